@@ -1,0 +1,30 @@
+/** Every status a command can have (contract §5). */
+export const commandStatuses = [
+  'submitted',
+  'rejected',
+  'awaiting_confirmation',
+  'dispatched',
+  'acknowledged',
+  'in_progress',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'expired',
+  'cancelled',
+] as const;
+export type CommandStatus = (typeof commandStatuses)[number];
+
+export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed_out', 'unverifiable'] as const;
+export type VerificationStatus = (typeof verificationStatuses)[number];
+
+/** What a device may say of a command in `cmd_ack`. */
+export type AckStatus = 'accepted' | 'in_progress' | 'succeeded' | 'failed';
+
+/** The service keeps listening for a late word this long after `timed_out` (contract §5). */
+export const LATE_WORD_MS = 24 * 3_600_000;
+export const DEFAULT_TTL_S = 60;
+export const MAX_TTL_S = 86_400;
+export const MAX_CRITICAL_TTL_S = 300;
+export const DEFAULT_TIMEOUT_S = 30;
+export const MAX_TIMEOUT_S = 3_600;
+export const DEFAULT_VERIFY_WITHIN_S = 10;

@@ -1,0 +1,89 @@
+/**
+ * The closed list of refusals (contract §2). A refusal is a value: every wire turns it into its own words, and an
+ * entry that is missing here does not compile there.
+ */
+export const refusals = {
+  VALIDATION_FAILED: { status: 400, title: 'The request is not valid' },
+  PARAMS_INVALID: { status: 400, title: 'The parameters are not valid for this action' },
+  UNAUTHENTICATED: { status: 401, title: 'Sign in first' },
+  TENANT_REQUIRED: { status: 403, title: 'This needs a tenant' },
+  TENANT_SUSPENDED: { status: 403, title: 'The tenant is suspended' },
+  FORBIDDEN_ROLE: { status: 403, title: 'Your role does not allow this' },
+  INSUFFICIENT_SCOPE: { status: 403, title: 'The key lacks a scope' },
+  MANIFEST_NOT_FOUND: { status: 403, title: 'The device has no capability manifest' },
+  ACTION_NOT_IN_MANIFEST: { status: 403, title: 'The device does not offer this action' },
+  RESTRICTED_ACTION: { status: 403, title: 'The action is internal to the protocol' },
+  DEVICE_REVOKED: { status: 403, title: 'The device is revoked' },
+  CONFIRMATION_FAILED: { status: 403, title: 'The confirmation failed' },
+  FORBIDDEN: { status: 403, title: 'Not allowed' },
+  CSRF_FAILED: { status: 403, title: 'The CSRF token is missing or wrong' },
+  NOT_FOUND: { status: 404, title: 'Not found' },
+  METHOD_NOT_ALLOWED: { status: 405, title: 'Method not allowed' },
+  CONFLICT: { status: 409, title: 'Conflict' },
+  DRY_RUN_REQUIRED: { status: 409, title: 'A critical action needs a confirmed dry run' },
+  ILLEGAL_TRANSITION: { status: 409, title: 'Not possible in this state' },
+  GONE: { status: 410, title: 'Gone' },
+  PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, title: 'Unsupported media type' },
+  IDEMPOTENCY_MISMATCH: { status: 422, title: 'The idempotency key was used with another body' },
+  RATE_LIMIT_EXCEEDED: { status: 429, title: 'Too many requests' },
+  GATEWAY_ERROR: { status: 500, title: 'The safety gateway failed' },
+  INTERNAL: { status: 500, title: 'Internal error' },
+  MAINTENANCE: { status: 503, title: 'Under maintenance' },
+  COMMANDS_DISABLED: { status: 503, title: 'Commands are disabled' },
+  COGNITION_DISABLED: { status: 503, title: 'Cognition is disabled' },
+  BETA_LIMIT_REACHED: { status: 503, title: 'The beta device limit is reached' },
+  REGISTRATION_LOCKED: { status: 503, title: 'Registration is locked' },
+  STORE_UNAVAILABLE: { status: 503, title: 'The store is unavailable' },
+  OVERLOADED: { status: 503, title: 'Overloaded' },
+  SIDECAR_UNAVAILABLE: { status: 503, title: 'The cognitive sidecar is unavailable' },
+  STANDBY: { status: 503, title: 'This process stands by' },
+} as const;
+
+export type RefusalCode = keyof typeof refusals;
+
+export interface FieldError {
+  /** Dotted path of the field, empty for the whole document. */
+  path: string;
+  message: string;
+}
+
+export interface Refusal {
+  code: RefusalCode;
+  /** One sentence for the reader of the answer; never a secret, SQL or a stack. */
+  detail: string;
+  errors?: FieldError[];
+  retryAfterS?: number;
+}
+
+/** What an operation or a rule answers: a value, or a refusal. Faults and bugs are thrown instead. */
+export type Outcome<T> = { ok: true; value: T } | { ok: false; refusal: Refusal };
+
+export const done = <T>(value: T): Outcome<T> => ({ ok: true, value });
+
+export const refuse = (
+  code: RefusalCode,
+  detail: string,
+  more: Partial<Refusal> = {},
+): { ok: false; refusal: Refusal } => ({
+  ok: false,
+  refusal: { code, detail, ...more },
+});
+
+/** Refusals of a device's message (contract §4), told on its `cmd` channel. */
+export const messageRefusalCodes = [
+  'MALFORMED',
+  'VERSION_UNSUPPORTED',
+  'TYPE_MISMATCH',
+  'IDENTITY_MISMATCH',
+  'SESSION_MISMATCH',
+  'TIMESTAMP_SKEWED',
+  'SIGNATURE_INVALID',
+  'PAYLOAD_HASH_MISMATCH',
+  'SEQUENCE_REUSED',
+  'SEQUENCE_TOO_OLD',
+  'PAYLOAD_INVALID',
+  'STATE_TOO_LARGE',
+  'UNKNOWN_COMMAND',
+] as const;
+export type MessageRefusalCode = (typeof messageRefusalCodes)[number];
