@@ -1,0 +1,90 @@
+import type { Uuid } from '../domain/values.ts';
+import type { MachineEvent, Snapshot } from '../machines/definition.ts';
+import type { ActorRef, Output, VolatileOutput } from '../machines/outputs.ts';
+import type { IdempotencyRow, StoredActor } from '../store/contract.ts';
+
+/** A committed state, as watchers see it. */
+export interface Committed<Context = object> {
+  ref: ActorRef;
+  version: number;
+  snapshot: Snapshot<Context>;
+  since: number;
+}
+
+/** What became of an event. `understood` is false where no state of the machine takes it: nothing was committed. */
+export interface Reply<Context = object> extends Committed<Context> {
+  understood: boolean;
+  outputs: readonly Output[];
+  /** Resolves when every actor that this transition told has committed what it was told. */
+  told: Promise<void>;
+}
+
+export interface SendOptions {
+  /** Made between decide and commit, kept or lost with the commit: the stored answer of an idempotent request. */
+  idempotency?: (decided: { snapshot: Snapshot; outputs: readonly Output[] }) => IdempotencyRow | null;
+}
+
+/** No such actor, or its mailbox is full, or it is quarantined, or the store is away: thrown, never answered. */
+export class NoSuchActor extends Error {
+  override name = 'NoSuchActor';
+}
+export class Overloaded extends Error {
+  override name = 'Overloaded';
+}
+export class Quarantined extends Error {
+  override name = 'Quarantined';
+}
+/** The machine threw on this event; the actor's state is what it was. */
+export class EventFailed extends Error {
+  override name = 'EventFailed';
+}
+
+export type VolatileSink<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
+  output: Extract<VolatileOutput, { type: T }>,
+) => void;
+
+/** The runtime as the rest of the house sees it. Actors are addressed by kind and id, and `send` may fail. */
+export interface Actors {
+  /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
+  send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
+  /** A new actor; throws `EventFailed` where the id exists. */
+  create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
+  /** The last committed state, loaded when it is not live; null where there is none. */
+  read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null>;
+  /** Many at once, in one query for those not live; missing ones are left out. */
+  readAll<Context = object>(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>>;
+  /** Only what is live; never loads. */
+  peek<Context = object>(ref: ActorRef): Committed<Context> | undefined;
+  /** Registers a sink for a kind of volatile output; it is called after the commit and must not throw. */
+  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void;
+  /** Called once with each committed transition, for inspection. */
+  onTransition(
+    watcher: (committed: Committed, event: MachineEvent, from: StoredActor['value'] | null) => void,
+  ): () => void;
+}
+
+/** A device's connection, as the MQTT edge reports it and the operations ask for it. */
+export interface LiveSession {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  /** The client identifier of the session. */
+  sessionId: string;
+  keyVersion: number;
+  /** Its own `cmd` subscription was granted. */
+  subscribed: boolean;
+}
+
+export interface Sessions {
+  /** Answers the session that the new one replaces. */
+  open(session: LiveSession): LiveSession | undefined;
+  /** Marks the subscription and writes what is pending; resolves when those commands are committed as written. */
+  subscribed(deviceId: Uuid, sessionId: string): Promise<void>;
+  /** Ignored when `sessionId` is not the current one. */
+  close(deviceId: Uuid, sessionId: string): void;
+  get(deviceId: Uuid): LiveSession | undefined;
+  count(): number;
+  /** A verified message came: keeps `last_seen`, battery and the silence clock; never a commit by itself. */
+  seen(deviceId: Uuid, seen: { at: number; battery?: number }): void;
+  refused(deviceId: Uuid): void;
+  lastSeen(deviceId: Uuid): number | undefined;
+}

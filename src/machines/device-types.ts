@@ -1,0 +1,89 @@
+import type { Manifest } from '../domain/manifest.ts';
+import type { MessageRefusalCode } from '../domain/refusals.ts';
+import type { ReplayWindow } from '../domain/replay.ts';
+import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
+import type { CommandAck, DeviceKeyRow } from './outputs.ts';
+
+export interface DeviceContext {
+  id: Uuid;
+  tenantId: Uuid;
+  deviceType: string;
+  /** The category of its manifest, or null where it has none. */
+  category: string | null;
+  name: string | null;
+  homeId: Uuid | null;
+  roomId: Uuid | null;
+  metadata: JsonObject;
+  firmware: string | null;
+  createdAt: EpochMs;
+  signingAlg: 'hmac-sha256' | 'ed25519';
+  keyVersion: number;
+  /** The previous key while it still verifies. */
+  grace: { keyVersion: number; until: EpochMs } | null;
+  /** 0 where the device has no manifest. */
+  manifestVersion: number;
+  manifestOwn: boolean;
+  state: JsonObject;
+  /** Counts every accepted report; never goes back. */
+  stateVersion: number;
+  stateReportedAt: EpochMs | null;
+  replay: ReplayWindow;
+}
+
+/** A command whose expected state is still waited for; the runtime attaches them to what a device reports. */
+export interface Watch {
+  commandId: Uuid;
+  expected: JsonObject;
+  /** True once the command was told of a state that did not match. */
+  seen: boolean;
+}
+
+/** The part of a verified envelope that the device actor judges. */
+export interface MessageMark {
+  sequenceNumber: number;
+  messageId: string;
+}
+
+interface Base {
+  at: EpochMs;
+  by?: Principal;
+}
+
+export type DeviceEvent =
+  | (Base & {
+      type: 'register';
+      device: Pick<
+        DeviceContext,
+        'id' | 'tenantId' | 'deviceType' | 'category' | 'name' | 'homeId' | 'roomId' | 'metadata' | 'signingAlg'
+      >;
+      key: DeviceKeyRow;
+      manifest: Manifest | null;
+    })
+  | (Base & { type: 'patch'; changes: Partial<Pick<DeviceContext, 'name' | 'homeId' | 'roomId' | 'metadata'>> })
+  /** `graceUntil` is `at` + 24 h; a second rotation ends an older grace. */
+  | (Base & { type: 'rotate'; key: DeviceKeyRow; graceUntil: EpochMs })
+  | (Base & { type: 'revoke'; reason?: string })
+  | (Base & { type: 'reinstate'; reason: string; key: DeviceKeyRow })
+  | (Base & { type: 'delete' })
+  /** A second manifest of one's own gives the output `refused` with `CONFLICT`. */
+  | (Base & { type: 'manifest.register'; manifest: Manifest })
+  /** `expectedVersion` must be the current one, else `refused` with `CONFLICT`. */
+  | (Base & { type: 'manifest.update'; manifest: Manifest; expectedVersion: number })
+  /** Three heartbeat intervals of silence, or the end of the session. */
+  | (Base & { type: 'presence.lost' })
+  | (Base & { type: 'heartbeat.received'; mark: MessageMark })
+  /** Stands outside the replay window; the first message of a session makes the device online. */
+  | (Base & { type: 'hello.received'; firmware?: string })
+  | (Base & { type: 'state.reported'; mark: MessageMark; state: JsonObject; full: boolean; watches: readonly Watch[] })
+  /** `known` is false where this device has no such command: UNKNOWN_COMMAND. */
+  | (Base & {
+      type: 'ack.reported';
+      mark: MessageMark;
+      commandId: Uuid;
+      known: boolean;
+      ack: CommandAck;
+      state?: JsonObject;
+      watches: readonly Watch[];
+    })
+  /** A message whose payload was refused: it uses its sequence number. */
+  | (Base & { type: 'message.rejected'; mark: MessageMark; code: MessageRefusalCode });

@@ -1,0 +1,118 @@
+import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
+import type { Manifest } from '../domain/manifest.ts';
+import type { MessageRefusalCode, Refusal } from '../domain/refusals.ts';
+import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
+
+/** What a machine may say. It is data; the runtime and its sinks decide what becomes of it. */
+export type ActorKind = 'device' | 'command' | 'tenant' | 'plan';
+
+/** How an actor is addressed everywhere; nobody holds an actor by reference. */
+export interface ActorRef {
+  kind: ActorKind;
+  id: Uuid;
+}
+
+/** Durable: written to the outbox in the commit of its actor, delivered at least once, in order per target. */
+export type DurableOutput =
+  | { type: 'actor.tell'; to: ActorRef; event: TellEvent }
+  /** Tell every command of the device that is not final that its device was revoked. */
+  | { type: 'commands.tell'; deviceId: Uuid; event: TellEvent };
+
+/** Events that one actor may send to another through the outbox. */
+export type TellEvent =
+  | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck }
+  | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean }
+  | { type: 'device.revoked'; deviceId: Uuid };
+
+/** A device's word on a command, as `cmd_ack` carries it (contract §4). */
+export interface CommandAck {
+  status: AckStatus;
+  progress?: Json;
+  result?: Json;
+  error?: Json;
+}
+
+/** A row that joins the commit of its actor: nothing of it remains when the actor's commit is lost. */
+export type RowOutput =
+  | { type: 'key.put'; deviceId: Uuid; key: DeviceKeyRow }
+  /** Every live key of the device but those in `except` is dead from `at` on; `status` says why. */
+  | { type: 'keys.end'; deviceId: Uuid; status: 'retired' | 'revoked'; except?: number[]; at: EpochMs }
+  /** The key goes on verifying until `graceUntil`. */
+  | { type: 'key.grace'; deviceId: Uuid; keyVersion: number; graceUntil: EpochMs }
+  | { type: 'manifest.put'; manifest: Manifest }
+  /** The user becomes a member. */
+  | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: 'owner' | 'admin' | 'user' | 'viewer' };
+
+export interface DeviceKeyRow {
+  keyVersion: number;
+  signingAlg: 'hmac-sha256' | 'ed25519';
+  /** HMAC: the sealed secret. */
+  sealedSecret: string | null;
+  /** Ed25519: 32 raw bytes, base64url. */
+  publicKey: string | null;
+  createdAt: EpochMs;
+}
+
+/** Volatile: emitted once the transition is durable; may die with the process. */
+export type VolatileOutput =
+  | { type: 'device.state'; tenantId: Uuid; deviceId: Uuid; state: JsonObject; stateVersion: number; at: EpochMs }
+  | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
+  /** The session must end: revoked, rotated out, deleted. Without `keyVersion` whatever key opened it. */
+  | { type: 'session.end'; tenantId: Uuid; deviceId: Uuid; keyVersion?: number; reason: string }
+  /** Answers to the message that caused the turn. */
+  | { type: 'message.accepted'; repeat: boolean }
+  | { type: 'message.refused'; code: MessageRefusalCode }
+  | { type: 'hello.accepted'; lastSequence: number; keyVersion: number }
+  /** Write the command to the session: that it is written, and to which session, is committed already. */
+  | {
+      type: 'command.write';
+      tenantId: Uuid;
+      deviceId: Uuid;
+      commandId: Uuid;
+      sessionId: string;
+      critical: boolean;
+      message: CommandMessage;
+    }
+  | {
+      type: 'command.changed';
+      tenantId: Uuid;
+      deviceId: Uuid;
+      commandId: Uuid;
+      status: CommandStatus;
+      verification: VerificationStatus;
+      at: EpochMs;
+    }
+  /** From now on the device's reported states are compared with `expected` for this command. */
+  | { type: 'verification.watch'; deviceId: Uuid; commandId: Uuid; expected: JsonObject }
+  | { type: 'verification.unwatch'; deviceId: Uuid; commandId: Uuid }
+  | { type: 'tenant.changed'; tenantId: Uuid; suspended: boolean; at: EpochMs }
+  /** The event was understood and refused; nothing else changed. */
+  | { type: 'refused'; refusal: Refusal };
+
+/** What `cmd` carries, apart from what is fresh at each write. */
+export interface CommandMessage {
+  messageId: Uuid;
+  requestId: string;
+  action: string;
+  params: JsonObject;
+  issuedAt: EpochMs;
+  expiresAt: EpochMs;
+}
+
+export type Output = DurableOutput | RowOutput | VolatileOutput;
+
+const durableTypes: ReadonlySet<string> = new Set<DurableOutput['type']>(['actor.tell', 'commands.tell']);
+const rowTypes: ReadonlySet<string> = new Set<RowOutput['type']>([
+  'key.put',
+  'keys.end',
+  'key.grace',
+  'manifest.put',
+  'member.bind',
+]);
+
+export const isDurable = (output: Output): output is DurableOutput => durableTypes.has(output.type);
+export const isRow = (output: Output): output is RowOutput => rowTypes.has(output.type);
+export const isVolatile = (output: Output): output is VolatileOutput => !isDurable(output) && !isRow(output);
+
+/** A timer that a transition sets or clears; `event` is delivered when it is due. */
+export type TimerChange = { set: string; event: string; delay: Milliseconds } | { clear: string };

@@ -1,0 +1,23 @@
+import type { SafetyPolicy } from '../domain/policy.ts';
+import type { EpochMs, Principal, Uuid } from '../domain/values.ts';
+
+export interface TenantContext {
+  id: Uuid;
+  name: string;
+  slug: string;
+  tier: string;
+  policy: SafetyPolicy;
+  createdAt: EpochMs;
+}
+
+interface Base {
+  at: EpochMs;
+  by?: Principal;
+}
+
+export type TenantEvent =
+  | (Base & { type: 'register'; tenant: Pick<TenantContext, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })
+  | (Base & { type: 'suspend' })
+  | (Base & { type: 'resume' })
+  | (Base & { type: 'tier.set'; tier: string })
+  | (Base & { type: 'policy.set'; policy: SafetyPolicy });

@@ -1,0 +1,391 @@
+import type { CommandStatus } from '../domain/command.ts';
+import type { Capability, Manifest } from '../domain/manifest.ts';
+import type { Role } from '../domain/roles.ts';
+import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
+import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
+
+/*
+ * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
+ * it with one schema. Everything here may throw a `StoreFault`; a value that was returned is durable.
+ */
+
+/** The store did not do it and can be asked again. */
+export class StoreUnavailable extends Error {
+  override name = 'StoreUnavailable';
+}
+
+/** The connection was lost in COMMIT: it may or may not have happened. */
+export class CommitUnknown extends Error {
+  override name = 'CommitUnknown';
+}
+
+/** The data was refused (SQLSTATE class 22 or 23); nothing of the batch was kept. */
+export class DataRefused extends Error {
+  override name = 'DataRefused';
+  readonly sqlState: string;
+  constructor(sqlState: string, message: string) {
+    super(message);
+    this.sqlState = sqlState;
+  }
+}
+
+/** An actor as stored: our own shape, never XState's snapshot. */
+export interface StoredActor {
+  ref: ActorRef;
+  tenantId: Uuid;
+  /** Raised by one with each commit; 1 is the first. */
+  version: number;
+  machineVersion: number;
+  value: Json;
+  context: JsonObject;
+  /** When its state value last changed. */
+  since: EpochMs;
+  /** Why it is quarantined, or null. */
+  quarantine: string | null;
+}
+
+export interface JournalEntry {
+  version: number;
+  at: EpochMs;
+  by: Principal;
+  event: string;
+  from: Json;
+  to: Json;
+  data: JsonObject | null;
+}
+
+export interface TimerRow {
+  ref: ActorRef;
+  /** Unique within its actor. */
+  id: string;
+  event: string;
+  dueAt: EpochMs;
+}
+
+/** An output that must be delivered, numbered so that a repeat is recognised. */
+export interface OutboxRow {
+  from: ActorRef;
+  version: number;
+  n: number;
+  output: DurableOutput;
+}
+export type OutboxKey = Pick<OutboxRow, 'from' | 'version' | 'n'>;
+
+/** An answer kept for an `Idempotency-Key` (contract §2); the body is sealed. */
+export interface IdempotencyRow {
+  principal: string;
+  method: string;
+  path: string;
+  key: string;
+  /** SHA-256 of the JCS form of the request's body, hex. */
+  bodyHash: string;
+  state: 'running' | 'done';
+  status: number;
+  /** Sealed answer; while `running`, the ids that the effects will have. */
+  answer: string;
+  expiresAt: EpochMs;
+}
+
+/** What one turn writes of one actor. All of it is kept, or, when the version read is no longer the row's, none of it. */
+export interface ActorCommit {
+  ref: ActorRef;
+  tenantId: Uuid;
+  /** The version that was decided on; 0 creates the row. */
+  readVersion: number;
+  version: number;
+  machineVersion: number;
+  value: Json;
+  context: JsonObject;
+  /** Columns by kind: `DeviceColumns`, `CommandColumns`, `TenantColumns`. */
+  columns: JsonObject;
+  since: EpochMs;
+  journal: JournalEntry[];
+  outbox: { n: number; output: DurableOutput }[];
+  timers: { set: TimerRow[]; clear: string[] };
+  rows: RowOutput[];
+  idempotency: IdempotencyRow | null;
+}
+
+export interface TurnCommit {
+  actors: ActorCommit[];
+  /** Outbox rows whose delivery is durable: deleted in the same commit. */
+  delivered: OutboxKey[];
+}
+
+/** Columns that `machines/device.ts` writes beside its context; times are epoch milliseconds. */
+export interface DeviceColumns {
+  device_type: string;
+  home_id: Uuid | null;
+  room_id: Uuid | null;
+  category: string | null;
+  firmware: string | null;
+  revoked: boolean;
+  deleted: boolean;
+  online: boolean;
+  created_at: EpochMs;
+}
+
+export interface CommandColumns {
+  device_id: Uuid;
+  action: string;
+  status: CommandStatus;
+  /** `pending` while the device's reports are compared with the expected state; else the verification's status. */
+  verification: string;
+  critical: boolean;
+  written: boolean;
+  /** SHA-256 hex of a dry-run token that can still be confirmed, else null. */
+  token_hash: string | null;
+  created_at: EpochMs;
+}
+
+export interface TenantColumns {
+  name: string;
+  slug: string;
+  suspended: boolean;
+  created_at: EpochMs;
+}
+
+/** A place in a list, newest first: the next page begins after it. */
+export interface Position {
+  createdAt: EpochMs;
+  id: string;
+}
+export interface Page<T> {
+  items: T[];
+  next: Position | null;
+}
+
+export interface ActorStore {
+  /** Those of `ids` that exist; a deleted device does not. */
+  load(kind: ActorKind, ids: readonly Uuid[]): Promise<StoredActor[]>;
+  /** One statement batch. Answers the actors whose version had moved on (nothing of them was kept). */
+  commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }>;
+  quarantine(ref: ActorRef, reason: string | null): Promise<void>;
+  /** Timers due at or before `until`, oldest first. Firing does not delete: the transition's commit does. */
+  dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
+  /** Removes timers whose event nobody understood. */
+  dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[]): Promise<void>;
+  /** The due time of the earliest timer, or null. */
+  nextTimerAt(): Promise<EpochMs | null>;
+  /** Undelivered outputs in order of their writing. */
+  pendingOutbox(limit: number): Promise<OutboxRow[]>;
+  journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]>;
+}
+
+/** The device as lists show it. */
+export interface DeviceRow {
+  id: Uuid;
+  tenantId: Uuid;
+  name: string | null;
+  deviceType: string;
+  category: string | null;
+  homeId: Uuid | null;
+  roomId: Uuid | null;
+  firmware: string | null;
+  revoked: boolean;
+  online: boolean;
+  lastSeen: EpochMs | null;
+  battery: number | null;
+  createdAt: EpochMs;
+}
+
+export interface DeviceFilter {
+  homeId?: Uuid;
+  roomId?: Uuid;
+  deviceType?: string;
+  online?: boolean;
+  revoked?: boolean;
+}
+
+/** One key of a device with its life; the secret stays sealed. */
+export interface StoredKey extends DeviceKeyRow {
+  graceUntil: EpochMs | null;
+  lastUsedAt: EpochMs | null;
+  endedAt: EpochMs | null;
+  status: 'active' | 'grace' | 'retired' | 'revoked';
+}
+
+export interface PresenceFlush {
+  deviceId: Uuid;
+  lastSeen: EpochMs;
+  /** Percent, where a heartbeat told it. */
+  battery?: number;
+  /** Refused messages to add to the device's count. */
+  refusals?: number;
+  keyVersion?: number;
+}
+
+export interface DeviceStore {
+  list(tenantId: Uuid, filter: DeviceFilter, limit: number, after?: Position): Promise<Page<DeviceRow>>;
+  /** Rows of these ids that belong to the tenant, in any order. */
+  find(tenantId: Uuid, ids: readonly Uuid[]): Promise<DeviceRow[]>;
+  /** Ids of not revoked devices, for room and group commands; `category` narrows. */
+  inRoom(tenantId: Uuid, roomId: Uuid, category?: string): Promise<Uuid[]>;
+  count(tenantId: Uuid): Promise<number>;
+  /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
+  countActive(): Promise<number>;
+  activeInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
+  /** All devices placed in the home or room, revoked ones too. */
+  placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;
+  /** Batched: the keys that may still verify, for sign-in. */
+  liveKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredKey[]>>;
+  keyHistory(deviceId: Uuid): Promise<StoredKey[]>;
+  manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
+  flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
+  lastSeen(
+    ids: readonly Uuid[],
+  ): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>>;
+  /** Devices that were online when this process started. */
+  online(): Promise<Uuid[]>;
+  /** Whole reported states, for a snapshot on a WebSocket. */
+  states(
+    tenantId: Uuid,
+    ids?: readonly Uuid[],
+  ): Promise<{ deviceId: Uuid; state: JsonObject; stateVersion: number; reportedAt: EpochMs | null }[]>;
+}
+
+export interface CommandStore {
+  /** History of one device, newest first. */
+  list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  byToken(tenantId: Uuid, deviceId: Uuid, tokenHash: string): Promise<Uuid | null>;
+  /** Not final and dispatched: what a granted subscription writes, oldest first. */
+  pending(deviceId: Uuid): Promise<Uuid[]>;
+  /** Every command of the device that is not final (awaiting confirmation, dispatched, …). */
+  open(deviceId: Uuid): Promise<Uuid[]>;
+  /** Commands whose verification is pending and that were dispatched, to watch again after a start. */
+  watching(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
+}
+
+export interface Home {
+  id: Uuid;
+  tenantId: Uuid;
+  name: string;
+  timezone: string | null;
+  createdAt: EpochMs;
+}
+export interface Room {
+  id: Uuid;
+  tenantId: Uuid;
+  homeId: Uuid;
+  name: string;
+  createdAt: EpochMs;
+}
+export interface Group {
+  tenantId: Uuid;
+  slug: string;
+  name: string;
+  description: string | null;
+  deviceIds: Uuid[];
+  createdAt: EpochMs;
+}
+
+/** Plain records. A write takes the idempotency row that must stand or fall with it. */
+export interface RecordStore {
+  insertHome(home: Home, also?: IdempotencyRow | null): Promise<void>;
+  updateHome(tenantId: Uuid, id: Uuid, changes: { name?: string; timezone?: string | null }): Promise<Home | null>;
+  /** False where it does not exist. Devices placed there are moved by the caller first. */
+  deleteHome(tenantId: Uuid, id: Uuid): Promise<boolean>;
+  home(tenantId: Uuid, id: Uuid): Promise<Home | null>;
+  homes(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Home>>;
+  insertRoom(room: Room, also?: IdempotencyRow | null): Promise<void>;
+  deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
+  room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
+  rooms(tenantId: Uuid, homeId: Uuid, limit: number, after?: Position): Promise<Page<Room>>;
+  /** False where the slug is taken. */
+  insertGroup(group: Group, also?: IdempotencyRow | null): Promise<boolean>;
+  joinGroup(
+    tenantId: Uuid,
+    slug: string,
+    deviceIds: readonly Uuid[],
+    also?: IdempotencyRow | null,
+  ): Promise<Group | null>;
+  leaveGroup(tenantId: Uuid, slug: string, deviceId: Uuid): Promise<boolean>;
+  deleteGroup(tenantId: Uuid, slug: string): Promise<boolean>;
+  group(tenantId: Uuid, slug: string): Promise<Group | null>;
+  groups(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Group>>;
+}
+
+export interface User {
+  id: Uuid;
+  iss: string;
+  sub: string;
+  email: string | null;
+  emailVerified: boolean;
+  tenantId: Uuid | null;
+  role: Role;
+  createdAt: EpochMs;
+}
+
+export interface IdentityStore {
+  /** The user of (`iss`, `sub`); made with `id` on first sight. A verified email that changed is kept. */
+  upsertUser(user: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
+  user(id: Uuid): Promise<User | null>;
+  slugTaken(slug: string): Promise<boolean>;
+  /** A token's `jti` that was logged out, until it expires anyway. */
+  revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
+  revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
+  flags(): Promise<Record<string, boolean>>;
+  setFlag(flag: string, state: boolean): Promise<void>;
+}
+
+export interface IdempotencyStore {
+  find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;
+  /** False where the key is there already. */
+  begin(row: IdempotencyRow): Promise<boolean>;
+  finish(row: IdempotencyRow): Promise<void>;
+  /** Stored answers may hold a device's secret: drop them at rotation and revocation. */
+  dropFor(deviceId: Uuid): Promise<void>;
+}
+
+export interface Retention {
+  /** Deletes in small batches what is older; answers how many rows went. */
+  prune(now: EpochMs, days: { commands: number; journal: number }, batch: number): Promise<number>;
+}
+
+export interface Store {
+  actors: ActorStore;
+  devices: DeviceStore;
+  commands: CommandStore;
+  records: RecordStore;
+  identity: IdentityStore;
+  idempotency: IdempotencyStore;
+  retention: Retention;
+  /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
+  turnsInFlight: number;
+  /** Answers within `timeoutMs` or throws. */
+  ping(timeoutMs: number): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The right to be the one active process of a database (contract §1). */
+export interface ActiveLock {
+  /** Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. */
+  acquire(signal: AbortSignal): Promise<void>;
+  /** Called once when the lock's connection is lost: stop dispatching at once. */
+  onLost(listener: () => void): void;
+  release(): Promise<void>;
+}
+
+export class OwnedByAnother extends Error {
+  override name = 'OwnedByAnother';
+}
+
+/** Shared, short-lived things; losing them loses no state. Memory or Redis. */
+export interface Cache {
+  get(key: string): Promise<string | null>;
+  /** `ttlMs` milliseconds of life. */
+  set(key: string, value: string, ttlMs: number): Promise<void>;
+  /** Sets only where there is none; false where there was one. */
+  add(key: string, value: string, ttlMs: number): Promise<boolean>;
+  /** Reads and removes in one step. */
+  take(key: string): Promise<string | null>;
+  delete(key: string): Promise<void>;
+  /** Tells every process of this deployment, this one too. */
+  publish(channel: string, message: string): Promise<void>;
+  subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>>;
+  /** False while Redis is away and the in-process fallback answers. */
+  healthy(): boolean;
+  close(): Promise<void>;
+}
+
+export type { Capability, Manifest };
