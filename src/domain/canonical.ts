@@ -1,0 +1,54 @@
+import { hash } from 'node:crypto';
+import canonicalize from 'canonicalize';
+import type { Json } from './values.ts';
+
+/** The eleven fields that a signature covers (specification §5.9). Names are the wire's. */
+export interface CanonicalFields {
+  version: string;
+  device_id: string;
+  tenant_id: string;
+  client_id: string;
+  message_id: string;
+  request_id: string;
+  sequence_number: number;
+  /** Epoch milliseconds. */
+  timestamp: number;
+  nonce: string;
+  message_type: string;
+  /** SHA-256 of the payload's canonical form, lower-case hex. */
+  payload_hash: string;
+}
+
+/** Specification §5.9: exactly eleven fields, in this order. */
+export const canonicalFieldNames = [
+  'version',
+  'device_id',
+  'tenant_id',
+  'client_id',
+  'message_id',
+  'request_id',
+  'sequence_number',
+  'timestamp',
+  'nonce',
+  'message_type',
+  'payload_hash',
+] as const satisfies readonly (keyof CanonicalFields)[];
+
+/** The RFC 8785 (JCS) form. The value is JSON that passed `parseJson` or `checkJson`; NaN and lone surrogates throw. */
+export function canonicalPayload(value: Json): string {
+  return canonicalize(value) as string;
+}
+
+/** SHA-256 of the canonical form, lower-case hex. */
+export function payloadHash(payload: Json): string {
+  return sha256Hex(canonicalPayload(payload));
+}
+
+export function sha256Hex(text: string): string {
+  return hash('sha256', text, 'hex');
+}
+
+/** What is signed: the eleven fields joined by `|`. That no field holds a `|` is the envelope's business. */
+export function canonicalString(fields: Readonly<Record<keyof CanonicalFields, string | number>>): string {
+  return `${fields.version}|${fields.device_id}|${fields.tenant_id}|${fields.client_id}|${fields.message_id}|${fields.request_id}|${fields.sequence_number}|${fields.timestamp}|${fields.nonce}|${fields.message_type}|${fields.payload_hash}`;
+}

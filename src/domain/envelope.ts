@@ -1,0 +1,232 @@
+import {
+  type CanonicalFields,
+  canonicalFieldNames,
+  canonicalPayload,
+  canonicalString,
+  payloadHash,
+  sha256Hex,
+} from './canonical.ts';
+import { parseJson } from './json.ts';
+import {
+  type CloudPayload,
+  type DevicePayload,
+  type PayloadReading,
+  readCloudPayload,
+  readDevicePayload,
+} from './payloads.ts';
+import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './protocol.ts';
+import type { MessageRefusalCode } from './refusals.ts';
+import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
+import { type CloudMessageType, cloudMessageTypes, type DeviceChannel } from './topics.ts';
+import type { EpochMs, Json, JsonObject } from './values.ts';
+
+/** The session in which a message arrives, as its CONNECT settled it. */
+export interface MessageSession {
+  deviceId: string;
+  tenantId: string;
+  /** The CONNECT's client identifier. */
+  clientId: string;
+  /** The key that opened the session; no other counts in it. */
+  key: VerifyingKey;
+  keyVersion: number;
+}
+
+/** A message whose envelope is right. Its sequence number is still to be judged, and after that its `body`. */
+export interface CheckedMessage<Body> {
+  fields: CanonicalFields;
+  payload: JsonObject;
+  keyVersion: number;
+  /** The payload by its own fields; a refusal of it (`PAYLOAD_INVALID`) counts only after the sequence number. */
+  body: PayloadReading<Body>;
+}
+
+export interface MessageRefusal {
+  code: MessageRefusalCode;
+  /** For the log and the device's record; never told to the device. */
+  reason: string;
+  /** Absent where the message has none that an envelope could carry back. */
+  messageId?: string;
+  /** Whether the session's key signed it: only then is the refusal told on `cmd`. */
+  signatureGood: boolean;
+}
+
+export type MessageCheck<Body> = { ok: true; message: CheckedMessage<Body> } | { ok: false; refusal: MessageRefusal };
+
+/** Longest id or nonce in an envelope, in UTF-16 units. */
+const MAX_FIELD_LENGTH = 256;
+
+/** Checks what a device published on `channel` of its own topic, in the contract's order up to the payload's hash. */
+export function checkMessage(
+  bytes: Uint8Array | string,
+  session: MessageSession,
+  channel: DeviceChannel,
+  now: EpochMs,
+): MessageCheck<DevicePayload> {
+  const rules: Rules = { session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now };
+  return check(bytes, rules, (payload) => readDevicePayload(channel, payload));
+}
+
+/** The device's side: what it checks of a message on `cmd`. `keys` are its own secret, or the cloud's public keys. */
+export function checkCloudMessage(
+  bytes: Uint8Array | string,
+  session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'> & { keys: readonly VerifyingKey[] },
+  now: EpochMs,
+): MessageCheck<CloudPayload> {
+  const rules: Rules = { session, keys: session.keys, keyVersion: null, types: cloudMessageTypes, now };
+  return check(bytes, rules, (payload, type) => readCloudPayload(type as CloudMessageType, payload));
+}
+
+export interface OutgoingMessage {
+  deviceId: string;
+  tenantId: string;
+  clientId: string;
+  messageId: string;
+  /** Empty where there is none. */
+  requestId: string;
+  sequence: number;
+  timestamp: EpochMs;
+  nonce: string;
+  type: DeviceChannel | CloudMessageType;
+  payload: Json & object;
+  keyVersion: number;
+  key: SigningKey;
+}
+
+/** The text of a signed envelope. Throws when a field holds a `|`, which no receiver would take. */
+export function composeMessage(message: OutgoingMessage): string {
+  const payload = canonicalPayload(message.payload);
+  const fields: CanonicalFields = {
+    version: PROTOCOL_VERSION,
+    device_id: message.deviceId,
+    tenant_id: message.tenantId,
+    client_id: message.clientId,
+    message_id: message.messageId,
+    request_id: message.requestId,
+    sequence_number: message.sequence,
+    timestamp: message.timestamp,
+    nonce: message.nonce,
+    message_type: message.type,
+    payload_hash: sha256Hex(payload),
+  };
+  for (const name of canonicalFieldNames) {
+    const value = fields[name];
+    if (typeof value === 'string' && value.includes('|')) throw new TypeError(`${name} holds a |`);
+  }
+  const signature = signText(message.key, canonicalString(fields));
+  const head = JSON.stringify({ ...fields, key_version: message.keyVersion, signature });
+  return `${head.slice(0, -1)},"payload":${payload}}`;
+}
+
+interface Rules {
+  session: Pick<MessageSession, 'deviceId' | 'tenantId' | 'clientId'>;
+  keys: readonly VerifyingKey[];
+  /** Null where the key's version is not checked: a device knows its keys by themselves. */
+  keyVersion: number | null;
+  types: readonly string[];
+  now: EpochMs;
+}
+
+interface Envelope {
+  fields: CanonicalFields;
+  payload: JsonObject;
+  keyVersion: number;
+  signature: string;
+}
+
+function check<Body>(
+  bytes: Uint8Array | string,
+  rules: Rules,
+  read: (payload: JsonObject, type: string) => PayloadReading<Body>,
+): MessageCheck<Body> {
+  const json = parseJson(bytes);
+  if (!json.ok) return refusal('MALFORMED', json.reason, json.lenient, rules.keys);
+  const envelope = readEnvelope(json.value);
+  if (typeof envelope === 'string') return refusal('MALFORMED', envelope, json.value, rules.keys);
+  const { fields, payload, keyVersion, signature } = envelope;
+  const refuse = (code: MessageRefusalCode, reason: string) => refusal(code, reason, json.value, rules.keys);
+
+  if (fields.version !== PROTOCOL_VERSION) return refuse('VERSION_UNSUPPORTED', `version is not ${PROTOCOL_VERSION}`);
+  if (!rules.types.includes(fields.message_type)) return refuse('TYPE_MISMATCH', "message_type is not the channel's");
+  const { session } = rules;
+  if (fields.tenant_id !== session.tenantId || fields.device_id !== session.deviceId) {
+    return refuse('IDENTITY_MISMATCH', "tenant_id or device_id is not the session's");
+  }
+  if (fields.client_id !== session.clientId) return refuse('SESSION_MISMATCH', "client_id is not the session's");
+  if (Math.abs(rules.now - fields.timestamp) > MESSAGE_SKEW_MS) {
+    return refuse('TIMESTAMP_SKEWED', 'timestamp is more than five minutes off');
+  }
+  if (rules.keyVersion !== null && keyVersion !== rules.keyVersion) {
+    return refuse('SIGNATURE_INVALID', "key_version is not the session's");
+  }
+  const signed = canonicalString(fields);
+  if (!rules.keys.some((key) => verifyText(key, signed, signature))) {
+    const { message_id: messageId } = fields;
+    return {
+      ok: false,
+      refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureGood: false },
+    };
+  }
+  if (fields.payload_hash !== payloadHash(payload))
+    return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash is not of payload');
+  return { ok: true, message: { fields, payload, keyVersion, body: read(payload, fields.message_type) } };
+}
+
+/** The envelope, or what is wrong with its shape. Fields beyond the known ones are not signed, and are ignored. */
+function readEnvelope(value: Json): Envelope | string {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 'not an object';
+  for (const name of canonicalFieldNames) {
+    const field = value[name];
+    if (name === 'sequence_number' || name === 'timestamp') {
+      if (!isCount(field)) return `${name} is no whole number`;
+    } else if (typeof field !== 'string' || field.length > MAX_FIELD_LENGTH) {
+      return `${name} is no text`;
+    } else if (field.includes('|')) {
+      return `${name} holds a |`;
+    }
+  }
+  if (value.message_id === '') return 'message_id is empty';
+  const { payload, key_version: keyVersion, signature } = value;
+  if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) return 'payload is no object';
+  if (!isCount(keyVersion) || keyVersion === 0) return 'key_version is no positive whole number';
+  if (typeof signature !== 'string') return 'signature is no text';
+  const fields = Object.fromEntries(
+    canonicalFieldNames.map((name) => [name, value[name]]),
+  ) as unknown as CanonicalFields;
+  return { fields, payload, keyVersion, signature };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function refusal(
+  code: MessageRefusalCode,
+  reason: string,
+  seen: unknown,
+  keys: readonly VerifyingKey[],
+): { ok: false; refusal: MessageRefusal } {
+  const messageId = echoableId(seen);
+  const signatureGood = isSignedBy(keys, seen);
+  return { ok: false, refusal: { code, reason, signatureGood, ...(messageId === null ? {} : { messageId }) } };
+}
+
+/** Whether a key signed the fields as they were sent, whatever else is wrong with the message. */
+function isSignedBy(keys: readonly VerifyingKey[], seen: unknown): boolean {
+  if (typeof seen !== 'object' || seen === null) return false;
+  const sent = seen as Record<string, unknown>;
+  const { signature } = sent;
+  if (typeof signature !== 'string') return false;
+  for (const name of canonicalFieldNames) {
+    if (typeof sent[name] !== 'string' && typeof sent[name] !== 'number') return false;
+  }
+  const text = canonicalString(sent as Record<keyof CanonicalFields, string | number>);
+  return keys.some((key) => verifyText(key, text, signature));
+}
+
+/** The message's id, if the answer can carry it as `request_id` and in its payload. */
+function echoableId(seen: unknown): string | null {
+  if (typeof seen !== 'object' || seen === null) return null;
+  const { message_id: id } = seen as Record<string, unknown>;
+  if (typeof id !== 'string' || id === '' || id.length > MAX_FIELD_LENGTH) return null;
+  return id.includes('|') || id.includes('\0') || !id.isWellFormed() ? null : id;
+}

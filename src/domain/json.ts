@@ -1,0 +1,143 @@
+import type { Json } from './values.ts';
+
+/** Levels of objects and arrays a document may have, its root counted as the first (contract §2, §4). */
+export const MAX_JSON_DEPTH = 32;
+
+export interface JsonLimits {
+  maxDepth?: number;
+}
+
+/**
+ * What a strict reader makes of a text. A refused text that a lenient reader would still take comes with what that
+ * reader would have seen (`lenient`): good for telling the sender, never for acting on.
+ */
+export type JsonReading = { ok: true; value: Json } | { ok: false; reason: string; lenient?: unknown };
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/**
+ * Reads JSON strictly: refuses invalid UTF-8, malformed JSON, repeated keys, U+0000 and lone surrogates in any string
+ * or key, numbers too large for a double, and nesting beyond the limit. A key `__proto__` is plain own data.
+ */
+export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): JsonReading {
+  let text: string;
+  if (typeof input === 'string') {
+    text = input;
+  } else {
+    try {
+      text = utf8.decode(input);
+    } catch {
+      return { ok: false, reason: 'not valid UTF-8', lenient: parseLeniently(new TextDecoder().decode(input)) };
+    }
+  }
+  let value: Json;
+  try {
+    value = JSON.parse(text) as Json;
+  } catch {
+    return { ok: false, reason: 'not valid JSON' };
+  }
+  const { members, depth } = measure(text);
+  if (depth > (limits.maxDepth ?? MAX_JSON_DEPTH)) {
+    return { ok: false, reason: 'nested too deeply', lenient: value };
+  }
+  // Bytes that decoded are well formed and a raw U+0000 is no JSON, so only an escape can bring in either.
+  const checkStrings = typeof input === 'string' || text.includes('\\u');
+  const walk: Walk = { checkStrings, members: 0 };
+  const fault = faultOf(value, walk);
+  if (fault !== null) return { ok: false, reason: fault, lenient: value };
+  // JSON.parse keeps the last of repeated keys: then the text has more members than the value.
+  if (walk.members !== members) return { ok: false, reason: 'a key is repeated', lenient: value };
+  return { ok: true, value };
+}
+
+/** The same rules for a value that something else has parsed; a repeated key can no longer be seen. */
+export function checkJson(value: unknown, limits: JsonLimits = {}): { ok: true } | { ok: false; reason: string } {
+  const fault = deepFaultOf(value, limits.maxDepth ?? MAX_JSON_DEPTH);
+  return fault === null ? { ok: true } : { ok: false, reason: fault };
+}
+
+function parseLeniently(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Counts the members of all objects (a colon each) and the deepest nesting in a text that is known to be JSON. */
+function measure(text: string): { members: number; depth: number } {
+  let members = 0;
+  let level = 0;
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case 0x22: // " opens a string, and none of its characters count
+        for (i++; text.charCodeAt(i) !== 0x22; i++) if (text.charCodeAt(i) === 0x5c) i++;
+        break;
+      case 0x3a: // :
+        members++;
+        break;
+      case 0x7b: // {
+      case 0x5b: // [
+        level++;
+        if (level > depth) depth = level;
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        level--;
+        break;
+    }
+  }
+  return { members, depth };
+}
+
+interface Walk {
+  checkStrings: boolean;
+  /** Members of objects met so far. */
+  members: number;
+}
+
+/** The first fault in a value that JSON.parse made and whose depth is known to be bounded. */
+function faultOf(value: Json, walk: Walk): string | null {
+  if (typeof value === 'string') return walk.checkStrings ? stringFault(value) : null;
+  if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
+  if (value === null || typeof value !== 'object') return null;
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      const fault = faultOf(item, walk);
+      if (fault !== null) return fault;
+    }
+    return null;
+  }
+  for (const key of Object.keys(value)) {
+    walk.members++;
+    const fault = (walk.checkStrings ? stringFault(key) : null) ?? faultOf(value[key] as Json, walk);
+    if (fault !== null) return fault;
+  }
+  return null;
+}
+
+function stringFault(text: string): string | null {
+  if (text.includes('\0')) return 'a string holds U+0000';
+  return text.isWellFormed() ? null : 'a string holds a lone surrogate';
+}
+
+function deepFaultOf(value: unknown, levels: number): string | null {
+  if (typeof value === 'string') return stringFault(value);
+  if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number is out of range';
+  if (value === null || typeof value === 'boolean') return null;
+  if (typeof value !== 'object') return `a ${typeof value} is no JSON`;
+  if (levels === 0) return 'nested too deeply';
+  if (Array.isArray(value)) {
+    for (const item of value) {
+      const fault = deepFaultOf(item, levels - 1);
+      if (fault !== null) return fault;
+    }
+    return null;
+  }
+  for (const [key, item] of Object.entries(value)) {
+    const fault = stringFault(key) ?? deepFaultOf(item, levels - 1);
+    if (fault !== null) return fault;
+  }
+  return null;
+}

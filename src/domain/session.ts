@@ -1,0 +1,73 @@
+import { canonicalString, payloadHash } from './canonical.ts';
+import { PROTOCOL_VERSION, SESSION_SKEW_MS } from './protocol.ts';
+import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
+import type { EpochMs } from './values.ts';
+
+/** A CONNECT's client identifier `<device_id>.<unix ms>.<nonce>` (contract §4, layer 1). */
+export interface SessionToken {
+  /** The whole identifier; the caller remembers it, for it counts once. */
+  clientId: string;
+  deviceId: string;
+  timestamp: EpochMs;
+  /** 12 random bytes, base64url. */
+  nonce: string;
+}
+
+export interface SessionCredentials {
+  clientId: string;
+  username: string;
+  password: string;
+}
+
+const TOKEN = /^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.([1-9]\d{0,14})\.([A-Za-z0-9_-]{16})$/;
+
+const EMPTY_HASH = payloadHash({});
+
+/** Null for whatever has not exactly the token's shape. */
+export function parseSessionToken(clientId: string): SessionToken | null {
+  const match = TOKEN.exec(clientId);
+  if (match === null) return null;
+  return { clientId, deviceId: match[1] as string, timestamp: Number(match[2]), nonce: match[3] as string };
+}
+
+/** Whether a token may open a session now: within 120 s, and not from before the process became active. */
+export function isFreshSession(token: SessionToken, now: EpochMs, activeSince: EpochMs): boolean {
+  return Math.abs(now - token.timestamp) <= SESSION_SKEW_MS && token.timestamp >= activeSince;
+}
+
+/** What the password of a CONNECT signs. */
+export function sessionString(token: SessionToken, tenantId: string): string {
+  return canonicalString({
+    version: PROTOCOL_VERSION,
+    device_id: token.deviceId,
+    tenant_id: tenantId,
+    client_id: token.clientId,
+    message_id: '',
+    request_id: '',
+    sequence_number: 0,
+    timestamp: token.timestamp,
+    nonce: token.nonce,
+    message_type: 'session',
+    payload_hash: EMPTY_HASH,
+  });
+}
+
+/**
+ * Whether the password is the key's signature for this token and tenant. Freshness (`isFreshSession`) and that a token
+ * counts once are the caller's to check as well. A tenant that could shift the fields is false.
+ */
+export function verifySession(token: SessionToken, tenantId: string, password: string, key: VerifyingKey): boolean {
+  return !tenantId.includes('|') && verifyText(key, sessionString(token, tenantId), password);
+}
+
+/** What a device signs in with. `nonce` is 12 fresh random bytes in base64url. */
+export function sessionCredentials(
+  device: { deviceId: string; tenantId: string; key: SigningKey },
+  now: EpochMs,
+  nonce: string,
+): SessionCredentials {
+  const token = parseSessionToken(`${device.deviceId}.${now}.${nonce}`);
+  if (token === null) throw new TypeError('a session needs a device id, a time in milliseconds and a 12-byte nonce');
+  const password = signText(device.key, sessionString(token, device.tenantId));
+  return { clientId: token.clientId, username: device.tenantId, password };
+}
