@@ -1,0 +1,62 @@
+import { createHash } from 'node:crypto';
+import { isObject } from './json-size.ts';
+import { done, type Outcome, refuse } from './refusals.ts';
+import type { EpochMs } from './values.ts';
+
+/** What a cursor is bound to: it opens nothing on another route or under other filters (contract §2). */
+export interface Listing {
+  route: string;
+  filters?: Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
+  /** What the list's ids look like; anything else in a cursor is refused before it meets a query. */
+  ids?: 'uuid' | 'integer' | 'text';
+}
+
+/** The last entry a page held; lists go newest first by `createdAt`, then `id`. */
+export interface Position {
+  createdAt: EpochMs;
+  id: string;
+}
+
+const MAX_CURSOR_LENGTH = 512;
+const MAX_EPOCH_MS = 8.64e15;
+const forms = {
+  uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+  integer: /^(0|[1-9]\d{0,15})$/,
+  text: /^[\x21-\x7e]{1,128}$/,
+};
+
+export function makeCursor(listing: Listing, position: Position): string {
+  const text = JSON.stringify({ t: position.createdAt, i: position.id, h: boundTo(listing) });
+  return Buffer.from(text).toString('base64url');
+}
+
+export function readCursor(listing: Listing, cursor: string): Outcome<Position> {
+  const held = cursor.length <= MAX_CURSOR_LENGTH ? decode(cursor) : undefined;
+  if (!isObject(held) || held.h !== boundTo(listing)) return notOfThisList();
+  const { t: createdAt, i: id } = held;
+  if (!Number.isSafeInteger(createdAt) || Math.abs(createdAt as number) > MAX_EPOCH_MS) return notOfThisList();
+  if (typeof id !== 'string' || !forms[listing.ids ?? 'uuid'].test(id)) return notOfThisList();
+  return done({ createdAt: createdAt as number, id });
+}
+
+const notOfThisList = () =>
+  refuse('VALIDATION_FAILED', 'The cursor does not belong to this list.', {
+    errors: [{ path: 'cursor', message: 'is not a cursor of this list with these filters' }],
+  });
+
+function decode(cursor: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(cursor, 'base64url').toString());
+  } catch {
+    return undefined;
+  }
+}
+
+function boundTo({ route, filters = {} }: Listing): string {
+  const given = Object.entries(filters).filter(([, value]) => value !== undefined && value !== null);
+  given.sort(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256')
+    .update(JSON.stringify([route, given]))
+    .digest('base64url')
+    .slice(0, 16);
+}

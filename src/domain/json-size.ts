@@ -1,0 +1,52 @@
+import type { Json, JsonObject } from './values.ts';
+
+/** Deepest nesting any of these rules walks into; the wires refuse deeper documents before (contract §2, §4). */
+export const MAX_DEPTH = 32;
+
+export const isObject = (value: unknown): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Bytes of `value`'s JSON text in UTF-8, without building that text. Infinity when nested over `MAX_DEPTH` levels. */
+export function jsonBytes(value: Json, depth = 0): number {
+  if (typeof value === 'string') return textBytes(value);
+  if (typeof value === 'number') return `${value}`.length;
+  if (typeof value === 'boolean') return value ? 4 : 5;
+  if (value === null) return 4;
+  if (depth >= MAX_DEPTH) return Number.POSITIVE_INFINITY;
+  let bytes = 1; // each entry brings a comma or the closing bracket
+  if (Array.isArray(value)) {
+    for (const item of value) bytes += jsonBytes(item, depth + 1) + 1;
+  } else {
+    for (const key of Object.keys(value)) bytes += entryBytes(key, value[key] as Json, depth);
+  }
+  return Math.max(2, bytes);
+}
+
+/** What one property adds to its object, its comma (or the closing brace) included. `depth` is the object's. */
+export const entryBytes = (key: string, value: Json, depth: number): number =>
+  textBytes(key) + 1 + jsonBytes(value, depth + 1) + 1;
+
+const textBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+
+/** JSON equality: property order does not matter, `1` and `1.0` are the same number, nothing is coerced. */
+export function jsonEqual(a: Json, b: Json): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, index) => jsonEqual(item, b[index] as Json));
+  }
+  if (!isObject(a) || !isObject(b)) return false;
+  const keys = Object.keys(a);
+  return (
+    keys.length === Object.keys(b).length &&
+    keys.every((key) => Object.hasOwn(b, key) && jsonEqual(a[key] as Json, b[key] as Json))
+  );
+}
+
+/** Sets an own property whatever its name: a plain assignment of `__proto__` would change the prototype instead. */
+export function setOwn(target: JsonObject, key: string, value: Json): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, { value, writable: true, enumerable: true, configurable: true });
+  } else {
+    target[key] = value;
+  }
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import { actionName, jsonObject, readFields } from './fields.ts';
+import { isObject } from './json-size.ts';
+import { type Capability, type SafetyClass, safetyClasses } from './manifest.ts';
+import { schemaErrors } from './param-schema.ts';
+import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
+import { categoryNames, isRestricted, knownAction } from './registry.ts';
+import { paramOf } from './twin.ts';
+import type { Json, JsonObject } from './values.ts';
+
+// A manifest that a tenant gives (contract §5); the automatic ones come from the registry.
+
+export const MAX_CAPABILITIES = 100;
+export const MAX_VERIFY_WITHIN_S = 3_600;
+const NO_PARAMS: JsonObject = Object.freeze({ type: 'object', properties: {}, additionalProperties: false });
+
+const capabilityFields = z.strictObject({
+  action: actionName,
+  description: z.string().max(500).optional(),
+  safetyClass: z.enum(safetyClasses).optional(),
+  paramSchema: jsonObject.optional(),
+  supportsDryRun: z.boolean().optional(),
+  expectedState: jsonObject.optional(),
+  verify_within_s: z.number().int().min(1).max(MAX_VERIFY_WITHIN_S).optional(),
+});
+
+/** The body of a POST: the first manifest of one's own. */
+export const manifestBody = z.strictObject({
+  category: z.enum(categoryNames as [string, ...string[]]).optional(),
+  capabilities: z.array(capabilityFields).max(MAX_CAPABILITIES),
+});
+
+/** The body of a PUT, which names the version it replaces here or in `If-Match`. */
+export const manifestUpdateBody = manifestBody.extend({ version: z.number().int().min(1).optional() });
+
+export type ManifestBody = z.infer<typeof manifestBody>;
+type CapabilityFields = z.infer<typeof capabilityFields>;
+
+/** `readManifest` of a body that already passed one of the schemas above. */
+export function completeManifest({ capabilities }: Pick<ManifestBody, 'capabilities'>): Outcome<Capability[]> {
+  const errors: FieldError[] = [];
+  const seen = new Set<string>();
+  const complete = capabilities.map((given, index): Capability => {
+    const at = `capabilities.${index}`;
+    const capability = withDefaults(given, index + 1);
+    if (seen.has(given.action)) errors.push({ path: `${at}.action`, message: 'is listed twice' });
+    seen.add(given.action);
+    errors.push(...classErrors(given, at), ...stateErrors(capability, at));
+    if (given.paramSchema !== undefined) errors.push(...schemaErrors(given.paramSchema, `${at}.paramSchema`));
+    return capability;
+  });
+  if (errors.length === 0) return done(complete);
+  return refuse('VALIDATION_FAILED', 'The manifest is not valid.', { errors: errors.slice(0, 50) });
+}
+
+/** The capabilities of a POST's body, whole and numbered from 1. What the registry knows completes them. */
+export function readManifest(input: unknown): Outcome<Capability[]> {
+  const body = readFields(manifestBody, input);
+  return body.ok ? completeManifest(body.value) : body;
+}
+
+// What a device of one's own reports is not the registry's to say, so `expectedState` is never taken from it.
+function withDefaults(given: CapabilityFields, id: number): Capability {
+  const known = knownAction(given.action);
+  const { action, expectedState, verify_within_s } = given;
+  return {
+    id,
+    action,
+    description: given.description ?? known?.description ?? '',
+    safetyClass: given.safetyClass ?? known?.safetyClass ?? 'NORMAL',
+    paramSchema: given.paramSchema ?? known?.paramSchema ?? NO_PARAMS,
+    supportsDryRun: given.supportsDryRun ?? expectedState !== undefined,
+    ...(expectedState !== undefined && { expectedState }),
+    ...(verify_within_s !== undefined && { verify_within_s }),
+  };
+}
+
+function classErrors({ action, safetyClass }: CapabilityFields, at: string): FieldError[] {
+  if (isRestricted(action)) return [{ path: `${at}.action`, message: 'is internal to the protocol' }];
+  const floor = knownAction(action)?.safetyClass;
+  if (safetyClass === undefined || floor === undefined || rank(safetyClass) >= rank(floor)) return [];
+  return [{ path: `${at}.safetyClass`, message: `must not be below the registry's ${floor}` }];
+}
+
+const rank = (safetyClass: SafetyClass): number => safetyClasses.indexOf(safetyClass);
+
+function stateErrors({ expectedState, paramSchema }: Capability, at: string): FieldError[] {
+  if (expectedState === undefined) return [];
+  const params = isObject(paramSchema.properties) ? paramSchema.properties : {};
+  return [...new Set(paramsIn(expectedState))]
+    .filter((name) => !Object.hasOwn(params, name))
+    .map((name) => ({ path: `${at}.expectedState`, message: `stands on '${name}', which is no parameter` }));
+}
+
+function paramsIn(node: Json): string[] {
+  const param = paramOf(node);
+  if (param !== undefined) return [param];
+  return typeof node === 'object' && node !== null ? Object.values(node).flatMap(paramsIn) : [];
+}

@@ -1,0 +1,251 @@
+import { isObject, jsonBytes, jsonEqual } from './json-size.ts';
+import type { FieldError } from './refusals.ts';
+import type { Json, JsonObject } from './values.ts';
+
+// A tenant's schema is walked, never compiled: compiling one of 16 KiB held the event loop for 75 ms, and generated code
+// would have to be kept and bounded for every tenant. All keywords of the subset cost time linear in the parameters.
+
+export const MAX_SCHEMA_BYTES = 16 * 1024;
+export const MAX_SCHEMA_LEVELS = 5;
+export const MAX_ENUM_VALUES = 256;
+/** The parameters' JSON text; what is more would not fit a device's packet. */
+export const MAX_PARAMS_BYTES = 32 * 1024;
+const MAX_ERRORS = 20;
+
+const types: readonly Json[] = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
+
+/** Why `schema` is not in the contract's subset (§5); no errors when it is. `path` is where it stands in the request. */
+export function schemaErrors(schema: Json, path = 'paramSchema'): FieldError[] {
+  const bytes = jsonBytes(schema);
+  if (bytes > MAX_SCHEMA_BYTES) {
+    const tooMuch = Number.isFinite(bytes) ? `is over ${MAX_SCHEMA_BYTES} bytes` : 'is nested too deep';
+    return [{ path, message: tooMuch }];
+  }
+  const errors: FieldError[] = [];
+  inspect(schema, path, 1, (at, message) => errors.push({ path: at, message }));
+  if (isObject(schema) && schema.type !== undefined && schema.type !== 'object') {
+    errors.push({ path: `${path}.type`, message: 'must be "object": parameters are given by name' });
+  }
+  return errors.slice(0, MAX_ERRORS);
+}
+
+type Report = (path: string, message: string) => void;
+type KeywordRule = (value: Json, schema: JsonObject, at: string, level: number, report: Report) => void;
+
+const expecting =
+  (holds: (value: Json) => boolean, message: string): KeywordRule =>
+  (value, _schema, at, _level, report) => {
+    if (!holds(value)) report(at, message);
+  };
+
+const number = expecting((value) => typeof value === 'number', 'must be a number');
+const count = expecting(
+  (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+  'must be a whole number from 0',
+);
+const words = expecting((value) => typeof value === 'string', 'must be a string');
+const anything = expecting(() => true, '');
+
+const keywords = new Map<string, KeywordRule>([
+  [
+    'type',
+    expecting(
+      (value) =>
+        Array.isArray(value)
+          ? value.length > 0 && new Set(value).size === value.length && value.every((name) => types.includes(name))
+          : types.includes(value),
+      `must be one of ${types.join(', ')}, or a list of them`,
+    ),
+  ],
+  [
+    'properties',
+    (value, _schema, at, level, report) => {
+      if (!isObject(value)) report(at, 'must be an object of schemas');
+      else for (const name of Object.keys(value)) inspect(value[name] as Json, `${at}.${name}`, level + 1, report);
+    },
+  ],
+  ['required', requiredRule],
+  [
+    'additionalProperties',
+    (value, _schema, at, level, report) => {
+      if (typeof value !== 'boolean') inspect(value, at, level + 1, report);
+    },
+  ],
+  ['items', (value, _schema, at, level, report) => inspect(value, at, level + 1, report)],
+  [
+    'enum',
+    expecting(
+      (value) => Array.isArray(value) && value.length > 0 && value.length <= MAX_ENUM_VALUES,
+      `must be a list of 1 to ${MAX_ENUM_VALUES} values`,
+    ),
+  ],
+  ['const', anything],
+  ['minimum', number],
+  ['maximum', number],
+  ['exclusiveMinimum', number],
+  ['exclusiveMaximum', number],
+  ['multipleOf', expecting((value) => typeof value === 'number' && value > 0, 'must be a number above 0')],
+  ['minLength', count],
+  ['maxLength', count],
+  ['minItems', count],
+  ['maxItems', count],
+  ['title', words],
+  ['description', words],
+  ['default', anything],
+]);
+
+function requiredRule(value: Json, schema: JsonObject, at: string, level: number, report: Report): void {
+  if (!Array.isArray(value) || !value.every((name) => typeof name === 'string')) {
+    report(at, 'must be a list of property names');
+    return;
+  }
+  if (new Set(value).size !== value.length) report(at, 'names a property twice');
+  const listed = isObject(schema.properties) ? schema.properties : {};
+  if (unlisted(schema, level === 1) !== false) return;
+  for (const name of value) {
+    if (!Object.hasOwn(listed, name)) report(at, `names '${name}', which properties does not list`);
+  }
+}
+
+function inspect(schema: Json, at: string, level: number, report: Report): void {
+  if (!isObject(schema) || level > MAX_SCHEMA_LEVELS) {
+    report(at, isObject(schema) ? `is more than ${MAX_SCHEMA_LEVELS} levels deep` : 'must be a schema (an object)');
+    return;
+  }
+  for (const keyword of Object.keys(schema)) {
+    const rule = keywords.get(keyword);
+    if (rule === undefined) report(`${at}.${keyword}`, 'is not a keyword that a paramSchema may use');
+    else rule(schema[keyword] as Json, schema, `${at}.${keyword}`, level, report);
+  }
+}
+
+/**
+ * What may stand in an object beside its listed properties: nothing (false), anything (true), or what a schema allows.
+ * Unknown parameters are refused, so the root is closed unless a schema describes the others; within a parameter, an
+ * object that lists its properties is closed unless it says otherwise.
+ */
+function unlisted(schema: JsonObject, root: boolean): boolean | JsonObject {
+  const said = schema.additionalProperties;
+  if (isObject(said)) return said;
+  return root ? false : ((said as boolean | undefined) ?? schema.properties === undefined);
+}
+
+/** The errors of `params` against a schema that `schemaErrors` found none in; at most 20. */
+export function checkParams(schema: JsonObject, params: Json, path = 'params'): FieldError[] {
+  if (!isObject(params)) return [{ path, message: 'must be an object' }];
+  if (jsonBytes(params) > MAX_PARAMS_BYTES) return [{ path, message: `is over ${MAX_PARAMS_BYTES} bytes` }];
+  const errors: FieldError[] = [];
+  check(schema, params, path, true, errors);
+  return errors;
+}
+
+function check(schema: JsonObject, value: Json, at: string, root: boolean, errors: FieldError[]): void {
+  if (errors.length >= MAX_ERRORS) return;
+  const complain = (message: string) => {
+    if (errors.length < MAX_ERRORS) errors.push({ path: at, message });
+  };
+  const { type, enum: allowed, const: only } = schema;
+  if (type !== undefined && ![type].flat().some((name) => hasType(value, name as string))) {
+    complain(`must be ${[type].flat().join(' or ')}`);
+    return;
+  }
+  if (Array.isArray(allowed) && !allowed.some((one) => jsonEqual(one, value)))
+    complain('is not one of the values allowed');
+  if (only !== undefined && !jsonEqual(only, value)) complain('is not the one value allowed');
+  if (typeof value === 'number') checkNumber(schema, value, complain);
+  else if (typeof value === 'string') checkLength(schema, value, complain);
+  else if (Array.isArray(value)) checkItems(schema, value, at, complain, errors);
+  else if (isObject(value)) checkProperties(schema, value, at, root, errors);
+}
+
+function hasType(value: Json, name: string): boolean {
+  switch (name) {
+    case 'integer':
+      return Number.isInteger(value);
+    case 'null':
+      return value === null;
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return isObject(value);
+    default:
+      return typeof value === name;
+  }
+}
+
+const bound = (schema: JsonObject, keyword: string): number | undefined => schema[keyword] as number | undefined;
+
+function checkNumber(schema: JsonObject, value: number, complain: (message: string) => void): void {
+  const [minimum, maximum] = [bound(schema, 'minimum'), bound(schema, 'maximum')];
+  const [above, below] = [bound(schema, 'exclusiveMinimum'), bound(schema, 'exclusiveMaximum')];
+  const step = bound(schema, 'multipleOf');
+  if (minimum !== undefined && value < minimum) complain(`must be at least ${minimum}`);
+  if (maximum !== undefined && value > maximum) complain(`must be at most ${maximum}`);
+  if (above !== undefined && value <= above) complain(`must be above ${above}`);
+  if (below !== undefined && value >= below) complain(`must be below ${below}`);
+  if (step !== undefined && !isMultiple(value, step)) complain(`must be a multiple of ${step}`);
+}
+
+function checkLength(schema: JsonObject, value: string, complain: (message: string) => void): void {
+  const [shortest, longest] = [bound(schema, 'minLength'), bound(schema, 'maxLength')];
+  if (shortest === undefined && longest === undefined) return;
+  let length = 0;
+  for (const _ of value) length += 1; // code points, as JSON Schema counts
+  if (shortest !== undefined && length < shortest) complain(`must have at least ${shortest} characters`);
+  if (longest !== undefined && length > longest) complain(`must have at most ${longest} characters`);
+}
+
+function checkItems(
+  schema: JsonObject,
+  value: Json[],
+  at: string,
+  complain: (message: string) => void,
+  errors: FieldError[],
+): void {
+  const [fewest, most] = [bound(schema, 'minItems'), bound(schema, 'maxItems')];
+  if (fewest !== undefined && value.length < fewest) complain(`must have at least ${fewest} items`);
+  if (most !== undefined && value.length > most) complain(`must have at most ${most} items`);
+  if (!isObject(schema.items)) return;
+  for (const [index, item] of value.entries()) {
+    if (errors.length >= MAX_ERRORS) return;
+    check(schema.items, item, `${at}.${index}`, false, errors);
+  }
+}
+
+function checkProperties(schema: JsonObject, value: JsonObject, at: string, root: boolean, errors: FieldError[]): void {
+  const listed = isObject(schema.properties) ? schema.properties : {};
+  const others = unlisted(schema, root);
+  for (const name of (schema.required ?? []) as string[]) {
+    if (!Object.hasOwn(value, name)) errors.push({ path: `${at}.${name}`, message: 'is required' });
+  }
+  for (const name of Object.keys(value)) {
+    if (errors.length >= MAX_ERRORS) break;
+    const item = value[name] as Json;
+    if (Object.hasOwn(listed, name)) check(listed[name] as JsonObject, item, `${at}.${name}`, false, errors);
+    else if (isObject(others)) check(others, item, `${at}.${name}`, false, errors);
+    else if (!others) errors.push({ path: `${at}.${name}`, message: 'is not known here' });
+  }
+  errors.splice(MAX_ERRORS);
+}
+
+/** Whether `value` is a whole number of `step`s in decimal, so that 0.3 is a multiple of 0.1. */
+function isMultiple(value: number, step: number): boolean {
+  if (Number.isSafeInteger(value) && Number.isSafeInteger(step)) return value % step === 0;
+  const [a, b] = [decimal(value), decimal(step)];
+  const exponent = Math.min(a.exponent, b.exponent);
+  return scaled(a, exponent) % scaled(b, exponent) === 0n;
+}
+
+interface Decimal {
+  digits: bigint;
+  /** Power of ten; a double's lies between -324 and 308, so the scaled numbers stay short. */
+  exponent: number;
+}
+
+function decimal(value: number): Decimal {
+  const [mantissa = '', power = '0'] = value.toExponential().split('e');
+  const [whole = '', fraction = ''] = mantissa.split('.');
+  return { digits: BigInt(whole + fraction), exponent: Number(power) - fraction.length };
+}
+
+const scaled = ({ digits, exponent }: Decimal, to: number): bigint => digits * 10n ** BigInt(exponent - to);

@@ -1,0 +1,254 @@
+import type { Capability, SafetyClass } from './manifest.ts';
+import type { JsonObject } from './values.ts';
+
+/** An action as the registry knows it; a manifest's capability adds an id. */
+export type ActionDefinition = Omit<Capability, 'id'>;
+
+interface Traits {
+  params?: JsonObject;
+  /** Names of `params` that may be left out. */
+  optional?: string[];
+  expects?: JsonObject;
+  safety?: SafetyClass;
+  /** Seconds; the default is right for what answers at once. */
+  within?: number;
+}
+
+function action(name: string, description: string, traits: Traits = {}): ActionDefinition {
+  const { params = {}, optional = [], expects, safety = 'NORMAL', within } = traits;
+  const required = Object.keys(params).filter((param) => !optional.includes(param));
+  return {
+    action: name,
+    description,
+    safetyClass: safety,
+    paramSchema: {
+      type: 'object',
+      properties: params,
+      ...(required.length > 0 && { required }),
+      additionalProperties: false,
+    },
+    supportsDryRun: expects !== undefined,
+    ...(expects !== undefined && { expectedState: expects }),
+    ...(within !== undefined && { verify_within_s: within }),
+  };
+}
+
+const integer = (minimum: number, maximum: number, description: string): JsonObject => ({
+  type: 'integer',
+  minimum,
+  maximum,
+  description,
+});
+const number = (minimum: number, maximum: number, description: string): JsonObject => ({
+  type: 'number',
+  minimum,
+  maximum,
+  description,
+});
+const oneOf = (...values: string[]): JsonObject => ({ type: 'string', enum: values });
+const text = (maxLength: number, description: string): JsonObject => ({
+  type: 'string',
+  minLength: 1,
+  maxLength,
+  description,
+});
+const flag: JsonObject = { type: 'boolean' };
+const given = (param: string): JsonObject => ({ $param: param });
+const percent = (of: string) => integer(0, 100, `${of}, percent`);
+
+/** Every category ends with these (contract §5). */
+export const maintenance: ActionDefinition[] = [
+  action('reboot', 'Restart the device', { safety: 'CRITICAL' }),
+  action('factory_reset', 'Erase all settings and return to the delivered state', { safety: 'CRITICAL' }),
+  action('update_firmware', 'Install a released firmware version', {
+    params: { firmware_id: { type: 'string', minLength: 36, maxLength: 36, description: 'Id of a released version' } },
+    safety: 'CRITICAL',
+  }),
+  action('rotate_key', 'Change the signing key', { safety: 'RESTRICTED' }),
+  action('revoke', 'Forget the tenant and its keys', { safety: 'RESTRICTED' }),
+];
+
+const identify = action('identify', 'Blink or beep, to be found');
+const turnOn = action('turn_on', 'Switch on', { expects: { on: true } });
+const turnOff = action('turn_off', 'Switch off', { expects: { on: false } });
+const toggle = action('toggle', 'Switch to the other of on and off');
+const childLock = action('set_child_lock', 'Lock or free the buttons on the device', {
+  params: { enabled: flag },
+  expects: { child_lock: given('enabled') },
+});
+const reportInterval = action('set_report_interval', 'How often readings are reported', {
+  params: { seconds: integer(1, 86_400, 'Seconds between two reports') },
+  expects: { report_interval_s: given('seconds') },
+});
+
+/** The actions of each category, without the maintenance that all share. State names are those a device reports. */
+export const actionsByCategory = {
+  light: [
+    turnOn,
+    turnOff,
+    toggle,
+    action('set_brightness', 'Set the brightness', {
+      params: { level: percent('Brightness') },
+      expects: { brightness: given('level') },
+    }),
+    action('set_color', 'Set the colour', {
+      params: { hue: integer(0, 360, 'Degrees on the colour wheel'), saturation: percent('Saturation') },
+      optional: ['saturation'],
+      expects: { color: { hue: given('hue'), saturation: given('saturation') } },
+    }),
+    action('set_color_temperature', 'Set the colour temperature of white', {
+      params: { kelvin: integer(1_000, 12_000, 'Kelvin') },
+      expects: { color_temperature: given('kelvin') },
+    }),
+    action('set_effect', 'Start a light effect, or none', {
+      params: { effect: text(64, 'Name of an effect the light has; `none` ends it') },
+      expects: { effect: given('effect') },
+    }),
+    identify,
+  ],
+  switch: [
+    turnOn,
+    turnOff,
+    toggle,
+    action('set_auto_off', 'Switch off by itself some time after switching on', {
+      params: { seconds: integer(0, 86_400, 'Seconds; 0 is never') },
+      expects: { auto_off_s: given('seconds') },
+    }),
+    action('set_power_limit', 'Switch off above this power', {
+      params: { watts: integer(0, 25_000, 'Watts; 0 is no limit') },
+      expects: { power_limit_w: given('watts') },
+    }),
+    childLock,
+    identify,
+  ],
+  climate: [
+    turnOn,
+    turnOff,
+    action('set_temperature', 'Set the temperature to hold', {
+      params: { celsius: number(5, 35, 'Degrees Celsius') },
+      expects: { target_celsius: given('celsius') },
+    }),
+    action('set_mode', 'Choose what the unit does', {
+      params: { mode: oneOf('off', 'heat', 'cool', 'auto', 'dry', 'fan_only') },
+      expects: { mode: given('mode') },
+    }),
+    action('set_fan_speed', 'Set the fan', {
+      params: { speed: oneOf('auto', 'low', 'medium', 'high') },
+      expects: { fan_speed: given('speed') },
+    }),
+    action('set_humidity', 'Set the humidity to hold', {
+      params: { percent: percent('Relative humidity') },
+      expects: { target_humidity: given('percent') },
+    }),
+    action('set_swing', 'Let the vanes swing, or hold them', {
+      params: { enabled: flag },
+      expects: { swing: given('enabled') },
+    }),
+    childLock,
+  ],
+  lock: [
+    action('lock', 'Lock', { expects: { locked: true } }),
+    action('unlock', 'Unlock', { expects: { locked: false }, safety: 'CRITICAL' }),
+    action('unlatch', 'Pull the latch so that the door opens', { expects: { locked: false }, safety: 'CRITICAL' }),
+    action('set_auto_lock', 'Lock by itself some time after unlocking', {
+      params: { seconds: integer(0, 3_600, 'Seconds; 0 is never') },
+      expects: { auto_lock_s: given('seconds') },
+    }),
+    action('set_privacy_mode', 'Ignore the keypad outside', {
+      params: { enabled: flag },
+      expects: { privacy_mode: given('enabled') },
+    }),
+    identify,
+  ],
+  cover: [
+    action('open', 'Open wholly', { expects: { position: 100 }, within: 60 }),
+    action('close', 'Close wholly', { expects: { position: 0 }, within: 60 }),
+    action('stop', 'Stop where it is'),
+    action('set_position', 'Open to a position', {
+      params: { position: integer(0, 100, '0 is closed, 100 is open') },
+      expects: { position: given('position') },
+      within: 60,
+    }),
+    action('set_tilt', 'Tilt the slats', {
+      params: { tilt: percent('Tilt') },
+      expects: { tilt: given('tilt') },
+      within: 30,
+    }),
+    identify,
+  ],
+  valve: [
+    action('open_valve', 'Open the valve', { expects: { open: true }, safety: 'CRITICAL', within: 30 }),
+    action('close_valve', 'Close the valve', { expects: { open: false }, within: 30 }),
+    action('set_flow', 'Open the valve in part', {
+      params: { percent: percent('Flow') },
+      expects: { flow: given('percent') },
+      safety: 'CRITICAL',
+      within: 30,
+    }),
+    action('set_leak_protection', 'Close by itself when water leaks, or do not', {
+      params: { enabled: flag },
+      expects: { leak_protection: given('enabled') },
+      safety: 'CRITICAL',
+    }),
+    reportInterval,
+  ],
+  sensor: [
+    action('read_now', 'Measure and report now'),
+    reportInterval,
+    action('set_thresholds', 'Raise the alarm outside these bounds', {
+      params: { low: { type: 'number' }, high: { type: 'number' } },
+      expects: { thresholds: { low: given('low'), high: given('high') } },
+    }),
+    action('set_sensitivity', 'Set how easily it responds', {
+      params: { level: oneOf('low', 'medium', 'high') },
+      expects: { sensitivity: given('level') },
+    }),
+    action('calibrate', 'Take the true value as reference', { params: { reference: { type: 'number' } } }),
+    action('clear_alarm', 'End an alarm', { expects: { alarm: false } }),
+    action('set_indicator', 'Switch the indicator light', {
+      params: { enabled: flag },
+      expects: { indicator: given('enabled') },
+    }),
+    identify,
+  ],
+  appliance: [
+    turnOn,
+    turnOff,
+    action('set_program', 'Choose the program of the next start', {
+      params: { program: text(64, 'Name of a program the appliance has') },
+      expects: { program: given('program') },
+    }),
+    action('start_program', 'Start, from afar', { expects: { running: true }, safety: 'CRITICAL' }),
+    action('stop_program', 'End the program', { expects: { running: false } }),
+    action('pause', 'Pause the program', { expects: { paused: true } }),
+    action('resume', 'Go on after a pause', { expects: { paused: false } }),
+    action('set_delay', 'Start later', {
+      params: { minutes: integer(0, 1_440, 'Minutes; 0 is no delay') },
+      expects: { delay_min: given('minutes') },
+    }),
+    childLock,
+  ],
+  controller: [
+    action('activate_scene', 'Set a stored scene', {
+      params: { scene: text(64, 'Name of the scene') },
+      expects: { scene: given('scene') },
+    }),
+    action('set_operating_mode', 'Tell the house who is in', {
+      params: { mode: oneOf('home', 'away', 'night', 'vacation') },
+      expects: { operating_mode: given('mode') },
+    }),
+    action('arm_alarm', 'Arm the alarm', { expects: { armed: true } }),
+    action('disarm_alarm', 'Disarm the alarm', { expects: { armed: false }, safety: 'CRITICAL' }),
+    action('permit_join', 'Let new devices join the local network for a while', {
+      params: { seconds: integer(0, 600, 'Seconds; 0 ends it') },
+      safety: 'CRITICAL',
+    }),
+    action('sync_time', 'Set the clock from the network'),
+    action('run_diagnostics', 'Examine itself and report'),
+    action('set_log_level', 'Set how much is logged', {
+      params: { level: oneOf('error', 'warn', 'info', 'debug') },
+      expects: { log_level: given('level') },
+    }),
+    reportInterval,
+  ],
+} satisfies Record<string, ActionDefinition[]>;

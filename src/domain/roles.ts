@@ -1,0 +1,10 @@
+/** From the least to the most (contract §3). */
+export const roles = ['none', 'viewer', 'user', 'admin', 'owner'] as const;
+export type Role = (typeof roles)[number];
+
+export const isRole = (value: unknown): value is Role => roles.includes(value as Role);
+
+export const atLeast = (role: Role, needed: Role): boolean => roles.indexOf(role) >= roles.indexOf(needed);
+
+/** The lesser of two: an API key acts with its creator's role, at most `admin`. */
+export const atMost = (role: Role, cap: Role): Role => (atLeast(role, cap) ? cap : role);

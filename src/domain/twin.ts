@@ -1,0 +1,158 @@
+import { entryBytes, isObject, jsonBytes, jsonEqual, setOwn } from './json-size.ts';
+import type { Capability } from './manifest.ts';
+import type { Json, JsonObject } from './values.ts';
+
+/** The JSON text of a reported state, after the merge (contract §4). */
+export const MAX_STATE_BYTES = 32 * 1024;
+
+/** A device's reported state and the size of its JSON text, which is carried along so that a patch costs what it touches. */
+export interface Twin {
+  readonly state: JsonObject;
+  readonly bytes: number;
+}
+
+export const EMPTY_TWIN: Twin = { state: {}, bytes: 2 };
+
+export const twinOf = (state: JsonObject): Twin => ({ state, bytes: jsonBytes(state) });
+
+export type Reported = { ok: true; twin: Twin } | { ok: false; code: 'STATE_TOO_LARGE' | 'PAYLOAD_INVALID' };
+
+/**
+ * The twin after a report: merged by RFC 7396, or replaced when `full`. Nothing is mutated and what the patch leaves
+ * alone is shared; a patch without effect gives the same `state` object back.
+ */
+export function applyReport(twin: Twin, report: JsonObject, full = false): Reported {
+  let next: Twin;
+  if (full) {
+    next = twinOf(report);
+  } else {
+    const tally = { bytes: twin.bytes };
+    next = { state: mergeInto(twin.state, report, 0, tally), bytes: tally.bytes };
+  }
+  if (next.bytes <= MAX_STATE_BYTES) return { ok: true, twin: next };
+  return { ok: false, code: Number.isFinite(next.bytes) ? 'STATE_TOO_LARGE' : 'PAYLOAD_INVALID' };
+}
+
+// JSON Merge Patch: null removes, objects merge, everything else replaces. The copy is made at the first change, and
+// the difference in JSON text is added to `tally`.
+function mergeInto(target: JsonObject, patch: JsonObject, depth: number, tally: { bytes: number }): JsonObject {
+  let next: JsonObject | undefined;
+  let gone: Set<string> | undefined;
+  for (const key of Object.keys(patch)) {
+    const value = patch[key] as Json;
+    const old = Object.hasOwn(target, key) ? (target[key] as Json) : undefined;
+    if (value === null) {
+      if (old === undefined) continue;
+      tally.bytes -= entryBytes(key, old, depth);
+      gone ??= new Set();
+      gone.add(key);
+      continue;
+    }
+    if (value === old) continue;
+    let merged: Json = value;
+    if (!isObject(value)) {
+      tally.bytes +=
+        old === undefined ? entryBytes(key, value, depth) : jsonBytes(value, depth + 1) - jsonBytes(old, depth + 1);
+    } else {
+      tally.bytes += isObject(old)
+        ? 0
+        : old === undefined
+          ? entryBytes(key, {}, depth)
+          : jsonBytes({}, depth + 1) - jsonBytes(old, depth + 1);
+      if (!Number.isFinite(tally.bytes)) return target; // too deep: the caller refuses
+      merged = mergeInto(isObject(old) ? old : {}, value, depth + 1, tally);
+      if (merged === old) continue;
+    }
+    next ??= { ...target };
+    setOwn(next, key, merged);
+  }
+  if (gone !== undefined) next = without(next ?? target, gone);
+  if (next === undefined) return target;
+  tally.bytes += emptyBrace(next) - emptyBrace(target);
+  return next;
+}
+
+// Rebuilt rather than deleted from: `delete` turns an object into a slow dictionary for the rest of its life.
+function without(source: JsonObject, gone: Set<string>): JsonObject {
+  const rest: JsonObject = {};
+  for (const key of Object.keys(source)) if (!gone.has(key)) setOwn(rest, key, source[key] as Json);
+  return rest;
+}
+
+// `{}` has a closing brace that no entry paid for.
+function emptyBrace(object: JsonObject): 0 | 1 {
+  for (const _ in object) return 0;
+  return 1;
+}
+
+/** Whether `state` holds all of `expected`: objects by subset at every depth, everything else by exact JSON equality. */
+export function contains(state: Json, expected: Json): boolean {
+  if (!isObject(expected)) return jsonEqual(state, expected);
+  return (
+    isObject(state) &&
+    Object.keys(expected).every(
+      (key) => Object.hasOwn(state, key) && contains(state[key] as Json, expected[key] as Json),
+    )
+  );
+}
+
+/** The parameter a template node stands for, `{"$param": "level"}`; undefined for everything else. */
+export function paramOf(node: Json): string | undefined {
+  if (!isObject(node) || !Object.hasOwn(node, '$param') || Object.keys(node).length !== 1) return undefined;
+  return typeof node.$param === 'string' ? node.$param : undefined;
+}
+
+/**
+ * The state that proves an action: the template with the parameters filled in. What hangs on a parameter that was not
+ * given is not expected; null when nothing is left to expect.
+ */
+export function expectedState(template: JsonObject | undefined, params: JsonObject): JsonObject | null {
+  if (template === undefined) return null;
+  const filled = fill(template, params);
+  return isObject(filled) && Object.keys(filled).length > 0 ? filled : null;
+}
+
+function fill(node: Json, params: JsonObject): Json | undefined {
+  const param = paramOf(node);
+  if (param !== undefined) return Object.hasOwn(params, param) ? params[param] : undefined;
+  if (Array.isArray(node)) {
+    const items = node.map((item) => fill(item, params));
+    return items.includes(undefined) ? undefined : (items as Json[]);
+  }
+  if (!isObject(node)) return node;
+  const filled: JsonObject = {};
+  for (const key of Object.keys(node)) {
+    const value = fill(node[key] as Json, params);
+    if (value !== undefined) setOwn(filled, key, value);
+  }
+  return filled;
+}
+
+export type Changes = Record<string, { from: Json; to: Json }>;
+
+/** The top-level properties that are not yet as expected. `from` is null for a property that was never reported. */
+export function changesBetween(current: JsonObject, expected: JsonObject): Changes {
+  const changes = new Map<string, { from: Json; to: Json }>();
+  for (const key of Object.keys(expected)) {
+    const to = expected[key] as Json;
+    const from = Object.hasOwn(current, key) ? (current[key] as Json) : undefined;
+    if (from === undefined || !contains(from, to)) changes.set(key, { from: from ?? null, to });
+  }
+  return Object.fromEntries(changes); // defines properties, so `__proto__` stays a name
+}
+
+/** What a dry run shows; `expected` and `changes` are null where the preview cannot be computed (contract §5). */
+export interface Preview {
+  current: JsonObject;
+  expected: JsonObject | null;
+  changes: Changes | null;
+}
+
+export function preview(
+  capability: Pick<Capability, 'supportsDryRun' | 'expectedState'>,
+  current: JsonObject,
+  params: JsonObject,
+): Preview {
+  const expected = capability.supportsDryRun ? expectedState(capability.expectedState, params) : null;
+  return { current, expected, changes: expected && changesBetween(current, expected) };
+}
