@@ -189,10 +189,24 @@ function readEnvelope(value: Json): Envelope | string {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) return 'payload is no object';
   if (!isCount(keyVersion) || keyVersion === 0) return 'key_version is no positive whole number';
   if (typeof signature !== 'string') return 'signature is no text';
-  const fields = Object.fromEntries(
-    canonicalFieldNames.map((name) => [name, value[name]]),
-  ) as unknown as CanonicalFields;
-  return { fields, payload, keyVersion, signature };
+  return { fields: fieldsOf(value as unknown as CanonicalFields), payload, keyVersion, signature };
+}
+
+/** The eleven alone. Written out because it runs for every message. */
+function fieldsOf(sent: CanonicalFields): CanonicalFields {
+  return {
+    version: sent.version,
+    device_id: sent.device_id,
+    tenant_id: sent.tenant_id,
+    client_id: sent.client_id,
+    message_id: sent.message_id,
+    request_id: sent.request_id,
+    sequence_number: sent.sequence_number,
+    timestamp: sent.timestamp,
+    nonce: sent.nonce,
+    message_type: sent.message_type,
+    payload_hash: sent.payload_hash,
+  };
 }
 
 function isCount(value: unknown): value is number {

@@ -1,0 +1,228 @@
+import { describe, expect, it } from 'vitest';
+import { type CanonicalFields, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
+import { checkCloudMessage, checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
+import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+
+const secret = newDeviceSecret();
+const now = 1763635705272;
+const ids = {
+  deviceId: '27801375-decf-7c9f-9486-5636b85993a7',
+  tenantId: '6d84cc79-2141-7060-8fe2-7ff9c7fda173',
+  clientId: '27801375-decf-7c9f-9486-5636b85993a7.1763635700272.QgRGsRIsuQPsFA_p',
+};
+const session = { ...ids, key: verifyingKey('hmac-sha256', secret), keyVersion: 2 };
+const message: OutgoingMessage = {
+  ...ids,
+  messageId: '46635a99-603a-73dd-afb6-9f6dd4ae6af5',
+  requestId: '',
+  sequence: 3,
+  timestamp: now,
+  nonce: 'CYROqfAbNJQrwNIQ',
+  type: 'state',
+  payload: { state: { on: true } },
+  keyVersion: 2,
+  key: signingKey('hmac-sha256', secret),
+};
+
+type Sent = JsonObject & { payload?: JsonObject };
+
+/** A right message with changes, its hash and signature made anew for what is sent. */
+function sent(change: Sent = {}): string {
+  const whole = { ...(JSON.parse(composeMessage(message)) as JsonObject), ...change };
+  const fields = whole as unknown as CanonicalFields;
+  if (change.payload_hash === undefined) whole.payload_hash = payloadHash(whole.payload ?? null);
+  if (change.signature === undefined) whole.signature = signText(message.key, canonicalString(fields));
+  return JSON.stringify(whole);
+}
+
+const check = (text: string | Uint8Array, time = now) => checkMessage(text, session, 'state', time);
+
+describe('checkMessage', () => {
+  it('answers the eleven fields alone, the payload and the key version', () => {
+    const checked = check(sent({ extra: 1 }));
+    if (!checked.ok) throw new Error(checked.refusal.reason);
+    expect(Object.keys(checked.message.fields)).toHaveLength(11);
+    expect(checked.message).toMatchObject({ payload: { state: { on: true } }, keyVersion: 2, body: { ok: true } });
+  });
+
+  it('leaves a payload that is wrong in itself to be judged after the sequence number', () => {
+    expect(check(sent({ payload: { state: 1 } }))).toMatchObject({
+      ok: true,
+      message: { body: { ok: false, reason: 'state is not valid' } },
+    });
+  });
+
+  it.each<[string, Sent]>([
+    ['version is missing', { version: null }],
+    ['device_id is a number', { device_id: 1 }],
+    ['tenant_id is null', { tenant_id: null }],
+    ['client_id is an object', { client_id: {} }],
+    ['message_id is missing', { message_id: null }],
+    ['message_id is too long', { message_id: 'x'.repeat(257) }],
+    ['request_id is too long', { request_id: 'x'.repeat(257) }],
+    ['request_id holds a |', { request_id: '|' }],
+    ['message_type is a list', { message_type: ['state'] }],
+    ['payload_hash is false', { payload_hash: false }],
+    ['nonce is a number', { nonce: 1 }],
+    ['sequence_number is negative', { sequence_number: -1 }],
+    ['sequence_number is a fraction', { sequence_number: 1.5 }],
+    ['sequence_number is not exact', { sequence_number: 2 ** 53 }],
+    ['timestamp is a text', { timestamp: String(now) }],
+    ['timestamp is a fraction', { timestamp: now + 0.5 }],
+    ['payload is a list', { payload: [] as unknown as JsonObject }],
+    ['payload is null', { payload: null as unknown as JsonObject }],
+    ['key_version is a text', { key_version: '2' }],
+    ['key_version is 0', { key_version: 0 }],
+    ['signature is a number', { signature: 1 }],
+    ['signature is null', { signature: null }],
+  ])('MALFORMED: %s', (_, change) => {
+    expect(check(sent(change))).toMatchObject({ ok: false, refusal: { code: 'MALFORMED' } });
+  });
+
+  it.each(['', 'x', '[]', '1', 'null', '"text"', '{}', '[{}]'])('MALFORMED: the document %j', (text) => {
+    expect(check(text)).toMatchObject({ ok: false, refusal: { code: 'MALFORMED', signatureGood: false } });
+    expect((check(text) as { refusal: object }).refusal).not.toHaveProperty('messageId');
+  });
+
+  it('looks at the signature of what no strict reader takes, and repeats its message id', () => {
+    const good = sent();
+    const refusal = { code: 'MALFORMED', signatureGood: true, messageId: message.messageId };
+    expect(check(good.replace('"on":true', '"on":true,"on":true'))).toMatchObject({ refusal });
+    const broken = Buffer.from(good.replace('"on":true', '"on":"?"'));
+    broken[broken.indexOf('"?"') + 1] = 0xff;
+    expect(check(broken)).toMatchObject({ refusal });
+    expect(check(sent({ nonce: 'a|b' }))).toMatchObject({ refusal });
+    expect(check(sent({ sequence_number: '3' }))).toMatchObject({ refusal });
+    expect(check(sent({ key_version: 'x' }))).toMatchObject({ refusal });
+    expect(check(sent({ key_version: 'x', signature: 'A'.repeat(43) }))).toMatchObject({
+      refusal: { ...refusal, signatureGood: false },
+    });
+  });
+
+  it.each<[string, Sent]>([
+    ['a field is missing', { nonce: null }],
+    ['a field is an object', { nonce: {} }],
+  ])('calls no signature good where %s', (_, change) => {
+    expect(check(sent(change))).toMatchObject({ refusal: { code: 'MALFORMED', signatureGood: false } });
+  });
+
+  it.each(['', 'a|b', 'x'.repeat(257), 'a\0', '\ud800', 7, null])('does not repeat the message id %j', (id) => {
+    const checked = check(sent({ message_id: id }));
+    expect(checked).toMatchObject({ ok: false, refusal: { code: 'MALFORMED' } });
+    expect((checked as { refusal: object }).refusal).not.toHaveProperty('messageId');
+  });
+
+  it('takes the longest message id and an empty nonce', () => {
+    expect(check(sent({ message_id: 'x'.repeat(256), nonce: '' })).ok).toBe(true);
+  });
+
+  it.each<[string, Sent]>([
+    ['VERSION_UNSUPPORTED', { version: 'PROTO/3.0' }],
+    ['TYPE_MISMATCH', { message_type: 'heartbeat' }],
+    ['TYPE_MISMATCH', { message_type: 'cmd' }],
+    ['IDENTITY_MISMATCH', { tenant_id: '' }],
+    ['IDENTITY_MISMATCH', { device_id: ids.tenantId }],
+    ['SESSION_MISMATCH', { client_id: `${ids.clientId}x` }],
+    ['TIMESTAMP_SKEWED', { timestamp: now - 300_001 }],
+    ['TIMESTAMP_SKEWED', { timestamp: now + 300_001 }],
+    ['SIGNATURE_INVALID', { key_version: 1 }],
+    ['PAYLOAD_HASH_MISMATCH', { payload_hash: payloadHash({}) }],
+  ])('%s for %j, with a good signature', (code, change) => {
+    expect(check(sent(change))).toMatchObject({
+      ok: false,
+      refusal: { code, signatureGood: true, messageId: message.messageId },
+    });
+    expect(check(sent({ ...change, signature: 'A'.repeat(43) }))).toMatchObject({
+      refusal: { code: code === 'PAYLOAD_HASH_MISMATCH' ? 'SIGNATURE_INVALID' : code, signatureGood: false },
+    });
+  });
+
+  it('reports the first of several faults in the order of the checks', () => {
+    const faults: [string, Sent][] = [
+      ['MALFORMED', { request_id: 'a|b' }],
+      ['VERSION_UNSUPPORTED', { version: 'PROTO/2' }],
+      ['TYPE_MISMATCH', { message_type: 'hello' }],
+      ['IDENTITY_MISMATCH', { device_id: 'x' }],
+      ['SESSION_MISMATCH', { client_id: 'x' }],
+      ['TIMESTAMP_SKEWED', { timestamp: 0 }],
+      ['SIGNATURE_INVALID', { signature: '' }],
+      ['PAYLOAD_HASH_MISMATCH', { payload_hash: '' }],
+    ];
+    for (let i = 0; i < faults.length; i++) {
+      const all = Object.assign({}, ...faults.slice(i).map(([, change]) => change)) as Sent;
+      expect(check(sent(all))).toMatchObject({ refusal: { code: faults[i]?.[0] } });
+    }
+  });
+
+  it('takes a timestamp up to five minutes off, either way', () => {
+    expect(check(sent({ timestamp: now - 300_000 })).ok).toBe(true);
+    expect(check(sent({ timestamp: now + 300_000 })).ok).toBe(true);
+  });
+
+  it('takes an upper-case payload hash for another one', () => {
+    const upper = payloadHash({ state: { on: true } }).toUpperCase();
+    expect(check(sent({ payload_hash: upper }))).toMatchObject({ refusal: { code: 'PAYLOAD_HASH_MISMATCH' } });
+  });
+
+  it('checks an HMAC signature with no other algorithm, whatever the message says', () => {
+    const forged = sent({
+      alg: 'none',
+      signing_alg: 'ed25519',
+      signature: signText(signingKey('ed25519', secret), 'x'),
+    });
+    expect(check(forged)).toMatchObject({ refusal: { code: 'SIGNATURE_INVALID' } });
+  });
+});
+
+describe('checkCloudMessage', () => {
+  const seed = newDeviceSecret();
+  const cloud: OutgoingMessage = {
+    ...message,
+    type: 'error',
+    payload: { code: 'MALFORMED', message_id: 'm' },
+    key: signingKey('ed25519', seed),
+  };
+  const old = verifyingKey('ed25519', publicKeyFromSeed(newDeviceSecret()));
+  const current = verifyingKey('ed25519', publicKeyFromSeed(seed));
+
+  it("takes a message signed by any of the cloud's announced keys", () => {
+    const checked = checkCloudMessage(composeMessage(cloud), { ...ids, keys: [old, current] }, now);
+    expect(checked).toMatchObject({ ok: true, message: { body: { ok: true, value: { type: 'error' } } } });
+  });
+
+  it('refuses one that none of them signed, and one while none is known', () => {
+    for (const keys of [[old], []]) {
+      expect(checkCloudMessage(composeMessage(cloud), { ...ids, keys }, now)).toMatchObject({
+        refusal: { code: 'SIGNATURE_INVALID', signatureGood: false },
+      });
+    }
+  });
+
+  it("refuses another device's message, and what devices send", () => {
+    const text = composeMessage(cloud);
+    const keys = [current];
+    const another = { ...ids, deviceId: ids.tenantId, keys };
+    expect(checkCloudMessage(text, another, now)).toMatchObject({ refusal: { code: 'IDENTITY_MISMATCH' } });
+    const own = composeMessage({ ...cloud, type: 'cmd_ack' });
+    expect(checkCloudMessage(own, { ...ids, keys }, now)).toMatchObject({ refusal: { code: 'TYPE_MISMATCH' } });
+  });
+
+  it('leaves a payload of the wrong shape visible as such', () => {
+    const checked = checkCloudMessage(composeMessage({ ...cloud, type: 'cmd' }), { ...ids, keys: [current] }, now);
+    expect(checked).toMatchObject({ ok: true, message: { body: { ok: false, reason: 'command_id is missing' } } });
+  });
+});
+
+describe('composeMessage', () => {
+  it('never writes a field with a |', () => {
+    expect(() => composeMessage({ ...message, requestId: 'a|b' })).toThrow('request_id holds a |');
+    expect(() => composeMessage({ ...message, messageId: '|' })).toThrow('message_id holds a |');
+  });
+
+  it('writes what JSON must escape', () => {
+    const text = composeMessage({ ...message, requestId: 'quote " and \\', payload: { state: { 'a"b': '\n☀' } } });
+    expect(JSON.parse(text)).toMatchObject({ request_id: 'quote " and \\', payload: { state: { 'a"b': '\n☀' } } });
+    expect(check(text).ok).toBe(true);
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { readCloudPayload, readDevicePayload } from '../../src/domain/payloads.ts';
+import type { CloudMessageType, DeviceChannel } from '../../src/domain/topics.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+
+const id = '1dc02e27-b71e-7588-ae84-66c1c85990d2';
+const cmd = { command_id: id, action: 'turn_on', params: {}, issued_at: 1, expires_at: 2 };
+const helloAck = {
+  server_time: 1,
+  last_sequence: 0,
+  heartbeat_s: 60,
+  key_version: 1,
+  cloud_public_keys: ['rQLPViPhI9Ma9_ddhEWLdTuqNzAqua1MQSmsZk5AIEw'],
+};
+
+describe("a device's payload", () => {
+  it.each<[DeviceChannel, JsonObject]>([
+    ['hello', { protocol: 'PROTO/3.1' }],
+    ['hello', { protocol: 'PROTO/3.1', firmware: '', device_type: 'x', manifest_version: 0, uptime_s: 0.5 }],
+    ['heartbeat', {}],
+    ['heartbeat', { uptime_s: 0, rssi: -61.5, battery: 0, free_heap: 0 }],
+    ['heartbeat', { battery: 100 }],
+    ['state', { state: {} }],
+    ['state', { state: { a: null }, full: false }],
+    ['cmd_ack', { command_id: id, status: 'accepted' }],
+    ['cmd_ack', { command_id: 'no uuid', status: 'in_progress', progress: 0.5 }],
+    ['cmd_ack', { command_id: id, status: 'succeeded', result: null, state: {} }],
+    ['cmd_ack', { command_id: id, status: 'failed', error: 'jammed', result: [1] }],
+  ])('on %s is right: %j', (channel, payload) => {
+    expect(readDevicePayload(channel, payload)).toEqual({ ok: true, value: { channel, payload } });
+    const more = { ...payload, something_else: [1], toString: 'x' };
+    expect(readDevicePayload(channel, more)).toEqual({ ok: true, value: { channel, payload: more } });
+  });
+
+  it.each<[DeviceChannel, JsonObject, string]>([
+    ['hello', {}, 'protocol is missing'],
+    ['hello', { protocol: 'PROTO/3.0' }, 'protocol is not valid'],
+    ['hello', { protocol: ['PROTO/3.1'] }, 'protocol is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', firmware: 1 }, 'firmware is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', firmware: null }, 'firmware is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', device_type: {} }, 'device_type is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', manifest_version: '1' }, 'manifest_version is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', manifest_version: 1.5 }, 'manifest_version is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', manifest_version: -1 }, 'manifest_version is not valid'],
+    ['hello', { protocol: 'PROTO/3.1', uptime_s: -1 }, 'uptime_s is not valid'],
+    ['heartbeat', { uptime_s: '1' }, 'uptime_s is not valid'],
+    ['heartbeat', { rssi: '-60' }, 'rssi is not valid'],
+    ['heartbeat', { battery: 100.5 }, 'battery is not valid'],
+    ['heartbeat', { battery: -1 }, 'battery is not valid'],
+    ['heartbeat', { battery: '50' }, 'battery is not valid'],
+    ['heartbeat', { free_heap: -1 }, 'free_heap is not valid'],
+    ['state', {}, 'state is missing'],
+    ['state', { state: null }, 'state is not valid'],
+    ['state', { state: [] }, 'state is not valid'],
+    ['state', { state: 'on' }, 'state is not valid'],
+    ['state', { state: {}, full: 1 }, 'full is not valid'],
+    ['cmd_ack', { status: 'accepted' }, 'command_id is missing'],
+    ['cmd_ack', { command_id: 1, status: 'accepted' }, 'command_id is not valid'],
+    ['cmd_ack', { command_id: id }, 'status is missing'],
+    ['cmd_ack', { command_id: id, status: 'done' }, 'status is not valid'],
+    ['cmd_ack', { command_id: id, status: 'accepted', progress: '50%' }, 'progress is not valid'],
+    ['cmd_ack', { command_id: id, status: 'failed', error: { code: 1 } }, 'error is not valid'],
+    ['cmd_ack', { command_id: id, status: 'succeeded', state: [] }, 'state is not valid'],
+  ])('on %s is refused: %j', (channel, payload, reason) => {
+    expect(readDevicePayload(channel, payload)).toEqual({ ok: false, reason });
+  });
+
+  it('is not filled in from __proto__', () => {
+    const payload = JSON.parse('{"__proto__":{"state":{}}}') as JsonObject;
+    expect(readDevicePayload('state', payload)).toEqual({ ok: false, reason: 'state is missing' });
+  });
+});
+
+describe("the cloud's payload", () => {
+  it.each<[CloudMessageType, JsonObject]>([
+    ['cmd', cmd],
+    ['hello_ack', helloAck],
+    ['hello_ack', { ...helloAck, cloud_public_keys: [] }],
+    ['error', { code: 'MALFORMED', message_id: '' }],
+  ])('%s is right: %j', (type, payload) => {
+    expect(readCloudPayload(type, payload)).toEqual({ ok: true, value: { type, payload } });
+  });
+
+  it.each<[CloudMessageType, JsonObject, string]>([
+    ['cmd', { ...cmd, command_id: 1 }, 'command_id is not valid'],
+    ['cmd', { ...cmd, action: null }, 'action is not valid'],
+    ['cmd', { ...cmd, params: [] }, 'params is not valid'],
+    ['cmd', { ...cmd, issued_at: '1' }, 'issued_at is not valid'],
+    ['cmd', { ...cmd, expires_at: -1 }, 'expires_at is not valid'],
+    ['hello_ack', { ...helloAck, server_time: 'now' }, 'server_time is not valid'],
+    ['hello_ack', { ...helloAck, last_sequence: -1 }, 'last_sequence is not valid'],
+    ['hello_ack', { ...helloAck, heartbeat_s: 0 }, 'heartbeat_s is not valid'],
+    ['hello_ack', { ...helloAck, heartbeat_s: '60' }, 'heartbeat_s is not valid'],
+    ['hello_ack', { ...helloAck, key_version: 1.5 }, 'key_version is not valid'],
+    ['hello_ack', { ...helloAck, cloud_public_keys: 'x' }, 'cloud_public_keys is not valid'],
+    ['hello_ack', { ...helloAck, cloud_public_keys: [1] }, 'cloud_public_keys is not valid'],
+    ['error', { code: 1, message_id: '' }, 'code is not valid'],
+    ['error', { code: 'MALFORMED' }, 'message_id is missing'],
+  ])('%s is refused: %j', (type, payload, reason) => {
+    expect(readCloudPayload(type, payload)).toEqual({ ok: false, reason });
+  });
+});

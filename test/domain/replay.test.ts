@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  acceptSequence,
+  emptyWindow,
+  judgeSequence,
+  type ReplayWindow,
+  type SequenceVerdict,
+  WINDOW_SIZE,
+  windowFromJson,
+  windowToJson,
+} from '../../src/domain/replay.ts';
+
+const mark = (id: string) => createHash('sha256').update(id).digest('hex').slice(0, 16);
+
+/** The rule written down naively: a map of every number ever used. */
+class Model {
+  highest = 0;
+  used = new Map<number, string>();
+
+  judge(sequence: number, id: string): SequenceVerdict {
+    if (sequence < 1 || sequence <= this.highest - WINDOW_SIZE) return 'too_old';
+    const before = this.used.get(sequence);
+    if (before === undefined) return 'fresh';
+    return before === mark(id) ? 'repeat' : 'reused';
+  }
+
+  accept(sequence: number, id: string): void {
+    this.used.set(sequence, mark(id));
+    this.highest = Math.max(this.highest, sequence);
+  }
+}
+
+const accepted = (...numbers: number[]) =>
+  numbers.reduce((window, number) => acceptSequence(window, number, `id-${number}`), emptyWindow());
+
+describe('the replay window', () => {
+  it('starts at 1: no lower number is ever accepted', () => {
+    expect(emptyWindow()).toMatchObject({ highest: 0 });
+    expect(judgeSequence(emptyWindow(), 1, 'a')).toBe('fresh');
+    expect(judgeSequence(emptyWindow(), 0, 'a')).toBe('too_old');
+    expect(judgeSequence(accepted(1), 0, 'a')).toBe('too_old');
+    expect(judgeSequence(accepted(1), -1, 'a')).toBe('too_old');
+  });
+
+  it('tells a repeat from another message under the same number', () => {
+    const window = accepted(7);
+    expect(judgeSequence(window, 7, 'id-7')).toBe('repeat');
+    expect(judgeSequence(window, 7, 'id-8')).toBe('reused');
+    expect(judgeSequence(window, 6, 'id-7')).toBe('fresh');
+    expect(judgeSequence(window, 8, 'id-7')).toBe('fresh');
+  });
+
+  it('covers 64 numbers, the highest included', () => {
+    const window = accepted(100);
+    expect(judgeSequence(window, 37, 'a')).toBe('fresh');
+    expect(judgeSequence(window, 36, 'a')).toBe('too_old');
+    const filled = acceptSequence(window, 37, 'a');
+    expect(judgeSequence(filled, 37, 'a')).toBe('repeat');
+    expect(judgeSequence(acceptSequence(filled, 101, 'b'), 37, 'a')).toBe('too_old');
+  });
+
+  it.each([63, 64, 65, 1_000_000])('after a jump of %i remembers what is still inside', (jump) => {
+    const window = acceptSequence(accepted(1, 2, 3), 3 + jump, 'far');
+    expect(window.highest).toBe(3 + jump);
+    expect(judgeSequence(window, 3, 'id-3')).toBe(jump < WINDOW_SIZE ? 'repeat' : 'too_old');
+    expect(judgeSequence(window, 2, 'id-2')).toBe('too_old');
+    expect(judgeSequence(window, 2 + jump, 'x')).toBe('fresh');
+    expect(judgeSequence(window, 3 + jump, 'far')).toBe('repeat');
+    expect(window.slots.length).toBeLessThanOrEqual(WINDOW_SIZE * 8);
+  });
+
+  it('holds the largest exact number', () => {
+    const window = accepted(Number.MAX_SAFE_INTEGER);
+    expect(judgeSequence(window, Number.MAX_SAFE_INTEGER, 'x')).toBe('reused');
+    expect(judgeSequence(window, Number.MAX_SAFE_INTEGER - 1, 'x')).toBe('fresh');
+  });
+
+  it('keeps the first 8 bytes of SHA-256 of the message id, the highest number first', () => {
+    const window = acceptSequence(acceptSequence(emptyWindow(), 4, 'four'), 6, 'six');
+    expect(Buffer.from(window.slots).toString('hex')).toBe(`${mark('six')}${'0'.repeat(16)}${mark('four')}`);
+  });
+
+  it('takes no more room than its used part', () => {
+    expect(emptyWindow().slots).toHaveLength(0);
+    expect(accepted(1_000).slots).toHaveLength(8);
+    expect(accepted(1_000, 999).slots).toHaveLength(16);
+    expect(accepted(...Array.from({ length: 200 }, (_, i) => i + 1)).slots).toHaveLength(512);
+  });
+
+  it('never changes in place', () => {
+    const before = accepted(5, 3);
+    const copy = { highest: before.highest, slots: before.slots.slice() };
+    acceptSequence(before, 4, 'a');
+    acceptSequence(before, 6, 'b');
+    acceptSequence(before, 900, 'c');
+    expect(before).toEqual(copy);
+  });
+
+  it('behaves as the naive model, through storage too', () => {
+    const step = fc.record({
+      sequence: fc.oneof(fc.integer({ min: -2, max: 200 }), fc.integer({ min: 0, max: 10_000 })),
+      id: fc.constantFrom('a', 'b', 'c'),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 150 }), fc.nat({ max: 5 }), (steps, storeEvery) => {
+        const model = new Model();
+        let window: ReplayWindow = emptyWindow();
+        for (const [i, { sequence, id }] of steps.entries()) {
+          const verdict = judgeSequence(window, sequence, id);
+          expect(verdict).toBe(model.judge(sequence, id));
+          if (verdict !== 'fresh') continue;
+          window = acceptSequence(window, sequence, id);
+          model.accept(sequence, id);
+          expect(window.highest).toBe(model.highest);
+          if (i % 6 === storeEvery) {
+            const back = windowFromJson(JSON.parse(JSON.stringify(windowToJson(window))));
+            expect(back).toEqual(window);
+            window = back;
+          }
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('lets no number through twice, however the steps interleave near the edge', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 140 }), { maxLength: 400 }), (sequences) => {
+        const through = new Set<number>();
+        let window = emptyWindow();
+        for (const [i, sequence] of sequences.entries()) {
+          if (judgeSequence(window, sequence, `m${i}`) !== 'fresh') continue;
+          expect(through.has(sequence)).toBe(false);
+          through.add(sequence);
+          window = acceptSequence(window, sequence, `m${i}`);
+        }
+      }),
+    );
+  });
+});
+
+describe('a stored window', () => {
+  it('is short while little is used', () => {
+    expect(windowToJson(emptyWindow())).toEqual({ highest: 0, slots: '' });
+    expect(windowToJson(accepted(41)).slots).toHaveLength(12);
+    expect(windowFromJson({ highest: 0, slots: '' })).toEqual(emptyWindow());
+  });
+
+  it('writes only its own part of a larger buffer', () => {
+    const pool = new Uint8Array(24).fill(9);
+    const window = { highest: 3, slots: pool.subarray(8, 16) };
+    expect(windowToJson(window).slots).toBe(Buffer.alloc(8, 9).toString('base64'));
+  });
+
+  it.each([
+    { highest: -1, slots: '' },
+    { highest: 1.5, slots: '' },
+    { highest: Number.NaN, slots: '' },
+    { highest: 2 ** 53, slots: '' },
+    { highest: 9, slots: Buffer.alloc(7).toString('base64') },
+    { highest: 1, slots: Buffer.alloc(16).toString('base64') },
+    { highest: 999, slots: Buffer.alloc(520).toString('base64') },
+  ])('that is damaged is not guessed at: %j', (stored) => {
+    expect(() => windowFromJson(stored)).toThrow('not a stored replay window');
+  });
+
+  it('may be as long as the highest number and as 64', () => {
+    expect(windowFromJson({ highest: 1, slots: Buffer.alloc(8, 1).toString('base64') }).slots).toHaveLength(8);
+    expect(windowFromJson({ highest: 64, slots: Buffer.alloc(512, 1).toString('base64') }).slots).toHaveLength(512);
+  });
+});

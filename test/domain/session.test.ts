@@ -1,0 +1,106 @@
+import { describe, expect, it } from 'vitest';
+import {
+  isFreshSession,
+  parseSessionToken,
+  type SessionToken,
+  sessionCredentials,
+  sessionString,
+  verifySession,
+} from '../../src/domain/session.ts';
+import { newDeviceSecret, newNonce, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
+
+const deviceId = '27801375-decf-7c9f-9486-5636b85993a7';
+const tenantId = '6d84cc79-2141-7060-8fe2-7ff9c7fda173';
+const nonce = 'QgRGsRIsuQPsFA_p';
+const at = 1763635700272;
+const secret = newDeviceSecret();
+const key = verifyingKey('hmac-sha256', secret);
+const device = { deviceId, tenantId, key: signingKey('hmac-sha256', secret) };
+
+function tokenOf(clientId: string): SessionToken {
+  const token = parseSessionToken(clientId);
+  if (token === null) throw new Error(`${clientId} is no token`);
+  return token;
+}
+
+describe('a session token', () => {
+  it('is device id, milliseconds and nonce', () => {
+    const clientId = `${deviceId}.${at}.${nonce}`;
+    expect(parseSessionToken(clientId)).toEqual({ clientId, deviceId, timestamp: at, nonce });
+  });
+
+  it.each([
+    '',
+    deviceId,
+    `${deviceId}.${at}`,
+    `${deviceId}.${at}.`,
+    `${deviceId}.${at}.${nonce}A`,
+    `${deviceId}.${at}.${nonce.slice(1)}`,
+    `${deviceId}.${at}.${nonce.slice(1)}+`,
+    `${deviceId}.${at}.${nonce.slice(1)}|`,
+    `${deviceId}.0${at}.${nonce}`,
+    `${deviceId}.-1.${nonce}`,
+    `${deviceId}.1e9.${nonce}`,
+    `${deviceId}..${nonce}`,
+    `${deviceId}.${'9'.repeat(16)}.${nonce}`,
+    `${deviceId.toUpperCase()}.${at}.${nonce}`,
+    `${deviceId.slice(1)}.${at}.${nonce}`,
+    `x${deviceId}.${at}.${nonce}`,
+    `${deviceId}.${at}.${nonce}\n`,
+    `${deviceId}.${at}.${nonce}.x`,
+  ])('is not %j', (clientId) => {
+    expect(parseSessionToken(clientId)).toBeNull();
+  });
+
+  it('is fresh for 120 s either way, and not from before the process became active', () => {
+    const token = tokenOf(`${deviceId}.${at}.${nonce}`);
+    expect(isFreshSession(token, at, 0)).toBe(true);
+    expect(isFreshSession(token, at + 120_000, 0)).toBe(true);
+    expect(isFreshSession(token, at + 120_001, 0)).toBe(false);
+    expect(isFreshSession(token, at - 120_000, 0)).toBe(true);
+    expect(isFreshSession(token, at - 120_001, 0)).toBe(false);
+    expect(isFreshSession(token, at, at)).toBe(true);
+    expect(isFreshSession(token, at, at + 1)).toBe(false);
+  });
+});
+
+describe('signing in', () => {
+  it('signs the canonical string of the session', () => {
+    const credentials = sessionCredentials(device, at, nonce);
+    const token = tokenOf(credentials.clientId);
+    expect(sessionString(token, tenantId)).toBe(
+      `PROTO/3.1|${deviceId}|${tenantId}|${deviceId}.${at}.${nonce}|||0|${at}|${nonce}|session|44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a`,
+    );
+    expect(credentials).toMatchObject({
+      username: tenantId,
+      password: signText(device.key, sessionString(token, tenantId)),
+    });
+    expect(verifySession(token, tenantId, credentials.password, key)).toBe(true);
+  });
+
+  it('fails with another key, tenant, token or password', () => {
+    const { clientId, password } = sessionCredentials(device, at, nonce);
+    const token = tokenOf(clientId);
+    expect(verifySession(token, tenantId, password, verifyingKey('hmac-sha256', newDeviceSecret()))).toBe(false);
+    expect(verifySession(token, deviceId, password, key)).toBe(false);
+    expect(verifySession(token, '', password, key)).toBe(false);
+    expect(verifySession(token, tenantId, '', key)).toBe(false);
+    expect(verifySession(tokenOf(`${deviceId}.${at}.${newNonce()}`), tenantId, password, key)).toBe(false);
+    expect(verifySession(tokenOf(`${deviceId}.${at + 1}.${nonce}`), tenantId, password, key)).toBe(false);
+  });
+
+  it('fails for a tenant that holds a |, whatever it is signed with', () => {
+    const token = tokenOf(`${deviceId}.${at}.${nonce}`);
+    const tenant = `${tenantId}|x`;
+    expect(verifySession(token, tenant, signText(device.key, sessionString(token, tenant)), key)).toBe(false);
+  });
+
+  it.each([
+    ['another.device', at, nonce],
+    [deviceId, -1, nonce],
+    [deviceId, 1.5, nonce],
+    [deviceId, at, 'short'],
+  ])('is not made from %s, %d, %s', (id, time, text) => {
+    expect(() => sessionCredentials({ ...device, deviceId: id }, time, text)).toThrow(TypeError);
+  });
+});
