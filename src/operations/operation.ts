@@ -1,9 +1,11 @@
 import type { ZodType, z } from 'zod';
 import type { Actors, Sessions } from '../actors/contract.ts';
 import type { Clock } from '../domain/clock.ts';
-import type { Outcome } from '../domain/refusals.ts';
+import type { Log } from '../domain/log.ts';
+import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
-import type { Principal, Uuid } from '../domain/values.ts';
+import type { NeededScope, Scope } from '../domain/scopes.ts';
+import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
@@ -14,11 +16,17 @@ export interface Caller {
   tenantId: Uuid | null;
   role: Role;
   /** Null: all that the role allows. */
-  scopes: readonly string[] | null;
+  scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   /** The presented token, for logout and for connections that must end with it. */
-  token: { jti: string | null; expiresAt: number } | null;
+  token: PresentedToken | null;
   requestId: Uuid;
+}
+
+export interface PresentedToken {
+  /** What logging out revokes: its `jti`, or a hash of the token that has none. */
+  id: string;
+  expiresAt: EpochMs;
 }
 
 /** What an operation answers beside its body. */
@@ -28,14 +36,18 @@ export interface Answer<Output> {
   status?: number;
 }
 
-/** The stored answer of an idempotent request, still to be made: `row` seals the body into what the store keeps. */
+/**
+ * The stored answer of an idempotent request (contract §2). An operation hands `row` to the store with its effect; one
+ * that writes nothing, or has several targets, leaves the keeping of the answer to `perform`.
+ */
 export interface Idempotent {
-  row(answer: Answer<unknown>): IdempotencyRow;
+  /** Seals the answer into what the store keeps. `deviceId`: whose secret it holds, so that it can be dropped. */
+  row(answer: Answer<unknown>, deviceId?: Uuid): IdempotencyRow;
   /** For several targets: kept before the effects, with the ids they will have. */
-  begin(plan: unknown): Promise<void>;
+  begin(plan: Json): Promise<void>;
   /** What an earlier try planned before it was cut off, or null. */
-  resumed: unknown;
-  /** True once the answer's row was handed to the store with the effect; else the edge keeps it afterwards. */
+  resumed: Json;
+  /** True once `row` was called: the answer stands or falls with the effect. Else `perform` keeps it afterwards. */
   kept: boolean;
 }
 
@@ -59,6 +71,7 @@ export interface Services {
   open(sealed: string, boundTo: string): string;
   flags(): Readonly<Record<Flag, boolean>>;
   settings: Settings;
+  log: Log;
 }
 
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;
@@ -87,14 +100,26 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   output: Out;
   /** `none` needs no tenant; null needs no authentication. */
   role: Role | null;
-  /** `<verb>:<resource>`, or null. */
-  scope: string | null;
+  scope: NeededScope | null;
   /** Changes something: refused under `maintenance_mode` unless `inMaintenance`. */
   changes: boolean;
   inMaintenance?: boolean;
+  /** The flag, beside `maintenance_mode`, under which it is refused. */
+  stoppedBy?: Exclude<Flag, 'maintenance_mode'>;
   /** Answers even when the tenant is suspended. */
   inSuspension?: boolean;
+  /** Only for platform operators. */
   platform?: boolean;
+  /** Never for an API key: a person changes keys, members and policy (contract §3). */
+  person?: boolean;
+  /** Needs no authentication, but looks at the caller where a good credential was presented. */
+  greets?: boolean;
+  /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */
+  policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
+  /** Further refusals it may answer with, for the API reference; those of `perform` are known. */
+  refuses?: readonly RefusalCode[];
+  /** An example of its body and answer, for the API reference. */
+  example?: { input?: z.input<In>; output: z.input<Out> };
   run(services: Services, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
 }
 
@@ -102,3 +127,9 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
 export const operation = <In extends ZodType, Out extends ZodType>(
   definition: Operation<In, Out>,
 ): Operation<In, Out> => definition;
+
+/** The caller's tenant, in an operation whose role is above `none`: `perform` let nobody in without one. */
+export function tenantOf(caller: Caller): Uuid {
+  if (caller.tenantId === null) throw new Error('an operation without a tenant asked for one');
+  return caller.tenantId;
+}

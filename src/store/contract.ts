@@ -83,6 +83,8 @@ export interface IdempotencyRow {
   status: number;
   /** Sealed answer; while `running`, the ids that the effects will have. */
   answer: string;
+  /** The device whose secret the answer holds, for `dropFor`. */
+  deviceId: Uuid | null;
   expiresAt: EpochMs;
 }
 
@@ -328,11 +330,11 @@ export interface IdentityStore {
   setFlag(flag: string, state: boolean): Promise<void>;
 }
 
+/** Wherever a row is written, with an effect or alone, it replaces an older one of the same key. */
 export interface IdempotencyStore {
+  /** Also answers an expired row that was not pruned yet. */
   find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;
-  /** False where the key is there already. */
-  begin(row: IdempotencyRow): Promise<boolean>;
-  finish(row: IdempotencyRow): Promise<void>;
+  put(row: IdempotencyRow): Promise<void>;
   /** Stored answers may hold a device's secret: drop them at rotation and revocation. */
   dropFor(deviceId: Uuid): Promise<void>;
 }

@@ -1,0 +1,7 @@
+/** Where lines of the structured log go; pino fits. Fields never hold a secret. */
+export interface Log {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+}

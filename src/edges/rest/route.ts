@@ -1,0 +1,15 @@
+import type { Operation } from '../../operations/operation.ts';
+
+/** A line of the specification's table of endpoints. Paths stand under `/v1` and `/api/v1`. */
+export interface Route {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** `{name}` is a member of the operation's input. The other members come in the query of a GET or DELETE, else in the body. */
+  path: `/${string}`;
+  operation: Operation;
+  /** The usual status; the operation may answer another one. 204 sends no body. */
+  success: 200 | 201 | 202 | 204;
+  /** Stands at the root too (contract §2). */
+  atRoot?: true;
+  /** Members that a header may carry instead, by the header's lower-case name: `{ 'if-match': 'version' }`. */
+  headers?: Readonly<Record<string, string>>;
+}

@@ -1,0 +1,187 @@
+import { z } from 'zod';
+import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../actors/contract.ts';
+import { checkJson } from '../domain/json.ts';
+import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import { atLeast } from '../domain/roles.ts';
+import { allows } from '../domain/scopes.ts';
+import type { Uuid } from '../domain/values.ts';
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../store/contract.ts';
+import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
+import { type Noun, notFound } from './inputs.ts';
+import type { Answer, Caller, Operation, Services } from './operation.ts';
+
+export interface Request {
+  /** Unchecked: what came in a path, a query and a body, or as a tool's arguments. */
+  input: unknown;
+  caller: Caller;
+  /** Null where the wire has no `Idempotency-Key` or none was sent. */
+  keyed: KeyedRequest | null;
+}
+
+export interface Performed extends Answer<unknown> {
+  /** The answer is the stored one of an earlier request. */
+  replayed?: true;
+}
+
+/** The one way any edge runs an operation. Refuses, never throws. */
+export type Perform = (operation: Operation, request: Request) => Promise<Outcome<Performed>>;
+
+const MAINTENANCE_RETRY_S = 60;
+const STORE_RETRY_S = 2;
+const OVERLOAD_RETRY_S = 1;
+
+/** One for the process: it knows which idempotency keys are running. */
+export function makePerform(services: Services): Perform {
+  const running: RunningKeys = new Map();
+  return async (operation, request) => {
+    try {
+      return await run(services, running, operation, request);
+    } catch (thrown) {
+      return { ok: false, refusal: refusalOf(thrown, services, operation, request.caller.requestId) };
+    }
+  };
+}
+
+async function run(
+  services: Services,
+  running: RunningKeys,
+  operation: Operation,
+  { input: given, caller, keyed }: Request,
+): Promise<Outcome<Performed>> {
+  const barred = mayCall(operation, caller) ?? (await tenantBars(services, operation, caller));
+  if (barred !== null) return barred;
+  const stopped = flagStops(services, operation);
+  if (stopped !== null) return stopped;
+  const read = readInput(operation, given);
+  if (!read.ok) return read;
+  const input = read.value;
+  const policy = await operation.policy?.(services, { input, caller });
+  if (policy?.ok === false) return policy;
+  if (keyed === null || !operation.changes) return operation.run(services, { input, caller, idempotent: null });
+
+  const claimed = await claim(services, running, { caller, operation, request: keyed });
+  if (!claimed.ok) return claimed;
+  const { stored, idempotent, keep, release } = claimed.value;
+  try {
+    if (stored !== null) return done({ ...stored, replayed: true });
+    const outcome = await operation.run(services, { input, caller, idempotent });
+    if (outcome.ok) await keep(outcome.value);
+    return outcome;
+  } finally {
+    release();
+  }
+}
+
+type Refused = ReturnType<typeof refuse>;
+
+/** Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. */
+function mayCall({ role, scope, platform, person }: Operation, caller: Caller): Refused | null {
+  if (role === null) return null;
+  if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
+  if (platform && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');
+  if (role !== 'none' && caller.tenantId === null) {
+    return refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
+  }
+  if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
+  if (scope !== null && !allows(caller.scopes, scope)) {
+    return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
+  }
+  if (person && caller.principal.person !== true) return refuse('FORBIDDEN', 'A person must do this, not a key.');
+  return null;
+}
+
+async function tenantBars(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
+  if (operation.role === null || operation.platform || operation.inSuspension || caller.tenantId === null) return null;
+  const ref = { kind: 'tenant', id: caller.tenantId } as const;
+  const tenant = services.actors.peek(ref) ?? (await services.actors.read(ref));
+  return tenant?.snapshot.value === 'suspended' ? refuse('TENANT_SUSPENDED', 'The tenant is suspended.') : null;
+}
+
+function flagStops(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {
+  if (!changes && stoppedBy === undefined) return null;
+  const flags = services.flags();
+  if (flags.maintenance_mode && changes && !inMaintenance) {
+    return refuse('MAINTENANCE', 'Nothing can be changed for the moment.', { retryAfterS: MAINTENANCE_RETRY_S });
+  }
+  if (stoppedBy === undefined || !flags[stoppedBy]) return null;
+  switch (stoppedBy) {
+    case 'registration_lock':
+      return refuse('REGISTRATION_LOCKED', 'Nothing new can be registered for the moment.');
+    case 'commands_disabled':
+      return refuse('COMMANDS_DISABLED', 'No commands are sent for the moment.');
+    case 'cognition_disabled':
+      return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
+  }
+}
+
+/** Contract §2: strings that no JSON store takes are refused on every wire. */
+function readInput(operation: Operation, given: unknown): Outcome<unknown> {
+  const json = checkJson(given);
+  if (!json.ok) return invalid([{ path: '', message: json.reason }]);
+  const parsed = operation.input.safeParse(given);
+  if (parsed.success) return done(parsed.data);
+  const { issues } = parsed.error;
+  const noun = issues.every((issue) => issue.input === undefined || typeof issue.input === 'string')
+    ? missingNoun(operation, given, issues)
+    : null;
+  return noun === null ? invalid(issues.flatMap(fieldErrors)) : notFound(noun);
+}
+
+/** An id that is no UUID names nothing: when ids alone are wrong, the first one's noun. */
+function missingNoun(operation: Operation, given: unknown, issues: readonly z.core.$ZodIssue[]): Noun | null {
+  const nouns = issues.map(({ path }) => {
+    const [member] = path;
+    if (path.length !== 1 || typeof member !== 'string') return null;
+    if (typeof (given as Record<string, unknown>)[member] !== 'string') return null;
+    return nounOf(operation, member);
+  });
+  return nouns.every((noun) => noun !== null) ? (nouns[0] ?? null) : null;
+}
+
+function nounOf(operation: Operation, member: string): Noun | null {
+  const { input } = operation;
+  if (!(input instanceof z.ZodObject)) return null;
+  const field = input.shape[member];
+  const schema = field instanceof z.ZodOptional || field instanceof z.ZodNullable ? field.unwrap() : field;
+  return schema instanceof z.ZodType ? ((schema.meta()?.noun as Noun | undefined) ?? null) : null;
+}
+
+const invalid = (errors: FieldError[]): Refused =>
+  refuse(
+    'VALIDATION_FAILED',
+    errors.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; '),
+    {
+      errors,
+    },
+  );
+
+function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
+  const path = issue.path.join('.');
+  if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
+  return issue.keys.map((key) => ({ path: path === '' ? key : `${path}.${key}`, message: 'is not known here' }));
+}
+
+function refusalOf(thrown: unknown, { log }: Services, operation: Operation, requestId: Uuid): Refusal {
+  if (thrown instanceof StoreUnavailable) {
+    return {
+      code: 'STORE_UNAVAILABLE',
+      detail: 'The store did not answer; nothing was done.',
+      retryAfterS: STORE_RETRY_S,
+    };
+  }
+  if (thrown instanceof CommitUnknown) {
+    const detail = 'The store was lost in the middle; look whether it was done before asking again.';
+    return { code: 'STORE_UNAVAILABLE', detail, retryAfterS: STORE_RETRY_S };
+  }
+  if (thrown instanceof Overloaded) {
+    return { code: 'OVERLOADED', detail: 'Too much is waiting here; try again.', retryAfterS: OVERLOAD_RETRY_S };
+  }
+  if (thrown instanceof NoSuchActor) return { code: 'NOT_FOUND', detail: 'There is no such thing.' };
+  log.error({ request_id: requestId, operation: operation.name, err: thrown }, 'operation failed');
+  if (thrown instanceof Quarantined) {
+    return { code: 'INTERNAL', detail: 'This one failed again and again and is held back until an operator looks.' };
+  }
+  if (thrown instanceof DataRefused) return { code: 'VALIDATION_FAILED', detail: 'The store cannot keep this.' };
+  if (thrown instanceof EventFailed) return { code: 'INTERNAL', detail: 'It failed, and nothing was changed.' };
+  return { code: 'INTERNAL', detail: 'Something went wrong on our side.' };
+}
