@@ -12,7 +12,7 @@ export interface GatewayFacts {
   flags: { maintenance_mode: boolean; commands_disabled: boolean };
   /** Null where the tenant has no such device. */
   device: { revoked: boolean } | null;
-  manifest: Pick<Manifest, 'capabilities'> | null;
+  manifest: Pick<Manifest, 'capabilities' | 'version'> | null;
   action: string;
   params: JsonObject;
   dryRun: boolean;

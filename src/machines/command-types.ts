@@ -45,15 +45,21 @@ export interface CommandContext {
   firstWrittenAt: EpochMs | null;
   /** The last session it was written to. */
   sessionId: string | null;
+  /** In how many sessions it was written. */
+  writes: number;
   refusal: { code: RefusalCode; detail: string } | null;
   progress: Json;
   result: Json;
   error: Json;
   late: boolean;
   timedOutAt: EpochMs | null;
+  /** Words of the device that came where none could count any more; counted up to a bound. */
+  strayWords: number;
   expected: JsonObject | null;
   verifyWithinMs: Milliseconds;
-  /** The last state told while it was waited for. */
+  /** What the verification came to, or null while it is open or was never begun. */
+  verdict: 'verified' | 'mismatched' | 'timed_out' | null;
+  /** The expected properties as the device last reported them to this command. */
   observed: JsonObject | null;
   /** When verification was last decided or looked at. */
   checkedAt: EpochMs | null;

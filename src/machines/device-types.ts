@@ -24,6 +24,8 @@ export interface DeviceContext {
   manifestVersion: number;
   manifestOwn: boolean;
   state: JsonObject;
+  /** The size of `state` as JSON text; not stored, counted again on load. */
+  stateBytes: number;
   /** Counts every accepted report; never goes back. */
   stateVersion: number;
   stateReportedAt: EpochMs | null;
