@@ -33,7 +33,7 @@ export class DataRefused extends Error {
 export interface StoredActor {
   ref: ActorRef;
   tenantId: Uuid;
-  /** Raised by one with each commit; 1 is the first. */
+  /** Raised by one with each transition (a commit may hold several); 1 is the first. */
   version: number;
   machineVersion: number;
   value: Json;
@@ -106,11 +106,13 @@ export interface ActorCommit {
   timers: { set: TimerRow[]; clear: string[] };
   rows: RowOutput[];
   idempotency: IdempotencyRow | null;
+  /** Outbox rows that this transition answers: deleted with it, kept when it is lost. */
+  delivered: OutboxKey[];
 }
 
 export interface TurnCommit {
   actors: ActorCommit[];
-  /** Outbox rows whose delivery is durable: deleted in the same commit. */
+  /** Outbox rows that called for no transition: deleted in the same commit. `actors` may be empty. */
   delivered: OutboxKey[];
 }
 

@@ -1,0 +1,197 @@
+import type { AnyMachineSnapshot } from 'xstate';
+import { type EpochMs, type Json, SYSTEM } from '../domain/values.ts';
+import type { Snapshot } from '../machines/definition.ts';
+import { isDurable, isRow, type Output } from '../machines/outputs.ts';
+import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../store/contract.ts';
+import { decide } from './decide.ts';
+import type { Entity, Letter } from './entity.ts';
+
+/** What one letter did to the provisional snapshot. */
+export interface Step {
+  letter: Letter;
+  from: Json;
+  snapshot: AnyMachineSnapshot;
+  version: number;
+  outputs: Output[];
+  understood: boolean;
+  /** Numbered from the actor's version of this step. */
+  durable: ActorCommit['outbox'];
+}
+
+/** What one turn would make of one actor. */
+export interface Draft {
+  entity: Entity;
+  steps: Step[];
+  failed: { letter: Letter; error: Error }[];
+  snapshot: AnyMachineSnapshot;
+  version: number;
+  since: EpochMs;
+  /** Null where nothing has to be kept. */
+  commit: ActorCommit | null;
+  /** Outbox rows and timers that called for no transition. */
+  delivered: OutboxKey[];
+  spent: string[];
+}
+
+/** The letters of `entity` decided one after another, on provisional snapshots. Nothing is adopted. */
+export function draft(entity: Entity, letters: readonly Letter[]): Draft {
+  const made: Draft = {
+    entity,
+    steps: [],
+    failed: [],
+    snapshot: entity.snapshot,
+    version: entity.version,
+    since: entity.since,
+    commit: null,
+    delivered: [],
+    spent: [],
+  };
+  const gathered = new Gathered();
+  for (const letter of letters) {
+    try {
+      step(made, gathered, letter);
+    } catch (error) {
+      made.failed.push({ letter, error: error instanceof Error ? error : new Error(String(error)) });
+    }
+  }
+  if (gathered.commits) made.commit = gathered.build(made);
+  return made;
+}
+
+function step(made: Draft, gathered: Gathered, letter: Letter): void {
+  const { definition } = made.entity;
+  const { event } = letter;
+  const before = made.snapshot;
+  const decided = decide(definition, before, event);
+  const { outputs } = decided;
+  const durable: ActorCommit['outbox'] = [];
+  if (!decided.understood) {
+    if (letter.delivers) made.delivered.push(letter.delivers);
+    if (letter.timer) made.spent.push(letter.timer);
+    made.steps.push({
+      letter,
+      from: before.value,
+      snapshot: before,
+      version: made.version,
+      outputs,
+      understood: false,
+      durable,
+    });
+    return;
+  }
+  const after = decided.snapshot;
+  const moved = after !== before && !sameValue(before.value, after.value);
+  const kept = outputs.some((output) => isDurable(output) || isRow(output)) || decided.timers.length > 0;
+  const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
+  const commits = kept || moved || idempotency !== null || (after !== before && !definition.isSoft(event));
+  if (commits) {
+    // Everything that may throw comes before the first change: a step is taken whole or not at all.
+    const note = definition.journal(
+      event,
+      made.version === 0 ? null : (before as unknown as Snapshot),
+      after as unknown as Snapshot,
+    );
+    made.version += 1;
+    if (moved || made.version === 1) made.since = event.at;
+    for (const output of outputs) {
+      if (isDurable(output)) durable.push({ n: gathered.outbox.length + durable.length, output });
+      else if (isRow(output)) gathered.rows.push(output);
+    }
+    gathered.outbox.push(...durable);
+    if (note) {
+      gathered.journal.push({
+        version: made.version,
+        at: event.at,
+        by: event.by ?? SYSTEM,
+        event: event.type,
+        from: made.version === 1 ? null : before.value,
+        to: after.value,
+        data: note.data,
+      });
+    }
+    if (letter.timer) gathered.clearTimer(letter.timer);
+    for (const change of decided.timers) {
+      if ('clear' in change) gathered.clearTimer(change.clear);
+      else
+        gathered.setTimer({
+          ref: made.entity.ref,
+          id: change.set,
+          event: change.event,
+          dueAt: event.at + change.delay,
+        });
+    }
+    if (letter.delivers) gathered.delivered.push(letter.delivers);
+    gathered.idempotency ??= idempotency;
+    gathered.commits = true;
+  } else {
+    if (letter.delivers) made.delivered.push(letter.delivers);
+    if (letter.timer) made.spent.push(letter.timer);
+  }
+  made.snapshot = after;
+  made.steps.push({
+    letter,
+    from: before.value,
+    snapshot: after,
+    version: made.version,
+    outputs,
+    understood: true,
+    durable,
+  });
+}
+
+/** What the steps of one actor add up to. */
+class Gathered {
+  journal: JournalEntry[] = [];
+  outbox: ActorCommit['outbox'] = [];
+  rows: ActorCommit['rows'] = [];
+  idempotency: ActorCommit['idempotency'] = null;
+  delivered: OutboxKey[] = [];
+  commits = false;
+  private timers = new Map<string, TimerRow | null>();
+
+  setTimer(row: TimerRow): void {
+    this.timers.set(row.id, row);
+  }
+
+  clearTimer(id: string): void {
+    this.timers.set(id, null);
+  }
+
+  build(made: Draft): ActorCommit {
+    const { entity } = made;
+    const { definition } = entity;
+    const snapshot = made.snapshot as unknown as Snapshot;
+    const set: TimerRow[] = [];
+    const clear: string[] = [];
+    for (const [id, row] of this.timers) {
+      if (row) set.push(row);
+      else if (entity.version > 0) clear.push(id);
+    }
+    return {
+      ref: entity.ref,
+      tenantId: definition.tenantOf(snapshot.context),
+      readVersion: entity.version,
+      version: made.version,
+      machineVersion: definition.version,
+      value: snapshot.value,
+      context: definition.toStored(snapshot.context),
+      columns: definition.columns(snapshot),
+      since: made.since,
+      journal: this.journal,
+      outbox: this.outbox,
+      timers: { set, clear },
+      rows: this.rows,
+      idempotency: this.idempotency,
+      delivered: this.delivered,
+    };
+  }
+}
+
+/** State values are strings, or objects of them by region. */
+export function sameValue(a: Json, b: Json): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) return false;
+  const keys = Object.keys(a);
+  return keys.length === Object.keys(b).length && keys.every((key) => sameValue(a[key] ?? null, b[key] ?? null));
+}

@@ -1,0 +1,70 @@
+import type { AnyMachineSnapshot } from 'xstate';
+import type { EpochMs } from '../domain/values.ts';
+import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
+import type { ActorRef } from '../machines/outputs.ts';
+import type { OutboxKey } from '../store/contract.ts';
+import type { Committed, Reply, SendOptions } from './contract.ts';
+
+/** An event on its way, with whoever waits for what becomes of it. */
+export interface Letter {
+  event: MachineEvent;
+  options: SendOptions | undefined;
+  /** When it was put in; it is given back unread after `patienceMs`. */
+  sentAt: EpochMs;
+  patienceMs: number;
+  /** The outbox row it answers. */
+  delivers: OutboxKey | null;
+  /** The timer that fired, removed with the transition. */
+  timer: string | null;
+  attempts: number;
+  resolve(reply: Reply): void;
+  reject(reason: Error): void;
+}
+
+/** A live actor: its last committed snapshot and the events that wait for it. */
+export class Entity {
+  readonly ref: ActorRef;
+  definition: MachineDefinition;
+  snapshot: AnyMachineSnapshot;
+  /** Of the committed snapshot; 0 until it is created. */
+  version: number;
+  since: EpochMs;
+  quarantine: string | null = null;
+  mailbox: Letter[] = [];
+  /** In a turn that was not released yet. */
+  busy = false;
+  /** Queued for the next turn. */
+  ready = false;
+  /** Decided one event a turn, to find the one the store refuses. */
+  singly = false;
+  /** Its row is gone or unknown: a letter must load it again first. */
+  stale = false;
+  /** When its machine threw, within the last minute. */
+  throws: EpochMs[] | null = null;
+  usedAt: EpochMs;
+
+  constructor(
+    ref: ActorRef,
+    definition: MachineDefinition,
+    state: { snapshot: AnyMachineSnapshot; version: number; since: EpochMs },
+    now: EpochMs,
+  ) {
+    this.ref = ref;
+    this.definition = definition;
+    this.snapshot = state.snapshot;
+    this.version = state.version;
+    this.since = state.since;
+    this.usedAt = now;
+  }
+
+  committed(): Committed<never> {
+    return {
+      ref: this.ref,
+      version: this.version,
+      snapshot: this.snapshot as unknown as Snapshot<never>,
+      since: this.since,
+    };
+  }
+}
+
+export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;

@@ -1,0 +1,40 @@
+/** Bounds of the runtime; times in milliseconds. */
+export interface Limits {
+  /** Events that may wait for one actor. */
+  mailbox: number;
+  /** Events that may wait in all mailboxes together. */
+  waiting: number;
+  /** Actors in memory; beyond it the longest unused are passivated. */
+  live: number;
+  /** An actor nobody asked for this long is passivated. */
+  idleMs: number;
+  /** Actors and events in one turn. */
+  turnActors: number;
+  turnEvents: number;
+  /** A caller waits this long for a store that is away, a device's message that long. */
+  callerPatienceMs: number;
+  devicePatienceMs: number;
+  /** Throws within a minute that quarantine an actor. */
+  throwsToQuarantine: number;
+  /** Silence after which a device counts as offline: three heartbeat intervals. */
+  silenceMs: number;
+  /** After a start, devices that were online have this long to be back. */
+  returnMs: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  mailbox: 1_000,
+  waiting: 100_000,
+  live: 150_000,
+  idleMs: 10 * 60_000,
+  turnActors: 1_000,
+  turnEvents: 4_000,
+  callerPatienceMs: 2_000,
+  devicePatienceMs: 10_000,
+  throwsToQuarantine: 3,
+  silenceMs: 180_000,
+  returnMs: 60_000,
+};
+
+/** Seconds between two heartbeats, told to devices in `hello_ack`. */
+export const HEARTBEAT_S = 60;

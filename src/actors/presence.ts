@@ -1,0 +1,201 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
+import type { PresenceFlush, Store } from '../store/contract.ts';
+import { type LiveSession, NoSuchActor, type Sessions } from './contract.ts';
+import type { Limits } from './limits.ts';
+import type { Supervisor } from './supervisor.ts';
+
+const FLUSH_MS = 5_000;
+const FLUSH_BATCH = 1_000;
+
+interface Unflushed {
+  lastSeen: EpochMs;
+  battery?: number;
+  refusals?: number;
+  keyVersion?: number;
+}
+
+/**
+ * Who is connected, and when each device was last heard. Only offline ↔ online is a commit; `last_seen`, battery and
+ * the count of refusals are flushed in batches and may lose their last seconds in a crash.
+ */
+export class Presence implements Sessions {
+  private readonly sessions = new Map<Uuid, LiveSession & { lastSeen: EpochMs; silent: boolean }>();
+  private readonly unflushed = new Map<Uuid, Unflushed>();
+  private returning: Uuid[] = [];
+  private startedAt: EpochMs = 0;
+  private handle: NodeJS.Timeout | null = null;
+  private running: Promise<void> | null = null;
+
+  private readonly supervisor: Supervisor;
+  private readonly store: Store;
+  private readonly clock: Clock;
+  private readonly limits: Limits;
+  private readonly log: Log;
+
+  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: Limits; log: Log }) {
+    this.supervisor = parts.supervisor;
+    this.store = parts.store;
+    this.clock = parts.clock;
+    this.limits = parts.limits;
+    this.log = parts.log;
+    // A command that was decided just before the subscription stood would otherwise wait for the next session.
+    this.supervisor.on('command.changed', ({ status, deviceId, commandId }) => {
+      if (status !== 'dispatched') return;
+      const session = this.sessions.get(deviceId);
+      if (!session?.subscribed) return;
+      const command = this.supervisor.peek<{ sessionId: string | null }>({ kind: 'command', id: commandId });
+      if (command && command.snapshot.context.sessionId === null) void this.ready([commandId], session.sessionId);
+    });
+  }
+
+  /** Remembers who was online when the last process ended. */
+  async start(): Promise<void> {
+    this.startedAt = this.clock.now();
+    this.returning = await this.store.devices.online();
+    this.handle = setInterval(() => void this.tick(), FLUSH_MS);
+    this.handle.unref();
+  }
+
+  async stop(): Promise<void> {
+    if (this.handle) clearInterval(this.handle);
+    this.handle = null;
+    await this.running;
+    await this.flush();
+  }
+
+  open(session: LiveSession): LiveSession | undefined {
+    const old = this.sessions.get(session.deviceId);
+    this.sessions.set(session.deviceId, { ...session, lastSeen: this.clock.now(), silent: false });
+    const waiting = this.unflushed.get(session.deviceId);
+    this.unflushed.set(session.deviceId, {
+      ...waiting,
+      lastSeen: waiting?.lastSeen ?? 0,
+      keyVersion: session.keyVersion,
+    });
+    return old;
+  }
+
+  async subscribed(deviceId: Uuid, sessionId: string): Promise<void> {
+    const session = this.sessions.get(deviceId);
+    if (session?.sessionId !== sessionId) return;
+    session.subscribed = true;
+    await this.ready(await this.store.commands.pending(deviceId), sessionId);
+  }
+
+  close(deviceId: Uuid, sessionId: string): void {
+    if (this.sessions.get(deviceId)?.sessionId !== sessionId) return;
+    this.sessions.delete(deviceId);
+    void this.lost(deviceId);
+  }
+
+  get(deviceId: Uuid): LiveSession | undefined {
+    return this.sessions.get(deviceId);
+  }
+
+  count(): number {
+    return this.sessions.size;
+  }
+
+  seen(deviceId: Uuid, seen: { at: EpochMs; battery?: number }): void {
+    const session = this.sessions.get(deviceId);
+    if (session) {
+      session.lastSeen = seen.at;
+      session.silent = false;
+    }
+    const waiting = this.unflushed.get(deviceId);
+    if (waiting) {
+      waiting.lastSeen = seen.at;
+      if (seen.battery !== undefined) waiting.battery = seen.battery;
+    } else {
+      this.unflushed.set(deviceId, {
+        lastSeen: seen.at,
+        ...(seen.battery === undefined ? {} : { battery: seen.battery }),
+      });
+    }
+  }
+
+  refused(deviceId: Uuid): void {
+    const waiting = this.unflushed.get(deviceId);
+    if (waiting) waiting.refusals = (waiting.refusals ?? 0) + 1;
+    else this.unflushed.set(deviceId, { lastSeen: 0, refusals: 1 });
+  }
+
+  lastSeen(deviceId: Uuid): EpochMs | undefined {
+    return this.unflushed.get(deviceId)?.lastSeen || this.sessions.get(deviceId)?.lastSeen;
+  }
+
+  /** Looks for silence, for devices that did not come back, and writes what was seen. */
+  tick(): Promise<void> {
+    this.running ??= this.look().finally(() => {
+      this.running = null;
+    });
+    return this.running;
+  }
+
+  private async look(): Promise<void> {
+    const now = this.clock.now();
+    for (const session of this.sessions.values()) {
+      if (session.silent || now - session.lastSeen < this.limits.silenceMs) continue;
+      session.silent = true;
+      void this.lost(session.deviceId);
+    }
+    if (this.returning.length > 0 && now - this.startedAt >= this.limits.returnMs) {
+      const gone = this.returning.filter((id) => !this.sessions.has(id));
+      this.returning = [];
+      for (const id of gone) void this.lost(id);
+    }
+    await this.flush();
+  }
+
+  /** Writes what was seen since the last time. */
+  async flush(): Promise<void> {
+    while (this.unflushed.size > 0) {
+      const rows: PresenceFlush[] = [];
+      for (const [deviceId, row] of this.unflushed) {
+        rows.push({ deviceId, ...row });
+        this.unflushed.delete(deviceId);
+        if (rows.length === FLUSH_BATCH) break;
+      }
+      try {
+        await this.store.devices.flushPresence(rows);
+      } catch (error) {
+        this.log.warn({ err: error }, 'presence waits for the store');
+        for (const { deviceId, ...row } of rows) if (!this.unflushed.has(deviceId)) this.unflushed.set(deviceId, row);
+        return;
+      }
+    }
+  }
+
+  private async lost(deviceId: Uuid): Promise<void> {
+    try {
+      await this.supervisor.send(
+        { kind: 'device', id: deviceId },
+        { type: 'presence.lost', at: this.clock.now(), by: SYSTEM },
+      );
+    } catch (error) {
+      if (error instanceof NoSuchActor) return;
+      this.log.warn({ err: error, deviceId }, 'a device that went is marked offline later');
+      this.returning.push(deviceId);
+    }
+  }
+
+  private async ready(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
+    await Promise.all(
+      commandIds.map((id) =>
+        this.supervisor
+          .send({ kind: 'command', id }, {
+            type: 'session.ready',
+            at: this.clock.now(),
+            by: SYSTEM,
+            sessionId,
+          } as never)
+          .catch((error) => {
+            if (!(error instanceof NoSuchActor))
+              this.log.warn({ err: error, commandId: id }, 'a pending command waits');
+          }),
+      ),
+    );
+  }
+}

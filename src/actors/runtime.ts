@@ -1,0 +1,89 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import type { Store } from '../store/contract.ts';
+import { DEFAULT_LIMITS, type Limits } from './limits.ts';
+import { type RuntimeMeter, unmetered } from './meter.ts';
+import { Outbox } from './outbox.ts';
+import { Presence } from './presence.ts';
+import { type Definitions, Supervisor } from './supervisor.ts';
+import { Timers } from './timers.ts';
+import { Watches } from './watches.ts';
+
+const PASSIVATE_MS = 5_000;
+
+/** The runtime put together; `main` makes one. */
+export interface Runtime {
+  actors: Supervisor;
+  sessions: Presence;
+  watches: Watches;
+  timers: Timers;
+  outbox: Outbox;
+  /** Loads what a crash left, releases it, starts the clocks. Call before anything listens. */
+  start(): Promise<void>;
+  /** Refuses new events, answers those inside, writes what was seen. */
+  stop(): Promise<void>;
+  /** Begins no further turn: the right to write is lost. */
+  halt(): void;
+}
+
+export function createRuntime(parts: {
+  store: Store;
+  definitions: Definitions;
+  clock: Clock;
+  log: Log;
+  limits?: Partial<Limits>;
+  meter?: RuntimeMeter;
+}): Runtime {
+  const { store, clock, log } = parts;
+  const limits = { ...DEFAULT_LIMITS, ...parts.limits };
+  const meter = parts.meter ?? unmetered;
+  const actors = new Supervisor({
+    store: store.actors,
+    turnsInFlight: store.turnsInFlight,
+    definitions: parts.definitions,
+    clock,
+    limits,
+    log,
+    meter,
+  });
+  const outbox = new Outbox({ supervisor: actors, store, clock, log });
+  const timers = new Timers({ supervisor: actors, store: store.actors, clock, log });
+  const watches = new Watches(actors);
+  const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
+  actors.follow({
+    deliver: (rows) => outbox.deliver(rows),
+    timerSet: (dueAt) => timers.noticed(dueAt),
+    unknownCommit: () => {
+      void outbox.sweep();
+      watches.load(store).catch((error) => log.warn({ err: error }, 'watches are read again later'));
+    },
+  });
+  let passivating: NodeJS.Timeout | null = null;
+  return {
+    actors,
+    sessions,
+    watches,
+    timers,
+    outbox,
+    async start() {
+      await watches.load(store);
+      await outbox.sweep();
+      await sessions.start();
+      timers.start();
+      passivating = setInterval(() => actors.passivate(), PASSIVATE_MS);
+      passivating.unref();
+    },
+    async stop() {
+      timers.stop();
+      outbox.stop();
+      if (passivating) clearInterval(passivating);
+      await actors.drain();
+      await sessions.stop();
+    },
+    halt() {
+      actors.turns.stop();
+      timers.stop();
+      outbox.stop();
+    },
+  };
+}

@@ -1,0 +1,427 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
+import { type ActorKind, type ActorRef, isVolatile, type VolatileOutput } from '../machines/outputs.ts';
+import {
+  type ActorStore,
+  type OutboxKey,
+  type OutboxRow,
+  type StoredActor,
+  StoreUnavailable,
+} from '../store/contract.ts';
+import {
+  type Actors,
+  type Committed,
+  EventFailed,
+  NoSuchActor,
+  Overloaded,
+  Quarantined,
+  type Reply,
+  type SendOptions,
+  type VolatileSink,
+} from './contract.ts';
+import { blank, restore } from './decide.ts';
+import type { Draft } from './draft.ts';
+import { addressOf, Entity, type Letter } from './entity.ts';
+import type { Limits } from './limits.ts';
+import { Loader } from './loader.ts';
+import type { RuntimeMeter } from './meter.ts';
+import { type TurnEnd, Turns } from './turns.ts';
+
+/** Finds a machine's definition: the current one, or the version a stored actor was written by. */
+export type Definitions = (kind: ActorKind, version?: number) => MachineDefinition;
+
+/** What follows a release; the runtime's other parts hang here. */
+export interface Afterwards {
+  /** Durable outputs of a released transition; resolves when their targets have committed. */
+  deliver(rows: OutboxRow[]): Promise<void>;
+  timerSet(dueAt: number): void;
+  unknownCommit(): void;
+}
+
+/** What the runtime's own senders add to an event; bounds and patience are for the others. */
+interface Extra {
+  options?: SendOptions | undefined;
+  /** The outbox row it answers. */
+  delivers?: OutboxKey;
+  /** The timer that fired. */
+  timer?: string;
+  /** Durable elsewhere: waits as long as the store is away. */
+  patient?: boolean;
+}
+
+const internal = (extra: Extra): boolean =>
+  extra.patient === true || extra.delivers !== undefined || extra.timer !== undefined;
+
+const SETTLED: Promise<void> = Promise.resolve();
+const RELOAD_MS = 100;
+const NEVER = Number.POSITIVE_INFINITY;
+
+type TransitionWatcher = Parameters<Actors['onTransition']>[0];
+
+/** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
+export class Supervisor implements Actors, TurnEnd {
+  private readonly entities = new Map<string, Entity>();
+  private readonly loading = new Map<string, Promise<Entity | null>>();
+  private readonly sinks = new Map<string, Set<VolatileSink>>();
+  private readonly watchers = new Set<TransitionWatcher>();
+  private waiting = 0;
+  private closed = false;
+
+  private readonly store: ActorStore;
+  private readonly definitions: Definitions;
+  private readonly clock: Clock;
+  private readonly limits: Limits;
+  private readonly log: Log;
+  private readonly meter: RuntimeMeter;
+  private readonly loader: Loader;
+  readonly turns: Turns;
+  private afterwards: Afterwards = { deliver: () => SETTLED, timerSet() {}, unknownCommit() {} };
+
+  constructor(parts: {
+    store: ActorStore;
+    turnsInFlight: number;
+    definitions: Definitions;
+    clock: Clock;
+    limits: Limits;
+    log: Log;
+    meter: RuntimeMeter;
+  }) {
+    this.store = parts.store;
+    this.definitions = parts.definitions;
+    this.clock = parts.clock;
+    this.limits = parts.limits;
+    this.log = parts.log;
+    this.meter = parts.meter;
+    this.loader = new Loader(parts.store);
+    this.turns = new Turns({ ...parts, end: this, maxInFlight: parts.turnsInFlight });
+  }
+
+  follow(afterwards: Afterwards): void {
+    this.afterwards = afterwards;
+  }
+
+  send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
+    return this.deliver(ref, event, { options });
+  }
+
+  create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
+    const address = addressOf(ref);
+    if (this.entities.has(address)) return Promise.reject(new EventFailed('it exists already'));
+    const full = this.full();
+    if (full) return Promise.reject(full);
+    const definition = this.definitions(ref.kind);
+    const now = this.clock.now();
+    const entity = new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
+    this.entities.set(address, entity);
+    return this.put(entity, event, { options });
+  }
+
+  /** As `send`, with what the runtime's own senders add. */
+  async deliver(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
+    const live = this.entities.get(addressOf(ref));
+    if (live && !live.stale) return this.put(live, event, extra);
+    if (!internal(extra)) {
+      const full = this.full();
+      if (full) throw full;
+    }
+    const entity = await this.summon(ref, this.patience(event, extra));
+    if (!entity || entity.version === 0) throw new NoSuchActor(addressOf(ref));
+    return this.put(entity, event, extra);
+  }
+
+  async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
+    const live = this.entities.get(addressOf(ref));
+    const entity =
+      live && !live.stale && live.version > 0 ? live : await this.summon(ref, this.limits.callerPatienceMs);
+    if (!entity || entity.version === 0) return null;
+    entity.usedAt = this.clock.now();
+    return entity.committed();
+  }
+
+  async readAll<Context = object>(kind: ActorKind, ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>> {
+    const found = await Promise.all(ids.map((id) => this.read<Context>({ kind, id })));
+    const all = new Map<Uuid, Committed<Context>>();
+    for (const one of found) if (one) all.set(one.ref.id, one);
+    return all;
+  }
+
+  peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
+    const live = this.entities.get(addressOf(ref));
+    return live && live.version > 0 && !live.stale ? live.committed() : undefined;
+  }
+
+  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {
+    let sinks = this.sinks.get(type);
+    if (!sinks) {
+      sinks = new Set();
+      this.sinks.set(type, sinks);
+    }
+    const listener = sink as unknown as VolatileSink;
+    sinks.add(listener);
+    return () => sinks.delete(listener);
+  }
+
+  onTransition(watcher: TransitionWatcher): () => void {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  }
+
+  /** Lets a quarantined actor go on. False where there is no such actor. */
+  async releaseQuarantine(ref: ActorRef): Promise<boolean> {
+    const entity = await this.summon(ref, this.limits.callerPatienceMs);
+    if (!entity) return false;
+    await this.store.quarantine(ref, null);
+    this.forget(entity);
+    this.afterwards.unknownCommit();
+    return true;
+  }
+
+  stats(): { live: number; waiting: number; deepest: number } {
+    let deepest = 0;
+    for (const entity of this.entities.values()) deepest = Math.max(deepest, entity.mailbox.length);
+    return { live: this.entities.size, waiting: this.waiting, deepest };
+  }
+
+  /** Refuses what comes from now on; resolves when every letter inside is answered. */
+  async drain(): Promise<void> {
+    this.closed = true;
+    await this.turns.drained();
+  }
+
+  /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
+  passivate(): number {
+    const now = this.clock.now();
+    const before = this.entities.size;
+    for (const [address, entity] of this.entities) {
+      if (entity.busy || entity.mailbox.length > 0 || entity.ready) continue;
+      const unused = now - entity.usedAt;
+      if (unused >= this.limits.idleMs) this.entities.delete(address);
+    }
+    let over = this.entities.size - this.limits.live;
+    if (over > 0) {
+      const byUse = [...this.entities].filter(
+        ([, entity]) => !entity.busy && entity.mailbox.length === 0 && !entity.ready,
+      );
+      byUse.sort(([, a], [, b]) => a.usedAt - b.usedAt);
+      for (const [address] of byUse) {
+        if (over <= 0) break;
+        this.entities.delete(address);
+        over -= 1;
+      }
+    }
+    const gone = before - this.entities.size;
+    if (gone > 0) this.meter.passivated(gone);
+    return gone;
+  }
+
+  // TurnEnd
+
+  release(made: Draft): void {
+    const { entity } = made;
+    entity.snapshot = made.snapshot;
+    entity.version = made.version;
+    entity.since = made.since;
+    entity.usedAt = this.clock.now();
+    if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
+    for (const step of made.steps) {
+      for (const output of step.outputs) if (isVolatile(output)) this.emit(output);
+      if (step.understood && this.watchers.size > 0) {
+        const committed = {
+          ...entity.committed(),
+          snapshot: step.snapshot as unknown as Snapshot,
+          version: step.version,
+        };
+        for (const watch of this.watchers) this.guarded(() => watch(committed, step.letter.event, step.from));
+      }
+      const told =
+        step.durable.length === 0
+          ? SETTLED
+          : this.afterwards.deliver(
+              step.durable.map(({ n, output }) => ({ from: entity.ref, version: made.version, n, output })),
+            );
+      step.letter.resolve({
+        ref: entity.ref,
+        version: step.version,
+        snapshot: step.snapshot as unknown as Snapshot,
+        since: made.since,
+        understood: step.understood,
+        outputs: step.outputs,
+        told,
+      });
+    }
+    if (entity.version === 0 || (entity.snapshot.status === 'done' && entity.mailbox.length === 0)) {
+      this.entities.delete(addressOf(entity.ref));
+    }
+  }
+
+  threw(entity: Entity, letter: Letter, error: Error): void {
+    const now = this.clock.now();
+    this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
+    letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
+    if (letter.timer) this.dropTimers(entity, [letter.timer]);
+    if (letter.delivers) void this.discard(letter.delivers);
+    if (entity.version === 0) return;
+    entity.throws = (entity.throws ?? []).filter((at) => now - at < 60_000);
+    entity.throws.push(now);
+    if (entity.throws.length >= this.limits.throwsToQuarantine) this.quarantine(entity, error.message);
+  }
+
+  forget(entity: Entity): void {
+    const address = addressOf(entity.ref);
+    if (this.entities.get(address) !== entity) return;
+    this.entities.delete(address);
+    const letters = entity.mailbox;
+    entity.mailbox = [];
+    entity.stale = true;
+    if (letters.length === 0) return;
+    if (entity.version === 0) {
+      for (const letter of letters) letter.reject(new NoSuchActor(address));
+      return;
+    }
+    void this.summon(entity.ref, NEVER).then(
+      (fresh) => {
+        if (!fresh) for (const letter of letters) letter.reject(new NoSuchActor(address));
+        else {
+          fresh.mailbox = letters.concat(fresh.mailbox);
+          this.turns.post(fresh);
+        }
+      },
+      (error) => {
+        for (const letter of letters) letter.reject(error as Error);
+      },
+    );
+  }
+
+  unknown(): void {
+    this.afterwards.unknownCommit();
+  }
+
+  dropTimers(entity: Entity, ids: readonly string[]): void {
+    this.store.dropTimers(ids.map((id) => ({ ref: entity.ref, id }))).catch((error) => {
+      this.log.warn({ err: error }, 'spent timers stay until the next try');
+    });
+  }
+
+  // private
+
+  private full(): Error | null {
+    if (this.closed) return new StoreUnavailable('the service is stopping');
+    return this.waiting >= this.limits.waiting ? new Overloaded('too many events wait') : null;
+  }
+
+  private patience(event: MachineEvent, extra: Extra): number {
+    if (internal(extra)) return NEVER;
+    return event.by?.kind === 'device' ? this.limits.devicePatienceMs : this.limits.callerPatienceMs;
+  }
+
+  private put(entity: Entity, event: MachineEvent, extra: Extra): Promise<Reply> {
+    if (entity.quarantine !== null) return Promise.reject(new Quarantined(entity.quarantine));
+    if (!internal(extra)) {
+      const full = entity.mailbox.length >= this.limits.mailbox ? new Overloaded('its mailbox is full') : this.full();
+      if (full) return Promise.reject(full);
+    }
+    return new Promise((resolve, reject) => {
+      const sentAt = this.clock.now();
+      entity.usedAt = sentAt;
+      this.waiting += 1;
+      entity.mailbox.push({
+        event,
+        options: extra.options,
+        sentAt,
+        patienceMs: this.patience(event, extra),
+        delivers: extra.delivers ?? null,
+        timer: extra.timer ?? null,
+        attempts: 0,
+        resolve: (reply) => {
+          this.waiting -= 1;
+          resolve(reply);
+        },
+        reject: (reason) => {
+          this.waiting -= 1;
+          reject(reason);
+        },
+      });
+      this.turns.post(entity);
+    });
+  }
+
+  /** The live entity, loaded when it is not; tried again while the store is away and the caller is patient. */
+  private summon(ref: ActorRef, patienceMs: number): Promise<Entity | null> {
+    const address = addressOf(ref);
+    const live = this.entities.get(address);
+    if (live && !live.stale) return Promise.resolve(live);
+    const pending = this.loading.get(address);
+    if (pending) return pending;
+    const loading = this.load(ref, patienceMs).finally(() => this.loading.delete(address));
+    this.loading.set(address, loading);
+    return loading;
+  }
+
+  private async load(ref: ActorRef, patienceMs: number): Promise<Entity | null> {
+    const until = performance.now() + patienceMs;
+    for (;;) {
+      try {
+        const stored = await this.loader.load(ref.kind, ref.id);
+        return stored ? this.adopt(stored) : null;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable) || performance.now() + RELOAD_MS > until) throw error;
+        await new Promise((resolve) => setTimeout(resolve, RELOAD_MS));
+      }
+    }
+  }
+
+  private adopt(stored: StoredActor): Entity {
+    const address = addressOf(stored.ref);
+    const live = this.entities.get(address);
+    if (live && !live.stale) return live;
+    const definition = this.definitions(stored.ref.kind, stored.machineVersion);
+    const now = this.clock.now();
+    let quarantine = stored.quarantine;
+    let snapshot = blank(definition);
+    try {
+      snapshot = restore(definition, stored.value, definition.fromStored(stored.context) as object);
+    } catch (error) {
+      quarantine = `what is stored does not fit: ${(error as Error).message}`;
+      this.log.error({ actor: address, err: error }, 'a stored actor does not fit its machine');
+    }
+    const entity = new Entity(stored.ref, definition, { snapshot, version: stored.version, since: stored.since }, now);
+    entity.quarantine = quarantine;
+    this.entities.set(address, entity);
+    return entity;
+  }
+
+  private quarantine(entity: Entity, reason: string): void {
+    entity.quarantine = reason;
+    this.meter.quarantined();
+    this.log.error({ actor: addressOf(entity.ref), reason }, 'the actor is quarantined');
+    const letters = entity.mailbox;
+    entity.mailbox = [];
+    for (const letter of letters) letter.reject(new Quarantined(reason));
+    this.store.quarantine(entity.ref, reason).catch((error) => {
+      this.log.warn({ err: error, actor: addressOf(entity.ref) }, 'the quarantine is not stored');
+    });
+  }
+
+  private async discard(key: OutboxKey): Promise<void> {
+    try {
+      await this.store.commit({ actors: [], delivered: [key] });
+    } catch (error) {
+      this.log.warn({ err: error }, 'an undeliverable output stays until the next sweep');
+    }
+  }
+
+  private emit(output: VolatileOutput): void {
+    const sinks = this.sinks.get(output.type);
+    if (sinks) for (const sink of sinks) this.guarded(() => sink(output as never));
+  }
+
+  private guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.log.error({ err: error }, 'a sink failed');
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import { type EpochMs, SYSTEM } from '../domain/values.ts';
+import type { ActorStore, TimerRow } from '../store/contract.ts';
+import { NoSuchActor } from './contract.ts';
+import { addressOf } from './entity.ts';
+import type { Supervisor } from './supervisor.ts';
+
+const BATCH = 1_000;
+/** The longest sleep: a clock that is set, or a timer that another process wrote, is noticed within it. */
+const LOOK_AGAIN_MS = 1_000;
+const LOOK_INTO_STORE_MS = 60_000;
+
+/** Turns due timer rows into events. A row goes away with the transition it causes, so a crash fires it again. */
+export class Timers {
+  private nextAt: EpochMs = 0;
+  private lookedAt: EpochMs = 0;
+  private handle: NodeJS.Timeout | null = null;
+  private running: Promise<void> | null = null;
+  private stopped = true;
+  private readonly firing = new Set<string>();
+
+  private readonly supervisor: Supervisor;
+  private readonly store: ActorStore;
+  private readonly clock: Clock;
+  private readonly log: Log;
+
+  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; log: Log }) {
+    this.supervisor = parts.supervisor;
+    this.store = parts.store;
+    this.clock = parts.clock;
+    this.log = parts.log;
+  }
+
+  start(): void {
+    this.stopped = false;
+    this.arm();
+  }
+
+  stop(): void {
+    this.stopped = true;
+    if (this.handle) clearTimeout(this.handle);
+    this.handle = null;
+  }
+
+  /** A transition set a timer. */
+  noticed(dueAt: EpochMs): void {
+    if (dueAt >= this.nextAt) return;
+    this.nextAt = dueAt;
+    if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
+  }
+
+  /** Fires all that is due now; resolves when each was answered. */
+  tick(): Promise<void> {
+    this.running ??= this.fire().finally(() => {
+      this.running = null;
+    });
+    return this.running;
+  }
+
+  /** Timers that are due and not answered yet. */
+  get due(): number {
+    return this.firing.size;
+  }
+
+  private arm(): void {
+    if (this.stopped) return;
+    if (this.handle) clearTimeout(this.handle);
+    const wait = Math.min(LOOK_AGAIN_MS, Math.max(0, this.nextAt - this.clock.now()));
+    this.handle = setTimeout(() => {
+      const now = this.clock.now();
+      const look = now >= this.nextAt || Math.abs(now - this.lookedAt) >= LOOK_INTO_STORE_MS;
+      if (!look) this.arm();
+      else void this.tick().finally(() => this.arm());
+    }, wait);
+    this.handle.unref();
+  }
+
+  private async fire(): Promise<void> {
+    try {
+      for (;;) {
+        const now = this.clock.now();
+        this.lookedAt = now;
+        const due = await this.store.dueTimers(now, BATCH);
+        const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)));
+        await Promise.all(fresh.map((timer) => this.send(timer, now)));
+        if (due.length < BATCH || fresh.length === 0) break;
+      }
+      this.nextAt = (await this.store.nextTimerAt()) ?? Number.POSITIVE_INFINITY;
+      // A row that stays due (its actor is quarantined, say) must not turn this into a busy loop.
+      if (this.nextAt <= this.clock.now()) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
+    } catch (error) {
+      this.log.warn({ err: error }, 'timers wait for the store');
+      this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
+    }
+  }
+
+  private async send(timer: TimerRow, now: EpochMs): Promise<void> {
+    const key = keyOf(timer);
+    this.firing.add(key);
+    try {
+      await this.supervisor.deliver(timer.ref, { type: timer.event, at: now, by: SYSTEM }, { timer: timer.id });
+    } catch (error) {
+      if (error instanceof NoSuchActor) await this.store.dropTimers([timer]);
+      else this.log.warn({ err: error, actor: addressOf(timer.ref), timer: timer.id }, 'a timer is tried again');
+    } finally {
+      this.firing.delete(key);
+    }
+  }
+}
+
+const keyOf = (timer: TimerRow): string => `${addressOf(timer.ref)}:${timer.id}`;

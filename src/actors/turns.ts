@@ -1,0 +1,295 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
+import { EventFailed } from './contract.ts';
+import { type Draft, draft } from './draft.ts';
+import { addressOf, type Entity, type Letter } from './entity.ts';
+import type { Limits } from './limits.ts';
+import type { RuntimeMeter } from './meter.ts';
+
+/** What becomes of actors when a turn is over; the supervisor does it. */
+export interface TurnEnd {
+  /** The draft is durable: adopt it, tell the world, answer the senders. */
+  release(draft: Draft): void;
+  /** The machine threw on this letter. */
+  threw(entity: Entity, letter: Letter, error: Error): void;
+  /** The row is not what was read, or nobody knows: the entity must be loaded again before its next letter. */
+  forget(entity: Entity): void;
+  /** A commit may or may not have happened: what it told others is swept from the outbox. */
+  unknown(): void;
+  dropTimers(entity: Entity, ids: readonly string[]): void;
+}
+
+const MAX_BACKOFF_MS = 1_000;
+const MAX_ATTEMPTS = 5;
+
+/**
+ * The runtime's heartbeat: takes every mailbox that has letters, decides, writes all of it in one statement batch, and
+ * releases in the order the turns were gathered. While one turn commits, the next gathers.
+ */
+export class Turns {
+  private readonly ready: Entity[] = [];
+  private inFlight = 0;
+  private scheduled = false;
+  private stopped = false;
+  private pausedUntil = 0;
+  private backoffMs = 0;
+  private released: Promise<void> = Promise.resolve();
+  private readonly idle = new Set<() => void>();
+
+  private readonly store: ActorStore;
+  private readonly end: TurnEnd;
+  private readonly clock: Clock;
+  private readonly limits: Limits;
+  private readonly log: Log;
+  private readonly meter: RuntimeMeter;
+  private readonly maxInFlight: number;
+
+  constructor(parts: {
+    store: ActorStore;
+    end: TurnEnd;
+    clock: Clock;
+    limits: Limits;
+    log: Log;
+    meter: RuntimeMeter;
+    maxInFlight: number;
+  }) {
+    this.store = parts.store;
+    this.end = parts.end;
+    this.clock = parts.clock;
+    this.limits = parts.limits;
+    this.log = parts.log;
+    this.meter = parts.meter;
+    this.maxInFlight = parts.maxInFlight;
+  }
+
+  /** The entity has letters: it takes part in the next turn. */
+  post(entity: Entity): void {
+    if (entity.ready || entity.busy || entity.stale || entity.mailbox.length === 0) return;
+    entity.ready = true;
+    this.ready.push(entity);
+    this.schedule();
+  }
+
+  /** True while the store refuses and turns wait. */
+  get paused(): boolean {
+    return this.backoffMs > 0;
+  }
+
+  /** Resolves when nothing waits and nothing is in flight. */
+  drained(): Promise<void> {
+    if (this.ready.length === 0 && this.inFlight === 0) return Promise.resolve();
+    return new Promise((resolve) => this.idle.add(resolve));
+  }
+
+  /** No further turn is begun; those in flight finish. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  private schedule(): void {
+    if (this.scheduled || this.stopped || this.ready.length === 0 || this.inFlight >= this.maxInFlight) return;
+    this.scheduled = true;
+    const pause = this.pausedUntil - performance.now();
+    const run = () => {
+      this.scheduled = false;
+      this.begin();
+    };
+    if (pause > 0) setTimeout(run, pause);
+    else setImmediate(run); // what the same tick of the event loop brings in goes along
+  }
+
+  private begin(): void {
+    if (this.stopped || this.inFlight >= this.maxInFlight) return;
+    const drafts = this.gather();
+    if (drafts.length > 0) {
+      this.inFlight += 1;
+      this.run(drafts).finally(() => {
+        this.inFlight -= 1;
+        this.schedule();
+        this.tellIdle();
+      });
+    }
+    this.schedule();
+    this.tellIdle();
+  }
+
+  private tellIdle(): void {
+    if (this.ready.length > 0 || this.inFlight > 0) return;
+    for (const resolve of this.idle) resolve();
+    this.idle.clear();
+  }
+
+  private gather(): Draft[] {
+    const drafts: Draft[] = [];
+    let events = 0;
+    let taken = 0;
+    for (; taken < this.ready.length; taken += 1) {
+      if (drafts.length >= this.limits.turnActors || events >= this.limits.turnEvents) break;
+      const entity = this.ready[taken] as Entity;
+      entity.ready = false;
+      const letters = takeLetters(entity, this.limits.turnEvents);
+      if (letters.length === 0) continue;
+      events += letters.length;
+      const made = draft(entity, letters);
+      for (const { letter, error } of made.failed) this.end.threw(entity, letter, error);
+      entity.busy = true;
+      drafts.push(made);
+    }
+    this.ready.splice(0, taken);
+    return drafts;
+  }
+
+  private async run(drafts: Draft[]): Promise<void> {
+    const before = this.released;
+    let done = () => {};
+    this.released = new Promise((resolve) => {
+      done = resolve;
+    });
+    try {
+      await this.commit(drafts, before);
+    } catch (error) {
+      // A bug outside any actor: nothing is known of the turn, so nothing of it is believed.
+      await before;
+      this.log.error({ err: error }, 'a turn failed');
+      for (const made of drafts) this.giveUp(made, new EventFailed('the turn failed'));
+    } finally {
+      done();
+    }
+  }
+
+  /** Commits and releases; a batch refused for its data is halved until the culprit stands alone. */
+  private async commit(drafts: Draft[], before: Promise<void>): Promise<void> {
+    const actors = drafts.flatMap((made) => (made.commit ? [made.commit] : []));
+    const delivered: OutboxKey[] = drafts.flatMap((made) => made.delivered);
+    const started = performance.now();
+    let lost: ReadonlySet<string> = new Set();
+    try {
+      if (actors.length > 0 || delivered.length > 0) {
+        const answer = await this.store.commit({ actors, delivered });
+        if (answer.lost.length > 0) lost = new Set(answer.lost.map(addressOf));
+      }
+    } catch (error) {
+      await before;
+      await this.refused(drafts, error, before);
+      return;
+    }
+    await before;
+    this.backoffMs = 0;
+    this.meter.turn(
+      actors.length,
+      drafts.reduce((sum, made) => sum + made.steps.length, 0),
+      performance.now() - started,
+    );
+    for (const made of drafts) {
+      if (made.commit && lost.has(addressOf(made.entity.ref))) this.conflict(made);
+      else this.release(made);
+    }
+  }
+
+  private release(made: Draft): void {
+    const { entity } = made;
+    entity.busy = false;
+    if (made.spent.length > 0) this.end.dropTimers(entity, made.spent);
+    this.end.release(made);
+    this.post(entity);
+  }
+
+  private async refused(drafts: Draft[], error: unknown, before: Promise<void>): Promise<void> {
+    if (error instanceof DataRefused) {
+      if (drafts.length === 1) return this.culprit(drafts[0] as Draft, error);
+      const half = drafts.length >> 1;
+      await this.commit(drafts.slice(0, half), before);
+      await this.commit(drafts.slice(half), before);
+      return;
+    }
+    if (error instanceof CommitUnknown) {
+      this.log.warn(
+        { err: error, actors: drafts.length },
+        'the connection was lost in a commit: its actors are loaded again',
+      );
+      for (const made of drafts) this.giveUp(made, error);
+      this.end.unknown();
+      return;
+    }
+    if (error instanceof StoreUnavailable) {
+      this.backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(25, this.backoffMs * 2));
+      this.pausedUntil = performance.now() + this.backoffMs * (0.5 + Math.random() / 2);
+      this.meter.storeAway();
+      const now = this.clock.now();
+      for (const made of drafts) this.unwind(made, now, error);
+      return;
+    }
+    throw error;
+  }
+
+  /** Nothing of it was kept: the letters go back to the front, but for those whose sender waits no longer. */
+  private unwind(made: Draft, now: number, why: Error): void {
+    const { entity } = made;
+    entity.busy = false;
+    const back: Letter[] = [];
+    for (const { letter } of made.steps) {
+      if (now - letter.sentAt >= letter.patienceMs) letter.reject(why);
+      else back.push(letter);
+    }
+    entity.mailbox = back.concat(entity.mailbox);
+    this.post(entity);
+  }
+
+  private conflict(made: Draft): void {
+    const { entity } = made;
+    entity.busy = false;
+    const back: Letter[] = [];
+    for (const { letter } of made.steps) {
+      letter.attempts += 1;
+      if (entity.version === 0) letter.reject(new EventFailed('it exists already'));
+      else if (letter.attempts > MAX_ATTEMPTS) letter.reject(new StoreUnavailable('the actor changes elsewhere'));
+      else back.push(letter);
+    }
+    entity.mailbox = back.concat(entity.mailbox);
+    this.end.forget(entity);
+  }
+
+  /** The one draft that the store refuses for its data. */
+  private culprit(made: Draft, error: DataRefused): void {
+    const { entity } = made;
+    entity.busy = false;
+    if (made.steps.length > 1) {
+      entity.singly = true;
+      entity.mailbox = made.steps.map((step) => step.letter).concat(entity.mailbox);
+      this.post(entity);
+      return;
+    }
+    entity.singly = false;
+    for (const { letter } of made.steps) {
+      this.log.error(
+        { actor: addressOf(entity.ref), event: letter.event.type, sqlState: error.sqlState },
+        'the store refused an event for its data',
+      );
+      this.meter.refusedData();
+      this.end.threw(entity, letter, new EventFailed('the store refused it for its data', { cause: error }));
+    }
+    if (entity.version === 0 && entity.mailbox.length === 0) this.end.forget(entity);
+    this.post(entity);
+  }
+
+  private giveUp(made: Draft, why: Error): void {
+    const { entity } = made;
+    entity.busy = false;
+    for (const { letter } of made.steps) letter.reject(why);
+    this.end.forget(entity);
+  }
+}
+
+/** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
+function takeLetters(entity: Entity, most: number): Letter[] {
+  const { mailbox } = entity;
+  let count = entity.singly ? 1 : Math.min(mailbox.length, most);
+  const alone = mailbox.findIndex((letter) => letter.options?.idempotency !== undefined);
+  if (alone >= 0) count = Math.min(count, alone + 1);
+  if (count >= mailbox.length) {
+    entity.mailbox = [];
+    return mailbox;
+  }
+  return mailbox.splice(0, count);
+}
