@@ -7,6 +7,8 @@ import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
+import type { Locks } from './locks.ts';
+import type { ManifestCache } from './manifest-cache.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
 export interface Caller {
@@ -64,6 +66,8 @@ export interface Services {
   cache: Cache;
   actors: Actors;
   sessions: Sessions;
+  manifests: ManifestCache;
+  locks: Locks;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import { Locks } from '../../src/operations/locks.ts';
+
+/** Work that notes when it begins and ends, and ends when told. */
+function recorder() {
+  const log: string[] = [];
+  const ends = new Map<string, () => void>();
+  const work = (name: string) => () => {
+    log.push(`+${name}`);
+    return new Promise<string>((resolve) => {
+      ends.set(name, () => {
+        log.push(`-${name}`);
+        resolve(name);
+      });
+    });
+  };
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+  const end = async (name: string) => {
+    ends.get(name)?.();
+    await settle();
+  };
+  return { log, work, end, settle };
+}
+
+describe('Locks', () => {
+  it('runs those who want to be alone one after another, in the order they came', async () => {
+    const locks = new Locks();
+    const { log, work, end, settle } = recorder();
+    const all = [locks.alone('a', work('1')), locks.alone('a', work('2')), locks.alone('b', work('3'))];
+    await settle();
+    expect(log).toEqual(['+1', '+3']);
+    await end('1');
+    await end('2');
+    await end('3');
+    expect(log).toEqual(['+1', '+3', '-1', '+2', '-2', '-3']);
+    expect(await Promise.all(all)).toEqual(['1', '2', '3']);
+  });
+
+  it('runs those who share side by side, and never beside one who is alone', async () => {
+    const locks = new Locks();
+    const { log, work, end, settle } = recorder();
+    const all = [
+      locks.together('a', work('s1')),
+      locks.together('a', work('s2')),
+      locks.alone('a', work('x')),
+      locks.together('a', work('s3')),
+    ];
+    await settle();
+    expect(log).toEqual(['+s1', '+s2']);
+    await end('s1');
+    expect(log).toEqual(['+s1', '+s2', '-s1']);
+    await end('s2');
+    await end('x');
+    await end('s3');
+    expect(log).toEqual(['+s1', '+s2', '-s1', '-s2', '+x', '-x', '+s3', '-s3']);
+    await Promise.all(all);
+  });
+
+  it('goes on after work that throws, and tells its caller alone', async () => {
+    const locks = new Locks();
+    const broken = locks.alone('a', () => Promise.reject(new Error('no')));
+    const after = locks.together('a', async () => 'fine');
+    await expect(broken).rejects.toThrow('no');
+    expect(await after).toBe('fine');
+    expect(await locks.alone('a', async () => 'and again')).toBe('and again');
+  });
+});
