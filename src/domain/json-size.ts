@@ -1,18 +1,16 @@
+import { MAX_JSON_DEPTH } from './json.ts';
 import type { Json, JsonObject } from './values.ts';
-
-/** Deepest nesting any of these rules walks into; the wires refuse deeper documents before (contract §2, §4). */
-export const MAX_DEPTH = 32;
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Bytes of `value`'s JSON text in UTF-8, without building that text. Infinity when nested over `MAX_DEPTH` levels. */
+/** Bytes of `value`'s JSON text in UTF-8, without building that text. Infinity when nested over `MAX_JSON_DEPTH` levels. */
 export function jsonBytes(value: Json, depth = 0): number {
   if (typeof value === 'string') return textBytes(value);
   if (typeof value === 'number') return `${value}`.length;
   if (typeof value === 'boolean') return value ? 4 : 5;
   if (value === null) return 4;
-  if (depth >= MAX_DEPTH) return Number.POSITIVE_INFINITY;
+  if (depth >= MAX_JSON_DEPTH) return Number.POSITIVE_INFINITY;
   let bytes = 1; // each entry brings a comma or the closing bracket
   if (Array.isArray(value)) {
     for (const item of value) bytes += jsonBytes(item, depth + 1) + 1;

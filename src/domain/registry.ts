@@ -21,7 +21,10 @@ const manifests = new Map(
   categoryNames.map((name) => [name, numbered([...actionsByCategory[name], ...maintenance])] as const),
 );
 const byAction = new Map<string, ActionDefinition>(
-  [...Object.values(actionsByCategory).flat(), ...maintenance].map((definition) => [definition.action, definition]),
+  [...Object.values(actionsByCategory).flat(), ...maintenance].map((definition) => [
+    definition.action,
+    freeze(definition),
+  ]),
 );
 const registry = numbered([...byAction.values()]);
 

@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import * as fields from '../../src/domain/fields.ts';
+
+const takes = (schema: z.ZodType, value: unknown) => schema.safeParse(value).success;
+
+describe('fields', () => {
+  it.each<[string, z.ZodType, unknown[], unknown[]]>([
+    [
+      'uuid',
+      fields.uuid,
+      ['01920000-0000-7000-8000-000000000001', '11111111-1111-1111-1111-111111111111'],
+      ['', 'x', '01920000000070008000000000000001', 1, null],
+    ],
+    [
+      'displayName',
+      fields.displayName,
+      ['a', 'Küche 🏠', 'x'.repeat(100)],
+      ['', '   ', 'a\u0007b', 'a\nb', 'x'.repeat(101), 1],
+    ],
+    [
+      'description',
+      fields.description,
+      ['', 'two\nlines\tand more', 'x'.repeat(1_000)],
+      ['\u0007', 'x'.repeat(1_001), null],
+    ],
+    ['reason', fields.reason, ['lost'], ['', ' ', 'x'.repeat(501), 'a\u001bb']],
+    ['timezone', fields.timezone, ['Europe/Berlin'], ['', 'Europe', 'x'.repeat(100)]],
+    ['deviceType', fields.deviceType, ['smart_light', 'ESP32-S3 board'], ['', ' ', 'a\nb', 'x'.repeat(65), 5]],
+    [
+      'actionName',
+      fields.actionName,
+      ['turn_on', 'x', 'a.b:c-d', 'x'.repeat(64)],
+      ['', '1a', 'a b', 'a\n', 'x'.repeat(65), 'ü'],
+    ],
+    ['actionAsked', fields.actionAsked, ['turn_on', 'no such action!'], ['', 'x'.repeat(129), '\u0007']],
+    ['slug', fields.slug, ['a', 'living-room-2'], ['', '-', 'a--b', '-a', 'a-', 'A', 'ü', 'a\n', 'x'.repeat(49)]],
+    ['limit', fields.limit, [1, 200, '50', undefined], [0, 201, 1.5, 'x', '']],
+    ['cursor', fields.cursor, ['abc'], ['', 'x'.repeat(513), 1]],
+    ['ttlSeconds', fields.ttlSeconds, [1, 86_400], [0, 86_401, 1.5, '60', null]],
+    ['timeoutSeconds', fields.timeoutSeconds, [1, 3_600], [0, 3_601, 1.5, '60', null]],
+    ['role', fields.role, ['none', 'owner'], ['root', '', 1]],
+    ['jsonObject', fields.jsonObject, [{}, { a: [1] }], [[], null, 'x', 1, undefined]],
+    [
+      'metadata',
+      fields.metadata,
+      [{}, { a: 'x'.repeat(4_096 - 8) }],
+      [[], { a: 'x'.repeat(4_096 - 7) }, { a: 'é'.repeat(2_045) }],
+    ],
+  ])('%s', (_name, schema, good, bad) => {
+    for (const value of good) expect(takes(schema, value), JSON.stringify(value)).toBe(true);
+    for (const value of bad) expect(takes(schema, value), JSON.stringify(value)).toBe(false);
+  });
+
+  it('are brought into one form: ids in lower case, names trimmed, limits as numbers', () => {
+    expect(fields.uuid.parse('ABCDEF00-0000-7000-8000-00000000000F')).toBe('abcdef00-0000-7000-8000-00000000000f');
+    expect(fields.displayName.parse('  Hall ')).toBe('Hall');
+    expect(fields.limit.parse('7')).toBe(7);
+    expect(fields.limit.parse(undefined)).toBe(50);
+  });
+
+  it('keep an own property named __proto__, for the rules to see', () => {
+    const params = JSON.parse('{"__proto__":1,"a":2}');
+    expect(fields.jsonObject.parse(params)).toBe(params);
+  });
+
+  it('can all be told as JSON Schema', () => {
+    const { fieldErrors, readFields, MAX_METADATA_BYTES, ...schemas } = fields;
+    const document = z.toJSONSchema(z.strictObject(schemas as unknown as Record<string, z.ZodType>), { io: 'input' });
+    expect(document.properties?.metadata).toEqual({ type: 'object' });
+    expect(document.required).not.toContain('limit');
+  });
+});
+
+describe('reading a request', () => {
+  const schema = z.strictObject({ name: fields.displayName, place: z.strictObject({ id: fields.uuid }).optional() });
+
+  it('gives the value', () => {
+    expect(fields.readFields(schema, { name: ' x ' })).toEqual({ ok: true, value: { name: 'x' } });
+  });
+
+  it('tells all that is wrong by field, unknown fields too', () => {
+    const outcome = fields.readFields(schema, { place: { id: 'x', extra: 1 }, other: 2, more: 3 });
+    expect(!outcome.ok && outcome.refusal.code).toBe('VALIDATION_FAILED');
+    expect(!outcome.ok && outcome.refusal.errors?.map(({ path }) => path)).toEqual([
+      'name',
+      'place.id',
+      'place.extra',
+      'other',
+      'more',
+    ]);
+  });
+
+  it('tells the whole document when it is no object', () => {
+    const outcome = fields.readFields(schema, 'x');
+    expect(!outcome.ok && outcome.refusal.errors?.map(({ path }) => path)).toEqual(['']);
+  });
+
+  it('tells at most 50 errors', () => {
+    const many = Object.fromEntries(Array.from({ length: 80 }, (_, i) => [`f${i}`, 1]));
+    const outcome = fields.readFields(schema, many);
+    expect(!outcome.ok && outcome.refusal.errors?.length).toBe(50);
+  });
+});

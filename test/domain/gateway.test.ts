@@ -1,0 +1,230 @@
+import { describe, expect, it } from 'vitest';
+import { dispatchLimits, type GatewayFacts, judge, mayConfirm } from '../../src/domain/gateway.ts';
+import type { Capability, SafetyClass } from '../../src/domain/manifest.ts';
+import { automaticManifest } from '../../src/domain/registry.ts';
+import { type Principal, SYSTEM } from '../../src/domain/values.ts';
+
+const lock = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'lock' });
+const custom = (safetyClass: SafetyClass): Capability => ({
+  id: 1,
+  action: 'dance',
+  description: '',
+  safetyClass,
+  paramSchema: { type: 'object', properties: { speed: { type: 'number' } } },
+  supportsDryRun: false,
+});
+const facts: GatewayFacts = {
+  tenant: { suspended: false },
+  flags: { maintenance_mode: false, commands_disabled: false },
+  device: { revoked: false },
+  manifest: lock,
+  action: 'lock',
+  params: {},
+  dryRun: false,
+  confirmed: false,
+};
+const code = (changes: Partial<GatewayFacts>) => {
+  const verdict = judge({ ...facts, ...changes });
+  return verdict.kind === 'refused' ? verdict.refusal.code : verdict.kind;
+};
+
+describe('the safety gateway', () => {
+  it('lets a normal action through with the capability it was judged by', () => {
+    const verdict = judge(facts);
+    expect(verdict).toEqual({ kind: 'allowed', capability: lock?.capabilities[0] });
+  });
+
+  it('asks for the confirmation of a critical one, and lets it through with it', () => {
+    expect(judge({ ...facts, action: 'unlock' })).toEqual({
+      kind: 'confirmation',
+      capability: lock?.capabilities.find(({ action }) => action === 'unlock'),
+      reason: "'unlock' is critical and needs confirmation.",
+    });
+    expect(code({ action: 'unlock', confirmed: true })).toBe('allowed');
+  });
+
+  // Each row is wrong in one thing more than the row below it: the first thing wrong, in the contract's order, is told.
+  const wrong: [string, string, Partial<GatewayFacts>][] = [
+    ['tenant', 'TENANT_SUSPENDED', { tenant: { suspended: true } }],
+    ['maintenance', 'MAINTENANCE', { flags: { maintenance_mode: true, commands_disabled: true } }],
+    ['commands flag', 'COMMANDS_DISABLED', { flags: { maintenance_mode: false, commands_disabled: true } }],
+    ['device', 'NOT_FOUND', { device: null }],
+    ['revocation', 'DEVICE_REVOKED', { device: { revoked: true } }],
+    ['manifest', 'MANIFEST_NOT_FOUND', { manifest: null }],
+    ['registry', 'RESTRICTED_ACTION', { action: 'rotate_key' }],
+    ['allowlist', 'ACTION_NOT_IN_MANIFEST', { action: 'set_brightness' }],
+    ['params', 'PARAMS_INVALID', { action: 'unlock', params: { door: 1 } }],
+    ['class', 'confirmation', { action: 'unlock' }],
+  ];
+
+  it.each(wrong.map(([step, expected], index) => [step, expected, index] as const))(
+    'looks at the %s before everything behind it (%s)',
+    (_step, expected, index) => {
+      const all = wrong.slice(index).reverse();
+      expect(code(Object.assign({}, ...all.map(([, , change]) => change)))).toBe(expected);
+      expect(code(wrong[index]?.[2] ?? {})).toBe(expected);
+    },
+  );
+
+  it('says when to come back under a flag, in a sentence, and which parameter is wrong', () => {
+    const refusal = (changes: Partial<GatewayFacts>) => {
+      const verdict = judge({ ...facts, ...changes });
+      return verdict.kind === 'refused' ? verdict.refusal : undefined;
+    };
+    const details = wrong.slice(0, -1).map(([, , change]) => refusal(change)?.detail ?? '');
+    expect(details).toEqual([
+      'The tenant is suspended.',
+      'The service is under maintenance.',
+      'Commands are disabled for now.',
+      'There is no such device.',
+      'The device is revoked.',
+      'The device has no capability manifest.',
+      "'rotate_key' is internal to the protocol.",
+      "The device does not offer 'set_brightness'.",
+      "The parameters of 'unlock' are not valid.",
+    ]);
+    expect(refusal(wrong[1]?.[2] ?? {})?.retryAfterS).toBe(30);
+    expect(refusal(wrong[2]?.[2] ?? {})?.retryAfterS).toBe(30);
+    expect(refusal({ params: { door: 1 } })?.errors).toEqual([{ path: 'params.door', message: 'is not known here' }]);
+  });
+
+  it('never lets what the registry restricts through, whatever a manifest, a dry run or a confirmation says', () => {
+    const manifest = { capabilities: [{ ...custom('NORMAL'), action: 'revoke' }] };
+    for (const dryRun of [false, true]) {
+      for (const confirmed of [false, true]) {
+        expect(code({ manifest, action: 'revoke', dryRun, confirmed })).toBe('RESTRICTED_ACTION');
+        expect(code({ manifest: { capabilities: [] }, action: 'revoke', dryRun, confirmed })).toBe('RESTRICTED_ACTION');
+      }
+    }
+  });
+
+  it('looks again at everything when a command comes back confirmed', () => {
+    for (const [, expected, change] of wrong.slice(0, -1)) expect(code({ ...change, confirmed: true })).toBe(expected);
+  });
+
+  it.each<[SafetyClass, boolean, boolean, string]>([
+    ['NORMAL', false, false, 'allowed'],
+    ['NORMAL', false, true, 'allowed'],
+    ['NORMAL', true, false, 'confirmation'],
+    ['NORMAL', true, true, 'allowed'],
+    ['CRITICAL', false, false, 'confirmation'],
+    ['CRITICAL', false, true, 'allowed'],
+    ['CRITICAL', true, false, 'confirmation'],
+    ['CRITICAL', true, true, 'allowed'],
+    ['RESTRICTED', false, false, 'RESTRICTED_ACTION'],
+    ['RESTRICTED', false, true, 'RESTRICTED_ACTION'],
+    ['RESTRICTED', true, false, 'confirmation'],
+    ['RESTRICTED', true, true, 'RESTRICTED_ACTION'],
+  ])('a %s capability, dry run %s, confirmed %s: %s', (safetyClass, dryRun, confirmed, expected) => {
+    const manifest = { capabilities: [custom(safetyClass)] };
+    expect(code({ manifest, action: 'dance', params: { speed: 2 }, dryRun, confirmed })).toBe(expected);
+  });
+
+  it('says why it waits or refuses for the class', () => {
+    const manifest = { capabilities: [custom('RESTRICTED')] };
+    expect(judge({ ...facts, dryRun: true })).toMatchObject({ reason: 'A dry run was asked for.' });
+    expect(judge({ ...facts, manifest, action: 'dance' })).toMatchObject({
+      refusal: { detail: "'dance' is restricted by the device's manifest." },
+    });
+  });
+});
+
+describe('the limits of a dispatch', () => {
+  const paths = (outcome: ReturnType<typeof dispatchLimits>) =>
+    outcome.ok ? [] : outcome.refusal.errors?.map(({ path, message }) => `${path} ${message}`);
+
+  it('are 60 s to be written and 30 s to be done, unless the caller says otherwise', () => {
+    expect(dispatchLimits('NORMAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
+    expect(dispatchLimits('CRITICAL')).toEqual({ ok: true, value: { ttlMs: 60_000, timeoutMs: 30_000 } });
+    expect(dispatchLimits('NORMAL', 1, 3_600)).toEqual({ ok: true, value: { ttlMs: 1_000, timeoutMs: 3_600_000 } });
+    expect(dispatchLimits('NORMAL', 86_400, 1)).toEqual({ ok: true, value: { ttlMs: 86_400_000, timeoutMs: 1_000 } });
+  });
+
+  it('keep a critical command from waiting longer than 300 s', () => {
+    expect(dispatchLimits('CRITICAL', 300).ok).toBe(true);
+    expect(dispatchLimits('CRITICAL', 301)).toMatchObject({
+      refusal: { code: 'VALIDATION_FAILED', detail: 'A time limit is out of range.' },
+    });
+    expect(paths(dispatchLimits('CRITICAL', 301))).toEqual(['ttl_s must be 1 to 300']);
+    expect(dispatchLimits('NORMAL', 301).ok).toBe(true);
+    expect(dispatchLimits('RESTRICTED', 301).ok).toBe(false);
+  });
+
+  it('refuse what is out of range', () => {
+    expect(paths(dispatchLimits('NORMAL', 86_401))).toEqual(['ttl_s must be 1 to 86400']);
+    expect(paths(dispatchLimits('NORMAL', 0, 3_601))).toEqual([
+      'ttl_s must be 1 to 86400',
+      'timeout_s must be 1 to 3600',
+    ]);
+    expect(paths(dispatchLimits('NORMAL', 60, 0))).toEqual(['timeout_s must be 1 to 3600']);
+    for (const bad of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY])
+      expect(dispatchLimits('NORMAL', bad).ok).toBe(false);
+  });
+});
+
+describe('who may confirm', () => {
+  const ann: Principal = { kind: 'user', id: 'ann' };
+  const annsKey: Principal = { kind: 'user', id: 'ann', key: 'abcdefgh' };
+  const annInPerson: Principal = { kind: 'user', id: 'ann', person: true };
+  const bob: Principal = { kind: 'user', id: 'bob' };
+  const token = { holdsToken: true };
+  const inbox = { inbox: true } as const;
+  const may = (...args: Parameters<typeof mayConfirm>) => {
+    const outcome = mayConfirm(...args);
+    return outcome.ok || outcome.refusal.detail;
+  };
+
+  it('is any principal with the token, or in the inbox, under requester', () => {
+    for (const claim of [token, inbox]) {
+      for (const confirmer of [ann, annsKey, bob])
+        expect(may({ confirm_by: 'requester' }, ann, confirmer, claim)).toBe(true);
+    }
+  });
+
+  it('is nobody who asked under another_principal, neither by key nor in person', () => {
+    const policy = { confirm_by: 'another_principal' } as const;
+    for (const claim of [token, inbox]) {
+      for (const confirmer of [ann, annsKey, annInPerson]) {
+        expect(may(policy, ann, confirmer, claim)).toBe('The policy wants another principal than the one who asked.');
+        expect(may(policy, annsKey, confirmer, claim)).toMatch(/another principal/);
+      }
+      expect(may(policy, ann, bob, claim)).toBe(true);
+      expect(may(policy, { ...SYSTEM, id: 'bob' }, bob, claim)).toBe(true);
+    }
+  });
+
+  it('is a person, the asker too, and never a key under person', () => {
+    const policy = { confirm_by: 'person' } as const;
+    for (const claim of [token, inbox]) {
+      expect(may(policy, ann, annInPerson, claim)).toBe(true);
+      expect(may(policy, bob, annInPerson, claim)).toBe(true);
+      for (const confirmer of [ann, annsKey, { ...annsKey, person: true }, { ...ann, person: false }]) {
+        expect(may(policy, bob, confirmer, claim)).toBe('The policy wants a person to confirm.');
+      }
+    }
+  });
+
+  it('is never a device or the service itself, and nobody with a wrong token', () => {
+    for (const confirm_by of ['requester', 'another_principal', 'person'] as const) {
+      expect(may({ confirm_by }, ann, { kind: 'device', id: 'x', person: true }, token)).toBe(
+        'Only a user can confirm.',
+      );
+      expect(may({ confirm_by }, ann, SYSTEM, inbox)).toBe('Only a user can confirm.');
+      expect(may({ confirm_by }, bob, annInPerson, { holdsToken: false })).toBe(
+        'The token is not valid for this command.',
+      );
+    }
+    expect(mayConfirm({ confirm_by: 'person' }, ann, ann, token)).toMatchObject({
+      refusal: { code: 'CONFIRMATION_FAILED' },
+    });
+    expect(mayConfirm({ confirm_by: 'requester' }, ann, SYSTEM, token)).toMatchObject({
+      refusal: { code: 'CONFIRMATION_FAILED' },
+    });
+    expect(mayConfirm({ confirm_by: 'requester' }, ann, bob, { holdsToken: false })).toMatchObject({
+      refusal: { code: 'CONFIRMATION_FAILED' },
+    });
+    expect(mayConfirm({ confirm_by: 'another_principal' }, ann, ann, token)).toMatchObject({
+      refusal: { code: 'CONFIRMATION_FAILED' },
+    });
+  });
+});

@@ -1,0 +1,66 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  allows,
+  isScope,
+  type NeededScope,
+  readScopes,
+  type Scope,
+  scopeResources,
+  scopeVerbs,
+} from '../../src/domain/scopes.ts';
+
+const needed = fc
+  .tuple(fc.constantFrom(...scopeVerbs), fc.constantFrom(...scopeResources))
+  .map(([verb, resource]): NeededScope => `${verb}:${resource}`);
+const scope = fc
+  .tuple(fc.constantFrom(...scopeVerbs, '*' as const), fc.constantFrom(...scopeResources, '*' as const))
+  .map(([verb, resource]): Scope => `${verb}:${resource}`);
+
+describe('scopes', () => {
+  it('cover themselves, and wildcards cover everything', () => {
+    fc.assert(
+      fc.property(needed, (need) => {
+        const [verb, resource] = need.split(':') as [string, string];
+        for (const granted of [need, `*:${resource}`, `${verb}:*`, '*:*']) {
+          expect(allows([granted as Scope], need)).toBe(true);
+        }
+      }),
+    );
+  });
+
+  it('cover no more than they name', () => {
+    expect(allows(['read:devices'], 'write:devices')).toBe(false);
+    expect(allows(['read:devices'], 'read:homes')).toBe(false);
+    expect(allows(['*:devices'], 'read:homes')).toBe(false);
+    expect(allows(['read:*'], 'execute:commands')).toBe(false);
+    expect(allows(['read:devices', 'execute:commands'], 'execute:commands')).toBe(true);
+  });
+
+  it('never take anything away when one is added', () => {
+    fc.assert(
+      fc.property(fc.array(scope, { minLength: 1 }), scope, needed, (granted, more, need) => {
+        expect(allows([...granted, more], need)).toBe(allows(granted, need) || allows([more], need));
+      }),
+    );
+  });
+
+  it('mean all that the role allows when there are none', () => {
+    expect(allows(null, 'write:tenant')).toBe(true);
+    expect(allows([], 'write:tenant')).toBe(true);
+  });
+
+  it('are known by verb and resource, and kept once', () => {
+    expect(readScopes(['read:devices', '*:*', 'read:devices'])).toEqual({ ok: true, value: ['read:devices', '*:*'] });
+  });
+
+  it('that are unknown are refused, each by its place', () => {
+    const unknown = ['', 'read', 'read:', ':devices', 'READ:devices', 'read:keys', 'read:devices:x', 'platform:admin'];
+    expect(unknown.some(isScope)).toBe(false);
+    const outcome = readScopes(['read:homes', 'delete:homes', 'x']);
+    expect(!outcome.ok && outcome.refusal).toMatchObject({
+      code: 'VALIDATION_FAILED',
+      errors: [{ path: 'scopes.1' }, { path: 'scopes.2' }],
+    });
+  });
+});

@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest';
+import { isTimezone } from '../../src/domain/timezone.ts';
+
+describe('a time zone', () => {
+  it.each([
+    'Europe/Berlin',
+    'America/Argentina/Ushuaia',
+    'Asia/Kolkata',
+    'Asia/Calcutta',
+    'US/Pacific',
+    'UTC',
+    'EST',
+    'Etc/GMT+1',
+    'Etc/UTC',
+    'GMT',
+  ])('%s is one', (name) => expect(isTimezone(name)).toBe(true));
+
+  it.each([
+    '',
+    'Mars/Olympus',
+    'europe/berlin',
+    'EUROPE/BERLIN',
+    '+01:00',
+    '-0500',
+    'UTC+1',
+    'PST',
+    'ACT',
+    'SystemV/PST8',
+    'Etc/Unknown',
+    ' UTC',
+    'Europe/Berlin\n',
+    '../etc/passwd',
+    'A'.repeat(65),
+  ])('%j is none', (name) => expect(isTimezone(name)).toBe(false));
+});
