@@ -171,7 +171,7 @@ describe('who may confirm', () => {
   const inbox = { inbox: true } as const;
   const may = (...args: Parameters<typeof mayConfirm>) => {
     const outcome = mayConfirm(...args);
-    return outcome.ok || outcome.refusal.detail;
+    return outcome.ok ? outcome.value : outcome.refusal.detail;
   };
 
   it('is any principal with the token, or in the inbox, under requester', () => {
