@@ -89,11 +89,13 @@ describe('the safety gateway', () => {
   });
 
   it('never lets what the registry restricts through, whatever a manifest, a dry run or a confirmation says', () => {
-    const manifest = { capabilities: [{ ...custom('NORMAL'), action: 'revoke' }] };
+    const manifest = { version: 1, capabilities: [{ ...custom('NORMAL'), action: 'revoke' }] };
     for (const dryRun of [false, true]) {
       for (const confirmed of [false, true]) {
         expect(code({ manifest, action: 'revoke', dryRun, confirmed })).toBe('RESTRICTED_ACTION');
-        expect(code({ manifest: { capabilities: [] }, action: 'revoke', dryRun, confirmed })).toBe('RESTRICTED_ACTION');
+        expect(code({ manifest: { version: 1, capabilities: [] }, action: 'revoke', dryRun, confirmed })).toBe(
+          'RESTRICTED_ACTION',
+        );
       }
     }
   });
@@ -116,12 +118,12 @@ describe('the safety gateway', () => {
     ['RESTRICTED', true, false, 'confirmation'],
     ['RESTRICTED', true, true, 'RESTRICTED_ACTION'],
   ])('a %s capability, dry run %s, confirmed %s: %s', (safetyClass, dryRun, confirmed, expected) => {
-    const manifest = { capabilities: [custom(safetyClass)] };
+    const manifest = { version: 1, capabilities: [custom(safetyClass)] };
     expect(code({ manifest, action: 'dance', params: { speed: 2 }, dryRun, confirmed })).toBe(expected);
   });
 
   it('says why it waits or refuses for the class', () => {
-    const manifest = { capabilities: [custom('RESTRICTED')] };
+    const manifest = { version: 1, capabilities: [custom('RESTRICTED')] };
     expect(judge({ ...facts, dryRun: true })).toMatchObject({ reason: 'A dry run was asked for.' });
     expect(judge({ ...facts, manifest, action: 'dance' })).toMatchObject({
       refusal: { detail: "'dance' is restricted by the device's manifest." },
