@@ -1,0 +1,469 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../../src/actors/contract.ts';
+import type { Limits } from '../../src/actors/limits.ts';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import type { ActorRef } from '../../src/machines/outputs.ts';
+import { CommitUnknown, DataRefused, StoreUnavailable, type TurnCommit } from '../../src/store/contract.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
+
+let store: MemoryActors;
+let rest: ReturnType<typeof memoryStore>;
+let clock: TestClock;
+let runtime: Runtime;
+
+function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1): Runtime {
+  rest = memoryStore(store, { turnsInFlight });
+  return createRuntime({
+    store: rest.store,
+    definitions: () => lamp as unknown as MachineDefinition,
+    clock,
+    log: silent,
+    limits,
+  });
+}
+
+const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...more });
+const make = (id: string) => runtime.actors.create(ref(id), event('make', { id }));
+
+beforeEach(() => {
+  store = new MemoryActors();
+  clock = testClock();
+  runtime = assemble();
+});
+afterEach(async () => {
+  store.before = () => {};
+  store.after = () => {};
+  runtime.halt();
+});
+
+describe('a turn', () => {
+  it('answers the sender only after the commit', async () => {
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    store.before = () => gate;
+    let answered = false;
+    const made = make('a').then((reply) => {
+      answered = true;
+      return reply;
+    });
+    await eventually(() => runtime.actors.stats().waiting === 1);
+    expect(answered).toBe(false);
+    expect(runtime.actors.peek(ref('a'))).toBeUndefined();
+    open();
+    expect((await made).version).toBe(1);
+    expect(runtime.actors.peek(ref('a'))?.snapshot.value).toBe('off');
+  });
+
+  it('emits nothing of a transition that was not committed', async () => {
+    await make('a');
+    const seen: unknown[] = [];
+    runtime.actors.on('device.presence', (output) => seen.push(output));
+    let fail = true;
+    store.before = () => {
+      if (fail) throw new Error('disk on fire');
+    };
+    await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(EventFailed);
+    expect(seen).toEqual([]);
+    fail = false;
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(seen).toHaveLength(1);
+    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+  });
+
+  it('folds all letters of an actor into one row and journals each transition under its own version', async () => {
+    await make('a');
+    const before = store.commits.length;
+    const replies = await Promise.all([1, 2, 3].map(() => runtime.actors.send(ref('a'), event('press'))));
+    expect(store.commits.length - before).toBe(1);
+    expect(replies.map((reply) => reply.version)).toEqual([2, 3, 4]);
+    expect(replies.map((reply) => reply.snapshot.value)).toEqual(['on', 'off', 'on']);
+    expect(store.journals.get('device:a')?.map((entry) => entry.version)).toEqual([1, 2, 3, 4]);
+    expect(store.rows.get('device:a')?.version).toBe(4);
+  });
+
+  it('gathers while another commits, never the same actor in both, and releases in order', async () => {
+    runtime = assemble({}, 2);
+    await Promise.all([make('a'), make('b')]);
+    const gates: (() => void)[] = [];
+    const turns: TurnCommit[] = [];
+    store.before = (turn) => {
+      turns.push(turn);
+      return new Promise<void>((resolve) => gates.push(resolve));
+    };
+    const order: string[] = [];
+    const first = runtime.actors.send(ref('a'), event('press')).then(() => order.push('a1'));
+    await eventually(() => gates.length === 1);
+    const again = runtime.actors.send(ref('a'), event('press')).then(() => order.push('a2'));
+    const second = runtime.actors.send(ref('b'), event('press')).then(() => order.push('b1'));
+    await eventually(() => gates.length === 2);
+    expect(turns[1]?.actors.map((actor) => actor.ref.id)).toEqual(['b']);
+    gates[1]?.();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(order).toEqual([]);
+    gates[0]?.();
+    await Promise.all([first, second]);
+    expect(order).toEqual(['a1', 'b1']);
+    await eventually(() => gates.length === 3);
+    gates[2]?.();
+    await again;
+  });
+
+  it('commits nothing for an event that no state takes, for a volatile word alone, and for a soft event', async () => {
+    await make('a');
+    const commits = store.commits.length;
+    expect((await runtime.actors.send(ref('a'), event('nonsense'))).understood).toBe(false);
+    const ping = await runtime.actors.send(ref('a'), event('ping'));
+    expect(ping.outputs).toEqual([{ type: 'message.accepted', repeat: false }]);
+    await runtime.actors.send(ref('a'), event('beat'));
+    expect(store.commits.length).toBe(commits);
+    expect((await runtime.actors.read<{ heartbeats: number }>(ref('a')))?.snapshot.context.heartbeats).toBe(1);
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(store.rows.get('device:a')?.context.heartbeats).toBe(1);
+  });
+
+  it('keeps the stored answer of an idempotent request in the commit of its actor', async () => {
+    const row = {
+      principal: 'u',
+      method: 'POST',
+      path: '/x',
+      key: 'k',
+      bodyHash: 'h',
+      state: 'done' as const,
+      status: 201,
+      answer: 'sealed',
+      deviceId: null,
+      expiresAt: 1,
+    };
+    await runtime.actors.create(ref('a'), event('make', { id: 'a' }), { idempotency: () => row });
+    expect(store.commits[0]?.actors[0]?.idempotency).toEqual(row);
+    await Promise.all([
+      runtime.actors.send(ref('a'), event('press'), { idempotency: () => row }),
+      runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, key: 'k2' }) }),
+    ]);
+    expect(store.commits.slice(1).map((turn) => turn.actors[0]?.idempotency?.key)).toEqual(['k', 'k2']);
+  });
+});
+
+describe('one event cannot stop the others', () => {
+  it('refuses the one event a machine throws on', async () => {
+    await make('a');
+    const results = await Promise.allSettled([
+      runtime.actors.send(ref('a'), event('press')),
+      runtime.actors.send(ref('a'), event('boom')),
+      runtime.actors.send(ref('a'), event('press')),
+    ]);
+    expect(results.map((result) => result.status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(store.rows.get('device:a')?.version).toBe(3);
+  });
+
+  it('refuses a machine that tries a side effect', async () => {
+    await make('a');
+    await expect(runtime.actors.send(ref('a'), event('impure'))).rejects.toThrow(EventFailed);
+  });
+
+  it('quarantines an actor that throws three times in a minute, and lets it go on when released', async () => {
+    await make('a');
+    await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
+    clock.advance(61_000);
+    await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
+    await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
+    expect(store.quarantines).toEqual([]);
+    await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
+    expect(store.quarantines).toEqual([['device:a', 'boom']]);
+    await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(Quarantined);
+    expect(await runtime.actors.releaseQuarantine(ref('a'))).toBe(true);
+    expect((await runtime.actors.send(ref('a'), event('press'))).understood).toBe(true);
+    expect(await runtime.actors.releaseQuarantine(ref('nobody'))).toBe(false);
+  });
+
+  it('halves a batch that is refused for its data until the culprit stands alone', async () => {
+    const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
+    await Promise.all(ids.map(make));
+    store.before = (turn) => {
+      if (JSON.stringify(turn.actors.map((actor) => actor.context)).includes('poison')) {
+        throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
+      }
+    };
+    const results = await Promise.allSettled([
+      ...ids.map((id) => runtime.actors.send(ref(id), event('press'))),
+      runtime.actors.send(ref('d30'), event('note', { text: 'poison' })),
+      runtime.actors.send(ref('d30'), event('press')),
+    ]);
+    expect(results.filter((result) => result.status === 'rejected')).toHaveLength(1);
+    expect(results[60]?.status).toBe('rejected');
+    expect(store.rows.get('device:d30')?.value).toBe('off');
+    expect(store.rows.get('device:d59')?.value).toBe('on');
+  });
+
+  it('refuses a creating event for its data without leaving an actor behind', async () => {
+    store.before = () => {
+      throw new DataRefused('23505', 'duplicate key');
+    };
+    await expect(make('a')).rejects.toThrow(EventFailed);
+    store.before = () => {};
+    expect(await runtime.actors.read(ref('a'))).toBeNull();
+    expect((await make('a')).version).toBe(1);
+  });
+});
+
+describe('a store that blinks', () => {
+  it('tries the turn again, and nobody notices', async () => {
+    await make('a');
+    let failures = 3;
+    store.before = () => {
+      if (failures-- > 0) throw new StoreUnavailable('gone');
+    };
+    expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+  });
+
+  it('gives a caller up after two seconds and a device after ten', async () => {
+    await make('a');
+    let away = true;
+    store.before = () => {
+      if (away) throw new StoreUnavailable('gone');
+    };
+    const caller = runtime.actors.send(ref('a'), event('press'));
+    const device = runtime.actors.send(ref('a'), event('note', { text: 'x', by: { kind: 'device', id: 'a' } }));
+    device.catch(() => {});
+    const outcome = expect(caller).rejects.toThrow(StoreUnavailable);
+    await eventually(() => runtime.actors.turns.paused);
+    clock.advance(2_000);
+    await outcome;
+    expect(runtime.actors.stats().waiting).toBe(1);
+    clock.advance(8_000);
+    await expect(device).rejects.toThrow(StoreUnavailable);
+    away = false;
+    expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+  });
+
+  it('loads the actors of a commit whose end nobody knows again, and delivers what they told', async () => {
+    await Promise.all([make('a'), make('b')]);
+    let once = true;
+    store.after = () => {
+      if (!once) return;
+      once = false;
+      throw new CommitUnknown('connection lost');
+    };
+    await expect(runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }))).rejects.toThrow(
+      CommitUnknown,
+    );
+    await eventually(() => store.rows.get('device:b')?.context.note === 'told hello');
+    expect((await runtime.actors.read(ref('a')))?.version).toBe(2);
+    await eventually(() => store.outbox.size === 0);
+  });
+
+  it('drops an actor whose row moved on, loads it and decides again', async () => {
+    await make('a');
+    const row = store.rows.get('device:a');
+    if (row) {
+      row.version = 7;
+      row.context = { ...row.context, pressed: 40 };
+    }
+    const reply = await runtime.actors.send(ref('a'), event('press'));
+    expect(reply.version).toBe(8);
+    expect((reply.snapshot.context as unknown as { pressed: number }).pressed).toBe(41);
+  });
+
+  it('refuses to create what exists in the store', async () => {
+    await make('a');
+    const other = assemble();
+    await expect(other.actors.create(ref('a'), event('make', { id: 'a' }))).rejects.toThrow(EventFailed);
+    expect((await other.actors.read(ref('a')))?.version).toBe(1);
+    await expect(runtime.actors.create(ref('a'), event('make', { id: 'a' }))).rejects.toThrow(EventFailed);
+  });
+});
+
+describe('mailboxes and memory', () => {
+  it('are bounded for an actor and for all together', async () => {
+    runtime = assemble({ mailbox: 2, waiting: 3 });
+    await Promise.all([make('a'), make('b')]);
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    store.before = () => gate;
+    const first = runtime.actors.send(ref('a'), event('press'));
+    const second = runtime.actors.send(ref('a'), event('press'));
+    await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(Overloaded);
+    const third = runtime.actors.send(ref('b'), event('press'));
+    await expect(runtime.actors.send(ref('b'), event('press'))).rejects.toThrow(Overloaded);
+    await expect(runtime.actors.create(ref('c'), event('make', { id: 'c' }))).rejects.toThrow(Overloaded);
+    open();
+    await Promise.all([first, second, third]);
+  });
+
+  it('passivates idle actors and the longest unused beyond the bound, and loads them on demand', async () => {
+    runtime = assemble({ live: 2, idleMs: 1_000 });
+    for (const id of ['a', 'b', 'c']) {
+      await make(id);
+      clock.advance(10);
+    }
+    expect(runtime.actors.passivate()).toBe(1);
+    expect(runtime.actors.peek(ref('a'))).toBeUndefined();
+    expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+    clock.advance(1_000);
+    expect(runtime.actors.passivate()).toBe(3);
+    const loads = store.loads.length;
+    expect((await runtime.actors.readAll('device', ['a', 'b', 'nobody'])).size).toBe(2);
+    expect(store.loads.length - loads).toBe(1);
+  });
+
+  it('forgets an actor that is done and answers for it from the store', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    await runtime.actors.send(ref('a'), event('break'));
+    expect(runtime.actors.stats().live).toBe(0);
+    expect((await runtime.actors.read(ref('a')))?.snapshot.value).toBe('broken');
+  });
+
+  it('knows nothing of an actor that does not exist', async () => {
+    await expect(runtime.actors.send(ref('nobody'), event('press'))).rejects.toThrow(NoSuchActor);
+    expect(await runtime.actors.read(ref('nobody'))).toBeNull();
+  });
+
+  it('quarantines an actor whose stored context does not fit', async () => {
+    await make('a');
+    const row = store.rows.get('device:a');
+    if (row) row.context = { pressed: 'often' };
+    const other = assemble();
+    await expect(other.actors.send(ref('a'), event('press'))).rejects.toThrow(Quarantined);
+  });
+});
+
+describe('timers', () => {
+  it('are rows in the commit of the transition that sets them, and fire once', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    expect([...store.timers.values()].map((timer) => timer.dueAt)).toEqual([clock.now() + 1_000]);
+    await runtime.timers.tick();
+    expect((await runtime.actors.read(ref('a')))?.snapshot.value).toBe('on');
+    clock.advance(1_000);
+    await runtime.timers.tick();
+    expect((await runtime.actors.read(ref('a')))?.snapshot.value).toBe('off');
+    expect(store.timers.size).toBe(0);
+  });
+
+  it('are cleared when their state is left, and set anew when it is entered again', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(500);
+    await runtime.actors.send(ref('a'), event('remake'));
+    expect([...store.timers.values()].map((timer) => timer.dueAt)).toEqual([clock.now() + 1_000]);
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(store.timers.size).toBe(0);
+  });
+
+  it('survive the process, and a spent one is an event nobody understands', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    const timer = [...store.timers.values()][0];
+    runtime.halt();
+    runtime = assemble();
+    clock.advance(5_000);
+    await runtime.timers.tick();
+    expect((await runtime.actors.read(ref('a')))?.snapshot.value).toBe('off');
+    if (timer) store.timers.set('again', { ...timer, id: 'again', event: 'long.gone' });
+    const lost = { ref: ref('nobody'), id: 'x', event: 'x', dueAt: 0 };
+    store.timers.set('device:nobody:x', lost);
+    await runtime.timers.tick();
+    expect(store.commits.at(-1)?.actors[0]?.value).toBe('off');
+    expect(store.timers.has('device:nobody:x')).toBe(false);
+  });
+
+  it('fire by themselves once the runtime has started', async () => {
+    await runtime.start();
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(1_000);
+    await eventually(() => runtime.actors.peek(ref('a'))?.snapshot.value === 'off');
+    await runtime.stop();
+  });
+});
+
+describe('the outbox', () => {
+  it('is delivered in process at once, and its row goes with the commit of the target', async () => {
+    await Promise.all([make('a'), make('b')]);
+    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
+    expect(store.rows.get('device:b')?.context.note).toBeNull();
+    await reply.told;
+    expect(store.rows.get('device:b')?.context.note).toBe('told hello');
+    expect(store.outbox.size).toBe(0);
+    expect(store.commits.at(-1)?.actors[0]?.delivered).toHaveLength(1);
+  });
+
+  it('is swept at a start: killed between commit and release, nothing is lost', async () => {
+    await Promise.all([make('a'), make('b')]);
+    store.outbox.set('left', {
+      from: ref('a'),
+      version: 9,
+      n: 0,
+      output: { type: 'actor.tell', to: ref('b'), event: { type: 'device.revoked', deviceId: 'late' } },
+    });
+    store.outbox.set('device:a:9:0', store.outbox.get('left') as never);
+    store.outbox.delete('left');
+    runtime.halt();
+    runtime = assemble();
+    await runtime.start();
+    expect(store.rows.get('device:b')?.context.note).toBe('told late');
+    expect(store.outbox.size).toBe(0);
+    await runtime.stop();
+  });
+
+  it('drops what nobody is there for, and what the target fails on is not told for ever', async () => {
+    await make('a');
+    const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('nobody'), text: 'x' }));
+    await reply.told;
+    expect(store.outbox.size).toBe(0);
+  });
+
+  it('tells every open command of a device', async () => {
+    await Promise.all([make('a'), runtime.actors.create(ref('c1', 'command'), event('make', { id: 'c1' }))]);
+    rest.asked.open = ['c1', 'gone'];
+    const reply = await runtime.actors.send(ref('a'), event('tellAll'));
+    await reply.told;
+    expect(store.rows.get('command:c1')?.context.note).toBe('told a');
+    expect(store.outbox.size).toBe(0);
+  });
+});
+
+describe('an end', () => {
+  it('refuses new events and answers those inside', async () => {
+    await make('a');
+    const inside = runtime.actors.send(ref('a'), event('press'));
+    const stopped = runtime.stop();
+    await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(StoreUnavailable);
+    expect((await inside).version).toBe(2);
+    await stopped;
+  });
+
+  it('begins no further turn once the right to write is lost', async () => {
+    await make('a');
+    runtime.halt();
+    const commits = store.commits.length;
+    void runtime.actors.send(ref('a'), event('press'));
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(store.commits.length).toBe(commits);
+  });
+
+  it('keeps a watcher that throws from stopping the release', async () => {
+    await make('a');
+    runtime.actors.onTransition(() => {
+      throw new Error('watcher');
+    });
+    const seen: string[] = [];
+    const off = runtime.actors.onTransition((committed, happened, from) => {
+      seen.push(`${String(from)} ${happened.type} ${String(committed.snapshot.value)}`);
+    });
+    await runtime.actors.send(ref('a'), event('press'));
+    off();
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(seen).toEqual(['off press on']);
+  });
+});
