@@ -1,0 +1,214 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { Watches } from '../../src/actors/watches.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import type { ActorRef, Output } from '../../src/machines/outputs.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+let actors: MemoryActors;
+let memory: ReturnType<typeof memoryStore>;
+let clock: TestClock;
+let runtime: Runtime;
+let events: { id: string; type: string; event: Record<string, unknown> }[];
+
+beforeEach(async () => {
+  actors = new MemoryActors();
+  memory = memoryStore(actors);
+  clock = testClock();
+  events = [];
+  runtime = createRuntime({
+    store: memory.store,
+    definitions: () => lamp as unknown as MachineDefinition,
+    clock,
+    log: silent,
+  });
+  const send = runtime.actors.send.bind(runtime.actors);
+  runtime.actors.send = (ref: ActorRef, event, options) => {
+    events.push({ id: ref.id, type: event.type, event: event as never });
+    return send(ref, event, options);
+  };
+  for (const id of ['d1', 'd2']) {
+    await runtime.actors.create({ kind: 'device', id }, { type: 'make', at: clock.now(), id } as never);
+  }
+});
+afterEach(() => runtime.halt());
+
+const session = (deviceId: string, sessionId: string) => ({
+  deviceId,
+  tenantId: 't',
+  sessionId,
+  keyVersion: 1,
+  subscribed: false,
+});
+const emit = (output: Output) => (runtime.actors as unknown as { emit(output: Output): void }).emit(output);
+
+describe('presence', () => {
+  it('calls a device lost when its session ends, but not when an older session of it ends', async () => {
+    const { sessions } = runtime;
+    expect(sessions.open(session('d1', 's1'))).toBeUndefined();
+    expect(sessions.open(session('d1', 's2'))?.sessionId).toBe('s1');
+    sessions.close('d1', 's1');
+    expect(events).toEqual([]);
+    expect(sessions.count()).toBe(1);
+    sessions.close('d1', 's2');
+    expect(events.map((event) => [event.id, event.type])).toEqual([['d1', 'presence.lost']]);
+    expect(sessions.get('d1')).toBeUndefined();
+  });
+
+  it('calls a device lost after three heartbeat intervals of silence, once, until it is heard again', async () => {
+    const { sessions } = runtime;
+    sessions.open(session('d1', 's1'));
+    clock.advance(179_999);
+    await sessions.tick();
+    expect(events).toEqual([]);
+    clock.advance(1);
+    await sessions.tick();
+    await sessions.tick();
+    expect(events).toHaveLength(1);
+    sessions.seen('d1', { at: clock.now(), battery: 80 });
+    clock.advance(180_000);
+    await sessions.tick();
+    expect(events).toHaveLength(2);
+  });
+
+  it('gives devices that were online before a restart sixty seconds to be back', async () => {
+    const { sessions } = runtime;
+    memory.asked.online = ['d1', 'd2', 'gone'];
+    await sessions.start();
+    sessions.open(session('d2', 's'));
+    clock.advance(59_999);
+    await sessions.tick();
+    expect(events).toEqual([]);
+    clock.advance(1);
+    await sessions.tick();
+    await sessions.tick();
+    expect(events.map((event) => event.id)).toEqual(['d1', 'gone']);
+    await sessions.stop();
+  });
+
+  it('marks a device offline later when the store is away', async () => {
+    const { sessions } = runtime;
+    sessions.open(session('d1', 's1'));
+    const send = runtime.actors.send;
+    let away = true;
+    runtime.actors.send = (ref, event) => (away ? Promise.reject(new StoreUnavailable('gone')) : send(ref, event));
+    sessions.close('d1', 's1');
+    await new Promise((resolve) => setImmediate(resolve));
+    away = false;
+    clock.advance(60_000);
+    await sessions.tick();
+    expect(events.map((event) => event.type)).toEqual(['presence.lost']);
+  });
+
+  it('writes what was seen in batches and tries again when the store is away', async () => {
+    const { sessions } = runtime;
+    sessions.seen('d1', { at: 5 });
+    sessions.seen('d1', { at: 6, battery: 40 });
+    sessions.seen('d2', { at: 7, battery: 41 });
+    sessions.refused('d1');
+    sessions.refused('d1');
+    sessions.refused('d3');
+    sessions.open(session('d1', 's1'));
+    expect(sessions.lastSeen('d1')).toBe(6);
+    expect(sessions.lastSeen('nobody')).toBeUndefined();
+    const flush = memory.store.devices.flushPresence;
+    memory.store.devices.flushPresence = async () => {
+      throw new StoreUnavailable('gone');
+    };
+    await sessions.tick();
+    expect(memory.flushed).toEqual([]);
+    memory.store.devices.flushPresence = flush;
+    await sessions.tick();
+    expect(memory.flushed).toEqual([
+      { deviceId: 'd1', lastSeen: 6, battery: 40, refusals: 2, keyVersion: 1 },
+      { deviceId: 'd2', lastSeen: 7, battery: 41 },
+      { deviceId: 'd3', lastSeen: 0, refusals: 1 },
+    ]);
+    expect(sessions.lastSeen('d1')).toBe(clock.now());
+    for (let index = 0; index < 1_500; index += 1) sessions.seen(`x${index}`, { at: 1 });
+    await sessions.flush();
+    expect(memory.flushed).toHaveLength(1_503);
+  });
+});
+
+describe('a granted subscription', () => {
+  it('wakes the pending commands of the current session only', async () => {
+    const { sessions } = runtime;
+    memory.asked.pending = ['c1', 'c2'];
+    await runtime.actors.create({ kind: 'command', id: 'c1' }, { type: 'make', at: 1, id: 'c1' } as never);
+    sessions.open(session('d1', 's1'));
+    await sessions.subscribed('d1', 'another');
+    expect(sessions.get('d1')?.subscribed).toBe(false);
+    await sessions.subscribed('d1', 's1');
+    expect(sessions.get('d1')?.subscribed).toBe(true);
+    expect(events.map((event) => [event.id, event.type, event.event.sessionId])).toEqual([
+      ['c1', 'session.ready', 's1'],
+      ['c2', 'session.ready', 's1'],
+    ]);
+  });
+
+  it('also reaches a command that was decided just before it', async () => {
+    const { sessions } = runtime;
+    sessions.open(session('d1', 's1'));
+    await runtime.actors.create({ kind: 'command', id: 'c1' }, { type: 'make', at: 1, id: 'c1' } as never);
+    const changed = {
+      type: 'command.changed' as const,
+      tenantId: 't',
+      deviceId: 'd1',
+      commandId: 'c1',
+      status: 'dispatched' as const,
+      verification: 'pending' as const,
+      at: 1,
+    };
+    emit(changed);
+    expect(events).toEqual([]);
+    await sessions.subscribed('d1', 's1');
+    emit({ ...changed, status: 'acknowledged' });
+    emit({ ...changed, commandId: 'unknown' });
+    expect(events).toEqual([]);
+    const peek = runtime.actors.peek;
+    runtime.actors.peek = (() => ({ snapshot: { context: { sessionId: null } } })) as never;
+    emit(changed);
+    runtime.actors.peek = (() => ({ snapshot: { context: { sessionId: 's1' } } })) as never;
+    emit(changed);
+    runtime.actors.peek = peek;
+    expect(events.map((event) => event.type)).toEqual(['session.ready']);
+  });
+});
+
+describe('watches', () => {
+  const watch = (commandId: string): Output => ({
+    type: 'verification.watch',
+    deviceId: 'd1',
+    commandId,
+    expected: { on: true },
+  });
+
+  it('follow what commands say, and remember who was told of a state that did not match', async () => {
+    const watches: Watches = runtime.watches;
+    expect(watches.of('d1')).toEqual([]);
+    emit(watch('c1'));
+    emit(watch('c1'));
+    emit(watch('c2'));
+    expect(watches.of('d1').map((one) => [one.commandId, one.seen])).toEqual([
+      ['c1', false],
+      ['c2', false],
+    ]);
+    emit({ type: 'verification.unwatch', deviceId: 'd1', commandId: 'c2' });
+    expect(watches.of('d1')).toHaveLength(1);
+    emit({ type: 'verification.unwatch', deviceId: 'd1', commandId: 'c1' });
+    emit({ type: 'verification.unwatch', deviceId: 'nobody', commandId: 'c1' });
+    expect(watches.of('d1')).toEqual([]);
+  });
+
+  it('are made anew from the command rows at a start', async () => {
+    memory.asked.watching = [{ deviceId: 'd1', commandId: 'c9', expected: { on: true }, seen: true }];
+    await runtime.start();
+    expect(runtime.watches.of('d1')).toEqual([{ commandId: 'c9', expected: { on: true }, seen: true }]);
+    await runtime.stop();
+  });
+});
