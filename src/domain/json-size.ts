@@ -24,7 +24,17 @@ export function jsonBytes(value: Json, depth = 0): number {
 export const entryBytes = (key: string, value: Json, depth: number): number =>
   textBytes(key) + 1 + jsonBytes(value, depth + 1) + 1;
 
-const textBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
+// Most keys and values are short and plain, and counting those by hand takes a quarter of the time of writing them.
+function textBytes(text: string): number {
+  if (text.length > 64) return writtenBytes(text);
+  for (let i = 0; i < text.length; i += 1) {
+    const code = text.charCodeAt(i);
+    if (code < 0x20 || code === 0x22 || code === 0x5c || code > 0x7e) return writtenBytes(text);
+  }
+  return text.length + 2;
+}
+
+const writtenBytes = (text: string): number => Buffer.byteLength(JSON.stringify(text));
 
 /** JSON equality: property order does not matter, `1` and `1.0` are the same number, nothing is coerced. */
 export function jsonEqual(a: Json, b: Json): boolean {

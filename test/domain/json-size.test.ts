@@ -13,7 +13,23 @@ describe('the size of a JSON text', () => {
   });
 
   it('counts escapes, large and negative numbers as JSON writes them', () => {
-    for (const value of ['"\\\n\u0001', 'é€😀', -0, 1e21, 1.5e-7, true, false, null, [], {}, [[]], { a: {} }]) {
+    for (const value of [
+      '"\\\n\u0001',
+      'é€😀',
+      '\u007f',
+      'x'.repeat(64),
+      'é'.repeat(65),
+      -0,
+      1e21,
+      1.5e-7,
+      true,
+      false,
+      null,
+      [],
+      {},
+      [[]],
+      { a: {} },
+    ]) {
       expect(jsonBytes(value)).toBe(Buffer.byteLength(JSON.stringify(value)));
     }
   });
