@@ -34,7 +34,7 @@ module.exports = {
       from: { path: '^src/(domain|machines)/' },
       to: {
         dependencyTypes: ['core', 'npm'],
-        pathNot: ['^(node:)?crypto$', 'node_modules/(xstate|zod|ajv|canonicalize)/'],
+        pathNot: ['^(node:)?crypto$', 'node_modules/(xstate|zod|canonicalize)/'],
       },
     },
     {
