@@ -1,3 +1,4 @@
+import type { CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { GatewayFacts } from '../domain/gateway.ts';
 import type { SafetyClass } from '../domain/manifest.ts';
 import type { SafetyPolicy } from '../domain/policy.ts';
@@ -16,6 +17,9 @@ export interface Preview {
 export type SessionFact = { sessionId: string } | null;
 
 export interface CommandContext {
+  /** The words for where the two regions stand, kept beside the chart's value so that either can announce both. */
+  status: CommandStatus;
+  verification: VerificationStatus;
   id: Uuid;
   tenantId: Uuid;
   deviceId: Uuid;
@@ -57,8 +61,6 @@ export interface CommandContext {
   strayWords: number;
   expected: JsonObject | null;
   verifyWithinMs: Milliseconds;
-  /** What the verification came to, or null while it is open or was never begun. */
-  verdict: 'verified' | 'mismatched' | 'timed_out' | null;
   /** The expected properties as the device last reported them to this command. */
   observed: JsonObject | null;
   /** When verification was last decided or looked at. */

@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import {
+  type CommandStatus,
+  commandStatuses,
+  type VerificationStatus,
+  verificationStatuses,
+} from '../domain/command.ts';
+import { safetyClasses } from '../domain/manifest.ts';
+import { type RefusalCode, refusals } from '../domain/refusals.ts';
+import type { Json, JsonObject } from '../domain/values.ts';
+import { commandMachine } from './command.ts';
+import type { CommandContext, CommandEvent } from './command-types.ts';
+import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import { count, epochMs, json, jsonObject, principal, uuid } from './stored.ts';
+
+// How a command is kept, journaled and shown.
+
+/** The status word of a state value, a journal entry's `from` and `to` included. */
+export function statusOf({ value }: Pick<Snapshot, 'value'>): CommandStatus {
+  const { lifecycle } = value as { lifecycle: string | { written: CommandStatus } };
+  if (typeof lifecycle === 'object') return lifecycle.written;
+  if (lifecycle === 'queued') return 'dispatched';
+  return lifecycle === 'closed' ? 'timed_out' : (lifecycle as CommandStatus);
+}
+
+/** The verification word of a state value. */
+export function verificationOf({ value }: Pick<Snapshot, 'value'>): VerificationStatus {
+  const { verification } = value as { verification: VerificationStatus | 'idle' | { watching: Json } };
+  return verification === 'idle' || typeof verification === 'object' ? 'pending' : verification;
+}
+
+/** Whether it can be confirmed, written, answered or cancelled no more. */
+export const isOver = (snapshot: Pick<Snapshot, 'value'>): boolean => over.has(statusOf(snapshot));
+const over: ReadonlySet<CommandStatus> = new Set([
+  'rejected',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'expired',
+  'cancelled',
+]);
+
+const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
+
+const stored = z.strictObject({
+  status: z.enum(commandStatuses),
+  verification: z.enum(verificationStatuses),
+  id: uuid,
+  tenantId: uuid,
+  deviceId: uuid,
+  action: z.string(),
+  params: jsonObject,
+  safetyClass: z.enum(safetyClasses).nullable(),
+  manifestVersion: count.nullable(),
+  messageId: uuid,
+  requestId: z.string(),
+  requestedBy: principal,
+  requestedAt: epochMs,
+  ttlMs: count,
+  timeoutMs: count,
+  confirmation: z
+    .strictObject({
+      tokenHash: z.string(),
+      expiresAt: epochMs,
+      reason: z.string(),
+      preview: z.strictObject({ current: jsonObject, expected: jsonObject.nullable(), changes: jsonObject.nullable() }),
+      asked: z.boolean(),
+    })
+    .nullable(),
+  confirmedBy: principal.nullable(),
+  dispatchedAt: epochMs.nullable(),
+  expiresAt: epochMs.nullable(),
+  firstWrittenAt: epochMs.nullable(),
+  sessionId: z.string().nullable(),
+  writes: count,
+  refusal: z
+    .strictObject({
+      code: z.custom<RefusalCode>((code) => typeof code === 'string' && Object.hasOwn(refusals, code)),
+      detail: z.string(),
+    })
+    .nullable(),
+  progress: json,
+  result: json,
+  error: json,
+  late: z.boolean(),
+  timedOutAt: epochMs.nullable(),
+  strayWords: count,
+  expected: jsonObject.nullable(),
+  verifyWithinMs: count,
+  observed: jsonObject.nullable(),
+  checkedAt: epochMs.nullable(),
+});
+
+type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
+
+const reasons: Record<Timed, string> = {
+  confirmationOver: 'not confirmed in time',
+  ttlOver: 'not written within ttl_s',
+  answerOver: 'no final word within timeout_s',
+  lateWordOver: 'no late word within 24 h',
+  verificationOver: 'verify_within_s is over',
+};
+
+/** The words of a device and of users are kept in the context; here stands only what moved. */
+function note(event: CommandEvent, after: CommandContext): JsonObject | null {
+  switch (event.type) {
+    case 'request': {
+      const { action, safetyClass, refusal } = after;
+      return { action, safety_class: safetyClass, ...(refusal && { code: refusal.code, reason: refusal.detail }) };
+    }
+    case 'confirm':
+      return { inbox: event.tokenHash === null };
+    case 'cancel':
+      return event.reason === undefined ? {} : { reason: event.reason };
+    case 'device.revoked':
+      return { reason: 'the device was revoked' };
+    case 'session.ready':
+    case 'write.undone':
+      return { writes: after.writes };
+    case 'ack.received':
+      return { word: event.ack.status, late: after.late, stray_words: after.strayWords };
+    case 'state.observed':
+      return { matches: event.matches };
+    default: {
+      const [, , timer] = (event as MachineEvent).type.split('.');
+      return { reason: reasons[timer as Timed] ?? null };
+    }
+  }
+}
+
+function journal(
+  event: MachineEvent,
+  before: Snapshot<CommandContext> | null,
+  after: Snapshot<CommandContext>,
+): JournalNote | null {
+  if (before === after || isProgress(event, before, after)) return null;
+  return { data: note(event as CommandEvent, after.context) };
+}
+
+/** A device may say often how far it is: the context keeps the last of it, the journal none. */
+const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null, after: Snapshot<CommandContext>) =>
+  event.type === 'ack.received' &&
+  before?.context.status === 'in_progress' &&
+  after.context.status === 'in_progress' &&
+  before.context.strayWords === after.context.strayWords;
+
+export const commandDefinition: MachineDefinition<CommandContext> = {
+  kind: 'command',
+  version: 1,
+  machine: commandMachine,
+  tenantOf: (context) => context.tenantId,
+  toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  fromStored: (json) => stored.parse(json) as CommandContext,
+  columns(snapshot) {
+    const { deviceId, action, safetyClass, firstWrittenAt, confirmation, requestedAt } = snapshot.context;
+    const verification = verificationOf(snapshot);
+    return {
+      device_id: deviceId,
+      action,
+      status: statusOf(snapshot),
+      verification: verification === 'pending' && !isWatching(snapshot) ? 'idle' : verification,
+      critical: safetyClass === 'CRITICAL',
+      written: firstWrittenAt !== null,
+      token_hash: confirmation?.tokenHash ?? null,
+      created_at: requestedAt,
+    };
+  },
+  journal,
+  isSoft: () => false,
+  visible: ({ confirmation, ...rest }) => {
+    const { tokenHash: _, ...shown } = confirmation ?? { tokenHash: '' };
+    return { ...rest, confirmation: confirmation && shown } as unknown as JsonObject;
+  },
+};

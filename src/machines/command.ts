@@ -1,0 +1,309 @@
+import { assign, raise, setup } from 'xstate';
+import { type AckStatus, type CommandStatus, LATE_WORD_MS, type VerificationStatus } from '../domain/command.ts';
+import { SYSTEM } from '../domain/values.ts';
+import * as decisions from './command-decisions.ts';
+import type { CommandContext } from './command-types.ts';
+import { deciding } from './decision.ts';
+import type { Output } from './outputs.ts';
+
+type Event = decisions.AnyCommandEvent;
+
+const blank: CommandContext = {
+  status: 'submitted',
+  verification: 'pending',
+  id: '',
+  tenantId: '',
+  deviceId: '',
+  action: '',
+  params: {},
+  safetyClass: null,
+  manifestVersion: null,
+  messageId: '',
+  requestId: '',
+  requestedBy: SYSTEM,
+  requestedAt: 0,
+  ttlMs: 0,
+  timeoutMs: 0,
+  confirmation: null,
+  confirmedBy: null,
+  dispatchedAt: null,
+  expiresAt: null,
+  firstWrittenAt: null,
+  sessionId: null,
+  writes: 0,
+  refusal: null,
+  progress: null,
+  result: null,
+  error: null,
+  late: false,
+  timedOutAt: null,
+  strayWords: 0,
+  expected: null,
+  verifyWithinMs: 0,
+  observed: null,
+  checkedAt: null,
+};
+
+const act = deciding<CommandContext, Event>();
+const until = (deadline: number | null | undefined, at: number): number => Math.max(0, (deadline ?? at) - at);
+const endedWithoutSuccess: readonly CommandStatus[] = ['rejected', 'expired', 'cancelled', 'failed'];
+
+const base = setup({
+  types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
+  actions: {
+    judge: raise(({ context, event }) => decisions.judgeRequest(context, event as never)),
+    judgeAgain: raise(({ context, event }) => decisions.judgeConfirmed(context, event as never)),
+    record: act(decisions.record),
+    reject: act(decisions.reject),
+    awaitConfirmation: act(decisions.awaitConfirmation),
+    closeConfirmation: act(decisions.closeConfirmation),
+    refuseConfirmation: act(decisions.refuseConfirmation),
+    refuseByGateway: act(decisions.refuseByGateway),
+    refuseCancel: act(decisions.refuseCancel),
+    dispatch: act(decisions.dispatch),
+    write: act(decisions.write),
+    undoWrite: act(decisions.undoWrite),
+    keepWord: act(decisions.keepWord),
+    countStrayWord: act(decisions.countStrayWord),
+    stampTimeout: assign(({ event }) => ({ timedOutAt: event.at })),
+    /** Both regions learn of a new status before anybody else does. */
+    status: assign((_, params: { is: CommandStatus }) => ({ status: params.is })),
+    moved: raise(({ event }) => ({ type: 'lifecycle.moved', at: event.at })),
+    closed: raise(({ event }) => ({ type: 'lifecycle.closed', at: event.at })),
+    verification: assign(({ event }, params: { is: VerificationStatus }) => ({
+      verification: params.is,
+      checkedAt: event.at,
+    })),
+    announce: act(decisions.announce),
+    watch: act(decisions.watch),
+    unwatch: act(decisions.unwatch),
+    observe: act(decisions.observe),
+  },
+  guards: {
+    isRefused: ({ event }) => 'judgement' in event && event.judgement.kind === 'refused',
+    needsConfirmation: ({ event }) => 'judgement' in event && event.judgement.kind === 'confirmation',
+    hasSession: ({ event }) => decisions.sessionOf(event) !== null,
+    isUnconfirmable: ({ context, event }) =>
+      event.type === 'confirm' && decisions.confirmationRefusal(context, event) !== null,
+    mayWrite: ({ context, event }) => decisions.mayWrite(context, event.at),
+    mayWriteAgain: ({ context, event }) => event.type === 'session.ready' && decisions.mayWriteAgain(context, event),
+    isOnlyWrite: ({ context, event }) => event.type === 'write.undone' && decisions.isOnlyWrite(context, event),
+    says: ({ context, event }, params: { word: AckStatus }) =>
+      event.type === 'ack.received' &&
+      event.ack.status === params.word &&
+      decisions.isOwn(context, event) &&
+      decisions.isStillHeard(context, event.at),
+    isCountedStray: ({ context, event }) =>
+      event.type === 'ack.received' &&
+      decisions.isOwn(context, event) &&
+      context.strayWords < decisions.MAX_STRAY_WORDS,
+    expectsNothing: ({ event }) =>
+      event.type === 'judged' && (event.judgement.kind === 'refused' || event.judgement.known.expected === null),
+    isDispatched: ({ context }) => context.status === 'dispatched',
+    isSucceeded: ({ context }) => context.status === 'succeeded',
+    isEnded: ({ context }) => endedWithoutSuccess.includes(context.status),
+    matches: ({ context, event }) =>
+      event.type === 'state.observed' && event.matches && decisions.isOwn(context, event),
+    differs: ({ context, event }) =>
+      event.type === 'state.observed' && !event.matches && decisions.isOwn(context, event),
+    sawState: ({ context }) => context.observed !== null,
+  },
+  delays: {
+    confirmationOver: ({ context, event }) => until(context.confirmation?.expiresAt, event.at),
+    ttlOver: ({ context, event }) => until(context.expiresAt, event.at),
+    answerOver: ({ context, event }) => until((context.firstWrittenAt ?? event.at) + context.timeoutMs, event.at),
+    lateWordOver: LATE_WORD_MS,
+    verificationOver: ({ context }) => context.verifyWithinMs,
+  },
+});
+
+const is = (status: CommandStatus) => [{ type: 'status', params: { is: status } }, { type: 'moved' }] as const;
+const says = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
+const finding = (word: VerificationStatus) => ({ type: 'verification', params: { is: word } }) as const;
+const tooLate = [
+  {
+    guard: 'sawState',
+    target: '#command.verification.mismatched',
+    actions: [finding('mismatched'), { type: 'announce' }],
+  },
+  { target: '#command.verification.timed_out', actions: [finding('timed_out'), { type: 'announce' }] },
+] as const;
+const toDispatch = [{ type: 'dispatch' }, ...is('dispatched')] as const;
+
+/** A command from its request to its last word, and beside that what the device's state proves of it (contract §5). */
+export const commandMachine = base.createMachine({
+  id: 'command',
+  type: 'parallel',
+  context: blank,
+  states: {
+    lifecycle: {
+      initial: 'submitted',
+      on: {
+        'ack.received': { guard: 'isCountedStray', actions: 'countStrayWord' },
+        cancel: { actions: 'refuseCancel' },
+        confirm: { actions: 'refuseConfirmation' },
+      },
+      states: {
+        submitted: {
+          description: 'Asked for; the safety gateway judges it in the same transition.',
+          on: {
+            request: { actions: 'judge' },
+            judged: [
+              { guard: 'isRefused', target: 'rejected', actions: ['record', 'reject'] },
+              { guard: 'needsConfirmation', target: 'awaiting_confirmation', actions: ['record', 'awaitConfirmation'] },
+              { guard: 'hasSession', target: 'written', actions: ['record', ...toDispatch, 'write'] },
+              { target: 'queued', actions: ['record', ...toDispatch] },
+            ],
+          },
+        },
+        awaiting_confirmation: {
+          description: 'A critical command, or a dry run, that somebody may confirm until its token runs out.',
+          entry: is('awaiting_confirmation'),
+          exit: 'closeConfirmation',
+          after: { confirmationOver: 'expired' },
+          on: {
+            confirm: [{ guard: 'isUnconfirmable', actions: 'refuseConfirmation' }, { actions: 'judgeAgain' }],
+            'judged.again': [
+              { guard: 'isRefused', actions: 'refuseByGateway' },
+              { guard: 'hasSession', target: 'written', actions: [...toDispatch, 'write'] },
+              { target: 'queued', actions: toDispatch },
+            ],
+            cancel: 'cancelled',
+            'device.revoked': 'cancelled',
+          },
+        },
+        queued: {
+          description: 'Dispatched, and no byte of it has left: it waits for a session until its ttl is over.',
+          after: { ttlOver: 'expired' },
+          on: {
+            'session.ready': { guard: 'mayWrite', target: 'written', actions: 'write' },
+            cancel: 'cancelled',
+            'device.revoked': 'cancelled',
+          },
+        },
+        written: {
+          description: 'It may have reached its device; the time for an answer runs from the first write.',
+          initial: 'dispatched',
+          after: { answerOver: 'timed_out' },
+          on: {
+            'ack.received': [
+              { guard: says('succeeded'), target: 'succeeded', actions: 'keepWord' },
+              { guard: says('failed'), target: 'failed', actions: 'keepWord' },
+              { guard: says('in_progress'), target: '.in_progress', actions: 'keepWord' },
+              {},
+            ],
+            'session.ready': { guard: 'mayWriteAgain', actions: 'write' },
+            'device.revoked': 'timed_out',
+          },
+          states: {
+            dispatched: {
+              description: 'No word from the device yet.',
+              on: {
+                'ack.received': { guard: says('accepted'), target: 'acknowledged', actions: 'keepWord' },
+                'write.undone': { guard: 'isOnlyWrite', target: '#command.lifecycle.queued', actions: 'undoWrite' },
+              },
+            },
+            acknowledged: { description: 'The device has accepted it.', entry: is('acknowledged') },
+            in_progress: {
+              description: 'The device is at it, and may say how far it is.',
+              entry: is('in_progress'),
+              on: { 'ack.received': { guard: says('in_progress'), actions: 'keepWord' } },
+            },
+          },
+        },
+        timed_out: {
+          description: 'Written and never finished: the outcome is unknown, and a late word still counts.',
+          entry: ['stampTimeout', ...is('timed_out')],
+          after: { lateWordOver: 'closed' },
+          on: {
+            'ack.received': [
+              { guard: says('succeeded'), target: 'succeeded', actions: 'keepWord' },
+              { guard: says('failed'), target: 'failed', actions: 'keepWord' },
+            ],
+          },
+        },
+        closed: {
+          description: 'Timed out, and too long ago for a late word.',
+          type: 'final',
+          entry: 'closed',
+        },
+        rejected: {
+          description: 'The safety gateway refused it.',
+          type: 'final',
+          entry: is('rejected'),
+        },
+        succeeded: {
+          description: 'The device says that it did it.',
+          type: 'final',
+          entry: is('succeeded'),
+        },
+        failed: {
+          description: 'The device says that it could not do it.',
+          type: 'final',
+          entry: is('failed'),
+        },
+        expired: {
+          description: 'Not confirmed, or not written, in time.',
+          type: 'final',
+          entry: is('expired'),
+        },
+        cancelled: {
+          description: 'Withdrawn before it was written.',
+          type: 'final',
+          entry: is('cancelled'),
+        },
+      },
+    },
+    verification: {
+      initial: 'idle',
+      on: { 'lifecycle.moved': { actions: 'announce' } },
+      states: {
+        idle: {
+          description: 'Not dispatched yet.',
+          on: {
+            judged: { guard: 'expectsNothing', target: 'unverifiable', actions: finding('unverifiable') },
+            'lifecycle.moved': [
+              { guard: 'isDispatched', target: 'watching', actions: 'announce' },
+              { guard: 'isEnded', target: 'unverifiable', actions: [finding('unverifiable'), 'announce'] },
+              { actions: 'announce' },
+            ],
+          },
+        },
+        watching: {
+          description: 'What the device reports is compared with the expected state.',
+          initial: 'open',
+          entry: 'watch',
+          exit: 'unwatch',
+          on: {
+            'state.observed': [
+              { guard: 'matches', target: 'verified', actions: ['observe', finding('verified'), 'announce'] },
+              { guard: 'differs', actions: 'observe' },
+            ],
+            'lifecycle.moved': [
+              { guard: 'isEnded', target: 'unverifiable', actions: [finding('unverifiable'), 'announce'] },
+              { guard: 'isSucceeded', target: '.closing', actions: 'announce' },
+              { actions: 'announce' },
+            ],
+          },
+          states: {
+            open: {
+              description: 'The command has not succeeded yet.',
+              on: { 'lifecycle.closed': tooLate },
+            },
+            closing: {
+              description: 'The command has succeeded: the state that proves it has verify_within_s to come.',
+              after: { verificationOver: tooLate },
+            },
+          },
+        },
+        verified: { description: 'The expected state was reported.', type: 'final' },
+        mismatched: { description: 'States were reported, but never the expected one.', type: 'final' },
+        timed_out: { description: 'No state was reported in time.', type: 'final' },
+        unverifiable: {
+          description: 'There is nothing to expect, or the command ended without success.',
+          type: 'final',
+        },
+      },
+    },
+  },
+});

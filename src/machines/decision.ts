@@ -1,0 +1,28 @@
+import { type EventObject, enqueueActions, type MachineContext } from 'xstate';
+import type { RefusalCode } from '../domain/refusals.ts';
+import type { Output } from './outputs.ts';
+
+/** What an event does to an actor, as a value. Without changes the context stays the very same object. */
+export interface Decision<Context> {
+  changes: Partial<Context> | null;
+  outputs: Output[];
+}
+
+export const only = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
+
+/** Understood and refused; nothing else changes. */
+export const refusing = (code: RefusalCode, detail: string) => only({ type: 'refused', refusal: { code, detail } });
+
+/** Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order. */
+export const deciding =
+  <Context extends MachineContext, Event extends EventObject>() =>
+  <Type extends Event['type']>(
+    decide: (context: Context, event: Extract<Event, { type: Type }>) => Decision<Context>,
+  ) =>
+    enqueueActions<Context, Event, undefined, Event, never, never, never, never, Output>(
+      ({ context, event, enqueue }) => {
+        const { changes, outputs } = decide(context, event as Extract<Event, { type: Type }>);
+        if (changes) enqueue.assign(changes as never);
+        for (const output of outputs) enqueue.emit(output as never);
+      },
+    );

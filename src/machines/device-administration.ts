@@ -1,0 +1,119 @@
+import { emptyWindow } from '../domain/replay.ts';
+import type { EpochMs, Milliseconds } from '../domain/values.ts';
+import { type Decision, only, refusing } from './decision.ts';
+import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import type { Output } from './outputs.ts';
+
+// What people do to a device: its registration, keys, place and manifest. Messages are in device-reports.ts.
+
+type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+type Decided = Decision<DeviceContext>;
+
+export function register(context: DeviceContext, { at, device, key, manifest }: Of<'register'>): Decided {
+  const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
+  if (manifest) outputs.push({ type: 'manifest.put', manifest });
+  const changes = {
+    ...context,
+    ...device,
+    createdAt: at,
+    signingAlg: key.signingAlg,
+    keyVersion: key.keyVersion,
+    manifestVersion: manifest?.version ?? 0,
+    manifestOwn: manifest?.own ?? false,
+  };
+  return { changes, outputs };
+}
+
+export const patch = (_: DeviceContext, { changes }: Of<'patch'>): Decided => ({ changes, outputs: [] });
+
+/** A device is placed only while it is active: revoked ones hold no home. */
+export const placesDevice = ({ changes }: Of<'patch'>): boolean =>
+  typeof changes.homeId === 'string' || typeof changes.roomId === 'string';
+
+/** A key version is given once, in order; of two rotations at the same time the second is refused. */
+export const isNextKey = (context: DeviceContext, { key }: Of<'rotate' | 'reinstate'>): boolean =>
+  key.keyVersion === context.keyVersion + 1;
+
+export const refuseKey = () => refusing('CONFLICT', 'The key was changed meanwhile.');
+
+export function rotate(context: DeviceContext, { at, key, graceUntil }: Of<'rotate'>): Decided {
+  const { id: deviceId, keyVersion } = context;
+  const ended = context.grace ? keyEnded(context, context.grace.keyVersion, at, [keyVersion, key.keyVersion]) : [];
+  return {
+    changes: { keyVersion: key.keyVersion, signingAlg: key.signingAlg, grace: { keyVersion, until: graceUntil } },
+    outputs: [...ended, { type: 'key.put', deviceId, key }, { type: 'key.grace', deviceId, keyVersion, graceUntil }],
+  };
+}
+
+export const graceLeft = ({ grace }: DeviceContext, at: EpochMs): Milliseconds =>
+  grace === null ? 0 : Math.max(0, grace.until - at);
+
+export const isGraceOver = (context: DeviceContext, at: EpochMs): boolean => graceLeft(context, at) === 0;
+
+export function endGrace(context: DeviceContext, { at }: { at: EpochMs }): Decided {
+  const outputs = context.grace ? keyEnded(context, context.grace.keyVersion, at, [context.keyVersion]) : [];
+  return { changes: { grace: null }, outputs };
+}
+
+/** The old key stops verifying, and the session that it opened ends. */
+function keyEnded(
+  { id: deviceId, tenantId }: DeviceContext,
+  keyVersion: number,
+  at: EpochMs,
+  except: number[],
+): Output[] {
+  return [
+    { type: 'keys.end', deviceId, status: 'retired', except, at },
+    { type: 'session.end', tenantId, deviceId, keyVersion, reason: 'the key is retired' },
+  ];
+}
+
+/** The keys are dead for good, and the device gives up its place: what is left of it is its history. */
+export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: Of<'revoke'>): Decided {
+  return {
+    changes: { grace: null, homeId: null, roomId: null },
+    outputs: [
+      { type: 'keys.end', deviceId, status: 'revoked', at },
+      { type: 'session.end', tenantId, deviceId, reason: 'the device is revoked' },
+      { type: 'commands.tell', deviceId, event: { type: 'device.revoked', deviceId } },
+    ],
+  };
+}
+
+/** A new key and the replay window anew; key versions and the state's version go on counting. */
+export const reinstate = (context: DeviceContext, { key }: Of<'reinstate'>): Decided => ({
+  changes: { keyVersion: key.keyVersion, signingAlg: key.signingAlg, replay: emptyWindow() },
+  outputs: [{ type: 'key.put', deviceId: context.id, key }],
+});
+
+export function registerManifest(context: DeviceContext, { manifest }: Of<'manifest.register'>): Decided {
+  if (context.manifestOwn) return refusing('CONFLICT', 'The device has a manifest of its own already.');
+  return putManifest(context, manifest);
+}
+
+export function updateManifest(context: DeviceContext, event: Of<'manifest.update'>): Decided {
+  if (context.manifestVersion === 0) return refusing('NOT_FOUND', 'The device has no manifest yet.');
+  if (event.expectedVersion !== context.manifestVersion) {
+    return refusing('CONFLICT', `The manifest's version is ${context.manifestVersion}.`);
+  }
+  return putManifest(context, event.manifest);
+}
+
+/** The version is counted here, whatever the caller thought it would be. */
+function putManifest(context: DeviceContext, given: Of<'manifest.register'>['manifest']): Decided {
+  const version = context.manifestVersion + 1;
+  const manifest = { ...given, deviceId: context.id, tenantId: context.tenantId, version, own: true };
+  return {
+    changes: { manifestVersion: version, manifestOwn: true, category: manifest.category },
+    outputs: [{ type: 'manifest.put', manifest }],
+  };
+}
+
+export const refuseRevoked = () => refusing('DEVICE_REVOKED', 'The device is revoked.');
+export const refuseActive = () => refusing('ILLEGAL_TRANSITION', 'The device is active: revoke it first.');
+
+/** Told whenever the link changes. */
+export const presence =
+  (online: boolean) =>
+  ({ id: deviceId, tenantId }: DeviceContext, { at }: { at: EpochMs }): Decided =>
+    only({ type: 'device.presence', tenantId, deviceId, online, at });

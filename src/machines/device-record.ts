@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import { windowFromJson, windowToJson } from '../domain/replay.ts';
+import { twinOf } from '../domain/twin.ts';
+import type { Json, JsonObject } from '../domain/values.ts';
+import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import { deviceMachine } from './device.ts';
+import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import { count, epochMs, jsonObject, uuid } from './stored.ts';
+
+// How a device is kept, journaled and shown.
+
+export type Administration = 'unregistered' | 'active' | 'revoked' | 'deleted';
+
+export function administrationOf({ value }: Pick<Snapshot, 'value'>): Administration {
+  const { administration } = value as { administration: Administration | { active: Json } };
+  return typeof administration === 'string' ? administration : 'active';
+}
+
+export const isOnline = ({ value }: Pick<Snapshot, 'value'>): boolean => (value as { link: Json }).link === 'online';
+
+const stored = z.strictObject({
+  id: uuid,
+  tenantId: uuid,
+  deviceType: z.string(),
+  category: z.string().nullable(),
+  name: z.string().nullable(),
+  homeId: uuid.nullable(),
+  roomId: uuid.nullable(),
+  metadata: jsonObject,
+  firmware: z.string().nullable(),
+  createdAt: epochMs,
+  signingAlg: z.enum(['hmac-sha256', 'ed25519']),
+  keyVersion: count,
+  grace: z.strictObject({ keyVersion: count, until: epochMs }).nullable(),
+  manifestVersion: count,
+  manifestOwn: z.boolean(),
+  state: jsonObject,
+  stateVersion: count,
+  stateReportedAt: epochMs.nullable(),
+  replay: z.strictObject({ highest: count, slots: z.string() }),
+});
+
+function toStored({ stateBytes: _, replay, ...rest }: DeviceContext): JsonObject {
+  return { ...rest, replay: { ...windowToJson(replay) } };
+}
+
+function fromStored(json: JsonObject): DeviceContext {
+  const { replay, ...rest } = stored.parse(json);
+  return { ...rest, stateBytes: twinOf(rest.state).bytes, replay: windowFromJson(replay) };
+}
+
+/** Only what people did, and the end of a key's grace; what the device reports is telemetry. */
+function note(
+  event: DeviceEvent | GraceOver,
+  before: DeviceContext | undefined,
+  after: DeviceContext,
+): JsonObject | null {
+  switch (event.type) {
+    case 'register':
+      return {
+        device_type: after.deviceType,
+        category: after.category,
+        home_id: after.homeId,
+        room_id: after.roomId,
+        key_version: after.keyVersion,
+        signing_alg: after.signingAlg,
+        manifest_version: after.manifestVersion,
+      };
+    case 'patch': {
+      const { name, homeId, roomId, metadata } = event.changes;
+      return dropUndefined({ name, home_id: homeId, room_id: roomId, metadata });
+    }
+    case 'rotate':
+      return { key_version: after.keyVersion, signing_alg: after.signingAlg, grace_until: event.graceUntil };
+    case 'revoke':
+      // The place it gave up, so that somebody can give it back after a reinstatement.
+      return dropUndefined({ reason: event.reason, home_id: before?.homeId, room_id: before?.roomId });
+    case 'reinstate':
+      return { reason: event.reason, key_version: after.keyVersion, signing_alg: after.signingAlg };
+    case 'delete':
+      return {};
+    case 'manifest.register':
+    case 'manifest.update':
+      return { manifest_version: after.manifestVersion, actions: event.manifest.capabilities.map((one) => one.action) };
+    case GRACE_OVER:
+      return { key_version: before?.grace?.keyVersion ?? null };
+    default:
+      return null;
+  }
+}
+
+const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
+type GraceOver = { type: typeof GRACE_OVER };
+
+const dropUndefined = (data: Record<string, Json | undefined>): JsonObject =>
+  Object.fromEntries(Object.entries(data).filter((entry): entry is [string, Json] => entry[1] !== undefined));
+
+function journal(
+  event: MachineEvent,
+  before: Snapshot<DeviceContext> | null,
+  after: Snapshot<DeviceContext>,
+): JournalNote | null {
+  if (before === after) return null;
+  const data = note(event as DeviceEvent, before?.context, after.context);
+  return data && { data };
+}
+
+export const deviceDefinition: MachineDefinition<DeviceContext> = {
+  kind: 'device',
+  version: 1,
+  machine: deviceMachine,
+  tenantOf: (context) => context.tenantId,
+  toStored,
+  fromStored,
+  columns(snapshot) {
+    const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context;
+    const administration = administrationOf(snapshot);
+    return {
+      device_type: deviceType,
+      home_id: homeId,
+      room_id: roomId,
+      category,
+      firmware,
+      revoked: administration === 'revoked' || administration === 'deleted',
+      deleted: administration === 'deleted',
+      online: isOnline(snapshot),
+      created_at: createdAt,
+    };
+  },
+  journal,
+  isSoft: (event) => event.type === 'heartbeat.received',
+  visible: ({ replay, stateBytes, ...rest }) => ({
+    ...rest,
+    state_bytes: stateBytes,
+    last_sequence: replay.highest,
+  }),
+};

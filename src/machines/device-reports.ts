@@ -1,0 +1,110 @@
+import type { MessageRefusalCode } from '../domain/refusals.ts';
+import { acceptSequence, judgeSequence } from '../domain/replay.ts';
+import { applyReport, contains } from '../domain/twin.ts';
+import type { EpochMs, JsonObject } from '../domain/values.ts';
+import { type Decision, only } from './decision.ts';
+import type { DeviceContext, DeviceEvent, MessageMark, Watch } from './device-types.ts';
+import type { ActorRef, Output } from './outputs.ts';
+
+type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+
+/** Contract §4: fresh numbers are used up, repeats are acknowledged and ignored, the rest is refused. */
+function judged(
+  context: DeviceContext,
+  mark: MessageMark,
+  fresh: (used: Partial<DeviceContext>) => Decision<DeviceContext>,
+): Decision<DeviceContext> {
+  const { sequenceNumber, messageId } = mark;
+  switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
+    case 'fresh':
+      return fresh({ replay: acceptSequence(context.replay, sequenceNumber, messageId) });
+    case 'repeat':
+      return only({ type: 'message.accepted', repeat: true });
+    case 'reused':
+      return refused(null, 'SEQUENCE_REUSED');
+    case 'too_old':
+      return refused(null, 'SEQUENCE_TOO_OLD');
+  }
+}
+
+const refused = (changes: Partial<DeviceContext> | null, code: MessageRefusalCode): Decision<DeviceContext> => ({
+  changes,
+  outputs: [{ type: 'message.refused', code }],
+});
+
+const accepted: Output = { type: 'message.accepted', repeat: false };
+
+/** Outside the replay window: a device that lost its counter learns where to go on. */
+export function takeHello(context: DeviceContext, { firmware }: Of<'hello.received'>): Decision<DeviceContext> {
+  const { replay, keyVersion } = context;
+  const adopts = firmware !== undefined && firmware !== context.firmware;
+  return {
+    changes: adopts ? { firmware } : null,
+    outputs: [{ type: 'hello.accepted', lastSequence: replay.highest, keyVersion }],
+  };
+}
+
+export const takeHeartbeat = (context: DeviceContext, event: Of<'heartbeat.received'>): Decision<DeviceContext> =>
+  judged(context, event.mark, (used) => ({ changes: used, outputs: [accepted] }));
+
+export const takeRejected = (context: DeviceContext, event: Of<'message.rejected'>): Decision<DeviceContext> =>
+  judged(context, event.mark, (used) => refused(used, event.code));
+
+export const takeState = (context: DeviceContext, event: Of<'state.reported'>): Decision<DeviceContext> =>
+  judged(context, event.mark, (used) => merged(context, used, event.state, event));
+
+/**
+ * The state that an acknowledgement brings is told before the word itself: a command that succeeded finds its state
+ * verified already, and nobody sees it wait for what came in the same message.
+ */
+export const takeAck = (context: DeviceContext, event: Of<'ack.reported'>): Decision<DeviceContext> =>
+  judged(context, event.mark, (used) => {
+    if (!event.known) return refused(used, 'UNKNOWN_COMMAND');
+    const word: Output = {
+      type: 'actor.tell',
+      to: { kind: 'command', id: event.commandId },
+      event: { type: 'ack.received', deviceId: context.id, ack: event.ack },
+    };
+    if (!event.state) return { changes: used, outputs: [accepted, word] };
+    return merged(context, used, event.state, { at: event.at, full: false, watches: event.watches, last: word });
+  });
+
+interface Report {
+  at: EpochMs;
+  full: boolean;
+  watches: readonly Watch[];
+  /** Said last, when the state was taken. */
+  last?: Output;
+}
+
+function merged(
+  context: DeviceContext,
+  used: Partial<DeviceContext>,
+  report: JsonObject,
+  how: Report,
+): Decision<DeviceContext> {
+  const taken = applyReport({ state: context.state, bytes: context.stateBytes }, report, how.full);
+  if (!taken.ok) return refused(used, taken.code);
+  const { state, bytes } = taken.twin;
+  const stateVersion = context.stateVersion + 1;
+  const { id: deviceId, tenantId } = context;
+  const outputs: Output[] = [accepted, { type: 'device.state', tenantId, deviceId, state, stateVersion, at: how.at }];
+  for (const watch of how.watches) observe(outputs, deviceId, state, watch);
+  if (how.last) outputs.push(how.last);
+  return { changes: { ...used, state, stateBytes: bytes, stateVersion, stateReportedAt: how.at }, outputs };
+}
+
+/** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */
+function observe(outputs: Output[], deviceId: string, state: JsonObject, watch: Watch): void {
+  const matches = contains(state, watch.expected);
+  if (!matches && watch.seen) return;
+  const to: ActorRef = { kind: 'command', id: watch.commandId };
+  const observed = partOf(state, watch.expected);
+  outputs.push({ type: 'actor.tell', to, event: { type: 'state.observed', deviceId, observed, matches } });
+}
+
+/** The reported values of the properties that are waited for, not the whole state: it travels through the outbox. */
+function partOf(state: JsonObject, expected: JsonObject): JsonObject {
+  const entries = Object.keys(expected).filter((key) => Object.hasOwn(state, key));
+  return Object.fromEntries(entries.map((key) => [key, state[key] ?? null]));
+}

@@ -1,0 +1,163 @@
+import { setup, stateIn } from 'xstate';
+import { emptyWindow } from '../domain/replay.ts';
+import { deciding } from './decision.ts';
+import * as administration from './device-administration.ts';
+import * as reports from './device-reports.ts';
+import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import type { Output } from './outputs.ts';
+
+const blank: DeviceContext = {
+  id: '',
+  tenantId: '',
+  deviceType: '',
+  category: null,
+  name: null,
+  homeId: null,
+  roomId: null,
+  metadata: {},
+  firmware: null,
+  createdAt: 0,
+  signingAlg: 'hmac-sha256',
+  keyVersion: 0,
+  grace: null,
+  manifestVersion: 0,
+  manifestOwn: false,
+  state: {},
+  stateBytes: 2,
+  stateVersion: 0,
+  stateReportedAt: null,
+  replay: emptyWindow(),
+};
+
+const act = deciding<DeviceContext, DeviceEvent>();
+
+const base = setup({
+  types: { context: {} as DeviceContext, events: {} as DeviceEvent, emitted: {} as Output },
+  actions: {
+    register: act(administration.register),
+    patch: act(administration.patch),
+    rotate: act(administration.rotate),
+    endGrace: act(administration.endGrace),
+    revoke: act(administration.revoke),
+    reinstate: act(administration.reinstate),
+    registerManifest: act(administration.registerManifest),
+    updateManifest: act(administration.updateManifest),
+    refuseKey: act(administration.refuseKey),
+    refuseRevoked: act(administration.refuseRevoked),
+    refuseActive: act(administration.refuseActive),
+    takeHello: act(reports.takeHello),
+    takeHeartbeat: act(reports.takeHeartbeat),
+    takeState: act(reports.takeState),
+    takeAck: act(reports.takeAck),
+    takeRejected: act(reports.takeRejected),
+    tellOnline: act(administration.presence(true)),
+    tellOffline: act(administration.presence(false)),
+  },
+  guards: {
+    isActive: stateIn({ administration: 'active' }),
+    isNextKey: ({ context, event }) =>
+      (event.type === 'rotate' || event.type === 'reinstate') && administration.isNextKey(context, event),
+    isGraceOver: ({ context, event }) => administration.isGraceOver(context, event.at),
+    placesDevice: ({ event }) => event.type === 'patch' && administration.placesDevice(event),
+  },
+  delays: {
+    graceOver: ({ context, event }) => administration.graceLeft(context, event.at),
+  },
+});
+
+const firstMessage = { guard: 'isActive', target: 'online' } as const;
+
+/** A device: what people decided about it, and whether it is there (contract §4). */
+export const deviceMachine = base.createMachine({
+  id: 'device',
+  type: 'parallel',
+  context: blank,
+  states: {
+    administration: {
+      initial: 'unregistered',
+      states: {
+        unregistered: {
+          description: 'Before its registration; nobody sees it.',
+          on: { register: { target: 'active', actions: 'register' } },
+        },
+        active: {
+          description: 'Signs in, reports and is commanded.',
+          initial: 'one_key',
+          on: {
+            patch: { actions: 'patch' },
+            revoke: { target: 'revoked', actions: 'revoke' },
+            reinstate: { actions: 'refuseActive' },
+            delete: { actions: 'refuseActive' },
+            'manifest.register': { actions: 'registerManifest' },
+            'manifest.update': { actions: 'updateManifest' },
+            'hello.received': { actions: 'takeHello' },
+            'heartbeat.received': { actions: 'takeHeartbeat' },
+            'state.reported': { actions: 'takeState' },
+            'ack.reported': { actions: 'takeAck' },
+            'message.rejected': { actions: 'takeRejected' },
+          },
+          states: {
+            one_key: {
+              description: 'Only its current key verifies.',
+              on: {
+                rotate: [{ guard: 'isNextKey', target: 'two_keys', actions: 'rotate' }, { actions: 'refuseKey' }],
+              },
+            },
+            two_keys: {
+              description: 'After a rotation: the key before verifies until its grace is over.',
+              after: {
+                // A timer of an earlier rotation may be on its way when a later one sets it anew.
+                graceOver: [
+                  { guard: 'isGraceOver', target: 'one_key', actions: 'endGrace' },
+                  { target: 'two_keys', reenter: true },
+                ],
+              },
+              on: {
+                rotate: [
+                  { guard: 'isNextKey', target: 'two_keys', reenter: true, actions: 'rotate' },
+                  { actions: 'refuseKey' },
+                ],
+              },
+            },
+          },
+        },
+        revoked: {
+          description: 'Its keys are dead for good and it holds no home; its history stays.',
+          on: {
+            patch: [{ guard: 'placesDevice', actions: 'refuseRevoked' }, { actions: 'patch' }],
+            rotate: { actions: 'refuseRevoked' },
+            'manifest.register': { actions: 'refuseRevoked' },
+            'manifest.update': { actions: 'refuseRevoked' },
+            reinstate: [{ guard: 'isNextKey', target: 'active', actions: 'reinstate' }, { actions: 'refuseKey' }],
+            delete: 'deleted',
+          },
+        },
+        deleted: {
+          description: 'Gone from every list; its journal is kept.',
+          type: 'final',
+        },
+      },
+    },
+    link: {
+      initial: 'offline',
+      states: {
+        offline: {
+          description: 'No session, or one that has not said a verified word yet.',
+          on: {
+            'hello.received': firstMessage,
+            'heartbeat.received': firstMessage,
+            'state.reported': firstMessage,
+            'ack.reported': firstMessage,
+            'message.rejected': firstMessage,
+          },
+        },
+        online: {
+          description: 'A verified message came in this session, and it is not silent for three heartbeat intervals.',
+          entry: 'tellOnline',
+          exit: 'tellOffline',
+          on: { 'presence.lost': 'offline', revoke: 'offline' },
+        },
+      },
+    },
+  },
+});

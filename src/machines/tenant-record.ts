@@ -1,0 +1,64 @@
+import { z } from 'zod';
+import type { JsonObject } from '../domain/values.ts';
+import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import { count, epochMs, uuid } from './stored.ts';
+import { tenantMachine } from './tenant.ts';
+import type { TenantContext, TenantEvent } from './tenant-types.ts';
+
+// How a tenant is kept, journaled and shown.
+
+export const isSuspended = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
+
+const stored = z.strictObject({
+  id: uuid,
+  name: z.string(),
+  slug: z.string(),
+  tier: z.string(),
+  policy: z.strictObject({
+    confirm_by: z.enum(['requester', 'another_principal', 'person']),
+    confirm_ttl_s: count,
+  }),
+  createdAt: epochMs,
+});
+
+function note(event: TenantEvent): JsonObject {
+  switch (event.type) {
+    case 'register':
+      return { name: event.tenant.name, slug: event.tenant.slug, tier: event.tenant.tier, owner_id: event.ownerId };
+    case 'tier.set':
+      return { tier: event.tier };
+    case 'policy.set':
+      return { policy: { ...event.policy } };
+    case 'suspend':
+    case 'resume':
+      return {};
+  }
+}
+
+function journal(
+  event: MachineEvent,
+  before: Snapshot<TenantContext> | null,
+  after: Snapshot<TenantContext>,
+): JournalNote | null {
+  return before === after ? null : { data: note(event as TenantEvent) };
+}
+
+const toJson = (context: TenantContext): JsonObject => ({ ...context, policy: { ...context.policy } });
+
+export const tenantDefinition: MachineDefinition<TenantContext> = {
+  kind: 'tenant',
+  version: 1,
+  machine: tenantMachine,
+  tenantOf: (context) => context.id,
+  toStored: toJson,
+  fromStored: (json) => stored.parse(json),
+  columns: (snapshot) => ({
+    name: snapshot.context.name,
+    slug: snapshot.context.slug,
+    suspended: isSuspended(snapshot),
+    created_at: snapshot.context.createdAt,
+  }),
+  journal,
+  isSoft: () => false,
+  visible: toJson,
+};

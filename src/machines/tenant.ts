@@ -1,0 +1,92 @@
+import { setup } from 'xstate';
+import { DEFAULT_POLICY } from '../domain/policy.ts';
+import type { EpochMs } from '../domain/values.ts';
+import { type Decision, deciding } from './decision.ts';
+import type { Output } from './outputs.ts';
+import type { TenantContext, TenantEvent } from './tenant-types.ts';
+
+const blank: TenantContext = { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 };
+
+type Of<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
+type Decided = Decision<TenantContext>;
+
+const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => ({
+  type: 'tenant.changed',
+  tenantId,
+  suspended,
+  at,
+});
+
+const register = (context: TenantContext, { at, tenant, ownerId }: Of<'register'>): Decided => ({
+  changes: { ...context, ...tenant, createdAt: at },
+  outputs: [
+    { type: 'member.bind', userId: ownerId, tenantId: tenant.id, role: 'owner' },
+    changed(tenant.id, false, at),
+  ],
+});
+
+const suspension =
+  (suspended: boolean) =>
+  ({ id }: TenantContext, { at }: { at: EpochMs }): Decided => ({
+    changes: null,
+    outputs: [changed(id, suspended, at)],
+  });
+
+const setTier =
+  (suspended: boolean) =>
+  ({ id }: TenantContext, { at, tier }: Of<'tier.set'>): Decided => ({
+    changes: { tier },
+    outputs: [changed(id, suspended, at)],
+  });
+
+const setPolicy =
+  (suspended: boolean) =>
+  ({ id }: TenantContext, { at, policy }: Of<'policy.set'>): Decided => ({
+    changes: { policy },
+    outputs: [changed(id, suspended, at)],
+  });
+
+const act = deciding<TenantContext, TenantEvent>();
+
+/** A tenant: whether its people and devices may act at all. Who its members are is not here but in the users' records. */
+export const tenantMachine = setup({
+  types: { context: {} as TenantContext, events: {} as TenantEvent, emitted: {} as Output },
+  actions: {
+    register: act(register),
+    suspend: act(suspension(true)),
+    resume: act(suspension(false)),
+    setTier: act(setTier(false)),
+    setPolicy: act(setPolicy(false)),
+    setTierSuspended: act(setTier(true)),
+    setPolicySuspended: act(setPolicy(true)),
+  },
+  guards: {
+    isNewTier: ({ context, event }) => event.type === 'tier.set' && event.tier !== context.tier,
+  },
+}).createMachine({
+  id: 'tenant',
+  context: blank,
+  initial: 'unregistered',
+  states: {
+    unregistered: {
+      description: 'Before its registration; nobody sees it.',
+      on: { register: { target: 'active', actions: 'register' } },
+    },
+    active: {
+      description: 'Its people sign in and its devices are commanded.',
+      on: {
+        suspend: { target: 'suspended', actions: 'suspend' },
+        'tier.set': { guard: 'isNewTier', actions: 'setTier' },
+        'policy.set': { actions: 'setPolicy' },
+      },
+    },
+    suspended: {
+      description: 'Parked by a platform operator: sessions are closed, nothing is dispatched, clocks run on.',
+      on: {
+        resume: { target: 'active', actions: 'resume' },
+        'tier.set': { guard: 'isNewTier', actions: 'setTierSuspended' },
+        'policy.set': { actions: 'setPolicySuspended' },
+      },
+    },
+  },
+});
