@@ -1,0 +1,192 @@
+import { z } from 'zod';
+import { reason } from '../domain/fields.ts';
+import { done, type Outcome } from '../domain/refusals.ts';
+import { isPublicKey, newDeviceSecret, publicKeyFromSeed, type SigningAlg, signingAlgs } from '../domain/signature.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { DeviceEvent } from '../machines/device-types.ts';
+import type { DeviceKeyRow } from '../machines/outputs.ts';
+import type { StoredKey } from '../store/contract.ts';
+import { ask } from './ask.ts';
+import { withinBetaLimit } from './beta-limit.ts';
+import { type CommittedDevice, deviceOf, isRevoked } from './device-view.ts';
+import { idOf, iso, isoTime } from './inputs.ts';
+import { type Answer, type Call, operation, type Services } from './operation.ts';
+
+const GRACE_MS = 24 * 60 * 60 * 1000;
+
+/** A key that a device made itself. */
+export const publicKey = z
+  .string()
+  .refine(isPublicKey, 'must be an Ed25519 public key: 32 raw bytes in base64url')
+  .meta({ description: 'Ed25519, 32 raw bytes, base64url: the device made its own key' });
+
+/**
+ * A key of the device and, where the service made it, the secret that leaves the service once. HMAC secrets are kept
+ * sealed and bound to their place; of an Ed25519 key the service keeps the public half alone.
+ */
+export function newKey(
+  { seal, clock }: Pick<Services, 'seal' | 'clock'>,
+  deviceId: Uuid,
+  keyVersion: number,
+  asked: { alg: SigningAlg; publicKey: string | undefined },
+): { key: DeviceKeyRow; secret: string | null } {
+  const made = { keyVersion, signingAlg: asked.alg, sealedSecret: null, publicKey: null, createdAt: clock.now() };
+  if (asked.publicKey !== undefined) {
+    return { key: { ...made, signingAlg: 'ed25519', publicKey: asked.publicKey }, secret: null };
+  }
+  const secret = newDeviceSecret();
+  const kept =
+    asked.alg === 'ed25519'
+      ? { publicKey: publicKeyFromSeed(secret) }
+      : { sealedSecret: seal(secret, `device:${deviceId}:${keyVersion}`) };
+  return { key: { ...made, ...kept }, secret };
+}
+
+const newSecret = z.string().nullable().meta({ description: 'Shown once; null where the device made its own key' });
+
+/**
+ * Runs a change of the device's keys. Stored answers that hold a secret of it are dropped before, and one change at a
+ * time makes its own: none survives that shows a secret of the past.
+ */
+async function changingKeys<T>(
+  services: Services,
+  { caller, input }: Pick<Call<{ id: Uuid }>, 'caller' | 'input'>,
+  change: (device: CommittedDevice) => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  return services.locks.alone(`keys:${input.id}`, async () => {
+    const found = await deviceOf(services, caller, input.id);
+    if (!found.ok) return found;
+    await services.store.idempotency.dropFor(input.id);
+    return change(found.value);
+  });
+}
+
+interface Rekeyed {
+  device_id: string;
+  new_secret: string | null;
+  key_version: number;
+}
+
+/** A new key by the event that `eventOf` makes of it. Without a public key of the device's the algorithm stays. */
+async function rekey<Body extends Rekeyed>(
+  services: Services,
+  device: CommittedDevice,
+  { input, idempotent }: Call<{ id: Uuid; public_key?: string | undefined }>,
+  eventOf: (key: DeviceKeyRow) => DeviceEvent,
+  bodyOf: (rekeyed: Rekeyed) => Body,
+): Promise<Outcome<Answer<Body>>> {
+  const { keyVersion, signingAlg } = device.snapshot.context;
+  const { key, secret } = newKey(services, input.id, keyVersion + 1, { alg: signingAlg, publicKey: input.public_key });
+  const answer = { body: bodyOf({ device_id: input.id, new_secret: secret, key_version: key.keyVersion }) };
+  const asked = await ask(services, device.ref, eventOf(key), () => idempotent?.row(answer, input.id));
+  return asked.ok ? done(answer) : asked;
+}
+
+export const rotateSecret = operation({
+  name: 'rotateSecret',
+  summary: 'Give a device a new key; the one before verifies for 24 hours more',
+  input: z.strictObject({ id: idOf('device'), public_key: publicKey.optional() }),
+  output: z.object({ device_id: z.uuid(), new_secret: newSecret, key_version: z.int() }),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  run(services, call) {
+    const { principal: by } = call.caller;
+    const rotate = (key: DeviceKeyRow): DeviceEvent => {
+      const at = key.createdAt;
+      return { type: 'rotate', at, by, key, graceUntil: at + GRACE_MS };
+    };
+    return changingKeys(services, call, (device) => rekey(services, device, call, rotate, (body) => body));
+  },
+});
+
+export const reinstateDevice = operation({
+  name: 'reinstateDevice',
+  summary: 'Take a revoked device back, with a new key',
+  input: z.strictObject({ id: idOf('device'), reason, public_key: publicKey.optional() }),
+  output: z.object({
+    device_id: z.uuid(),
+    status: z.literal('active'),
+    new_secret: newSecret,
+    key_version: z.int(),
+  }),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
+  run(services, call) {
+    const { reason } = call.input;
+    const { principal: by } = call.caller;
+    const reinstate = (key: DeviceKeyRow): DeviceEvent => ({ type: 'reinstate', at: key.createdAt, by, reason, key });
+    return changingKeys(services, call, (device) => {
+      const change = () =>
+        rekey(services, device, call, reinstate, (rekeyed) => ({ ...rekeyed, status: 'active' as const }));
+      return isRevoked(device) ? withinBetaLimit(services, change) : change();
+    });
+  },
+});
+
+export const revokeDevice = operation({
+  name: 'revokeDevice',
+  summary: 'Shut a device out: its session ends, its keys are dead, its commands are closed',
+  input: z.strictObject({ id: idOf('device'), reason: reason.optional() }),
+  output: z.object({ device_id: z.uuid(), status: z.literal('revoked') }),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  inMaintenance: true,
+  refuses: ['NOT_FOUND'],
+  run(services, call) {
+    const { reason } = call.input;
+    const { principal: by } = call.caller;
+    const answer = { body: { device_id: call.input.id, status: 'revoked' as const } };
+    return changingKeys(services, call, async (device) => {
+      const event: DeviceEvent = { type: 'revoke', at: services.clock.now(), by, ...(reason && { reason }) };
+      const asked = await ask(services, device.ref, event, () => call.idempotent?.row(answer), { again: true });
+      if (!asked.ok) return asked;
+      await asked.value.told; // its commands are closed when the caller hears
+      return done(answer);
+    });
+  },
+});
+
+const keyEntry = z.object({
+  key_version: z.int(),
+  signing_alg: z.enum(signingAlgs),
+  created_at: isoTime,
+  grace_until: isoTime.nullable(),
+  last_used_at: isoTime.nullable(),
+  status: z.enum(['active', 'grace', 'retired', 'revoked']),
+});
+
+export const keyHistory = operation({
+  name: 'keyHistory',
+  summary: "List a device's keys with their lives, newest first",
+  input: z.strictObject({ id: idOf('device') }),
+  output: z.object({ device_id: z.uuid(), keys: z.array(keyEntry) }),
+  role: 'admin',
+  scope: 'read:devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await deviceOf(services, caller, input.id);
+    if (!found.ok) return found;
+    const now = services.clock.now();
+    const keys = await services.store.devices.keyHistory(input.id);
+    keys.sort((a, b) => b.keyVersion - a.keyVersion);
+    return done({ body: { device_id: input.id, keys: keys.map((key) => entryOf(key, now)) } });
+  },
+});
+
+function entryOf(key: StoredKey, now: EpochMs): z.infer<typeof keyEntry> {
+  const over = key.status === 'grace' && key.graceUntil !== null && key.graceUntil <= now;
+  return {
+    key_version: key.keyVersion,
+    signing_alg: key.signingAlg,
+    created_at: iso(key.createdAt),
+    grace_until: key.graceUntil === null ? null : iso(key.graceUntil),
+    last_used_at: key.lastUsedAt === null ? null : iso(key.lastUsedAt),
+    status: over ? 'retired' : key.status,
+  };
+}

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import type { Committed, Sessions } from '../actors/contract.ts';
+import { jsonObject } from '../domain/fields.ts';
+import { signingAlgs } from '../domain/signature.ts';
+import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
+import type { DeviceContext } from '../machines/device-types.ts';
+import type { DeviceRow } from '../store/contract.ts';
+import { iso, isoTime, notFound } from './inputs.ts';
+import { type Caller, type Services, tenantOf } from './operation.ts';
+
+// A device as answers show it, and what other operations read from its committed state.
+
+export type CommittedDevice = Committed<DeviceContext>;
+
+const entryFields = {
+  id: z.uuid(),
+  device_type: z.string(),
+  home_id: z.uuid().nullable(),
+  room_id: z.uuid().nullable(),
+  firmware: z.string().nullable(),
+  last_seen: isoTime.nullable(),
+  revoked: z.boolean(),
+};
+
+/** An entry of the list: the specification's fields, and what a list of devices is looked through for. */
+export const deviceEntry = z.object({ ...entryFields, name: z.string().nullable(), online: z.boolean() });
+
+export const deviceRecord = z.object({
+  ...entryFields,
+  name: z.string().nullable(),
+  metadata: jsonObject,
+  online: z.boolean(),
+  state: jsonObject,
+  state_version: z.int(),
+  battery: z.number().nullable(),
+  key_version: z.int(),
+  signing_alg: z.enum(signingAlgs),
+  manifest_version: z.int().nullable(),
+  created_at: isoTime,
+});
+
+export function entryOf(row: DeviceRow, sessions: Sessions): z.infer<typeof deviceEntry> {
+  return {
+    id: row.id,
+    device_type: row.deviceType,
+    home_id: row.homeId,
+    room_id: row.roomId,
+    firmware: row.firmware,
+    last_seen: time(sessions.lastSeen(row.id) ?? row.lastSeen),
+    revoked: row.revoked,
+    name: row.name,
+    online: row.online,
+  };
+}
+
+/** The whole record; what was heard of it lately is not in its committed state (architecture: heartbeats). */
+export async function recordOf(
+  { store, sessions }: Pick<Services, 'store' | 'sessions'>,
+  device: CommittedDevice,
+): Promise<z.infer<typeof deviceRecord>> {
+  const { context } = device.snapshot;
+  const heard = (await store.devices.lastSeen([context.id])).get(context.id);
+  return {
+    id: context.id,
+    device_type: context.deviceType,
+    home_id: context.homeId,
+    room_id: context.roomId,
+    firmware: context.firmware,
+    last_seen: time(sessions.lastSeen(context.id) ?? heard?.lastSeen),
+    revoked: isRevoked(device),
+    name: context.name,
+    metadata: context.metadata,
+    online: isOnline(device),
+    state: context.state,
+    state_version: context.stateVersion,
+    battery: heard?.battery ?? null,
+    key_version: context.keyVersion,
+    signing_alg: context.signingAlg,
+    manifest_version: context.manifestVersion === 0 ? null : context.manifestVersion,
+    created_at: iso(context.createdAt),
+  };
+}
+
+const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
+
+const region = ({ snapshot }: CommittedDevice, name: 'administration' | 'link') => (snapshot.value as JsonObject)[name];
+
+export const isRevoked = (device: CommittedDevice): boolean => region(device, 'administration') === 'revoked';
+export const isOnline = (device: CommittedDevice): boolean => region(device, 'link') === 'online';
+
+/** Whether the tenant has this device: a deleted one is nobody's. */
+export const belongs = (device: CommittedDevice, tenantId: Uuid): boolean =>
+  device.snapshot.context.tenantId === tenantId && region(device, 'administration') !== 'deleted';
+
+/** The caller's device, from memory where it is live; refuses alike what is missing and what is another tenant's. */
+export async function deviceOf({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {
+  const ref = { kind: 'device', id } as const;
+  const device = actors.peek<DeviceContext>(ref) ?? (await actors.read<DeviceContext>(ref));
+  if (device && belongs(device, tenantOf(caller))) return { ok: true, value: device } as const;
+  return notFound('device');
+}

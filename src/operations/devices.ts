@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { metadata } from '../domain/fields.ts';
+import { done } from '../domain/refusals.ts';
+import type { DeviceEvent } from '../machines/device-types.ts';
+import type { DeviceFilter } from '../store/contract.ts';
+import { ask } from './ask.ts';
+import { deviceEntry, deviceOf, deviceRecord, entryOf, recordOf } from './device-view.ts';
+import { cursorAfter, givenName, idOf, nextCursor, paging, startOf } from './inputs.ts';
+import { operation, tenantOf } from './operation.ts';
+import { placed, placing } from './placing.ts';
+
+const deviceBody = z.object({ device: deviceRecord });
+
+const filterId = z.uuid().toLowerCase().optional();
+const filterFields = z.strictObject({
+  home_id: filterId,
+  room_id: filterId,
+  device_type: z.string().min(1).max(64).optional(),
+  online: z.boolean().optional(),
+  revoked: z.boolean().optional(),
+});
+
+export const listDevices = operation({
+  name: 'listDevices',
+  summary: "List the tenant's devices, revoked ones too, newest first",
+  input: filterFields.extend(paging),
+  output: z.object({
+    devices: z.array(deviceEntry),
+    count: z.int().meta({ description: "All of the tenant's devices, whatever the filters" }),
+    next_cursor: nextCursor,
+  }),
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  async run({ store, sessions }, { input, caller }) {
+    const { limit, cursor, ...filters } = input;
+    const tenantId = tenantOf(caller);
+    const listing = { route: 'devices', filters };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const [page, count] = await Promise.all([
+      store.devices.list(tenantId, filterOf(filters), limit, start.value),
+      store.devices.count(tenantId),
+    ]);
+    const devices = page.items.map((row) => entryOf(row, sessions));
+    return done({ body: { devices, count, next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+function filterOf({ home_id, room_id, device_type, online, revoked }: z.infer<typeof filterFields>): DeviceFilter {
+  return {
+    ...(home_id !== undefined && { homeId: home_id }),
+    ...(room_id !== undefined && { roomId: room_id }),
+    ...(device_type !== undefined && { deviceType: device_type }),
+    ...(online !== undefined && { online }),
+    ...(revoked !== undefined && { revoked }),
+  };
+}
+
+export const getDevice = operation({
+  name: 'getDevice',
+  summary: 'Show a device with its reported state',
+  input: z.strictObject({ id: idOf('device') }),
+  output: deviceBody,
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await deviceOf(services, caller, input.id);
+    return found.ok ? done({ body: { device: await recordOf(services, found.value) } }) : found;
+  },
+});
+
+export const patchDevice = operation({
+  name: 'patchDevice',
+  summary: 'Rename a device, move it, or replace its metadata',
+  input: z.strictObject({
+    id: idOf('device'),
+    name: givenName.nullable().optional(),
+    home_id: idOf('home').optional(),
+    room_id: idOf('room').nullable().optional(),
+    metadata: metadata.optional(),
+  }),
+  output: deviceBody,
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
+  run(services, { input, caller }) {
+    return placing(services, tenantOf(caller), async () => {
+      const found = await deviceOf(services, caller, input.id);
+      if (!found.ok) return found;
+      const place = await placed(services, tenantOf(caller), input, found.value.snapshot.context);
+      if (!place.ok) return place;
+      const event: DeviceEvent = {
+        type: 'patch',
+        at: services.clock.now(),
+        by: caller.principal,
+        changes: {
+          ...place.value,
+          ...(input.name !== undefined && { name: input.name }),
+          ...(input.metadata !== undefined && { metadata: input.metadata }),
+        },
+      };
+      if (Object.keys(event.changes).length > 0) {
+        const asked = await ask(services, found.value.ref, event);
+        if (!asked.ok) return asked;
+      }
+      const now = await deviceOf(services, caller, input.id);
+      return now.ok ? done({ body: { device: await recordOf(services, now.value) } }) : now;
+    });
+  },
+});
+
+export const deleteDevice = operation({
+  name: 'deleteDevice',
+  summary: 'Delete a revoked device; its journal is kept',
+  input: z.strictObject({ id: idOf('device') }),
+  output: z.null(),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  async run(services, { input, caller }) {
+    const found = await deviceOf(services, caller, input.id);
+    if (!found.ok) return found;
+    const event: DeviceEvent = { type: 'delete', at: services.clock.now(), by: caller.principal };
+    const asked = await ask(services, found.value.ref, event);
+    return asked.ok ? done({ body: null }) : asked;
+  },
+});

@@ -1,0 +1,50 @@
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
+import { notFound } from './inputs.ts';
+import type { Services } from './operation.ts';
+
+// Where devices stand. Those who place one share a lock that who deletes a home or a room holds alone.
+
+export interface Place {
+  homeId: Uuid | null;
+  roomId: Uuid | null;
+}
+
+/** Runs what looks a home or room up and then places a device there. */
+export const placing = <T>({ locks }: Services, tenantId: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.together(`places:${tenantId}`, work);
+
+/** Runs what takes a home or room away: nobody places a device in the tenant meanwhile. */
+export const clearing = <T>({ locks }: Services, tenantId: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.alone(`places:${tenantId}`, work);
+
+/**
+ * What the wish makes of the place a device has now: only what changes. Who moves to another home without naming a room
+ * leaves the old one's room.
+ */
+export async function placed(
+  { store }: Pick<Services, 'store'>,
+  tenantId: Uuid,
+  wish: { home_id?: Uuid | undefined; room_id?: Uuid | null | undefined },
+  now: Place,
+): Promise<Outcome<Partial<Place>>> {
+  const { home_id, room_id } = wish;
+  if (home_id !== undefined && (await store.records.home(tenantId, home_id)) === null) return notFound('home');
+  const homeId = home_id ?? now.homeId;
+  if (room_id) {
+    const room = await store.records.room(tenantId, room_id);
+    if (room === null) return notFound('room');
+    if (room.homeId !== homeId) return outside();
+  }
+  const leaves = room_id === undefined && homeId !== now.homeId && now.roomId !== null;
+  return done({
+    ...(home_id !== undefined && { homeId: home_id }),
+    ...(room_id !== undefined && { roomId: room_id }),
+    ...(leaves && { roomId: null }),
+  });
+}
+
+const outside = () =>
+  refuse('VALIDATION_FAILED', 'The room is not in the home.', {
+    errors: [{ path: 'room_id', message: 'is not a room of the home' }],
+  });
