@@ -1,0 +1,265 @@
+import { readFileSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
+import { resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
+import { type Keys, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
+import type { ClientSettingName } from './config/settings.ts';
+import {
+  address,
+  ConfigError,
+  choice,
+  type Environment,
+  host,
+  integer,
+  isWildcard,
+  numbers,
+  port,
+  proxies,
+  publicUrl,
+  type Read,
+  reader,
+  serverUrl,
+} from './config/values.ts';
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+export interface Oidc {
+  issuer: string;
+  audience: string;
+  /** Null: from the issuer's discovery document. */
+  jwksUri: string | null;
+  client: { id: string; secret: string | null } | null;
+  platformClaim: { name: string; value: string } | null;
+}
+
+/** Everything that can be set about the service, checked. Frozen all through; ports of 0 are chosen by the system. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly mqttPort: number;
+  readonly mqttTlsPort: number | null;
+  /** PEM texts that belong together. */
+  readonly tls: Readonly<{ cert: string; key: string }> | null;
+  /** Without a slash at the end. Null: `httpUrl` of the port that was taken. */
+  readonly publicUrl: string | null;
+  /** Null: `mqttUrl` of the ports that were taken. */
+  readonly mqttPublicUrl: string | null;
+  readonly trustedProxies: readonly string[];
+  /** Absolute. */
+  readonly dataDir: string;
+  readonly databaseUrl: string | null;
+  readonly redisUrl: string | null;
+  readonly keys: Readonly<Keys>;
+  readonly oidc: Readonly<Oidc> | null;
+  /** `address` is null only for an embedded one on a free port, and for `off`. */
+  readonly sidecar: Readonly<{ mode: 'embedded' | 'external' | 'off'; address: string | null }>;
+  readonly llm: Readonly<{ baseUrl: string; model: string; apiKey: string | null }> | null;
+  /** Requests a minute by tier; 0 is unlimited. */
+  readonly rateLimits: Readonly<Record<string, number>>;
+  readonly defaultTier: string;
+  readonly deviceRate: Readonly<{ perSecond: number; burst: number }>;
+  readonly mqttMaxConnections: number;
+  /** 0 is no limit. */
+  readonly betaDeviceLimit: number;
+  readonly retentionDays: Readonly<{ commands: number; journal: number }>;
+  readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
+  readonly otlpEndpoint: string | null;
+}
+
+/**
+ * The whole configuration, or a `ConfigError` that names the variable. Key files that are missing are made, last of
+ * all. Nobody else in the service reads the environment.
+ */
+export function readConfig(env: Environment = process.env, terminal: boolean = process.stdout.isTTY === true): Config {
+  const read = reader(env);
+  const listening = readListening(read);
+  const rateLimits = numbers(read, 'RATE_LIMITS', { free: 60, pro: 300 }, { min: 0, max: 1_000_000 });
+  const defaultTier = read('DEFAULT_TIER') ?? 'free';
+  if (!Object.hasOwn(rateLimits, defaultTier)) throw new ConfigError('DEFAULT_TIER', 'must be a tier of RATE_LIMITS');
+  const retention = { commands: 90, journal: 365 };
+  const config = {
+    ...listening,
+    trustedProxies: proxies(read, 'TRUSTED_PROXIES'),
+    dataDir: dataDirectory(read),
+    databaseUrl: serverUrl(read, 'DATABASE_URL', ['postgres', 'postgresql']),
+    redisUrl: serverUrl(read, 'REDIS_URL', ['redis', 'rediss']),
+    oidc: readOidc(read),
+    sidecar: readSidecar(read),
+    llm: readLlm(read),
+    rateLimits,
+    defaultTier,
+    deviceRate: readDeviceRate(read),
+    mqttMaxConnections: integer(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
+    betaDeviceLimit: integer(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
+    retentionDays: {
+      ...retention,
+      ...numbers(read, 'RETENTION_DAYS', retention, { names: Object.keys(retention), min: 1, max: 36_500 }),
+    },
+    log: {
+      level: choice(read, 'LOG_LEVEL', logLevels, 'info'),
+      format: choice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
+    },
+    otlpEndpoint: publicUrl(read, 'OTEL_EXPORTER_OTLP_ENDPOINT', ['http', 'https']),
+  };
+  return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
+}
+
+/** What `twinkeep token` needs of the configuration: no database, no ports. */
+export function readTokenKey(env: Environment = process.env): SigningPair {
+  const read = reader(env);
+  return readTokenSigning(read, dataDirectory(read));
+}
+
+/** What the verbs that call the service need; the options of the command line come before it. */
+export function readClientConfig(env: Environment = process.env): { url: string; token: string | null } {
+  const read = reader<ClientSettingName>(env);
+  const url = read('TWINKEEP_URL') ?? 'http://127.0.0.1:8080';
+  return { url, token: read('TWINKEEP_TOKEN') };
+}
+
+/** How clients on the listening address reach HTTP, where `PUBLIC_URL` does not say it. */
+export const httpUrl = (config: Pick<Config, 'host' | 'tls'>, taken: number): string =>
+  `${config.tls === null ? 'http' : 'https'}://${inUrl(config.host)}:${taken}`;
+
+/** The same for MQTT: the TLS listener where there is one. */
+export const mqttUrl = (config: Pick<Config, 'host'>, taken: { port: number; tlsPort: number | null }): string =>
+  taken.tlsPort === null
+    ? `mqtt://${inUrl(config.host)}:${taken.port}`
+    : `mqtts://${inUrl(config.host)}:${taken.tlsPort}`;
+
+const inUrl = (name: string): string => (isIPv6(name) ? `[${name}]` : name);
+
+const dataDirectory = (read: Read): string => resolve(read('DATA_DIR') ?? './data');
+
+function readListening(read: Read) {
+  const address = host(read, 'HOST', '127.0.0.1');
+  const tls = readTls(read);
+  const tlsPort = read('MQTT_TLS_PORT') === null ? null : port(read, 'MQTT_TLS_PORT', 0);
+  if (tlsPort !== null && tls === null) throw new ConfigError('MQTT_TLS_PORT', 'needs TLS_CERT and TLS_KEY');
+  const listening = {
+    host: address,
+    port: port(read, 'PORT', 8080),
+    mqttPort: port(read, 'MQTT_PORT', 1883),
+    mqttTlsPort: tlsPort,
+    tls,
+    publicUrl: publicUrl(read, 'PUBLIC_URL', ['http', 'https']),
+    mqttPublicUrl: publicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']),
+  };
+  if (listening.mqttPort !== 0 && listening.mqttPort === listening.port) {
+    throw new ConfigError('MQTT_PORT', 'must differ from PORT');
+  }
+  if (tlsPort !== null && tlsPort !== 0 && (tlsPort === listening.port || tlsPort === listening.mqttPort)) {
+    throw new ConfigError('MQTT_TLS_PORT', 'must differ from PORT and MQTT_PORT');
+  }
+  if (isWildcard(address)) {
+    if (listening.publicUrl === null) throw new ConfigError('PUBLIC_URL', 'is required when HOST is a wildcard');
+    if (listening.mqttPublicUrl === null) {
+      throw new ConfigError('MQTT_PUBLIC_URL', 'is required when HOST is a wildcard');
+    }
+  }
+  return listening;
+}
+
+function readTls(read: Read): { cert: string; key: string } | null {
+  const certFile = read('TLS_CERT');
+  const keyFile = read('TLS_KEY');
+  if (certFile === null && keyFile === null) return null;
+  if (certFile === null) throw new ConfigError('TLS_CERT', 'is required with TLS_KEY');
+  if (keyFile === null) throw new ConfigError('TLS_KEY', 'is required with TLS_CERT');
+  const cert = pem('TLS_CERT', certFile);
+  const key = pem('TLS_KEY', keyFile);
+  try {
+    createSecureContext({ cert });
+  } catch {
+    throw new ConfigError('TLS_CERT', 'must be a file with a PEM certificate');
+  }
+  try {
+    createSecureContext({ cert, key });
+  } catch {
+    throw new ConfigError('TLS_KEY', 'must be a file with the PEM private key of TLS_CERT');
+  }
+  return { cert, key };
+}
+
+function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    throw new ConfigError(name, `names a file that cannot be read: ${path}`);
+  }
+}
+
+function readOidc(read: Read): Oidc | null {
+  const issuer = publicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
+  const audience = read('OIDC_AUDIENCE');
+  const id = read('OIDC_CLIENT_ID');
+  const secret = read('OIDC_CLIENT_SECRET');
+  const jwksUri = serverUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
+  const claim = read('OIDC_PLATFORM_CLAIM');
+  if (issuer === null) {
+    const alone = (['OIDC_AUDIENCE', 'OIDC_JWKS_URI', 'OIDC_CLIENT_ID', 'OIDC_PLATFORM_CLAIM'] as const).find(
+      (name) => read(name) !== null,
+    );
+    if (alone !== undefined) throw new ConfigError(alone, 'needs OIDC_ISSUER');
+  }
+  if (secret !== null && id === null) throw new ConfigError('OIDC_CLIENT_SECRET', 'needs OIDC_CLIENT_ID');
+  if (issuer === null) return null;
+  if (audience === null) throw new ConfigError('OIDC_AUDIENCE', 'is required with OIDC_ISSUER');
+  // The name of a claim may be a URL: the value is what follows the last colon.
+  const at = claim?.lastIndexOf(':') ?? -1;
+  if (claim !== null && (at < 1 || at === claim.length - 1)) {
+    throw new ConfigError('OIDC_PLATFORM_CLAIM', 'must be name:value');
+  }
+  return {
+    // An issuer is compared byte by byte: the slash at its end belongs to it.
+    issuer: read('OIDC_ISSUER') ?? issuer,
+    audience,
+    jwksUri,
+    client: id === null ? null : { id, secret },
+    platformClaim: claim === null ? null : { name: claim.slice(0, at), value: claim.slice(at + 1) },
+  };
+}
+
+function readSidecar(read: Read): Config['sidecar'] {
+  const mode = choice(read, 'SIDECAR', ['embedded', 'external', 'off'], 'embedded');
+  const given = address(read, 'SIDECAR_ADDRESS');
+  if (mode === 'off') return { mode, address: null };
+  return { mode, address: given ?? (mode === 'external' ? '127.0.0.1:50051' : null) };
+}
+
+function readLlm(read: Read): Config['llm'] {
+  const baseUrl = publicUrl(read, 'LLM_BASE_URL', ['https', 'http']);
+  const model = read('LLM_MODEL');
+  const apiKey = read('LLM_API_KEY');
+  if (baseUrl === null) {
+    if (model !== null) throw new ConfigError('LLM_MODEL', 'needs LLM_BASE_URL');
+    if (apiKey !== null) throw new ConfigError('LLM_API_KEY', 'needs LLM_BASE_URL');
+    return null;
+  }
+  if (model === null) throw new ConfigError('LLM_MODEL', 'is required with LLM_BASE_URL');
+  return { baseUrl, model, apiKey };
+}
+
+function readDeviceRate(read: Read): { perSecond: number; burst: number } {
+  const text = read('DEVICE_RATE') ?? '50/500';
+  const match = /^(\d{1,7})\/(\d{1,7})$/.exec(text);
+  const perSecond = Number(match?.[1]);
+  const burst = Number(match?.[2]);
+  if (!(perSecond >= 1 && burst >= perSecond)) {
+    throw new ConfigError(
+      'DEVICE_RATE',
+      'must be rate/burst in messages, with a rate of at least 1 and a burst not below it',
+    );
+  }
+  return { perSecond, burst };
+}
+
+/** Plain objects and lists only: a `KeyObject` is frozen by what it is. */
+function deepFreeze<T extends object>(value: T): Readonly<T> {
+  for (const inner of Object.values(value)) {
+    const plain = Array.isArray(inner) || (inner !== null && Object.getPrototypeOf(inner) === Object.prototype);
+    if (plain) deepFreeze(inner);
+  }
+  return Object.freeze(value);
+}

@@ -1,0 +1,238 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { settingsTable } from '../src/config/settings.ts';
+import { ConfigError, type Environment } from '../src/config/values.ts';
+import { httpUrl, mqttUrl, readConfig } from '../src/config.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-config-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const jwk = () => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
+/** Keys given as variables, so that reading it leaves no files. */
+const keys = { MASTER_KEY: randomBytes(32).toString('base64'), TOKEN_SIGNING_KEY: jwk(), DEVICE_SIGNING_KEY: jwk() };
+const read = (env: Environment, terminal = false) => readConfig({ DATA_DIR: folder, ...keys, ...env }, terminal);
+
+function problem(env: Environment): ConfigError {
+  try {
+    read(env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error;
+    throw error;
+  }
+  throw new Error('the configuration was accepted');
+}
+
+describe('an empty environment', () => {
+  it('gives the defaults of the contract', () => {
+    expect(read({ DATA_DIR: '' })).toMatchObject({
+      host: '127.0.0.1',
+      port: 8080,
+      mqttPort: 1883,
+      mqttTlsPort: null,
+      tls: null,
+      publicUrl: null,
+      mqttPublicUrl: null,
+      trustedProxies: [],
+      dataDir: join(process.cwd(), 'data'),
+      databaseUrl: null,
+      redisUrl: null,
+      oidc: null,
+      sidecar: { mode: 'embedded', address: null },
+      llm: null,
+      rateLimits: { free: 60, pro: 300 },
+      defaultTier: 'free',
+      deviceRate: { perSecond: 50, burst: 500 },
+      mqttMaxConnections: 20_000,
+      betaDeviceLimit: 0,
+      retentionDays: { commands: 90, journal: 365 },
+      log: { level: 'info', format: 'json' },
+      otlpEndpoint: null,
+    });
+  });
+
+  it('logs for people on a terminal, unless told otherwise', () => {
+    expect(read({}, true).log.format).toBe('pretty');
+    expect(read({ LOG_FORMAT: 'json' }, true).log.format).toBe('json');
+  });
+
+  it('treats an empty variable as unset', () => {
+    expect(read({ PORT: '', TLS_CERT: ' ' })).toMatchObject({ port: 8080, tls: null });
+  });
+});
+
+describe('a configuration', () => {
+  it('is frozen all through', () => {
+    const config = read({});
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(config.rateLimits)).toBe(true);
+    expect(Object.isFrozen(config.log)).toBe(true);
+  });
+
+  it('asks for every variable of the table and for no other', () => {
+    const asked = new Set<string>();
+    const all: Environment = { ...keys, DATA_DIR: folder, OIDC_ISSUER: 'https://id.example', OIDC_AUDIENCE: 'a' };
+    const watched = new Proxy(all, {
+      get(env, name: string) {
+        asked.add(name);
+        return env[name];
+      },
+    });
+    readConfig(watched, false);
+    expect([...asked].sort()).toEqual(settingsTable.map((setting) => setting.name).sort());
+  });
+
+  it('holds keys that printing does not show', () => {
+    const printed = `${JSON.stringify(read({}))}`;
+    expect(printed).not.toContain(keys.MASTER_KEY.slice(0, 20));
+    expect(printed).not.toContain((JSON.parse(keys.TOKEN_SIGNING_KEY) as { d: string }).d);
+  });
+
+  it('takes ports of 0 for tests', () => {
+    expect(read({ PORT: '0', MQTT_PORT: '0' })).toMatchObject({ port: 0, mqttPort: 0 });
+  });
+
+  it('keeps the retention that was not named', () => {
+    expect(read({ RETENTION_DAYS: 'commands=7' }).retentionDays).toEqual({ commands: 7, journal: 365 });
+  });
+
+  it('replaces all tiers when tiers are named', () => {
+    expect(read({ RATE_LIMITS: 'basic=10, gold=0', DEFAULT_TIER: 'gold' }).rateLimits).toEqual({ basic: 10, gold: 0 });
+  });
+
+  it('cuts the slash at the end of public URLs', () => {
+    const config = read({
+      HOST: '0.0.0.0',
+      PUBLIC_URL: 'https://a.example/iot/',
+      MQTT_PUBLIC_URL: 'mqtts://a.example:8883',
+    });
+    expect(config).toMatchObject({ publicUrl: 'https://a.example/iot', mqttPublicUrl: 'mqtts://a.example:8883' });
+  });
+
+  it('takes a platform claim whose name is a URL', () => {
+    const oidc = {
+      OIDC_ISSUER: 'https://id.example/',
+      OIDC_AUDIENCE: 'a',
+      OIDC_PLATFORM_CLAIM: 'https://x.example/r:op',
+    };
+    expect(read(oidc).oidc).toMatchObject({
+      issuer: 'https://id.example/',
+      platformClaim: { name: 'https://x.example/r', value: 'op' },
+    });
+  });
+
+  it('takes addresses, ranges and the known names as trusted proxies', () => {
+    const trusted = 'loopback, 10.0.0.0/8,2001:db8::/32,192.0.2.7';
+    expect(read({ TRUSTED_PROXIES: trusted }).trustedProxies).toEqual([
+      'loopback',
+      '10.0.0.0/8',
+      '2001:db8::/32',
+      '192.0.2.7',
+    ]);
+  });
+});
+
+describe('what clients are told', () => {
+  it('is made from the host and the ports that were taken', () => {
+    expect(httpUrl({ host: '127.0.0.1', tls: null }, 8080)).toBe('http://127.0.0.1:8080');
+    expect(httpUrl({ host: '::1', tls: { cert: '', key: '' } }, 8443)).toBe('https://[::1]:8443');
+    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: null })).toBe('mqtt://localhost:1883');
+    expect(mqttUrl({ host: 'localhost' }, { port: 1883, tlsPort: 8883 })).toBe('mqtts://localhost:8883');
+  });
+});
+
+describe('a setting that cannot be used', () => {
+  const bad: [string, Environment, string?][] = [
+    ['PORT', { PORT: '80a' }],
+    ['PORT', { PORT: '65536' }],
+    ['PORT', { PORT: '-1' }],
+    ['HOST', { HOST: 'not a host' }],
+    ['HOST', { HOST: '0' }],
+    ['HOST', { HOST: '256.1.1.1' }],
+    ['MQTT_PORT', { MQTT_PORT: '8080' }],
+    ['PUBLIC_URL', { HOST: '0.0.0.0' }],
+    ['PUBLIC_URL', { HOST: '::', MQTT_PUBLIC_URL: 'mqtt://a:1' }],
+    ['PUBLIC_URL', { HOST: '[::]' }],
+    ['PUBLIC_URL', { HOST: '::ffff:0.0.0.0' }],
+    ['MQTT_PUBLIC_URL', { HOST: '0.0.0.0', PUBLIC_URL: 'http://a' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'ftp://a' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'a.example' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'https://user:secret@a.example' }],
+    ['PUBLIC_URL', { PUBLIC_URL: 'https://a.example/?q' }],
+    ['MQTT_PUBLIC_URL', { MQTT_PUBLIC_URL: 'http://a' }],
+    ['MQTT_TLS_PORT', { MQTT_TLS_PORT: '8883' }],
+    ['TLS_KEY', { TLS_CERT: '/nowhere/cert.pem' }],
+    ['TLS_CERT', { TLS_KEY: '/nowhere/key.pem' }],
+    ['TLS_CERT', { TLS_CERT: '/nowhere/cert.pem', TLS_KEY: '/nowhere/key.pem' }],
+    ['TRUSTED_PROXIES', { TRUSTED_PROXIES: '10.0.0.0/33' }],
+    ['TRUSTED_PROXIES', { TRUSTED_PROXIES: 'everyone' }],
+    ['DATABASE_URL', { DATABASE_URL: 'mysql://root:hunter2@db/x' }],
+    ['DATABASE_URL', { DATABASE_URL: 'postgres' }],
+    ['REDIS_URL', { REDIS_URL: 'http://:hunter2@cache' }],
+    ['MASTER_KEY', { MASTER_KEY: 'c2hvcnQ=' }],
+    ['MASTER_KEY_PREVIOUS', { MASTER_KEY_PREVIOUS: 'hunter2' }],
+    ['TOKEN_SIGNING_KEY', { TOKEN_SIGNING_KEY: '{}' }],
+    ['TOKEN_SIGNING_KEY', { TOKEN_SIGNING_KEY: 'null' }],
+    ['DEVICE_SIGNING_KEY', { DEVICE_SIGNING_KEY: 'hunter2' }],
+    ['OIDC_AUDIENCE', { OIDC_ISSUER: 'https://id.example' }],
+    ['OIDC_AUDIENCE', { OIDC_AUDIENCE: 'a' }],
+    ['OIDC_CLIENT_SECRET', { OIDC_CLIENT_SECRET: 'hunter2' }],
+    ['OIDC_PLATFORM_CLAIM', { OIDC_ISSUER: 'https://i.example', OIDC_AUDIENCE: 'a', OIDC_PLATFORM_CLAIM: 'groups' }],
+    ['SIDECAR', { SIDECAR: 'on' }],
+    ['SIDECAR_ADDRESS', { SIDECAR_ADDRESS: 'localhost' }],
+    ['LLM_MODEL', { LLM_BASE_URL: 'http://127.0.0.1:9' }],
+    ['RATE_LIMITS', { RATE_LIMITS: 'free' }],
+    ['RATE_LIMITS', { RATE_LIMITS: 'free=1,free=2' }],
+    ['DEFAULT_TIER', { DEFAULT_TIER: 'gold' }],
+    ['DEFAULT_TIER', { DEFAULT_TIER: 'constructor' }],
+    ['DEVICE_RATE', { DEVICE_RATE: '50' }],
+    ['DEVICE_RATE', { DEVICE_RATE: '50/10' }],
+    ['MQTT_MAX_CONNECTIONS', { MQTT_MAX_CONNECTIONS: '0' }],
+    ['BETA_DEVICE_LIMIT', { BETA_DEVICE_LIMIT: 'none' }],
+    ['RETENTION_DAYS', { RETENTION_DAYS: 'logs=3' }],
+    ['RETENTION_DAYS', { RETENTION_DAYS: 'commands=0' }],
+    ['LOG_LEVEL', { LOG_LEVEL: 'loud' }],
+    ['LOG_FORMAT', { LOG_FORMAT: 'xml' }],
+    ['OTEL_EXPORTER_OTLP_ENDPOINT', { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }],
+  ];
+  it.each(bad)('is named: %s of %j', (variable, env) => {
+    const error = problem(env);
+    expect(error.variable).toBe(variable);
+    expect(error.message).toMatch(new RegExp(`^${variable} `));
+    expect(error.message).not.toContain('hunter2');
+    expect(error.message).not.toContain('\n');
+  });
+
+  it.each(['MASTER_KEY', 'TOKEN_SIGNING_KEY', 'DEVICE_SIGNING_KEY'])('is a missing %s beside DATABASE_URL', (name) => {
+    expect(problem({ DATABASE_URL: 'postgres://db/x', [name]: undefined }).variable).toBe(name);
+  });
+
+  it('leaves no key file behind', () => {
+    const dataDir = join(folder, 'refused');
+    expect(() => readConfig({ DATA_DIR: dataDir, LOG_FORMAT: 'xml' }, false)).toThrow(ConfigError);
+    expect(existsSync(dataDir)).toBe(false);
+  });
+});
+
+describe('a TLS pair', () => {
+  const file = (name: string) => join('test/support/tls', name);
+
+  it('is read whole', () => {
+    const config = read({ TLS_CERT: file('localhost.crt'), TLS_KEY: file('localhost.key'), MQTT_TLS_PORT: '8883' });
+    expect(config.tls?.cert).toBe(readFileSync(file('localhost.crt'), 'utf8'));
+    expect(config.mqttTlsPort).toBe(8883);
+  });
+
+  it('whose halves do not belong together is refused by name', () => {
+    expect(problem({ TLS_CERT: file('localhost.crt'), TLS_KEY: file('other.key') }).variable).toBe('TLS_KEY');
+    expect(problem({ TLS_CERT: file('localhost.key'), TLS_KEY: file('localhost.key') }).variable).toBe('TLS_CERT');
+  });
+});
+
+it('no other source reads the environment', () => {
+  const sources = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  const readers = sources.filter((path) => readFileSync(join('src', path), 'utf8').includes('process.env'));
+  expect(readers).toEqual(['config.ts']);
+});

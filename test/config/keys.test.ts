@@ -1,0 +1,95 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/config/values.ts';
+import { readConfig, readTokenKey } from '../../src/config.ts';
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = join(mkdtempSync(join(tmpdir(), 'twinkeep-keys-')), 'data');
+});
+afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }));
+
+const read = () => readConfig({ DATA_DIR: dataDir }, false);
+
+describe('key files in DATA_DIR', () => {
+  it('are made when absent, for their owner alone, and read again', () => {
+    const first = read().keys;
+    const files = readdirSync(dataDir);
+    expect(files.sort()).toEqual(['device-signing.jwk', 'master.key', 'token-signing.jwk']);
+    for (const file of files) expect(statSync(join(dataDir, file)).mode & 0o777).toBe(0o600);
+    expect(Buffer.from(readFileSync(join(dataDir, 'master.key'), 'utf8'), 'base64')).toHaveLength(32);
+    const again = read().keys;
+    expect(again.master.equals(first.master)).toBe(true);
+    expect(again.tokenSigning.publicKey).toBe(first.tokenSigning.publicKey);
+    expect(again.deviceSigning.kid).toBe(first.deviceSigning.kid);
+    expect(first.deviceSigning.publicKey).not.toBe(first.tokenSigning.publicKey);
+  });
+
+  it('are the same for processes that make them at once', async () => {
+    const script = `import { readTokenKey } from ${JSON.stringify(join(process.cwd(), 'src/config.ts'))};
+      console.log(readTokenKey().publicKey);`;
+    const children = Array.from({ length: 4 }, () =>
+      spawn(process.execPath, ['--input-type=module', '-e', script], {
+        env: { DATA_DIR: dataDir },
+        stdio: ['ignore', 'pipe', 'inherit'],
+      }),
+    );
+    const printed = await Promise.all(
+      children.map(async (child) => {
+        let text = '';
+        child.stdout.on('data', (chunk) => (text += chunk));
+        await once(child, 'close');
+        return text.trim();
+      }),
+    );
+    expect(new Set(printed).size).toBe(1);
+    expect(printed[0]).toHaveLength(43);
+    expect(readdirSync(dataDir)).toEqual(['token-signing.jwk']);
+  });
+
+  it('that others can read are refused', () => {
+    read();
+    chmodSync(join(dataDir, 'master.key'), 0o644);
+    expect(read).toThrow(/^MASTER_KEY is not set, and its file .*master\.key can be read by others/);
+  });
+
+  it('that hold something else are refused without showing it', () => {
+    read();
+    writeFileSync(join(dataDir, 'token-signing.jwk'), '{"kty":"hunter2"}');
+    expect(read).toThrow(ConfigError);
+    expect(read).toThrow(/^TOKEN_SIGNING_KEY is not set, and its file .* does not hold/);
+    expect(read).not.toThrow(/hunter2/);
+  });
+
+  it('that cannot be made name DATA_DIR', () => {
+    writeFileSync(join(dataDir, '..', 'file'), '');
+    expect(() => readConfig({ DATA_DIR: join(dataDir, '..', 'file') }, false)).toThrow(/^DATA_DIR /);
+  });
+});
+
+describe('the key of internal tokens', () => {
+  it('is the service’s own file, and needs nothing else of the configuration', () => {
+    const token = readTokenKey({ DATA_DIR: dataDir, HOST: '0.0.0.0', PORT: 'nonsense' });
+    expect(readdirSync(dataDir)).toEqual(['token-signing.jwk']);
+    expect(read().keys.tokenSigning.publicKey).toBe(token.publicKey);
+  });
+
+  it('is no file of this machine when the service has a DATABASE_URL', () => {
+    expect(() => readTokenKey({ DATA_DIR: dataDir, DATABASE_URL: 'postgres://db/x' })).toThrow(/^TOKEN_SIGNING_KEY /);
+  });
+
+  it('whose public half belongs to another private one is refused', () => {
+    const [one, two] = [read(), readConfig({ DATA_DIR: `${dataDir}2` }, false)];
+    const mixed = { ...one.keys.tokenSigning.privateKey.export({ format: 'jwk' }), x: two.keys.tokenSigning.publicKey };
+    expect(() => readTokenKey({ TOKEN_SIGNING_KEY: JSON.stringify(mixed) })).toThrow(/^TOKEN_SIGNING_KEY must be/);
+  });
+
+  it('keeps its own kid', () => {
+    const jwk = { ...read().keys.tokenSigning.privateKey.export({ format: 'jwk' }), kid: 'mine' };
+    expect(readTokenKey({ TOKEN_SIGNING_KEY: JSON.stringify(jwk) }).kid).toBe('mine');
+  });
+});
