@@ -7,8 +7,12 @@ import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
+import type { ChangelogEntry } from './changelog.ts';
+import type { Health } from './health.ts';
 import type { Locks } from './locks.ts';
 import type { ManifestCache } from './manifest-cache.ts';
+import type { Revocations } from './tokens.ts';
+import type { Users } from './users.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
 export interface Caller {
@@ -74,6 +78,9 @@ export interface Services {
   seal(plain: string, boundTo: string): string;
   open(sealed: string, boundTo: string): string;
   flags(): Readonly<Record<Flag, boolean>>;
+  users: Users;
+  revocations: Revocations;
+  health: Health;
   settings: Settings;
   log: Log;
 }
@@ -89,6 +96,7 @@ export interface Settings {
   defaultTier: string;
   /** Ed25519 keys that sign what Ed25519 devices receive: 32 raw bytes, base64url, newest first. */
   cloudPublicKeys: readonly string[];
+  changelog: readonly ChangelogEntry[];
 }
 
 /**

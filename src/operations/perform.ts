@@ -1,11 +1,9 @@
 import { z } from 'zod';
-import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../actors/contract.ts';
 import { checkJson } from '../domain/json.ts';
-import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import { done, type FieldError, type Outcome, refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
 import { allows } from '../domain/scopes.ts';
-import type { Uuid } from '../domain/values.ts';
-import { CommitUnknown, DataRefused, StoreUnavailable } from '../store/contract.ts';
+import { refusalOf } from './faults.ts';
 import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
 import type { Answer, Caller, Operation, Services } from './operation.ts';
@@ -27,8 +25,6 @@ export interface Performed extends Answer<unknown> {
 export type Perform = (operation: Operation, request: Request) => Promise<Outcome<Performed>>;
 
 const MAINTENANCE_RETRY_S = 60;
-const STORE_RETRY_S = 2;
-const OVERLOAD_RETRY_S = 1;
 
 /** One for the process: it knows which idempotency keys are running. */
 export function makePerform(services: Services): Perform {
@@ -37,7 +33,8 @@ export function makePerform(services: Services): Perform {
     try {
       return await run(services, running, operation, request);
     } catch (thrown) {
-      return { ok: false, refusal: refusalOf(thrown, services, operation, request.caller.requestId) };
+      const about = { operation: operation.name, request_id: request.caller.requestId };
+      return { ok: false, refusal: refusalOf(thrown, services.log, about) };
     }
   };
 }
@@ -57,7 +54,9 @@ async function run(
   const input = read.value;
   const policy = await operation.policy?.(services, { input, caller });
   if (policy?.ok === false) return policy;
-  if (keyed === null || !operation.changes) return operation.run(services, { input, caller, idempotent: null });
+  if (keyed === null || !operation.changes || caller.user === null) {
+    return operation.run(services, { input, caller, idempotent: null });
+  }
 
   const claimed = await claim(services, running, { caller, operation, request: keyed });
   if (!claimed.ok) return claimed;
@@ -114,16 +113,15 @@ function flagStops(services: Services, { changes, inMaintenance, stoppedBy }: Op
   }
 }
 
-/** Contract §2: strings that no JSON store takes are refused on every wire. */
 function readInput(operation: Operation, given: unknown): Outcome<unknown> {
-  const json = checkJson(given);
-  if (!json.ok) return invalid([{ path: '', message: json.reason }]);
   const parsed = operation.input.safeParse(given);
-  if (parsed.success) return done(parsed.data);
+  if (parsed.success) {
+    // Contract §2: strings that no JSON store takes are refused on every wire.
+    const json = checkJson(given);
+    return json.ok ? done(parsed.data) : invalid([{ path: '', message: json.reason }]);
+  }
   const { issues } = parsed.error;
-  const noun = issues.every((issue) => issue.input === undefined || typeof issue.input === 'string')
-    ? missingNoun(operation, given, issues)
-    : null;
+  const noun = missingNoun(operation, given, issues);
   return noun === null ? invalid(issues.flatMap(fieldErrors)) : notFound(noun);
 }
 
@@ -159,29 +157,4 @@ function fieldErrors(issue: z.core.$ZodIssue): FieldError[] {
   const path = issue.path.join('.');
   if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }];
   return issue.keys.map((key) => ({ path: path === '' ? key : `${path}.${key}`, message: 'is not known here' }));
-}
-
-function refusalOf(thrown: unknown, { log }: Services, operation: Operation, requestId: Uuid): Refusal {
-  if (thrown instanceof StoreUnavailable) {
-    return {
-      code: 'STORE_UNAVAILABLE',
-      detail: 'The store did not answer; nothing was done.',
-      retryAfterS: STORE_RETRY_S,
-    };
-  }
-  if (thrown instanceof CommitUnknown) {
-    const detail = 'The store was lost in the middle; look whether it was done before asking again.';
-    return { code: 'STORE_UNAVAILABLE', detail, retryAfterS: STORE_RETRY_S };
-  }
-  if (thrown instanceof Overloaded) {
-    return { code: 'OVERLOADED', detail: 'Too much is waiting here; try again.', retryAfterS: OVERLOAD_RETRY_S };
-  }
-  if (thrown instanceof NoSuchActor) return { code: 'NOT_FOUND', detail: 'There is no such thing.' };
-  log.error({ request_id: requestId, operation: operation.name, err: thrown }, 'operation failed');
-  if (thrown instanceof Quarantined) {
-    return { code: 'INTERNAL', detail: 'This one failed again and again and is held back until an operator looks.' };
-  }
-  if (thrown instanceof DataRefused) return { code: 'VALIDATION_FAILED', detail: 'The store cannot keep this.' };
-  if (thrown instanceof EventFailed) return { code: 'INTERNAL', detail: 'It failed, and nothing was changed.' };
-  return { code: 'INTERNAL', detail: 'Something went wrong on our side.' };
 }

@@ -1,0 +1,71 @@
+import type { IncomingMessage } from 'node:http';
+import { parseJson } from '../../domain/json.ts';
+import { isObject } from '../../domain/json-size.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { JsonObject } from '../../domain/values.ts';
+
+export const MAX_BODY_BYTES = 256 * 1024;
+
+/** The client went away before its body was whole: nobody is there to answer. */
+export class Aborted extends Error {
+  override name = 'Aborted';
+}
+
+/** A JSON object, or an empty one where there is no body. Throws `Aborted`. */
+export async function readBody(request: IncomingMessage): Promise<Outcome<JsonObject>> {
+  const length = Number(request.headers['content-length'] ?? 'NaN');
+  const chunked = request.headers['transfer-encoding'] !== undefined;
+  if (!chunked && !(length > 0)) return done({});
+  const kind = mediaFault(request);
+  if (kind !== null) return refuse('UNSUPPORTED_MEDIA_TYPE', kind);
+  if (length > MAX_BODY_BYTES) return tooLarge();
+  const bytes = await collect(request);
+  if (bytes === null) return tooLarge();
+  if (bytes.length === 0) return done({});
+  const read = parseJson(bytes);
+  if (!read.ok) return notTaken(`The body is refused: ${read.reason}.`, read.reason);
+  return isObject(read.value) ? done(read.value) : notTaken('The body must be a JSON object.', 'must be a JSON object');
+}
+
+const notTaken = (detail: string, message: string) =>
+  refuse('VALIDATION_FAILED', detail, { errors: [{ path: '', message }] });
+
+const tooLarge = () => refuse('PAYLOAD_TOO_LARGE', `A body holds at most ${MAX_BODY_BYTES} bytes.`);
+
+function mediaFault({ headers }: IncomingMessage): string | null {
+  const type = headers['content-type'] ?? '';
+  if (type !== 'application/json' && !/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type)) {
+    return 'A body is sent as application/json, in UTF-8.';
+  }
+  const coding = headers['content-encoding'];
+  return coding === undefined || coding === 'identity' ? null : 'A body is sent without a content coding.';
+}
+
+/** Null when it is too large; what follows is read and thrown away. */
+function collect(request: IncomingMessage): Promise<Buffer | null> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let settled = false;
+    request.on('data', (chunk: Buffer) => {
+      size += chunk.length;
+      if (settled) return;
+      if (size <= MAX_BODY_BYTES) {
+        chunks.push(chunk);
+      } else {
+        settled = true;
+        resolve(null);
+      }
+    });
+    request.on('end', () => {
+      settled = true;
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
+    });
+    const gone = () => {
+      if (!settled) reject(new Aborted());
+      settled = true;
+    };
+    request.on('error', gone);
+    request.on('close', gone);
+  });
+}

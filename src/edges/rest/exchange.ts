@@ -1,0 +1,49 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { problemOf, refusalHeaders, standardHeaders } from '../shared/http.ts';
+
+/** One request and its answer. */
+export interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  requestId: Uuid;
+  /** As it was sent, without the query. */
+  path: string;
+  /** Without its `?`; may hold a credential. */
+  query: string;
+}
+
+const API_POLICY = "default-src 'none'; frame-ancestors 'none'";
+
+export interface Content {
+  type: string;
+  body: string | Buffer;
+  /** Content-Security-Policy, where a page needs more than nothing. */
+  policy?: string;
+  /** Cache-Control; `no-store` for all that is not a file. */
+  cache?: string;
+}
+
+export function send({ response, requestId }: Exchange, status: number, content: Content | null, more: string[] = []) {
+  if (response.headersSent || response.destroyed) return;
+  const headers = standardHeaders(requestId);
+  headers.push('Content-Security-Policy', content?.policy ?? API_POLICY, 'Cache-Control', content?.cache ?? 'no-store');
+  if (content !== null) {
+    headers.push('Content-Type', content.type, 'Content-Length', `${Buffer.byteLength(content.body)}`);
+  }
+  if (more.length > 0) headers.push(...more);
+  response.writeHead(status, headers);
+  response.end(content?.body);
+}
+
+export const sendJson = (exchange: Exchange, status: number, body: unknown, more?: string[]): void =>
+  send(exchange, status, { type: 'application/json', body: JSON.stringify(body) }, more);
+
+export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[] = []): void {
+  const problem = problemOf(refusal, exchange.path, exchange.requestId);
+  const { authorization, 'x-api-key': key } = exchange.request.headers;
+  const headers = refusalHeaders(refusal, authorization !== undefined || key !== undefined);
+  const content = { type: 'application/problem+json', body: JSON.stringify(problem) };
+  send(exchange, problem.status, content, [...headers, ...more]);
+}

@@ -1,0 +1,98 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { setOwn } from '../../domain/json-size.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
+import { readBody } from './body.ts';
+import type { Route } from './route.ts';
+
+/** Builds the operation's one input object from the places where HTTP carries its members. */
+export type InputReader = (
+  request: IncomingMessage,
+  values: readonly string[],
+  query: string,
+) => Outcome<JsonObject> | Promise<Outcome<JsonObject>>;
+
+type Kind = 'integer' | 'number' | 'boolean' | 'text';
+
+const forms: Record<Exclude<Kind, 'text'>, RegExp> = {
+  integer: /^-?(0|[1-9]\d{0,15})$/,
+  number: /^-?\d{1,15}(\.\d{1,15})?$/,
+  boolean: /^(true|false)$/,
+};
+
+export function makeInputReader(route: Route): InputReader {
+  const kinds = kindsOf(route);
+  const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+  const inQuery = route.method === 'GET' || route.method === 'DELETE';
+  const headers = Object.entries(route.headers ?? {});
+
+  function complete(input: JsonObject, values: readonly string[], request: IncomingMessage): Outcome<JsonObject> {
+    for (const [header, member] of headers) {
+      const sent = request.headers[header];
+      if (typeof sent === 'string' && !Object.hasOwn(input, member)) {
+        setOwn(input, member, typed(sent.replace(/^"(.*)"$/, '$1'), kinds.get(member)));
+      }
+    }
+    for (let n = 0; n < names.length; n++) {
+      const name = names[n] as string;
+      if (Object.hasOwn(input, name)) return unknown(name);
+      input[name] = values[n] as string;
+    }
+    return done(input);
+  }
+
+  return (request, values, query) => {
+    const asked = query === '' ? done<JsonObject>({}) : readQuery(query, kinds);
+    if (!asked.ok) return asked;
+    if (inQuery) return complete(asked.value, values, request);
+    const [stray] = Object.keys(asked.value);
+    if (stray !== undefined) return unknown(stray);
+    return readBody(request).then((body) => (body.ok ? complete(body.value, values, request) : body));
+  };
+}
+
+/** How each member is written in a query, from the operation's own schema. */
+function kindsOf({ operation }: Route): Map<string, Kind> {
+  const schema = z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
+  const members = Object.entries(schema.properties ?? {});
+  return new Map(
+    members.map(([name, member]) => {
+      const type = typeof member === 'object' ? member.type : undefined;
+      return [name, type === 'integer' || type === 'number' || type === 'boolean' ? type : 'text'];
+    }),
+  );
+}
+
+function readQuery(query: string, kinds: Map<string, Kind>): Outcome<JsonObject> {
+  const input: JsonObject = {};
+  for (const part of query.split('&')) {
+    if (part === '') continue;
+    const equals = part.indexOf('=');
+    const name = decoded(equals === -1 ? part : part.slice(0, equals));
+    const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
+    if (name === null || value === null) return refused('', 'The query is not valid percent-encoded UTF-8.');
+    if (Object.hasOwn(input, name)) return refused(name, `The query repeats ${name}.`);
+    setOwn(input, name, typed(value, kinds.get(name)));
+  }
+  return done(input);
+}
+
+/** A text that is not of its kind stays a text, and the schema refuses it. */
+function typed(text: string, kind: Kind = 'text'): Json {
+  if (kind === 'text' || !forms[kind].test(text)) return text;
+  return kind === 'boolean' ? text === 'true' : Number(text);
+}
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return null;
+  }
+}
+
+const unknown = (name: string) => refused(name, `${name}: is not known here`, 'is not known here');
+
+const refused = (path: string, detail: string, message = detail) =>
+  refuse('VALIDATION_FAILED', detail, { errors: [{ path, message }] });

@@ -1,0 +1,76 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Refusal, refusals } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+
+export const API_VERSION = '1';
+/** The protocol that HTTP reports; devices speak PROTO/3.1 (specification §9). */
+export const PROTOCOL_VERSION = 'PROTO/3.0';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** A valid UUID sent by the client is echoed, anything else is replaced (contract §2). */
+export function requestIdOf(headers: IncomingHttpHeaders, newId: () => Uuid): Uuid {
+  const sent = headers['x-request-id'];
+  return typeof sent === 'string' && UUID.test(sent) ? sent : newId();
+}
+
+/** Names and values in turn, for every answer of every HTTP edge. */
+export const standardHeaders = (requestId: Uuid): string[] => [
+  'X-API-Version',
+  API_VERSION,
+  'X-Protocol-Version',
+  PROTOCOL_VERSION,
+  'X-Request-ID',
+  requestId,
+  'X-Content-Type-Options',
+  'nosniff',
+  'Referrer-Policy',
+  'no-referrer',
+  'X-Frame-Options',
+  'DENY',
+  'Cross-Origin-Resource-Policy',
+  'same-origin',
+];
+
+/** RFC 9457, with our own members (contract §2). */
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  /** The request's path; never its query, which may hold a credential. */
+  instance: string;
+  code: Refusal['code'];
+  request_id: Uuid;
+  errors?: Refusal['errors'];
+}
+
+export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): Problem => ({
+  type: `urn:twinkeep:problem:${refusal.code}`,
+  ...{ title: refusals[refusal.code].title, status: refusals[refusal.code].status },
+  detail: refusal.detail,
+  instance,
+  code: refusal.code,
+  request_id: requestId,
+  ...(refusal.errors !== undefined && { errors: refusal.errors }),
+});
+
+/** Headers that belong to a refusal on any HTTP edge. */
+export function refusalHeaders(refusal: Refusal, presented: boolean): string[] {
+  const headers: string[] = [];
+  if (refusal.retryAfterS !== undefined) headers.push('Retry-After', `${refusal.retryAfterS}`);
+  if (refusal.code === 'UNAUTHENTICATED') {
+    headers.push('WWW-Authenticate', `Bearer realm="twinkeep"${presented ? ', error="invalid_token"' : ''}`);
+  }
+  return headers;
+}
+
+/** The credential in a request's headers; null where there is none. An unknown scheme is a credential of no kind. */
+export function credentialIn(headers: IncomingHttpHeaders): string | null {
+  const { authorization } = headers;
+  if (authorization !== undefined) {
+    return /^bearer /i.test(authorization) ? authorization.slice(7).trim() : authorization;
+  }
+  const key = headers['x-api-key'];
+  return typeof key === 'string' ? key : null;
+}

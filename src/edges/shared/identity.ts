@@ -1,0 +1,156 @@
+import { hash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../domain/clock.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { atMost, type Role } from '../../domain/roles.ts';
+import type { Scope } from '../../domain/scopes.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Caller, PresentedToken } from '../../operations/operation.ts';
+import { isInternalToken, LEEWAY_S, type Revocations, type TokenKey, verifyToken } from '../../operations/tokens.ts';
+import type { Users } from '../../operations/users.ts';
+import type { User } from '../../store/contract.ts';
+
+/** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
+export type Credential = string;
+
+/** What a verifier found out about a credential. */
+export interface Proof {
+  /** A subject whose user is made on first sight, or a user that is known already. */
+  who: Pick<User, 'iss' | 'sub' | 'email' | 'emailVerified'> | { userId: Uuid };
+  /** The API key's prefix. */
+  key?: string;
+  /** It acts in this tenant only: dead once its user has left it. */
+  tenantId?: Uuid;
+  roleCap?: Role;
+  scopes: readonly Scope[] | null;
+  platformAdmin: boolean;
+  person: boolean;
+  token: PresentedToken | null;
+  /** How long the proof may be remembered. */
+  until: EpochMs;
+}
+
+/** One kind of credential. The first verifier that recognises a credential decides on it. */
+export interface Verifier {
+  recognises(credential: Credential): boolean;
+  verify(credential: Credential): Promise<Proof | null>;
+}
+
+export interface Asking {
+  /** The edge: `rest`, `websocket`, … */
+  via: string;
+  requestId: Uuid;
+}
+
+export interface Identity {
+  /**
+   * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
+   * question. A credential seen before costs no signature check and, when its user did not change, no query.
+   */
+  authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** Drops remembered proofs for which `dead` holds, such as those of a revoked key. */
+  forget(dead: (proof: Proof) => boolean): void;
+}
+
+const REMEMBERED = 20_000;
+const MAX_CREDENTIAL_LENGTH = 8_192;
+
+interface Remembered {
+  proof: Proof;
+  userId: Uuid;
+}
+
+export function makeIdentity(parts: {
+  verifiers: readonly Verifier[];
+  users: Users;
+  revocations: Revocations;
+  clock: Clock;
+  newId(): Uuid;
+}): Identity {
+  const { verifiers, users, revocations, clock, newId } = parts;
+  const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED });
+
+  function callerOf({ proof }: Remembered, user: User | null, asking: Asking): Outcome<Caller> {
+    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid();
+    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid();
+    return done({
+      user,
+      principal: {
+        kind: 'user',
+        id: user.id,
+        ...(proof.key !== undefined && { key: proof.key }),
+        via: asking.via,
+        person: proof.person,
+      },
+      tenantId: user.tenantId,
+      role: proof.roleCap === undefined ? user.role : atMost(user.role, proof.roleCap),
+      scopes: proof.scopes,
+      platformAdmin: proof.platformAdmin,
+      token: proof.token,
+      requestId: asking.requestId,
+    });
+  }
+
+  async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
+    const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
+    if (proof === undefined || proof === null) return notValid();
+    const { who } = proof;
+    const userId =
+      'userId' in who ? who.userId : (await users.signIn({ id: newId(), ...who, createdAt: clock.now() })).id;
+    const found = { proof, userId };
+    remembered.set(digest, found);
+    return callerOf(found, await users.get(userId), asking);
+  }
+
+  return {
+    authenticate(credential, asking) {
+      if (credential === null) return done(nobody(asking));
+      if (credential.length > MAX_CREDENTIAL_LENGTH) return notValid();
+      const digest = hash('sha256', credential, 'base64url');
+      const found = remembered.get(digest);
+      if (found === undefined) return firstSight(credential, digest, asking);
+      if (found.proof.until <= clock.now()) {
+        remembered.delete(digest);
+        return notValid();
+      }
+      const user = users.cached(found.userId);
+      return user === undefined
+        ? users.get(found.userId).then((loaded) => callerOf(found, loaded, asking))
+        : callerOf(found, user, asking);
+    },
+    forget(dead) {
+      for (const [digest, { proof }] of remembered.entries()) if (dead(proof)) remembered.delete(digest);
+    },
+  };
+}
+
+/** Internal tokens: EdDSA, signed with our own key. */
+export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
+  recognises: isInternalToken,
+  async verify(credential) {
+    const claims = await verifyToken(key, credential, clock.now());
+    if (claims === null) return null;
+    const { iss, sub, email, emailVerified, scopes, platformAdmin, id, expiresAt } = claims;
+    return {
+      who: { iss, sub, email, emailVerified },
+      scopes,
+      platformAdmin,
+      person: true,
+      token: { id, expiresAt },
+      until: expiresAt + LEEWAY_S * 1000,
+    };
+  },
+});
+
+const nobody = ({ via, requestId }: Asking): Caller => ({
+  user: null,
+  principal: { kind: 'user', id: 'nobody', via },
+  tenantId: null,
+  role: 'none',
+  scopes: null,
+  platformAdmin: false,
+  token: null,
+  requestId,
+});
+
+const notValid = () => refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.');

@@ -1,0 +1,34 @@
+/** A release as `GET /changelog` tells of it. */
+export interface ChangelogEntry {
+  version: string;
+  /** Null while it is not released. */
+  date: string | null;
+  changes: string[];
+}
+
+const HEADING = /^##\s+\[?([^\]\s]+)\]?(?:\s+[-–]\s+(\d{4}-\d{2}-\d{2}))?\s*$/;
+const SECTION = /^###\s+(.+?)\s*$/;
+const ITEM = /^[-*]\s+(.*)$/;
+
+/** Reads the Keep-a-Changelog form; a change begins with the word of its section, such as `Added: …`. */
+export function parseChangelog(text: string): ChangelogEntry[] {
+  const entries: ChangelogEntry[] = [];
+  let section = '';
+  for (const line of text.split(/\r?\n/)) {
+    const heading = HEADING.exec(line);
+    if (heading !== null) {
+      entries.push({ version: heading[1] as string, date: heading[2] ?? null, changes: [] });
+      section = '';
+      continue;
+    }
+    const entry = entries.at(-1);
+    if (entry === undefined) continue;
+    const item = ITEM.exec(line);
+    const kind = SECTION.exec(line);
+    if (kind !== null) section = kind[1] as string;
+    else if (item !== null) entry.changes.push(section === '' ? `${item[1]}` : `${section}: ${item[1]}`);
+    else if (/^\s+\S/.test(line) && entry.changes.length > 0)
+      entry.changes.push(`${entry.changes.pop()} ${line.trim()}`);
+  }
+  return entries;
+}

@@ -1,0 +1,88 @@
+import type { Clock } from '../domain/clock.ts';
+import type { Cache, Store } from '../store/contract.ts';
+
+/** The parts that `/health` names (specification §4). */
+export const partNames = ['api', 'database', 'redis', 'mqtt', 'worker', 'build_service', 'cloud_editor'] as const;
+export type PartName = (typeof partNames)[number];
+export type PartState = 'operational' | 'degraded' | 'disabled';
+
+export interface HealthReport {
+  parts: Record<PartName, PartState>;
+  activeDevices: number;
+}
+
+export interface Health {
+  /** Looked at freshly, but at most once a second however many ask. */
+  report(): Promise<HealthReport>;
+  /** Seconds since the start. */
+  uptime(): number;
+}
+
+const FRESH_MS = 1_000;
+const PING_TIMEOUT_MS = 1_000;
+
+export function makeHealth(parts: {
+  store: Store;
+  cache: Cache;
+  clock: Clock;
+  /** False where the cache is in process: then `redis` is disabled. */
+  redis: boolean;
+  mqtt(): PartState;
+  worker(): PartState;
+}): Health {
+  const { store, cache, clock } = parts;
+  const startedAt = clock.now();
+  let activeDevices = 0;
+  let latest: Promise<HealthReport> | null = null;
+  let lookedAt = 0;
+
+  async function database(): Promise<PartState> {
+    try {
+      await store.ping(PING_TIMEOUT_MS);
+      activeDevices = await within(PING_TIMEOUT_MS, store.devices.countActive());
+      return 'operational';
+    } catch {
+      return 'degraded';
+    }
+  }
+
+  async function look(): Promise<HealthReport> {
+    const state = await database();
+    const redis = cache.healthy() ? 'operational' : 'degraded';
+    return {
+      parts: {
+        api: 'operational',
+        database: state,
+        redis: parts.redis ? redis : 'disabled',
+        mqtt: parts.mqtt(),
+        worker: parts.worker(),
+        // Neither is a part of this service.
+        build_service: 'disabled',
+        cloud_editor: 'disabled',
+      },
+      activeDevices,
+    };
+  }
+
+  return {
+    report() {
+      const now = clock.now();
+      if (latest === null || now - lookedAt >= FRESH_MS) {
+        lookedAt = now;
+        latest = look();
+      }
+      return latest;
+    },
+    uptime: () => (clock.now() - startedAt) / 1000,
+  };
+}
+
+async function within<T>(milliseconds: number, work: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error('too late')), milliseconds);
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

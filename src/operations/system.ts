@@ -1,0 +1,138 @@
+import { z } from 'zod';
+import { done } from '../domain/refusals.ts';
+import type { HealthReport } from './health.ts';
+import { iso, isoTime } from './inputs.ts';
+import { operation } from './operation.ts';
+
+export const SERVICE_NAME = 'Twinkeep';
+/** Specification §9: the version of the service that `/status` and `/version` report. */
+export const SERVICE_VERSION = '1.0.0';
+export const REPORTED_PROTOCOL = 'PROTO/3.0';
+
+const nothing = z.strictObject({});
+const open = { role: null, scope: null, changes: false } as const;
+
+export const getStatus = operation({
+  ...open,
+  name: 'getStatus',
+  summary: 'What this service is and whether it works',
+  input: nothing,
+  output: z.object({
+    system: z.string(),
+    status: z.enum(['operational', 'maintenance']),
+    beta: z.boolean(),
+    version: z.string(),
+    protocol: z.string(),
+  }),
+  run: async ({ flags, settings }) =>
+    done({
+      body: {
+        system: SERVICE_NAME,
+        status: flags().maintenance_mode ? ('maintenance' as const) : ('operational' as const),
+        beta: settings.betaDeviceLimit > 0,
+        version: SERVICE_VERSION,
+        protocol: REPORTED_PROTOCOL,
+      },
+    }),
+});
+
+export const getVersion = operation({
+  ...open,
+  name: 'getVersion',
+  summary: 'Version of the service and its protocol',
+  input: nothing,
+  output: z.object({ version: z.string(), protocol: z.string() }),
+  run: async () => done({ body: { version: SERVICE_VERSION, protocol: REPORTED_PROTOCOL } }),
+});
+
+export const getChangelog = operation({
+  ...open,
+  name: 'getChangelog',
+  summary: 'What changed, release by release',
+  input: nothing,
+  output: z.object({
+    entries: z.array(z.object({ version: z.string(), date: z.string().nullable(), changes: z.array(z.string()) })),
+  }),
+  run: async ({ settings }) => done({ body: { entries: [...settings.changelog] } }),
+});
+
+const part = z.object({ status: z.enum(['operational', 'degraded', 'disabled']) });
+const checks = z.record(z.string(), z.boolean());
+
+export const getHealth = operation({
+  ...open,
+  name: 'getHealth',
+  summary: 'Whether every part works',
+  input: nothing,
+  output: z.union([
+    z.object({
+      status: z.literal('ok'),
+      timestamp: isoTime,
+      services: z.object({
+        api: part,
+        database: part,
+        redis: part,
+        mqtt: part,
+        worker: part,
+        build_service: part,
+        cloud_editor: part,
+      }),
+      metrics: z.object({ active_devices: z.int() }),
+    }),
+    z.object({ status: z.literal('degraded'), checks }),
+  ]),
+  async run({ health, clock }) {
+    const report = await health.report();
+    const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
+    if (Object.values(report.parts).includes('degraded')) {
+      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report) } });
+    }
+    return done({
+      body: {
+        status: 'ok' as const,
+        timestamp: iso(clock.now()),
+        services: {
+          api: { status: api },
+          database: { status: database },
+          redis: { status: redis },
+          mqtt: { status: mqtt },
+          worker: { status: worker },
+          build_service: { status: build_service },
+          cloud_editor: { status: cloud_editor },
+        },
+        metrics: { active_devices: report.activeDevices },
+      },
+    });
+  },
+});
+
+export const getLiveness = operation({
+  ...open,
+  name: 'getLiveness',
+  summary: 'Whether the process lives',
+  input: nothing,
+  output: z.object({ status: z.literal('alive'), uptime: z.number() }),
+  run: async ({ health }) => done({ body: { status: 'alive' as const, uptime: health.uptime() } }),
+});
+
+export const getReadiness = operation({
+  ...open,
+  name: 'getReadiness',
+  summary: 'Whether requests are taken: looks at the cache store and the database',
+  input: nothing,
+  output: z.object({ status: z.string(), checks: checks.optional() }),
+  async run({ health }) {
+    const { database, redis } = checksOf(await health.report());
+    if (database && redis !== false) return done({ body: { status: 'ready' } });
+    const found = { database: database === true, cache: redis !== false };
+    return done({ status: 503, body: { status: 'not_ready', checks: found } });
+  },
+});
+
+/** Disabled parts are left out: nobody waits for them. */
+const checksOf = ({ parts }: HealthReport): Record<string, boolean> =>
+  Object.fromEntries(
+    Object.entries(parts)
+      .filter(([, state]) => state !== 'disabled')
+      .map(([name, state]) => [name, state === 'operational']),
+  );

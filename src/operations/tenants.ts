@@ -1,0 +1,56 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { done, refuse } from '../domain/refusals.ts';
+import { slugFrom } from '../domain/slug.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { TenantEvent } from '../machines/tenant-types.ts';
+import type { IdentityStore } from '../store/contract.ts';
+import { givenName } from './inputs.ts';
+import { operation } from './operation.ts';
+
+export const registerTenant = operation({
+  name: 'registerTenant',
+  summary: 'Make a tenant and become its owner',
+  input: z.strictObject({ tenant_name: givenName }),
+  output: z.object({ tenant_id: z.uuid(), user_id: z.uuid() }),
+  role: 'none',
+  scope: 'write:tenant',
+  changes: true,
+  stoppedBy: 'registration_lock',
+  refuses: ['CONFLICT'],
+  run(services, { input, caller, idempotent }) {
+    const { store, actors, users, clock, newId, settings } = services;
+    // One at a time: nobody gets two tenants, and no two tenants one slug.
+    return services.locks.alone('registerTenant', async () => {
+      const user = await store.identity.user(caller.principal.id);
+      if (user === null) throw new Error('the caller has no row');
+      if (user.tenantId !== null) return refuse('CONFLICT', 'You belong to a tenant already.');
+      const id = newId();
+      const event = {
+        type: 'register',
+        at: clock.now(),
+        by: caller.principal,
+        tenant: {
+          id,
+          name: input.tenant_name,
+          slug: await freeSlug(store.identity, input.tenant_name),
+          tier: settings.defaultTier,
+        },
+        ownerId: user.id,
+      } satisfies TenantEvent & MachineEvent;
+      const answer = { body: { tenant_id: id, user_id: user.id } };
+      await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.row(answer) ?? null });
+      users.changed(user.id);
+      return done(answer);
+    });
+  },
+});
+
+async function freeSlug(store: IdentityStore, name: string): Promise<string> {
+  for (let n = 1; n < 10; n++) {
+    const slug = n === 1 ? slugFrom(name) : slugFrom(name, n);
+    if (!(await store.slugTaken(slug))) return slug;
+  }
+  // A popular name: no counting up through all of them.
+  return slugFrom(name, randomBytes(4).toString('hex'));
+}

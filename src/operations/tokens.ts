@@ -1,0 +1,168 @@
+import { hash } from 'node:crypto';
+import {
+  type CryptoKey,
+  calculateJwkThumbprint,
+  decodeJwt,
+  importJWK,
+  type JWK,
+  type JWTPayload,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
+import type { Clock } from '../domain/clock.ts';
+import { isScope, type Scope } from '../domain/scopes.ts';
+import type { EpochMs } from '../domain/values.ts';
+import type { IdentityStore } from '../store/contract.ts';
+
+/** Internal tokens (contract §3): who they are issued by and for. */
+export const TOKEN_ISSUER = 'urn:twinkeep';
+export const TOKEN_AUDIENCE = 'twinkeep';
+export const TOKEN_LIFE_S = 3_600;
+export const MAX_TOKEN_LIFE_S = 86_400;
+export const LEEWAY_S = 30;
+/** The scope of a token that makes its bearer a platform operator; no tenant's scope. */
+export const PLATFORM_SCOPE = 'platform:admin';
+
+/** The key of internal tokens. */
+export interface TokenKey {
+  kid: string;
+  private: CryptoKey;
+  public: CryptoKey;
+  /** For `/.well-known/jwks.json`: never holds the private part. */
+  publicJwk: JWK;
+}
+
+/** From a private JWK (Ed25519); throws one clear sentence where it is none. */
+export async function readTokenKey(jwk: JWK): Promise<TokenKey> {
+  if (jwk.kty !== 'OKP' || jwk.crv !== 'Ed25519' || jwk.x === undefined || jwk.d === undefined) {
+    throw new Error('a token signing key is a private JWK with kty OKP and crv Ed25519');
+  }
+  const shown = { kty: 'OKP', crv: 'Ed25519', x: jwk.x };
+  const kid = await calculateJwkThumbprint(shown);
+  return {
+    kid,
+    private: (await importJWK({ ...shown, d: jwk.d }, 'EdDSA')) as CryptoKey,
+    public: (await importJWK(shown, 'EdDSA')) as CryptoKey,
+    publicJwk: { ...shown, kid, alg: 'EdDSA', use: 'sig' },
+  };
+}
+
+export interface NewToken {
+  sub: string;
+  email?: string;
+  /** Separated by blanks. */
+  scope?: string;
+  /** Seconds, at most 24 h. */
+  ttlS?: number;
+  jti: string;
+}
+
+export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
+  const { sub, email, scope, jti, ttlS = TOKEN_LIFE_S } = token;
+  if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('an internal token lives 24 hours at most');
+  const issuedAt = Math.floor(now / 1000);
+  return new SignJWT({ ...(email !== undefined && { email }), ...(scope !== undefined && { scope }) })
+    .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', kid: key.kid })
+    .setIssuer(TOKEN_ISSUER)
+    .setAudience(TOKEN_AUDIENCE)
+    .setSubject(sub)
+    .setJti(jti)
+    .setIssuedAt(issuedAt)
+    .setExpirationTime(issuedAt + Math.floor(ttlS))
+    .sign(key.private);
+}
+
+/** What a verified token says. */
+export interface TokenClaims {
+  iss: string;
+  sub: string;
+  email: string | null;
+  emailVerified: boolean;
+  /** Null: all that the role allows. */
+  scopes: readonly Scope[] | null;
+  platformAdmin: boolean;
+  /** What logging out revokes. */
+  id: string;
+  expiresAt: EpochMs;
+}
+
+/** Null for anything but a good internal token: why it is none is no business of who presents it. */
+export async function verifyToken(key: TokenKey, token: string, now: EpochMs): Promise<TokenClaims | null> {
+  let payload: JWTPayload;
+  try {
+    const verified = await jwtVerify(token, key.public, {
+      algorithms: ['EdDSA'],
+      issuer: TOKEN_ISSUER,
+      audience: TOKEN_AUDIENCE,
+      requiredClaims: ['exp', 'sub'],
+      clockTolerance: LEEWAY_S,
+      currentDate: new Date(now),
+    });
+    if (!isTokenType(verified.protectedHeader.typ)) return null;
+    payload = verified.payload;
+  } catch {
+    return null;
+  }
+  const { exp = 0, iat, sub, jti, email, scope } = payload;
+  const start = iat ?? Math.floor(now / 1000) + LEEWAY_S;
+  if (exp - start > MAX_TOKEN_LIFE_S || start * 1000 > now + LEEWAY_S * 1000) return null;
+  if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
+    return null;
+  const scopes = typeof scope === 'string' ? scope.split(' ') : [];
+  const known = scopes.filter(isScope);
+  return {
+    iss: TOKEN_ISSUER,
+    sub,
+    email: isText(email) ? email : null,
+    emailVerified: isText(email),
+    scopes: known.length === 0 ? null : known,
+    platformAdmin: scopes.includes(PLATFORM_SCOPE),
+    id: jti ?? `sha256:${hash('sha256', token, 'base64url')}`,
+    expiresAt: exp * 1000,
+  };
+}
+
+/** Whether a text claims to be a token of ours, before anything is verified. */
+export function isInternalToken(token: string): boolean {
+  try {
+    return decodeJwt(token).iss === TOKEN_ISSUER;
+  } catch {
+    return false;
+  }
+}
+
+const isTokenType = (typ: unknown): boolean =>
+  typ === undefined || (typeof typ === 'string' && /^(application\/)?(jwt|at\+jwt)$/i.test(typ));
+
+/** A claim that may be stored: 1–255 characters that any store takes. */
+const isText = (claim: unknown): claim is string =>
+  typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
+
+/** Tokens that were logged out, in memory and in the store, until they expire anyway. */
+export interface Revocations {
+  has(tokenId: string): boolean;
+  add(tokenId: string, expiresAt: EpochMs): Promise<void>;
+  /** Called after a token was revoked, for connections that live on it. */
+  onRevoked(listener: (tokenId: string) => void): () => void;
+}
+
+export async function loadRevocations(store: IdentityStore, clock: Clock): Promise<Revocations> {
+  const revoked = new Map<string, EpochMs>();
+  for (const { jti, expiresAt } of await store.revokedTokens(clock.now())) revoked.set(jti, expiresAt);
+  const listeners = new Set<(tokenId: string) => void>();
+  return {
+    has: (tokenId) => revoked.has(tokenId),
+    async add(tokenId, expiresAt) {
+      const until = expiresAt + LEEWAY_S * 1000;
+      await store.revokeToken(tokenId, until);
+      const now = clock.now();
+      for (const [id, end] of revoked) if (end < now) revoked.delete(id);
+      revoked.set(tokenId, until);
+      for (const listener of listeners) listener(tokenId);
+    },
+    onRevoked(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import { LRUCache } from 'lru-cache';
+import type { Uuid } from '../domain/values.ts';
+import type { IdentityStore, User } from '../store/contract.ts';
+
+/** Users by id, as the store last said; whoever changes a user's row says `changed` after the commit. */
+export interface Users {
+  /** Only what is in memory. */
+  cached(id: Uuid): User | undefined;
+  get(id: Uuid): Promise<User | null>;
+  /** The user of a subject; made on first sight, with role `none` and no tenant (contract §3). */
+  signIn(subject: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
+  changed(id: Uuid): void;
+  /** Called when a user's tenant, role or email may have changed, for connections that depend on them. */
+  onChange(listener: (id: Uuid) => void): () => void;
+}
+
+const CACHED_USERS = 50_000;
+
+export function makeUsers(store: IdentityStore): Users {
+  const users = new LRUCache<Uuid, User>({ max: CACHED_USERS });
+  const loading = new Map<Uuid, Promise<User | null>>();
+  const signing = new Map<string, Promise<User>>();
+  const listeners = new Set<(id: Uuid) => void>();
+
+  function load(id: Uuid): Promise<User | null> {
+    const started = store.user(id).then(
+      (user) => {
+        // A change meanwhile took this load out of the map: what it read may be the old row.
+        if (loading.get(id) === started) {
+          loading.delete(id);
+          if (user !== null) users.set(id, user);
+        }
+        return user;
+      },
+      (fault: unknown) => {
+        if (loading.get(id) === started) loading.delete(id);
+        throw fault;
+      },
+    );
+    loading.set(id, started);
+    return started;
+  }
+
+  function changed(id: Uuid): void {
+    users.delete(id);
+    loading.delete(id);
+    for (const listener of listeners) listener(id);
+  }
+
+  return {
+    cached: (id) => users.get(id),
+    get: async (id) => users.get(id) ?? loading.get(id) ?? load(id),
+    signIn(subject) {
+      const name = JSON.stringify([subject.iss, subject.sub, subject.emailVerified ? subject.email : null]);
+      let signed = signing.get(name);
+      if (signed === undefined) {
+        signed = store
+          .upsertUser(subject)
+          .then((user) => {
+            const known = users.get(user.id);
+            if (known !== undefined && known.email !== user.email) changed(user.id);
+            return user;
+          })
+          .finally(() => signing.delete(name));
+        signing.set(name, signed);
+      }
+      return signed;
+    },
+    changed,
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
