@@ -1,19 +1,49 @@
 import { z } from 'zod';
-import { done } from '../domain/refusals.ts';
-import { givenName, timezone } from './inputs.ts';
+import { done, refuse } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { Home } from '../store/contract.ts';
+import { clearing, takeAway } from './clearing.ts';
+import {
+  cursorAfter,
+  givenName,
+  idOf,
+  iso,
+  isoTime,
+  nextCursor,
+  notFound,
+  paging,
+  startOf,
+  timezone,
+} from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
+
+const home = z
+  .object({ id: z.uuid(), home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
+  .meta({ id: 'Home' });
+const room = z.object({ id: z.uuid(), name: z.string(), home_id: z.uuid() }).meta({ id: 'Room' });
+const created = z.object({ status: z.literal('created'), id: z.uuid() }).meta({ id: 'Created' });
+const gone = z.null();
+
+const homeBody = ({ id, name, timezone, createdAt }: Home) => ({
+  id,
+  home_name: name,
+  timezone,
+  created_at: iso(createdAt),
+});
+const createdBody = (id: Uuid) => ({ body: { status: 'created' as const, id } });
 
 export const createHome = operation({
   name: 'createHome',
   summary: 'Create a home',
   input: z.strictObject({ home_name: givenName, timezone: timezone.optional() }),
-  output: z.object({ status: z.literal('created'), id: z.uuid() }),
+  output: created,
   role: 'admin',
   scope: 'write:homes',
   changes: true,
+  example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' } },
   async run({ store, clock, newId }, { input, caller, idempotent }) {
     const id = newId();
-    const answer = { body: { status: 'created' as const, id } };
+    const answer = createdBody(id);
     await store.records.insertHome(
       {
         id,
@@ -25,5 +55,132 @@ export const createHome = operation({
       idempotent?.row(answer),
     );
     return done(answer);
+  },
+});
+
+export const listHomes = operation({
+  name: 'listHomes',
+  summary: "List the tenant's homes, newest first",
+  input: z.strictObject({ ...paging }),
+  output: z.object({ homes: z.array(home), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  async run({ store }, { input, caller }) {
+    const listing = { route: 'homes' };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const page = await store.records.homes(tenantOf(caller), input.limit, start.value);
+    return done({ body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+export const updateHome = operation({
+  name: 'updateHome',
+  summary: 'Rename a home or move it to another time zone',
+  input: z.strictObject({ home_id: idOf('home'), home_name: givenName.optional(), timezone: timezone.optional() }),
+  output: z.object({ home }),
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: { input: { home_name: 'Lakeside 2' } },
+  async run({ store }, { input, caller }) {
+    const { home_id, home_name, timezone } = input;
+    const updated = await store.records.updateHome(tenantOf(caller), home_id, {
+      ...(home_name !== undefined && { name: home_name }),
+      ...(timezone !== undefined && { timezone }),
+    });
+    return updated === null ? notFound('home') : done({ body: { home: homeBody(updated) } });
+  },
+});
+
+export const deleteHome = operation({
+  name: 'deleteHome',
+  summary: 'Delete a home that has no active devices, with its rooms',
+  input: z.strictObject({ home_id: idOf('home') }),
+  output: gone,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND', 'CONFLICT'],
+  async run(services, { input, caller }) {
+    const { store } = services;
+    const tenantId = tenantOf(caller);
+    return clearing(services, tenantId, async () => {
+      if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
+      if ((await store.devices.activeInHome(tenantId, input.home_id)) > 0) {
+        return refuse('CONFLICT', 'The home still has active devices.');
+      }
+      await takeAway(services, caller, { homeId: input.home_id });
+      const deleted = await store.records.deleteHome(tenantId, input.home_id);
+      return deleted ? done({ body: null }) : notFound('home');
+    });
+  },
+});
+
+export const createRoom = operation({
+  name: 'createRoom',
+  summary: 'Create a room in a home',
+  input: z.strictObject({ home_id: idOf('home'), name: givenName }),
+  output: created,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: { input: { name: 'Kitchen' } },
+  async run({ store, clock, newId, locks }, { input, caller, idempotent }) {
+    const tenantId = tenantOf(caller);
+    return locks.together(`places:${tenantId}`, async () => {
+      if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
+      const id = newId();
+      const answer = createdBody(id);
+      const made = { id, tenantId, homeId: input.home_id, name: input.name, createdAt: clock.now() };
+      await store.records.insertRoom(made, idempotent?.row(answer));
+      return done(answer);
+    });
+  },
+});
+
+export const listRooms = operation({
+  name: 'listRooms',
+  summary: 'List the rooms of a home, newest first',
+  input: z.strictObject({ home_id: idOf('home'), ...paging }),
+  output: z.object({ rooms: z.array(room), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run({ store }, { input, caller }) {
+    const tenantId = tenantOf(caller);
+    const listing = { route: 'rooms', filters: { home_id: input.home_id } };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
+    const page = await store.records.rooms(tenantId, input.home_id, input.limit, start.value);
+    const rooms = page.items.map(({ id, name, homeId }) => ({ id, name, home_id: homeId }));
+    return done({ body: { rooms, next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+export const deleteRoom = operation({
+  name: 'deleteRoom',
+  summary: 'Delete a room; its devices stay in the home',
+  input: z.strictObject({ home_id: idOf('home'), room_id: idOf('room') }),
+  output: gone,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const { store } = services;
+    const tenantId = tenantOf(caller);
+    return clearing(services, tenantId, async () => {
+      const found = await store.records.room(tenantId, input.room_id);
+      if (found?.homeId !== input.home_id) return notFound('room');
+      await takeAway(services, caller, { roomId: input.room_id });
+      const deleted = await store.records.deleteRoom(tenantId, input.home_id, input.room_id);
+      return deleted ? done({ body: null }) : notFound('room');
+    });
   },
 });

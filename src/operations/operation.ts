@@ -131,7 +131,7 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   /** Further refusals it may answer with, for the API reference; those of `perform` are known. */
   refuses?: readonly RefusalCode[];
   /** An example of its body and answer, for the API reference. */
-  example?: { input?: z.input<In>; output: z.input<Out> };
+  example?: { input?: Partial<z.input<In>>; output?: z.input<Out> };
   run(services: Services, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
 }
 

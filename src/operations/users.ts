@@ -2,6 +2,8 @@ import { LRUCache } from 'lru-cache';
 import type { Uuid } from '../domain/values.ts';
 import type { IdentityStore, User } from '../store/contract.ts';
 
+export type { User };
+
 /** Users by id, as the store last said; whoever changes a user's row says `changed` after the commit. */
 export interface Users {
   /** Only what is in memory. */

@@ -7,6 +7,7 @@ import { problemOf, refusalHeaders, standardHeaders } from '../shared/http.ts';
 export interface Exchange {
   request: IncomingMessage;
   response: ServerResponse;
+  method: string;
   requestId: Uuid;
   /** As it was sent, without the query. */
   path: string;
@@ -25,7 +26,8 @@ export interface Content {
   cache?: string;
 }
 
-export function send({ response, requestId }: Exchange, status: number, content: Content | null, more: string[] = []) {
+export function send(exchange: Exchange, status: number, content: Content | null, more: string[] = []): void {
+  const { response, requestId } = exchange;
   if (response.headersSent || response.destroyed) return;
   const headers = standardHeaders(requestId);
   headers.push('Content-Security-Policy', content?.policy ?? API_POLICY, 'Cache-Control', content?.cache ?? 'no-store');

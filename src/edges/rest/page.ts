@@ -3,8 +3,8 @@ import type { Content } from './exchange.ts';
 /** Something served as it is, without a caller: metrics, the API reference and its files, public keys. */
 export interface Page {
   path: `/${string}`;
-  /** The roots it stands under; the bare one where not said. */
-  under?: readonly string[];
-  /** Null where there is no such file. */
+  /** Stands under `/v1` and `/api/v1` too. */
+  everywhere?: true;
+  /** Null where there is no such file. `values` are the texts of the path's `{…}` segments. */
   content(values: readonly string[]): Content | null | Promise<Content | null>;
 }

@@ -7,8 +7,7 @@ import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Caller, PresentedToken } from '../../operations/operation.ts';
 import { isInternalToken, LEEWAY_S, type Revocations, type TokenKey, verifyToken } from '../../operations/tokens.ts';
-import type { Users } from '../../operations/users.ts';
-import type { User } from '../../store/contract.ts';
+import type { User, Users } from '../../operations/users.ts';
 
 /** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
 export type Credential = string;

@@ -1,4 +1,20 @@
-import { createHome } from '../../../operations/homes.ts';
+import {
+  createHome,
+  createRoom,
+  deleteHome,
+  deleteRoom,
+  listHomes,
+  listRooms,
+  updateHome,
+} from '../../../operations/homes.ts';
 import type { Route } from '../route.ts';
 
-export const homeRoutes: Route[] = [{ method: 'POST', path: '/homes', operation: createHome, success: 201 }];
+export const homeRoutes: Route[] = [
+  { method: 'POST', path: '/homes', operation: createHome, success: 201 },
+  { method: 'GET', path: '/homes', operation: listHomes, success: 200 },
+  { method: 'PATCH', path: '/homes/{home_id}', operation: updateHome, success: 200 },
+  { method: 'DELETE', path: '/homes/{home_id}', operation: deleteHome, success: 204 },
+  { method: 'POST', path: '/homes/{home_id}/rooms', operation: createRoom, success: 201 },
+  { method: 'GET', path: '/homes/{home_id}/rooms', operation: listRooms, success: 200 },
+  { method: 'DELETE', path: '/homes/{home_id}/rooms/{room_id}', operation: deleteRoom, success: 204 },
+];

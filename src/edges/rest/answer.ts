@@ -1,0 +1,80 @@
+import { isObject } from '../../domain/json-size.ts';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Perform, Performed } from '../../operations/perform.ts';
+import { credentialIn } from '../shared/http.ts';
+import type { Identity } from '../shared/identity.ts';
+import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
+import { makeInputReader } from './input.ts';
+import type { Route } from './route.ts';
+
+/** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
+export type Answering = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
+
+/** From a request to the operation of its route and back. May throw what `refusalOf` knows. */
+export function answering(parts: { identity: Identity; perform: Perform }, route: Route): Answering {
+  const { identity, perform } = parts;
+  const { operation, method, success } = route;
+  const read = makeInputReader(route);
+  const looksAtCaller = operation.role !== null || operation.greets === true;
+  const keyable = method === 'POST' && operation.changes;
+
+  return async (exchange, values, root) => {
+    const { request, requestId } = exchange;
+    const asking = { via: 'rest', requestId };
+    let who = identity.authenticate(looksAtCaller ? credentialIn(request.headers) : null, asking);
+    if (who instanceof Promise) who = await who;
+    // Where nobody is needed a bad credential does no harm.
+    if (!who.ok && operation.role === null) who = await identity.authenticate(null, asking);
+    if (!who.ok) {
+      sendRefusal(exchange, who.refusal);
+      return;
+    }
+    if (operation.role !== null && who.value.user === null) {
+      sendRefusal(exchange, NOBODY);
+      return;
+    }
+
+    let input = read(request, values, exchange.query);
+    if (input instanceof Promise) input = await input;
+    if (!input.ok) {
+      sendRefusal(exchange, input.refusal);
+      return;
+    }
+    const key = keyable ? request.headers['idempotency-key'] : undefined;
+    if (key !== undefined && !isKey(key)) {
+      sendRefusal(exchange, BAD_KEY);
+      return;
+    }
+    const keyed =
+      key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
+    const outcome = await perform(operation, { input: input.value, caller: who.value, keyed });
+    if (outcome.ok) sendAnswer(exchange, success, outcome.value);
+    else sendRefusal(exchange, outcome.refusal);
+  };
+}
+
+const NOBODY: Refusal = { code: 'UNAUTHENTICATED', detail: 'A bearer token or API key is needed.' };
+
+const BAD_KEY: Refusal = {
+  code: 'VALIDATION_FAILED',
+  detail: 'An Idempotency-Key is 1 to 255 visible ASCII characters.',
+  errors: [{ path: 'Idempotency-Key', message: 'must be 1 to 255 visible ASCII characters' }],
+};
+
+const isKey = (key: string | string[]): key is string => typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key);
+
+const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
+
+function sendAnswer(exchange: Exchange, success: number, answer: Performed): void {
+  const status = answer.status ?? success;
+  const headers = answer.replayed ? ['Idempotent-Replayed', 'true'] : [];
+  if (status === 204) {
+    send(exchange, status, null, headers);
+  } else if (status === 409 && isObject(answer.body)) {
+    // The one conflict that is an answer: a critical action's dry run (contract §2).
+    const { requestId: request_id } = exchange;
+    sendJson(exchange, status, { ...answer.body, code: 'DRY_RUN_REQUIRED', request_id }, headers);
+  } else {
+    sendJson(exchange, status, answer.body, headers);
+  }
+}

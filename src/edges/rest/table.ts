@@ -1,0 +1,8 @@
+import type { Route } from './route.ts';
+import { groupRoutes } from './routes/groups.ts';
+import { homeRoutes } from './routes/homes.ts';
+import { identityRoutes } from './routes/identity.ts';
+import { systemRoutes } from './routes/system.ts';
+
+/** Every REST route, in the order of the specification's tables: what is served, and what the API reference shows. */
+export const routes: readonly Route[] = [...identityRoutes, ...systemRoutes, ...homeRoutes, ...groupRoutes];
