@@ -2,7 +2,7 @@ import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MA
 import type { Capability, Manifest, SafetyClass } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
 import type { SafetyPolicy } from './policy.ts';
-import { done, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
+import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
 import { isRestricted } from './registry.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
 
@@ -15,6 +15,8 @@ export interface GatewayFacts {
   manifest: Pick<Manifest, 'capabilities' | 'version'> | null;
   action: string;
   params: JsonObject;
+  /** What records say against the parameters, which no schema can know. */
+  objections?: readonly FieldError[];
   dryRun: boolean;
   /** True when the command comes back from its confirmation, dry runs included. */
   confirmed: boolean;
@@ -42,7 +44,7 @@ export function judge(facts: GatewayFacts): Verdict {
   if (isRestricted(action)) return refused('RESTRICTED_ACTION', `'${action}' is internal to the protocol.`);
   const capability = manifest.capabilities.find((one) => one.action === action);
   if (capability === undefined) return refused('ACTION_NOT_IN_MANIFEST', `The device does not offer '${action}'.`);
-  const errors = checkParams(capability.paramSchema, params);
+  const errors = [...checkParams(capability.paramSchema, params), ...(facts.objections ?? [])];
   if (errors.length > 0) return refused('PARAMS_INVALID', `The parameters of '${action}' are not valid.`, { errors });
   return judgeClass(capability, facts);
 }

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import type { Committed, Sessions } from '../actors/contract.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { signingAlgs } from '../domain/signature.ts';
-import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import { administrationOf, isOnline } from '../machines/device-record.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import type { DeviceRow } from '../store/contract.ts';
 import { iso, isoTime, notFound } from './inputs.ts';
@@ -70,7 +71,7 @@ export async function recordOf(
     revoked: isRevoked(device),
     name: context.name,
     metadata: context.metadata,
-    online: isOnline(device),
+    online: isOnline(device.snapshot),
     state: context.state,
     state_version: context.stateVersion,
     battery: heard?.battery ?? null,
@@ -83,14 +84,11 @@ export async function recordOf(
 
 const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
 
-const region = ({ snapshot }: CommittedDevice, name: 'administration' | 'link') => (snapshot.value as JsonObject)[name];
-
-export const isRevoked = (device: CommittedDevice): boolean => region(device, 'administration') === 'revoked';
-export const isOnline = (device: CommittedDevice): boolean => region(device, 'link') === 'online';
+export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
 
 /** Whether the tenant has this device: a deleted one is nobody's. */
 export const belongs = (device: CommittedDevice, tenantId: Uuid): boolean =>
-  device.snapshot.context.tenantId === tenantId && region(device, 'administration') !== 'deleted';
+  device.snapshot.context.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
 
 /** The caller's device, from memory where it is live; refuses alike what is missing and what is another tenant's. */
 export async function deviceOf({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {

@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { jsonObject, reason } from '../domain/fields.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
+import { ask } from './ask.ts';
+import { commandOf } from './command-view.ts';
+import { isRevoked } from './device-view.ts';
+import { type Asked, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
+import { gatewayFacts, targetOf, tenantFacts } from './facts.ts';
+import { idOf, iso, isoTime } from './inputs.ts';
+import { type Answer, operation, type Services, tenantOf } from './operation.ts';
+
+const dispatched = z.object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() });
+
+/** The specification's own shape; a 409 adds `code` and `request_id`. */
+export const dryRunRequired = z.object({
+  status: z.literal('dry_run_required'),
+  reason: z.string(),
+  dry_run_token: z.uuid(),
+  expires_at: isoTime,
+  command_id: z.uuid(),
+  preview: z.object({
+    current: jsonObject,
+    expected: jsonObject.nullable(),
+    changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
+  }),
+  code: z.literal('DRY_RUN_REQUIRED').optional(),
+  request_id: z.uuid().optional(),
+});
+
+const commandAnswer = z.union([dispatched, dryRunRequired]);
+type CommandAnswer = Answer<z.infer<typeof commandAnswer>>;
+
+export const commandDevice = operation({
+  name: 'commandDevice',
+  summary: 'Command a device; a critical action is answered with a dry run to confirm',
+  input: z.strictObject({ deviceId: idOf('device'), ...wishFields }),
+  output: commandAnswer,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  refuses: [
+    'NOT_FOUND',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'RESTRICTED_ACTION',
+    'ACTION_NOT_IN_MANIFEST',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+    'GATEWAY_ERROR',
+  ],
+  async run(services, { input, caller, idempotent }) {
+    const { deviceId, ...wish } = input;
+    const target = await targetOf(services, caller, deviceId);
+    if (!target.ok) return target;
+    const tenant = await tenantFacts(services, caller);
+    const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId) };
+    const answer = (command: CommandContext) => answerTo(services, command, asked);
+    const command = await request(services, caller, asked, (decided) => {
+      if (idempotent === null) return null;
+      const answered = answer(decided);
+      return answered.ok ? idempotent.row(answered.value) : null;
+    });
+    return answer(command);
+  },
+});
+
+/** 202, or the dry run with 200 where the client asked for one and 409 where it did not; or why it was refused. */
+function answerTo(services: Services, command: CommandContext, asked: Asked): Outcome<CommandAnswer> {
+  const { confirmation, refusal } = command;
+  if (refusal !== null) return { ok: false, refusal: whyRefused(services, command, asked) };
+  if (confirmation === null) {
+    return done({ body: { success: true, command_id: command.id, message_id: command.messageId } });
+  }
+  const body = {
+    status: 'dry_run_required' as const,
+    reason: confirmation.reason,
+    dry_run_token: asked.plan.dry_run_token,
+    expires_at: iso(confirmation.expiresAt),
+    command_id: command.id,
+    preview: confirmation.preview as z.infer<typeof dryRunRequired>['preview'],
+  };
+  if (confirmation.asked) return done({ status: 200, body });
+  return done({ status: 409, body: { ...body, code: 'DRY_RUN_REQUIRED', request_id: command.requestId } });
+}
+
+const token = z.string().min(1).max(128);
+
+export const confirmCommand = operation({
+  name: 'confirmCommand',
+  summary: 'Confirm what a dry run showed, with its token',
+  input: z
+    .strictObject({ deviceId: idOf('device'), dry_run_token: token.optional(), token: token.optional() })
+    .refine((given) => given.dry_run_token !== undefined || given.token !== undefined, {
+      path: ['dry_run_token'],
+      message: 'is required',
+    })
+    .refine((given) => (given.dry_run_token ?? given.token) === (given.token ?? given.dry_run_token), {
+      path: ['token'],
+      message: 'is another one than dry_run_token',
+    }),
+  output: dispatched,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
+  async run(services, { input, caller, idempotent }) {
+    const target = await targetOf(services, caller, input.deviceId);
+    if (!target.ok) return target;
+    // Its commands were cancelled, and their tokens with them: say why.
+    if (isRevoked(target.value.device)) return refuse('DEVICE_REVOKED', 'The device is revoked.');
+    const hashed = tokenHash(input.dry_run_token ?? input.token ?? '');
+    const id = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
+    const command = id === null ? null : await commandOf(services, caller, id);
+    if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
+
+    const tenant = await tenantFacts(services, caller);
+    const { context } = command.value.snapshot;
+    const facts = { action: context.action, params: context.params, dryRun: false, confirmed: true };
+    const event: CommandEvent = {
+      type: 'confirm',
+      at: services.clock.now(),
+      by: caller.principal,
+      tokenHash: hashed,
+      policy: tenant.snapshot.context.policy,
+      facts: gatewayFacts(services, tenant, target.value, facts),
+      session: target.value.session,
+    };
+    const answer = { body: { success: true as const, command_id: context.id, message_id: context.messageId } };
+    const asked = await ask(services, command.value.ref, event, () => idempotent?.row(answer));
+    return asked.ok ? done(answer) : asked;
+  },
+});
+
+export const cancelCommand = operation({
+  name: 'cancelCommand',
+  summary: 'Cancel a command that is not written yet',
+  input: z.strictObject({ id: idOf('command'), reason: reason.optional() }),
+  output: z.object({ status: z.literal('cancelled'), command_id: z.uuid() }),
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  inMaintenance: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  async run(services, { input, caller, idempotent }) {
+    const found = await commandOf(services, caller, input.id);
+    if (!found.ok) return found;
+    const event: CommandEvent = {
+      type: 'cancel',
+      at: services.clock.now(),
+      by: caller.principal,
+      ...(input.reason !== undefined && { reason: input.reason }),
+    };
+    const answer = { body: { status: 'cancelled' as const, command_id: input.id } };
+    const asked = await ask(services, found.value.ref, event, () => idempotent?.row(answer));
+    return asked.ok ? done(answer) : asked;
+  },
+});

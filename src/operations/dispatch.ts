@@ -1,0 +1,120 @@
+import { hash, randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import { actionAsked, jsonObject, timeoutSeconds, ttlSeconds } from '../domain/fields.ts';
+import { dispatchLimits, judge } from '../domain/gateway.ts';
+import type { Refusal } from '../domain/refusals.ts';
+import { preview } from '../domain/twin.ts';
+import type { JsonObject } from '../domain/values.ts';
+import type { CommandContext, CommandEvent, Preview } from '../machines/command-types.ts';
+import type { IdempotencyRow } from '../store/contract.ts';
+import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
+import type { Caller, Services } from './operation.ts';
+
+// How one command is asked for, whatever names its targets.
+
+/** What a request for a command says beside its targets. */
+export const wishFields = {
+  action: actionAsked,
+  params: jsonObject.optional(),
+  dry_run: z.boolean().optional().meta({ description: 'Check and preview; nothing is sent until it is confirmed' }),
+  ttl_s: ttlSeconds
+    .optional()
+    .meta({ description: 'Seconds it may wait to be written; default 60, CRITICAL at most 300' }),
+  timeout_s: timeoutSeconds.optional().meta({ description: 'Seconds from the first write to the final word; 30' }),
+};
+export type Wish = z.infer<z.ZodObject<typeof wishFields>>;
+
+/** What a command is made with: a repeat of its request makes it again with the same. */
+export const planned = z.object({
+  device_id: z.string(),
+  command_id: z.uuid(),
+  message_id: z.uuid(),
+  dry_run_token: z.uuid(),
+});
+export type Planned = z.infer<typeof planned>;
+
+export const plan = ({ newId }: Pick<Services, 'newId'>, deviceId: string): Planned => ({
+  device_id: deviceId,
+  command_id: newId(),
+  message_id: newId(),
+  dry_run_token: randomUUID(),
+});
+
+/** The only form in which a dry-run token is kept. */
+export const tokenHash = (token: string): string => hash('sha256', token.toLowerCase());
+
+export interface Asked {
+  tenant: CommittedTenant;
+  target: Target;
+  wish: Wish;
+  plan: Planned;
+}
+
+/**
+ * Makes the command and has the gateway judge it; resolves when that is durable, with the command as committed. `row` is
+ * asked for the stored answer of an idempotent request, which is kept in the same commit.
+ */
+export async function request(
+  services: Services,
+  caller: Caller,
+  { tenant, target, wish, plan }: Asked,
+  row: (command: CommandContext) => IdempotencyRow | null = () => null,
+): Promise<CommandContext> {
+  const { context: device } = target.device.snapshot;
+  const params = wish.params ?? {};
+  const event: CommandEvent = {
+    type: 'request',
+    at: services.clock.now(),
+    by: caller.principal,
+    command: {
+      id: plan.command_id,
+      tenantId: device.tenantId,
+      deviceId: device.id,
+      action: wish.action,
+      params,
+      messageId: plan.message_id,
+      requestId: caller.requestId,
+      requestedBy: caller.principal,
+      ...(wish.ttl_s !== undefined && { ttlS: wish.ttl_s }),
+      ...(wish.timeout_s !== undefined && { timeoutS: wish.timeout_s }),
+    },
+    facts: factsOf(services, { tenant, target, wish, plan }),
+    session: target.session,
+    confirmation: {
+      tokenHash: tokenHash(plan.dry_run_token),
+      ttlS: tenant.snapshot.context.policy.confirm_ttl_s,
+      preview: previewOf(target, wish.action, params),
+    },
+  };
+  const reply = await services.actors.create({ kind: 'command', id: plan.command_id }, event, {
+    idempotency: ({ snapshot }) => row(snapshot.context as CommandContext),
+  });
+  return reply.snapshot.context as CommandContext;
+}
+
+const factsOf = (services: Services, { tenant, target, wish }: Asked) =>
+  gatewayFacts(services, tenant, target, {
+    action: wish.action,
+    params: wish.params ?? {},
+    dryRun: wish.dry_run ?? false,
+    confirmed: false,
+  });
+
+function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
+  const { state } = device.snapshot.context;
+  const capability = manifest?.capabilities.find((one) => one.action === action);
+  return capability ? preview(capability, state, params) : { current: state, expected: null, changes: null };
+}
+
+/**
+ * Why the gateway refused a command, in full: the command itself keeps code and sentence, not the list of fields.
+ */
+export function whyRefused(services: Services, command: CommandContext, asked: Asked): Refusal {
+  const kept = command.refusal ?? { code: 'GATEWAY_ERROR', detail: 'The safety gateway gave no verdict.' };
+  const verdict = judge(factsOf(services, asked));
+  const limits =
+    verdict.kind === 'refused'
+      ? verdict
+      : dispatchLimits(verdict.capability.safetyClass, asked.wish.ttl_s, asked.wish.timeout_s);
+  return 'refusal' in limits && limits.refusal.code === kept.code ? limits.refusal : kept;
+}

@@ -1,0 +1,78 @@
+import type { Committed } from '../actors/contract.ts';
+import type { GatewayFacts } from '../domain/gateway.ts';
+import type { Manifest } from '../domain/manifest.ts';
+import { done, type FieldError, type Outcome } from '../domain/refusals.ts';
+import type { JsonObject, Uuid } from '../domain/values.ts';
+import type { SessionFact } from '../machines/command-types.ts';
+import type { DeviceContext } from '../machines/device-types.ts';
+import type { TenantContext } from '../machines/tenant-types.ts';
+import { belongs, type CommittedDevice, deviceOf, isRevoked } from './device-view.ts';
+import { type Caller, type Services, tenantOf } from './operation.ts';
+
+// What the gateway judges a command by. For what is live in memory nothing here asks the store.
+
+/** A device with what it can do and whether it listens. */
+export interface Target {
+  device: CommittedDevice;
+  manifest: Manifest | null;
+  session: SessionFact;
+}
+
+export type CommittedTenant = Committed<TenantContext>;
+
+export async function tenantFacts({ actors }: Pick<Services, 'actors'>, caller: Caller): Promise<CommittedTenant> {
+  const ref = { kind: 'tenant', id: tenantOf(caller) } as const;
+  const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
+  if (tenant === null) throw new Error(`the caller's tenant ${ref.id} has no actor`);
+  return tenant;
+}
+
+export async function targetOf(services: Services, caller: Caller, deviceId: Uuid): Promise<Outcome<Target>> {
+  const found = await deviceOf(services, caller, deviceId);
+  if (!found.ok) return found;
+  const { context } = found.value.snapshot;
+  const kept = services.manifests.peek(context);
+  const manifest = kept !== undefined ? kept : ((await services.manifests.of([context])).get(deviceId) ?? null);
+  return done(target(services, found.value, manifest));
+}
+
+/** Those of the devices that are the caller's, with at most one query for devices and one for manifests. */
+export async function targetsOf(
+  services: Services,
+  caller: Caller,
+  deviceIds: readonly Uuid[],
+): Promise<Map<Uuid, Target>> {
+  const read = await services.actors.readAll<DeviceContext>('device', deviceIds);
+  const devices = [...read.values()].filter((device) => belongs(device, tenantOf(caller)));
+  const manifests = await services.manifests.of(devices.map(({ snapshot }) => snapshot.context));
+  return new Map(
+    devices.map((device) => [device.ref.id, target(services, device, manifests.get(device.ref.id) ?? null)]),
+  );
+}
+
+function target({ sessions }: Services, device: CommittedDevice, manifest: Manifest | null): Target {
+  const session = sessions.get(device.ref.id);
+  return { device, manifest, session: session?.subscribed ? { sessionId: session.sessionId } : null };
+}
+
+export function gatewayFacts(
+  services: Pick<Services, 'flags'>,
+  tenant: CommittedTenant,
+  { device, manifest }: Target,
+  asked: { action: string; params: JsonObject; dryRun: boolean; confirmed: boolean },
+): GatewayFacts {
+  const objections = asked.action === 'update_firmware' ? firmwareObjections : undefined;
+  return {
+    tenant: { suspended: tenant.snapshot.value === 'suspended' },
+    flags: services.flags(),
+    device: { revoked: isRevoked(device) },
+    manifest,
+    ...asked,
+    ...(objections && { objections }),
+  };
+}
+
+// Only a released version of the tenant may go to a device (contract §6); this build keeps no releases.
+const firmwareObjections: readonly FieldError[] = [
+  { path: 'params.firmware_id', message: 'names no released firmware of this device type' },
+];
