@@ -36,17 +36,17 @@ const stored = z.strictObject({
   manifestOwn: z.boolean(),
   state: jsonObject,
   stateVersion: count,
-  stateReportedAt: epochMs.nullable(),
+  reportedAt: epochMs.nullable(),
   replay: z.strictObject({ highest: count, slots: z.string() }),
 });
 
-function toStored({ stateBytes: _, replay, ...rest }: DeviceContext): JsonObject {
-  return { ...rest, replay: { ...windowToJson(replay) } };
+function toStored({ reported, replay, ...rest }: DeviceContext): JsonObject {
+  return { ...rest, reportedAt: reported.at, replay: { ...windowToJson(replay) } };
 }
 
 function fromStored(json: JsonObject): DeviceContext {
-  const { replay, ...rest } = stored.parse(json);
-  return { ...rest, stateBytes: twinOf(rest.state).bytes, replay: windowFromJson(replay) };
+  const { reportedAt: at, replay, ...rest } = stored.parse(json);
+  return { ...rest, reported: { at, bytes: twinOf(rest.state).bytes }, replay: windowFromJson(replay) };
 }
 
 /** Only what people did, and the end of a key's grace; what the device reports is telemetry. */
@@ -129,9 +129,10 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   },
   journal,
   isSoft: (event) => event.type === 'heartbeat.received',
-  visible: ({ replay, stateBytes, ...rest }) => ({
+  visible: ({ replay, reported, ...rest }) => ({
     ...rest,
-    state_bytes: stateBytes,
-    last_sequence: replay.highest,
+    reportedAt: reported.at,
+    stateBytes: reported.bytes,
+    lastSequence: replay.highest,
   }),
 };

@@ -83,7 +83,7 @@ function merged(
   report: JsonObject,
   how: Report,
 ): Decision<DeviceContext> {
-  const taken = applyReport({ state: context.state, bytes: context.stateBytes }, report, how.full);
+  const taken = applyReport({ state: context.state, bytes: context.reported.bytes }, report, how.full);
   if (!taken.ok) return refused(used, taken.code);
   const { state, bytes } = taken.twin;
   const stateVersion = context.stateVersion + 1;
@@ -91,7 +91,7 @@ function merged(
   const outputs: Output[] = [accepted, { type: 'device.state', tenantId, deviceId, state, stateVersion, at: how.at }];
   for (const watch of how.watches) observe(outputs, deviceId, state, watch);
   if (how.last) outputs.push(how.last);
-  return { changes: { ...used, state, stateBytes: bytes, stateVersion, stateReportedAt: how.at }, outputs };
+  return { changes: { ...used, state, stateVersion, reported: { at: how.at, bytes } }, outputs };
 }
 
 /** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */

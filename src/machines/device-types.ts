@@ -4,6 +4,7 @@ import type { ReplayWindow } from '../domain/replay.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 
+/** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each message copies this one. */
 export interface DeviceContext {
   id: Uuid;
   tenantId: Uuid;
@@ -24,11 +25,10 @@ export interface DeviceContext {
   manifestVersion: number;
   manifestOwn: boolean;
   state: JsonObject;
-  /** The size of `state` as JSON text; not stored, counted again on load. */
-  stateBytes: number;
   /** Counts every accepted report; never goes back. */
   stateVersion: number;
-  stateReportedAt: EpochMs | null;
+  /** When the state was last reported, and its size as JSON text, which is counted again on load. */
+  reported: { at: EpochMs | null; bytes: number };
   replay: ReplayWindow;
 }
 

@@ -23,9 +23,8 @@ const blank: DeviceContext = {
   manifestVersion: 0,
   manifestOwn: false,
   state: {},
-  stateBytes: 2,
   stateVersion: 0,
-  stateReportedAt: null,
+  reported: { at: null, bytes: 2 },
   replay: emptyWindow(),
 };
 
