@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/*
+ * `npm run bench -- NAME… [--short] [--tries N]`, or `--all`. A benchmark is a folder with a `main.ts` whose first line is its
+ * question; each runs in a process of its own, one after another.
+ */
+
+const HERE = new URL('.', import.meta.url);
+
+interface Benchmark {
+  name: string;
+  file: string;
+  question: string;
+}
+
+function benchmarks(): Benchmark[] {
+  return readdirSync(HERE, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && existsSync(new URL(`${entry.name}/main.ts`, HERE)))
+    .map(({ name }) => {
+      const file = fileURLToPath(new URL(`${name}/main.ts`, HERE));
+      const [first = ''] = readFileSync(file, 'utf8').split('\n', 1);
+      return { name, file, question: first.replace(/^\/\/ */, '') };
+    })
+    .sort((a, b) => a.name.localeCompare(b.name));
+}
+
+function run({ name, file, question }: Benchmark, args: string[]): Promise<boolean> {
+  console.log(`\n== ${name}: ${question}`);
+  const started = performance.now();
+  // `gc` is asked for by all alike: what one benchmark may do, its floor may too.
+  const child = spawn(process.execPath, ['--expose-gc', file, ...args], { stdio: 'inherit' });
+  return new Promise((resolve) => {
+    child.once('error', (error) => {
+      console.error(error.message);
+      resolve(false);
+    });
+    child.once('exit', (code, signal) => {
+      const seconds = ((performance.now() - started) / 1000).toFixed(0);
+      console.log(`== ${name}: ${code === 0 ? 'done' : `failed (${signal ?? code})`} after ${seconds} s`);
+      resolve(code === 0);
+    });
+  });
+}
+
+const all = benchmarks();
+const args = process.argv.slice(2);
+const names = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--tries');
+const options = args.filter((arg) => !names.includes(arg) && arg !== '--all');
+const unknown = names.filter((name) => !all.some((one) => one.name === name));
+const chosen = args.includes('--all') ? all : all.filter((one) => names.includes(one.name));
+
+if (unknown.length > 0 || chosen.length === 0) {
+  if (unknown.length > 0) console.error(`no such benchmark: ${unknown.join(', ')}\n`);
+  console.error('usage: npm run bench -- NAME… | --all  [--short] [--tries N]\n');
+  for (const { name, question } of all) console.error(`  ${name.padEnd(10)} ${question}`);
+  process.exit(2);
+}
+
+const failed: string[] = [];
+for (const benchmark of chosen) if (!(await run(benchmark, options))) failed.push(benchmark.name);
+if (failed.length > 0) {
+  console.error(`\nfailed: ${failed.join(', ')}`);
+  process.exitCode = 1;
+}

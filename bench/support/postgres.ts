@@ -1,0 +1,127 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+
+/** A PostgreSQL cluster of the benchmark's own, durable as a real one: `fsync` and `synchronous_commit` are on. */
+export interface Cluster {
+  url: string;
+  /** What decides whether a commit is durable, as the server itself says it. */
+  describe(): Promise<string>;
+  /** A fresh database in the cluster; answers its URL. */
+  database(name: string): Promise<string>;
+  stop(): Promise<void>;
+}
+
+const DEBIAN = '/usr/lib/postgresql';
+const USER = 'twinkeep';
+
+export async function startCluster(): Promise<Cluster> {
+  const bin = binaries();
+  const folder = mkdtempSync(join(tmpdir(), 'bench-postgres-'));
+  const owner: { uid?: number; gid?: number } = process.getuid?.() === 0 ? unprivileged() : {};
+  if (owner.uid !== undefined && owner.gid !== undefined) chownSync(folder, owner.uid, owner.gid);
+  const data = join(folder, 'data');
+  const quiet = { ...owner, cwd: folder, stdio: 'ignore' as const };
+  execFileSync(join(bin, 'initdb'), ['-D', data, '-A', 'trust', '-U', USER, '-E', 'UTF8', '--locale=C'], quiet);
+  const port = await freePort();
+  const settings = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: folder,
+    fsync: 'on',
+    synchronous_commit: 'on',
+    full_page_writes: 'on',
+    max_wal_size: '4GB',
+    shared_buffers: '256MB',
+  };
+  const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const server = spawn(join(bin, 'postgres'), ['-D', data, '-p', `${port}`, ...options], quiet);
+  const gone = new Promise<void>((resolve) => server.once('exit', () => resolve()));
+  const kill = () => server.kill('SIGKILL');
+  process.once('exit', kill);
+  const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
+  await answering(urlOf('postgres'), gone);
+
+  const ask = async (sql: string): Promise<Record<string, string>[]> => {
+    const client = new pg.Client(urlOf('postgres'));
+    await client.connect();
+    try {
+      return (await client.query(sql)).rows;
+    } finally {
+      await client.end();
+    }
+  };
+  return {
+    url: urlOf('postgres'),
+    async describe() {
+      const shown = ['server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method'];
+      const rows = await ask(
+        `SELECT name, setting FROM pg_settings WHERE name IN (${shown.map((name) => `'${name}'`)})`,
+      );
+      const settingOf = (name: string) => rows.find((row) => row.name === name)?.setting;
+      const [version, ...others] = shown;
+      return `PostgreSQL ${settingOf(version as string)}: ${others.map((name) => `${name}=${settingOf(name)}`).join(' ')}`;
+    },
+    async database(name) {
+      await ask(`CREATE DATABASE "${name}"`);
+      return urlOf(name);
+    },
+    async stop() {
+      process.off('exit', kill);
+      server.kill('SIGINT'); // fast shutdown
+      await gone;
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A port that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
+}
+
+/** Debian keeps the server's programs out of `PATH`. */
+function binaries(): string {
+  const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a)) : [];
+  const candidates = [
+    ...versions.map((version) => join(DEBIAN, version, 'bin')),
+    ...(process.env.PATH ?? '').split(':'),
+  ];
+  const found = candidates.find((folder) => existsSync(join(folder, 'initdb')));
+  if (found === undefined) throw new Error("a benchmark of durable writes needs PostgreSQL's server programs (initdb)");
+  return found;
+}
+
+/** PostgreSQL refuses to run as root. */
+function unprivileged(): { uid: number; gid: number } {
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres']).toString());
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+async function answering(url: string, gone: Promise<void>): Promise<void> {
+  let ended = false;
+  void gone.then(() => {
+    ended = true;
+  });
+  const until = performance.now() + 30_000;
+  for (;;) {
+    const client = new pg.Client(url);
+    try {
+      await client.connect();
+      await client.end();
+      return;
+    } catch (error) {
+      if (ended || performance.now() > until) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
