@@ -12,7 +12,7 @@ import { type Answer, operation, type Services, tenantOf } from './operation.ts'
 
 const dispatched = z.object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() });
 
-/** The specification's own shape; a 409 adds `code` and `request_id`. */
+/** The specification's own shape; what else a wire's 409 carries is the wire's. */
 export const dryRunRequired = z.object({
   status: z.literal('dry_run_required'),
   reason: z.string(),
@@ -24,8 +24,6 @@ export const dryRunRequired = z.object({
     expected: jsonObject.nullable(),
     changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
   }),
-  code: z.literal('DRY_RUN_REQUIRED').optional(),
-  request_id: z.uuid().optional(),
 });
 
 const commandAnswer = z.union([dispatched, dryRunRequired]);
@@ -80,8 +78,7 @@ function answerTo(services: Services, command: CommandContext, asked: Asked): Ou
     command_id: command.id,
     preview: confirmation.preview as z.infer<typeof dryRunRequired>['preview'],
   };
-  if (confirmation.asked) return done({ status: 200, body });
-  return done({ status: 409, body: { ...body, code: 'DRY_RUN_REQUIRED', request_id: command.requestId } });
+  return done({ status: confirmation.asked ? 200 : 409, body });
 }
 
 const token = z.string().min(1).max(128);
