@@ -35,6 +35,3 @@ export const DEFAULT_LIMITS: Limits = {
   silenceMs: 180_000,
   returnMs: 60_000,
 };
-
-/** Seconds between two heartbeats, told to devices in `hello_ack`. */
-export const HEARTBEAT_S = 60;

@@ -1,0 +1,177 @@
+import { connect, type Socket } from 'node:net';
+import { composeMessage } from '../../src/domain/envelope.ts';
+import { sessionCredentials } from '../../src/domain/session.ts';
+import { newNonce, signingKey } from '../../src/domain/signature.ts';
+import { deviceTopic } from '../../src/domain/topics.ts';
+
+/*
+ * A load generator in a process of its own: devices that sign everything before the clock starts, then keep a fixed number of
+ * QoS 1 messages in flight. It speaks just enough MQTT 3.1.1 to stay out of the way: bytes made beforehand go out, PUBACKs
+ * are counted.
+ */
+
+export interface LoadDevice {
+  deviceId: string;
+  tenantId: string;
+  secret: string;
+  firstSequence: number;
+}
+
+export interface Load {
+  port: number;
+  devices: LoadDevice[];
+  /** Messages from each device. */
+  messages: number;
+  inFlight: number;
+}
+
+export interface LoadResult {
+  acknowledged: number;
+  milliseconds: number;
+  /** Bytes of the average PUBLISH packet. */
+  packetBytes: number;
+}
+
+/** About 300 bytes of state in 20 keys, of which each message changes the counter. */
+function stateOf(counter: number) {
+  const state: Record<string, number | string | boolean> = { counter };
+  for (let key = 1; key < 20; key += 1)
+    state[`key_${String(key).padStart(2, '0')}`] = key % 3 === 0 ? key * 1.5 : `v${key}`;
+  return state;
+}
+
+function text(value: string): Buffer {
+  const bytes = Buffer.from(value);
+  return Buffer.concat([Buffer.from([bytes.length >> 8, bytes.length & 255]), bytes]);
+}
+
+function packet(first: number, body: Buffer): Buffer {
+  const length: number[] = [];
+  let rest = body.length;
+  do {
+    const digit = rest % 128;
+    rest = Math.floor(rest / 128);
+    length.push(rest > 0 ? digit | 128 : digit);
+  } while (rest > 0);
+  return Buffer.concat([Buffer.from([first, ...length]), body]);
+}
+
+function connectPacket(clientId: string, username: string, password: string): Buffer {
+  const header = Buffer.concat([text('MQTT'), Buffer.from([4, 0b1100_0010, 0, 0])]);
+  return packet(0x10, Buffer.concat([header, text(clientId), text(username), text(password)]));
+}
+
+class LoadClient {
+  readonly packets: Buffer[] = [];
+  private readonly hello: Buffer;
+  private socket: Socket | null = null;
+  private next = 0;
+  private acknowledged = 0;
+  private pending: Buffer = Buffer.alloc(0);
+  private finished: (() => void) | null = null;
+
+  constructor(device: LoadDevice, messages: number, now: number) {
+    const key = signingKey('hmac-sha256', device.secret);
+    const session = sessionCredentials({ ...device, key }, now, newNonce());
+    this.hello = connectPacket(session.clientId, session.username, session.password);
+    const topic = text(deviceTopic(device.tenantId, device.deviceId, 'state'));
+    for (let index = 0; index < messages; index += 1) {
+      const envelope = composeMessage({
+        deviceId: device.deviceId,
+        tenantId: device.tenantId,
+        clientId: session.clientId,
+        messageId: `${device.deviceId}-${index}`,
+        requestId: '',
+        sequence: device.firstSequence + index,
+        timestamp: now,
+        nonce: newNonce(),
+        type: 'state',
+        payload: { state: stateOf(index + 1) },
+        key,
+        keyVersion: 1,
+      });
+      const id = (index % 65_535) + 1;
+      this.packets.push(packet(0x32, Buffer.concat([topic, Buffer.from([id >> 8, id & 255]), Buffer.from(envelope)])));
+    }
+  }
+
+  connect(port: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(this.hello));
+      this.socket = socket;
+      socket.once('error', reject);
+      socket.once('data', (data: Buffer) => {
+        if (data[0] !== 0x20 || data[3] !== 0) return reject(new Error(`CONNACK ${data.toString('hex')}`));
+        socket.on('data', (more: Buffer) => this.received(more));
+        resolve();
+      });
+    });
+  }
+
+  run(inFlight: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.finished = resolve;
+      this.socket?.once('close', () => reject(new Error(`closed after ${this.acknowledged} acknowledgements`)));
+      this.write(inFlight);
+    });
+  }
+
+  close(): void {
+    this.socket?.removeAllListeners('close');
+    this.socket?.destroy();
+  }
+
+  private write(count: number): void {
+    const upTo = Math.min(this.next + count, this.packets.length);
+    if (upTo === this.next) return;
+    this.socket?.write(
+      upTo - this.next === 1 ? (this.packets[this.next] as Buffer) : Buffer.concat(this.packets.slice(this.next, upTo)),
+    );
+    this.next = upTo;
+  }
+
+  private received(data: Buffer): void {
+    const bytes = this.pending.length > 0 ? Buffer.concat([this.pending, data]) : data;
+    let at = 0;
+    let fresh = 0;
+    while (at + 2 <= bytes.length) {
+      const size = 2 + (bytes[at + 1] as number); // what a broker sends here is short: one byte of length
+      if (at + size > bytes.length) break;
+      if (bytes[at] === 0x40) fresh += 1;
+      at += size;
+    }
+    this.pending = bytes.subarray(at);
+    this.acknowledged += fresh;
+    if (this.acknowledged === this.packets.length) this.finished?.();
+    else this.write(fresh);
+  }
+}
+
+process.on('message', async (message: { load?: Load; go?: true }) => {
+  if (message.load) {
+    const { load } = message;
+    const now = Date.now();
+    clients = load.devices.map((device) => new LoadClient(device, load.messages, now));
+    inFlight = load.inFlight;
+    // One by one would take the connect backlog's mood into the figures.
+    for (const client of clients) await client.connect(load.port);
+    process.send?.({ ready: true });
+  }
+  if (message.go) {
+    const started = performance.now();
+    await Promise.all(clients.map((client) => client.run(inFlight)));
+    const milliseconds = performance.now() - started;
+    const packets = clients.flatMap((client) => client.packets);
+    const result: LoadResult = {
+      acknowledged: packets.length,
+      milliseconds,
+      packetBytes: Math.round(packets.reduce((sum, one) => sum + one.length, 0) / packets.length),
+    };
+    for (const client of clients) client.close();
+    process.send?.({ result });
+    process.disconnect();
+  }
+});
+
+let clients: LoadClient[] = [];
+let inFlight = 1;
