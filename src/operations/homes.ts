@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { done, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { Home } from '../store/contract.ts';
-import { clearing, takeAway } from './clearing.ts';
 import {
   cursorAfter,
   givenName,
@@ -16,6 +15,7 @@ import {
   timezone,
 } from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
+import { clearing, placing, takeAway } from './placing.ts';
 
 const home = z
   .object({ id: z.uuid(), home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
@@ -129,9 +129,10 @@ export const createRoom = operation({
   changes: true,
   refuses: ['NOT_FOUND'],
   example: { input: { name: 'Kitchen' } },
-  async run({ store, clock, newId, locks }, { input, caller, idempotent }) {
+  async run(services, { input, caller, idempotent }) {
+    const { store, clock, newId } = services;
     const tenantId = tenantOf(caller);
-    return locks.together(`places:${tenantId}`, async () => {
+    return placing(services, tenantId, async () => {
       if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
       const id = newId();
       const answer = createdBody(id);

@@ -1,7 +1,8 @@
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
+import type { DeviceEvent } from '../machines/device-types.ts';
 import { notFound } from './inputs.ts';
-import type { Services } from './operation.ts';
+import { type Caller, type Services, tenantOf } from './operation.ts';
 
 // Where devices stand. Those who place one share a lock that who deletes a home or a room holds alone.
 
@@ -17,6 +18,18 @@ export const placing = <T>({ locks }: Services, tenantId: Uuid, work: () => Prom
 /** Runs what takes a home or room away: nobody places a device in the tenant meanwhile. */
 export const clearing = <T>({ locks }: Services, tenantId: Uuid, work: () => Promise<T>): Promise<T> =>
   locks.alone(`places:${tenantId}`, work);
+
+/** Moves every device out of a home or a room; resolves when all of that is durable. */
+export async function takeAway(
+  { store, actors, clock }: Services,
+  caller: Caller,
+  place: { homeId: Uuid } | { roomId: Uuid },
+): Promise<void> {
+  const changes = 'homeId' in place ? { homeId: null, roomId: null } : { roomId: null };
+  const ids = await store.devices.placedIn(tenantOf(caller), place);
+  const event: DeviceEvent = { type: 'patch', at: clock.now(), by: caller.principal, changes };
+  await Promise.all(ids.map((id) => actors.send({ kind: 'device', id }, event)));
+}
 
 /**
  * What the wish makes of the place a device has now: only what changes. Who moves to another home without naming a room
