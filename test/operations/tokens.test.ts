@@ -1,0 +1,143 @@
+import { createHmac } from 'node:crypto';
+import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT } from 'jose';
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  loadRevocations,
+  readTokenKey,
+  signToken,
+  TOKEN_AUDIENCE,
+  TOKEN_ISSUER,
+  type TokenKey,
+  verifyToken,
+} from '../../src/operations/tokens.ts';
+import { testClock } from '../support/clock.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+const now = Date.UTC(2026, 2, 1);
+const at = now / 1000;
+let key: TokenKey;
+let other: TokenKey;
+
+async function newKey(): Promise<TokenKey> {
+  const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
+  return readTokenKey(await exportJWK(privateKey));
+}
+beforeAll(async () => {
+  key = await newKey();
+  other = await newKey();
+});
+
+interface Made {
+  claims?: Record<string, unknown>;
+  header?: Record<string, unknown>;
+  by?: TokenKey;
+}
+const make = ({ claims = {}, header = {}, by = key }: Made = {}) =>
+  new SignJWT({ iss: TOKEN_ISSUER, aud: TOKEN_AUDIENCE, sub: 'ada', iat: at, exp: at + 3600, ...claims })
+    .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', ...header })
+    .sign(by.private);
+
+describe('an internal token', () => {
+  it('says who, until when, and what it may', async () => {
+    const token = await signToken(key, { sub: 'ada', email: 'ada@example.com', jti: 'j1', ttlS: 60 }, now);
+    expect(await verifyToken(key, token, now)).toEqual({
+      iss: 'urn:twinkeep',
+      sub: 'ada',
+      email: 'ada@example.com',
+      emailVerified: true,
+      scopes: null,
+      platformAdmin: false,
+      id: 'j1',
+      expiresAt: now + 60_000,
+    });
+  });
+
+  it('makes a platform operator by its scope, and is limited to the scopes of ours that it names', async () => {
+    const scope = 'platform:admin read:devices openid';
+    const claims = await verifyToken(key, await make({ claims: { scope } }), now);
+    expect(claims).toMatchObject({ platformAdmin: true, scopes: ['read:devices'] });
+  });
+
+  it('is known by its hash when it has no id', async () => {
+    const claims = await verifyToken(key, await make(), now);
+    expect(claims?.id).toMatch(/^sha256:[\w-]{43}$/);
+  });
+
+  it('is good 30 seconds past its end, and no longer', async () => {
+    const token = await make({ claims: { exp: at + 60 } });
+    expect(await verifyToken(key, token, now + 89_000)).not.toBeNull();
+    expect(await verifyToken(key, token, now + 91_000)).toBeNull();
+  });
+
+  it.each<[string, Made]>([
+    ['another key', { by: undefined as never }],
+    ['another issuer', { claims: { iss: 'https://elsewhere.example' } }],
+    ['another audience', { claims: { aud: 'elsewhere' } }],
+    ['no audience', { claims: { aud: undefined } }],
+    ['no exp', { claims: { exp: undefined } }],
+    ['no sub', { claims: { sub: undefined } }],
+    ['an empty sub', { claims: { sub: '' } }],
+    ['a sub that is a number', { claims: { sub: 7 } }],
+    ['a sub of 256 characters', { claims: { sub: 'x'.repeat(256) } }],
+    ['NUL in its sub', { claims: { sub: 'a\0b' } }],
+    ['an exp that is a text', { claims: { exp: '9999999999' } }],
+    ['an exp long past', { claims: { iat: at - 7200, exp: at - 3600 } }],
+    ['a life of more than 24 hours', { claims: { exp: at + 86_401 } }],
+    ['a life of more than 24 hours without iat', { claims: { iat: undefined, exp: at + 86_500 } }],
+    ['an iat in the future', { claims: { iat: at + 60, exp: at + 3600 } }],
+    ['an nbf in the future', { claims: { nbf: at + 60 } }],
+    ['another type', { header: { typ: 'secevent+jwt' } }],
+    ['a critical header nobody knows', { header: { crit: ['x'], x: 1 } }],
+    ['a scope that is a list', { claims: { scope: ['platform:admin'] } }],
+  ])('with %s is none', async (name, made) => {
+    const token = await make(name === 'another key' ? { by: other } : made).catch(() => 'not.even.signed');
+    expect(await verifyToken(key, token, now)).toBeNull();
+  });
+
+  it('is none when unsigned, or signed with the public key as a secret', async () => {
+    const unsigned = new UnsecuredJWT({ sub: 'ada', iss: TOKEN_ISSUER, aud: TOKEN_AUDIENCE, exp: at + 60 }).encode();
+    const [, payload] = (await make()).split('.');
+    const header = Buffer.from('{"alg":"HS256","typ":"JWT"}').toString('base64url');
+    const secret = Buffer.from(key.publicJwk.x as string, 'base64url');
+    const mac = createHmac('sha256', secret).update(`${header}.${payload}`).digest('base64url');
+    for (const token of [unsigned, `${header}.${payload}.${mac}`, '', '..', 'a.b.c', 'x'.repeat(5000)]) {
+      expect(await verifyToken(key, token, now)).toBeNull();
+    }
+  });
+
+  it('cannot be made for more than 24 hours', () => {
+    expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 86_401 }, now)).toThrow(/24 hours/);
+    expect(() => signToken(key, { sub: 'ada', jti: 'j', ttlS: 0 }, now)).toThrow(RangeError);
+  });
+});
+
+describe('the key', () => {
+  it('shows its public part only', () => {
+    expect(Object.keys(key.publicJwk).sort()).toEqual(['alg', 'crv', 'kid', 'kty', 'use', 'x']);
+  });
+
+  it('is refused when it is no private Ed25519 key', async () => {
+    await expect(readTokenKey(key.publicJwk)).rejects.toThrow(/private JWK/);
+    await expect(readTokenKey({ kty: 'oct', k: 'AAAA' })).rejects.toThrow(/private JWK/);
+  });
+});
+
+describe('revocations', () => {
+  it('are known at once, after a restart, and until the token would be refused anyway', async () => {
+    const store = new MemoryStore();
+    const clock = testClock(now);
+    const revocations = await loadRevocations(store.identity, clock);
+    const heard: string[] = [];
+    const stop = revocations.onRevoked((id) => heard.push(id));
+    await revocations.add('j1', now + 1_000);
+    expect([revocations.has('j1'), revocations.has('j2'), heard]).toEqual([true, false, ['j1']]);
+    expect((await loadRevocations(store.identity, clock)).has('j1')).toBe(true);
+    clock.advance(30_000);
+    stop();
+    await revocations.add('j2', now + 60_000);
+    expect([revocations.has('j1'), heard]).toEqual([true, ['j1']]);
+    clock.advance(2_000);
+    await revocations.add('j3', now + 60_000);
+    expect(revocations.has('j1')).toBe(false);
+  });
+});

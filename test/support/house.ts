@@ -1,0 +1,164 @@
+import { randomBytes } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair } from 'jose';
+import { v7 } from 'uuid';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { Log } from '../../src/domain/log.ts';
+import { makeSealer } from '../../src/domain/sealing.ts';
+import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
+import { routes } from '../../src/edges/rest/table.ts';
+import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
+import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { type Flags, loadFlags } from '../../src/operations/flags.ts';
+import { makeHealth, type PartState } from '../../src/operations/health.ts';
+import { Locks } from '../../src/operations/locks.ts';
+import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+import type { Services } from '../../src/operations/operation.ts';
+import { makePerform, type Perform } from '../../src/operations/perform.ts';
+import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
+import { makeUsers } from '../../src/operations/users.ts';
+import type { Cache } from '../../src/store/contract.ts';
+import { type TestClock, testClock } from './clock.ts';
+import { MemoryStore } from './memory-store.ts';
+
+export interface Sent {
+  token?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface Received {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: answers are looked into by many tests, each knowing its shape
+  body: any;
+}
+
+/** The service without MQTT on a store in memory, its REST edge on a free port. */
+export interface House {
+  url: string;
+  store: MemoryStore;
+  clock: TestClock;
+  runtime: Runtime;
+  services: Services;
+  perform: Perform;
+  identity: Identity;
+  flags: Flags;
+  key: TokenKey;
+  server: Server;
+  /** What was logged as an error. */
+  errors: object[];
+  observed: { route: string; status: number }[];
+  state: { draining: boolean; cacheHealthy: boolean; mqtt: PartState };
+  token(sub: string, more?: Partial<NewToken>): Promise<string>;
+  call(method: string, path: string, sent?: Sent): Promise<Received>;
+  /** A new person with a new tenant: their token and ids. */
+  owner(name?: string): Promise<{ token: string; userId: string; tenantId: string }>;
+  /** A new person with this role in somebody's tenant. */
+  member(tenantId: string, role: 'viewer' | 'user' | 'admin'): Promise<string>;
+  close(): Promise<void>;
+}
+
+export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
+  const store = new MemoryStore();
+  const clock = testClock(Date.now());
+  const errors: object[] = [];
+  const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
+  const definitions = (kind: Parameters<typeof currentDefinition>[0], version?: number) =>
+    version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
+  const runtime = createRuntime({ store, definitions, clock, log });
+  await runtime.start();
+  const state: House['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
+  const cache = { healthy: () => state.cacheHealthy } as Cache;
+  const sealer = makeSealer(randomBytes(32));
+  const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
+  const key = await readTokenKey(await exportJWK(privateKey));
+  const flags = await loadFlags(store.identity);
+  const users = makeUsers(store.identity);
+  const revocations = await loadRevocations(store.identity, clock);
+  const newId = () => v7();
+  const services: Services = {
+    ...{ store, cache, clock, newId, users, revocations, log },
+    actors: runtime.actors,
+    sessions: runtime.sessions,
+    manifests: new ManifestCache(store.devices),
+    locks: new Locks(),
+    seal: (plain, boundTo) => sealer.seal(plain, boundTo),
+    open: (blob, boundTo) => sealer.open(blob, boundTo),
+    flags: () => flags.current(),
+    health: makeHealth({
+      ...{ store, cache, clock },
+      redis: true,
+      mqtt: () => state.mqtt,
+      worker: () => 'operational',
+    }),
+    settings: {
+      apiBaseUrl: 'http://127.0.0.1/v1',
+      mqttUrl: 'mqtt://127.0.0.1',
+      betaDeviceLimit: 0,
+      defaultTier: 'free',
+      cloudPublicKeys: [],
+      changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
+    },
+  };
+  const perform = makePerform(services);
+  const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, clock, newId });
+  const observed: House['observed'] = [];
+  const listener = makeRest({
+    ...{ routes, identity, perform, newId, log },
+    pages: [],
+    trustedProxies: [],
+    observe: (route, _, status) => void observed.push({ route, status }),
+    draining: () => state.draining,
+    ...more,
+  });
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  const token: House['token'] = (sub, rest = {}) => signToken(key, { sub, jti: v7(), ...rest }, clock.now());
+  const call: House['call'] = async (method, path, sent = {}) => {
+    const raw = typeof sent.body === 'string' || sent.body instanceof Uint8Array;
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(sent.body !== undefined && { 'content-type': 'application/json' }),
+        ...(sent.token !== undefined && { authorization: `Bearer ${sent.token}` }),
+        ...sent.headers,
+      },
+      ...(sent.body !== undefined && { body: raw ? (sent.body as string) : JSON.stringify(sent.body) }),
+    });
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+  };
+
+  return {
+    ...{ url, store, clock, runtime, services, perform, identity, flags, key, server, errors, observed, state },
+    token,
+    call,
+    async owner(name = 'A tenant') {
+      const mine = await token(v7());
+      const made = await call('POST', '/v1/tenant/register', { token: mine, body: { tenant_name: name } });
+      if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+      return { token: mine, userId: made.body.user_id, tenantId: made.body.tenant_id };
+    },
+    async member(tenantId, role) {
+      const theirs = await token(v7());
+      const { body } = await call('GET', '/v1/auth/me', { token: theirs });
+      const user = store.users.get(body.user.id);
+      if (user === undefined) throw new Error('no user');
+      store.users.set(user.id, { ...user, tenantId, role });
+      users.changed(user.id);
+      return theirs;
+    },
+    async close() {
+      await new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      });
+      await runtime.stop();
+    },
+  };
+}

@@ -1,0 +1,240 @@
+import type { EpochMs, JsonObject, Uuid } from '../../src/domain/values.ts';
+import type { DeviceContext } from '../../src/machines/device-types.ts';
+import type {
+  DeviceRow,
+  DeviceStore,
+  Group,
+  Home,
+  IdempotencyRow,
+  IdempotencyStore,
+  IdentityStore,
+  Page,
+  Position,
+  RecordStore,
+  Room,
+  Store,
+  TurnCommit,
+  User,
+} from '../../src/store/contract.ts';
+import { MemoryActors } from './memory-actors.ts';
+
+const later = (a: Position, b: Position): boolean =>
+  a.createdAt !== b.createdAt ? a.createdAt > b.createdAt : a.id > b.id;
+
+function pageOf<T>(all: T[], place: (item: T) => Position, limit: number, after?: Position): Page<T> {
+  const sorted = all.sort((a, b) => (later(place(a), place(b)) ? -1 : 1));
+  const rest = after === undefined ? sorted : sorted.filter((item) => later(after, place(item)));
+  const items = rest.slice(0, limit);
+  const last = items.at(-1);
+  return { items, next: rest.length > limit && last !== undefined ? place(last) : null };
+}
+
+/**
+ * A store in memory for tests of what stands on it: plain records, identities and idempotency rows by the contract,
+ * actors as `MemoryActors` has them. The real stores have a suite of their own.
+ */
+export class MemoryStore implements Store {
+  actors = new MemoryActors();
+  turnsInFlight = 1;
+  homes = new Map<Uuid, Home>();
+  rooms = new Map<Uuid, Room>();
+  groups = new Map<string, Group>();
+  users = new Map<Uuid, User>();
+  revoked = new Map<string, EpochMs>();
+  flags: Record<string, boolean> = {};
+  idempotencyRows = new Map<string, IdempotencyRow>();
+  /** How often the store was asked for a user: what identity may not do for each request. */
+  userReads = 0;
+  /** Throws what every call to records and identities then throws. */
+  trouble: (() => never) | null = null;
+  reachable = true;
+
+  constructor() {
+    this.actors.after = (turn) => this.follow(turn);
+  }
+
+  private check(): void {
+    this.trouble?.();
+  }
+
+  /** Rows that joined a turn. */
+  private follow(turn: TurnCommit): void {
+    for (const { rows, idempotency } of turn.actors) {
+      if (idempotency !== null) this.keep(idempotency);
+      for (const row of rows) {
+        if (row.type !== 'member.bind') continue;
+        const user = this.users.get(row.userId);
+        if (user !== undefined) this.users.set(user.id, { ...user, tenantId: row.tenantId, role: row.role });
+      }
+    }
+  }
+
+  private keep(row: IdempotencyRow | null | undefined): void {
+    if (row) this.idempotencyRows.set(JSON.stringify([row.principal, row.method, row.path, row.key]), row);
+  }
+
+  private contexts(): { context: DeviceContext; columns: JsonObject }[] {
+    return [...this.actors.rows.values()]
+      .filter(({ ref }) => ref.kind === 'device')
+      .map((row) => ({
+        context: row.context as unknown as DeviceContext,
+        columns: (row as unknown as { columns: JsonObject }).columns,
+      }));
+  }
+
+  records: RecordStore = {
+    insertHome: async (home, also) => {
+      this.check();
+      this.homes.set(home.id, home);
+      this.keep(also);
+    },
+    updateHome: async (tenantId, id, changes) => {
+      this.check();
+      const home = this.homes.get(id);
+      if (home?.tenantId !== tenantId) return null;
+      const updated = { ...home, ...changes };
+      this.homes.set(id, updated);
+      return updated;
+    },
+    deleteHome: async (tenantId, id) => {
+      this.check();
+      if (this.homes.get(id)?.tenantId !== tenantId) return false;
+      for (const room of this.rooms.values()) if (room.homeId === id) this.rooms.delete(room.id);
+      return this.homes.delete(id);
+    },
+    home: async (tenantId, id) => {
+      this.check();
+      const home = this.homes.get(id);
+      return home?.tenantId === tenantId ? home : null;
+    },
+    homes: async (tenantId, limit, after) => {
+      this.check();
+      return pageOf(
+        [...this.homes.values()].filter((home) => home.tenantId === tenantId),
+        (home) => home,
+        limit,
+        after,
+      );
+    },
+    insertRoom: async (room, also) => {
+      this.check();
+      this.rooms.set(room.id, room);
+      this.keep(also);
+    },
+    deleteRoom: async (tenantId, homeId, id) => {
+      const room = this.rooms.get(id);
+      return room?.tenantId === tenantId && room.homeId === homeId && this.rooms.delete(id);
+    },
+    room: async (tenantId, id) => {
+      this.check();
+      const room = this.rooms.get(id);
+      return room?.tenantId === tenantId ? room : null;
+    },
+    rooms: async (tenantId, homeId, limit, after) => {
+      const mine = [...this.rooms.values()].filter((room) => room.tenantId === tenantId && room.homeId === homeId);
+      return pageOf(mine, (room) => room, limit, after);
+    },
+    insertGroup: async (group, also) => {
+      this.check();
+      const key = `${group.tenantId}/${group.slug}`;
+      if (this.groups.has(key)) return false;
+      this.groups.set(key, group);
+      this.keep(also);
+      return true;
+    },
+    joinGroup: async (tenantId, slug, deviceIds, also) => {
+      const group = this.groups.get(`${tenantId}/${slug}`);
+      if (group === undefined) return null;
+      const joined = { ...group, deviceIds: [...new Set([...group.deviceIds, ...deviceIds])] };
+      this.groups.set(`${tenantId}/${slug}`, joined);
+      this.keep(also);
+      return joined;
+    },
+    leaveGroup: async (tenantId, slug, deviceId) => {
+      const group = this.groups.get(`${tenantId}/${slug}`);
+      if (!group?.deviceIds.includes(deviceId)) return false;
+      const deviceIds = group.deviceIds.filter((id) => id !== deviceId);
+      this.groups.set(`${tenantId}/${slug}`, { ...group, deviceIds });
+      return true;
+    },
+    deleteGroup: async (tenantId, slug) => this.groups.delete(`${tenantId}/${slug}`),
+    group: async (tenantId, slug) => this.groups.get(`${tenantId}/${slug}`) ?? null,
+    groups: async (tenantId, limit, after) => {
+      const mine = [...this.groups.values()].filter((group) => group.tenantId === tenantId);
+      return pageOf(mine, ({ createdAt, slug }) => ({ createdAt, id: slug }), limit, after);
+    },
+  };
+
+  identity: IdentityStore = {
+    upsertUser: async (subject) => {
+      this.check();
+      const known = [...this.users.values()].find(({ iss, sub }) => iss === subject.iss && sub === subject.sub);
+      const user: User = known
+        ? { ...known, ...(subject.emailVerified && { email: subject.email, emailVerified: true }) }
+        : { ...subject, tenantId: null, role: 'none' };
+      this.users.set(user.id, user);
+      return user;
+    },
+    user: async (id) => {
+      this.check();
+      this.userReads++;
+      return this.users.get(id) ?? null;
+    },
+    slugTaken: async (slug) =>
+      [...this.actors.rows.values()].some(({ ref, context }) => ref.kind === 'tenant' && context.slug === slug),
+    revokeToken: async (jti, expiresAt) => {
+      this.check();
+      this.revoked.set(jti, expiresAt);
+    },
+    revokedTokens: async () => [...this.revoked].map(([jti, expiresAt]) => ({ jti, expiresAt })),
+    flags: async () => ({ ...this.flags }),
+    setFlag: async (flag, state) => {
+      this.flags[flag] = state;
+    },
+  };
+
+  idempotency: IdempotencyStore = {
+    find: async ({ principal, method, path, key }) => {
+      this.check();
+      return this.idempotencyRows.get(JSON.stringify([principal, method, path, key])) ?? null;
+    },
+    put: async (row) => this.keep(row),
+    dropFor: async (deviceId) => {
+      for (const [key, row] of this.idempotencyRows) if (row.deviceId === deviceId) this.idempotencyRows.delete(key);
+    },
+  };
+
+  devices = {
+    online: async () => [],
+    flushPresence: async () => {},
+    countActive: async () => this.contexts().filter(({ columns }) => !columns.revoked && !columns.deleted).length,
+    activeInHome: async (tenantId, homeId) =>
+      this.contexts().filter(
+        ({ context, columns }) => context.tenantId === tenantId && columns.home_id === homeId && !columns.revoked,
+      ).length,
+    placedIn: async (tenantId, place) =>
+      this.contexts()
+        .filter(({ context }) => context.tenantId === tenantId)
+        .filter(({ columns }) =>
+          'homeId' in place ? columns.home_id === place.homeId : columns.room_id === place.roomId,
+        )
+        .map(({ context }) => context.id),
+    find: async (tenantId, ids) =>
+      this.contexts()
+        .filter(({ context }) => context.tenantId === tenantId && ids.includes(context.id))
+        .map(({ context }) => ({ id: context.id }) as DeviceRow),
+    manifests: async () => [],
+  } as Partial<DeviceStore> as DeviceStore;
+
+  commands = {
+    open: async () => [],
+    pending: async () => [],
+    watching: async () => [],
+  } as unknown as Store['commands'];
+  retention = { prune: async () => 0 };
+
+  async ping(): Promise<void> {
+    if (!this.reachable) throw new Error('unreachable');
+  }
+  async close(): Promise<void> {}
+}
