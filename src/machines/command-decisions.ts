@@ -1,9 +1,16 @@
 import { DEFAULT_VERIFY_WITHIN_S, LATE_WORD_MS } from '../domain/command.ts';
-import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
+import {
+  type DispatchLimits,
+  dispatchLimits,
+  type GatewayFacts,
+  judge,
+  mayConfirm,
+  type Verdict,
+} from '../domain/gateway.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
-import type { EpochMs } from '../domain/values.ts';
-import type { CommandContext, CommandEvent } from './command-types.ts';
+import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
+import type { Answer, CommandContext, CommandEvent, Verification } from './command-types.ts';
 import { type Decision, only, refusing } from './decision.ts';
 import type { Output } from './outputs.ts';
 
@@ -13,7 +20,9 @@ import type { Output } from './outputs.ts';
 export interface Passed {
   kind: 'allowed' | 'confirmation';
   reason: string;
-  known: Pick<CommandContext, 'ttlMs' | 'timeoutMs' | 'expected' | 'verifyWithinMs'>;
+  limits: DispatchLimits;
+  expected: JsonObject | null;
+  verifyWithinMs: Milliseconds;
 }
 export type Judgement = Passed | { kind: 'refused'; refusal: Refusal };
 
@@ -63,11 +72,9 @@ function passed(
   return {
     kind,
     reason: verdict.kind === 'confirmation' ? verdict.reason : '',
-    known: {
-      ...limits.value,
-      expected: expectedState(capability.expectedState, facts.params),
-      verifyWithinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
-    },
+    limits: limits.value,
+    expected: expectedState(capability.expectedState, facts.params),
+    verifyWithinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
   };
 }
 
@@ -76,25 +83,22 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'ju
   const { ttlS: _ttl, timeoutS: _timeout, ...command } = asked.command;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
-  const known = judgement.kind === 'refused' ? {} : judgement.known;
-  return {
-    changes: {
-      ...context,
-      ...command,
-      ...known,
-      requestedAt: at,
-      safetyClass: capability?.safetyClass ?? null,
-      manifestVersion: manifest?.version ?? null,
-    },
-    outputs: [],
+  const changes: Partial<CommandContext> = {
+    ...command,
+    requestedAt: at,
+    safetyClass: capability?.safetyClass ?? null,
+    manifestVersion: manifest?.version ?? null,
   };
+  if (judgement.kind === 'refused') {
+    const { code, detail } = judgement.refusal;
+    changes.refusal = { code, detail };
+  } else {
+    const { limits, expected, verifyWithinMs: withinMs } = judgement;
+    changes.limits = limits;
+    changes.verification = { ...context.verification, expected, withinMs };
+  }
+  return { changes, outputs: [] };
 }
-
-export const reject = (_: CommandContext, { judgement }: Of<'judged'>): Decided => {
-  if (judgement.kind !== 'refused') return only();
-  const { code, detail } = judgement.refusal;
-  return { changes: { refusal: { code, detail } }, outputs: [] };
-};
 
 export function awaitConfirmation(_: CommandContext, { at, judgement, asked }: Of<'judged'>): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
@@ -134,13 +138,11 @@ export const refuseCancel = ({ status }: CommandContext): Decided =>
   refusing('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
 
 /** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
-export function dispatch(context: CommandContext, event: Of<'judged' | 'judged.again'>): Decided {
+export function dispatch({ limits }: CommandContext, event: Of<'judged' | 'judged.again'>): Decided {
   const { at } = event;
   const confirmedBy = event.type === 'judged.again' ? event.asked.by : null;
-  return {
-    changes: { confirmedBy, dispatchedAt: at, expiresAt: at + context.ttlMs },
-    outputs: [],
-  };
+  const delivery = { dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 };
+  return { changes: { confirmedBy, delivery }, outputs: [] };
 }
 
 export const sessionOf = (event: AnyCommandEvent): string | null => {
@@ -158,8 +160,9 @@ export const sessionOf = (event: AnyCommandEvent): string | null => {
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
 export function write(context: CommandContext, event: Of<'judged' | 'judged.again' | 'session.ready'>): Decided {
   const sessionId = sessionOf(event);
-  const { dispatchedAt, expiresAt, tenantId, deviceId, id, messageId, requestId, action, params } = context;
-  if (sessionId === null || dispatchedAt === null || expiresAt === null) return only();
+  const { delivery, tenantId, deviceId, id, messageId, requestId, action, params } = context;
+  if (sessionId === null || delivery === null) return only();
+  const { dispatchedAt, expiresAt, firstWrittenAt, writes } = delivery;
   const output: Output = {
     type: 'command.write',
     tenantId,
@@ -169,55 +172,81 @@ export function write(context: CommandContext, event: Of<'judged' | 'judged.agai
     critical: context.safetyClass === 'CRITICAL',
     message: { messageId, requestId, action, params, issuedAt: dispatchedAt, expiresAt },
   };
-  const firstWrittenAt = context.firstWrittenAt ?? event.at;
-  return { changes: { sessionId, firstWrittenAt, writes: context.writes + 1 }, outputs: [output] };
+  const written = { ...delivery, sessionId, firstWrittenAt: firstWrittenAt ?? event.at, writes: writes + 1 };
+  return { changes: { delivery: written }, outputs: [output] };
 }
 
-export const mayWrite = ({ expiresAt }: CommandContext, at: EpochMs): boolean => expiresAt !== null && at < expiresAt;
+/** `timeout_s` after the first write. */
+export const answerDue = ({ delivery, limits }: CommandContext, at: EpochMs): EpochMs =>
+  (delivery?.firstWrittenAt ?? at) + limits.timeoutMs;
+
+export const mayWrite = ({ delivery }: CommandContext, at: EpochMs): boolean =>
+  delivery !== null && at < delivery.expiresAt;
 
 /** A CRITICAL command is written once, ever; another at most once per session. */
 export const mayWriteAgain = (context: CommandContext, { at, sessionId }: Of<'session.ready'>): boolean =>
-  context.safetyClass !== 'CRITICAL' && context.sessionId !== sessionId && mayWrite(context, at);
+  context.safetyClass !== 'CRITICAL' && context.delivery?.sessionId !== sessionId && mayWrite(context, at);
 
 /** No byte of the only write left, so it never happened. */
-export const isOnlyWrite = ({ writes, sessionId }: CommandContext, event: Of<'write.undone'>): boolean =>
-  writes === 1 && sessionId === event.sessionId;
+export const isOnlyWrite = ({ delivery }: CommandContext, event: Of<'write.undone'>): boolean =>
+  delivery?.writes === 1 && delivery.sessionId === event.sessionId;
 
-export const undoWrite = (): Decided => ({
-  changes: { sessionId: null, firstWrittenAt: null, writes: 0 },
+export const undoWrite = ({ delivery }: CommandContext): Decided =>
+  delivery === null
+    ? only()
+    : { changes: { delivery: { ...delivery, sessionId: null, firstWrittenAt: null, writes: 0 } }, outputs: [] };
+
+const answered = (context: CommandContext, said: Partial<Answer>): Decided => ({
+  changes: { answer: { ...context.answer, ...said } },
   outputs: [],
 });
 
 export function keepWord(context: CommandContext, { ack }: Of<'ack.received'>): Decided {
-  const { progress = context.progress, result = context.result, error = context.error } = ack;
-  return { changes: { progress, result, error, late: context.timedOutAt !== null }, outputs: [] };
+  const { answer } = context;
+  const { progress = answer.progress, result = answer.result, error = answer.error } = ack;
+  return answered(context, { progress, result, error, late: answer.timedOutAt !== null });
 }
+
+export const stampTimeout = (context: CommandContext, { at }: { at: EpochMs }): Decided =>
+  answered(context, { timedOutAt: at });
+
+export const countStrayWord = (context: CommandContext): Decided =>
+  answered(context, { strayWords: context.answer.strayWords + 1 });
 
 export const isOwn = (context: CommandContext, { deviceId }: { deviceId: string }): boolean =>
   context.deviceId === deviceId;
 
-export const isStillHeard = ({ timedOutAt }: CommandContext, at: EpochMs): boolean =>
-  timedOutAt === null || at - timedOutAt <= LATE_WORD_MS;
+export const isStillHeard = ({ answer }: CommandContext, at: EpochMs): boolean =>
+  answer.timedOutAt === null || at - answer.timedOutAt <= LATE_WORD_MS;
 
-export const countStrayWord = ({ strayWords }: CommandContext): Decided => ({
-  changes: { strayWords: strayWords + 1 },
-  outputs: [],
-});
+export const isCounted = (context: CommandContext): boolean => context.answer.strayWords < MAX_STRAY_WORDS;
 
 export const closeConfirmation = (): Decided => ({ changes: { confirmation: null }, outputs: [] });
 
 export const announce = (context: CommandContext, { at }: { at: EpochMs }): Decided => {
   const { tenantId, deviceId, id: commandId, status, verification } = context;
-  return only({ type: 'command.changed', tenantId, deviceId, commandId, status, verification, at });
+  return only({
+    type: 'command.changed',
+    tenantId,
+    deviceId,
+    commandId,
+    status,
+    verification: verification.status,
+    at,
+  });
 };
 
-export const watch = ({ deviceId, id: commandId, expected }: CommandContext): Decided =>
+export const watch = ({ deviceId, id: commandId, verification: { expected } }: CommandContext): Decided =>
   expected === null ? only() : only({ type: 'verification.watch', deviceId, commandId, expected });
 
 export const unwatch = ({ deviceId, id: commandId }: CommandContext): Decided =>
   only({ type: 'verification.unwatch', deviceId, commandId });
 
-export const observe = (_: CommandContext, { at, observed }: Of<'state.observed'>): Decided => ({
-  changes: { observed, checkedAt: at },
+export const checked = (context: CommandContext, at: EpochMs, found: Partial<Verification>) => ({
+  verification: { ...context.verification, ...found, checkedAt: at },
+});
+
+export const observe = (context: CommandContext, { at, observed }: Of<'state.observed'>): Decided => ({
+  changes: checked(context, at, { observed }),
   outputs: [],
 });

@@ -43,21 +43,25 @@ const over: ReadonlySet<CommandStatus> = new Set([
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
 const stored = z.strictObject({
-  status: z.enum(commandStatuses),
-  verification: z.enum(verificationStatuses),
   id: uuid,
   tenantId: uuid,
   deviceId: uuid,
   action: z.string(),
   params: jsonObject,
-  safetyClass: z.enum(safetyClasses).nullable(),
-  manifestVersion: count.nullable(),
   messageId: uuid,
   requestId: z.string(),
   requestedBy: principal,
   requestedAt: epochMs,
-  ttlMs: count,
-  timeoutMs: count,
+  status: z.enum(commandStatuses),
+  safetyClass: z.enum(safetyClasses).nullable(),
+  manifestVersion: count.nullable(),
+  limits: z.strictObject({ ttlMs: count, timeoutMs: count }),
+  refusal: z
+    .strictObject({
+      code: z.custom<RefusalCode>((code) => typeof code === 'string' && Object.hasOwn(refusals, code)),
+      detail: z.string(),
+    })
+    .nullable(),
   confirmation: z
     .strictObject({
       tokenHash: z.string(),
@@ -68,27 +72,30 @@ const stored = z.strictObject({
     })
     .nullable(),
   confirmedBy: principal.nullable(),
-  dispatchedAt: epochMs.nullable(),
-  expiresAt: epochMs.nullable(),
-  firstWrittenAt: epochMs.nullable(),
-  sessionId: z.string().nullable(),
-  writes: count,
-  refusal: z
+  delivery: z
     .strictObject({
-      code: z.custom<RefusalCode>((code) => typeof code === 'string' && Object.hasOwn(refusals, code)),
-      detail: z.string(),
+      dispatchedAt: epochMs,
+      expiresAt: epochMs,
+      firstWrittenAt: epochMs.nullable(),
+      sessionId: z.string().nullable(),
+      writes: count,
     })
     .nullable(),
-  progress: json,
-  result: json,
-  error: json,
-  late: z.boolean(),
-  timedOutAt: epochMs.nullable(),
-  strayWords: count,
-  expected: jsonObject.nullable(),
-  verifyWithinMs: count,
-  observed: jsonObject.nullable(),
-  checkedAt: epochMs.nullable(),
+  answer: z.strictObject({
+    progress: json,
+    result: json,
+    error: json,
+    timedOutAt: epochMs.nullable(),
+    late: z.boolean(),
+    strayWords: count,
+  }),
+  verification: z.strictObject({
+    status: z.enum(verificationStatuses),
+    expected: jsonObject.nullable(),
+    withinMs: count,
+    observed: jsonObject.nullable(),
+    checkedAt: epochMs.nullable(),
+  }),
 });
 
 type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
@@ -116,9 +123,9 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
       return { reason: 'the device was revoked' };
     case 'session.ready':
     case 'write.undone':
-      return { writes: after.writes };
+      return { writes: after.delivery?.writes ?? 0 };
     case 'ack.received':
-      return { word: event.ack.status, late: after.late, stray_words: after.strayWords };
+      return { word: event.ack.status, late: after.answer.late, stray_words: after.answer.strayWords };
     case 'state.observed':
       return { matches: event.matches };
     default: {
@@ -142,7 +149,7 @@ const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null
   event.type === 'ack.received' &&
   before?.context.status === 'in_progress' &&
   after.context.status === 'in_progress' &&
-  before.context.strayWords === after.context.strayWords;
+  before.context.answer.strayWords === after.context.answer.strayWords;
 
 export const commandDefinition: MachineDefinition<CommandContext> = {
   kind: 'command',
@@ -152,7 +159,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
   fromStored: (json) => stored.parse(json) as CommandContext,
   columns(snapshot) {
-    const { deviceId, action, safetyClass, firstWrittenAt, confirmation, requestedAt } = snapshot.context;
+    const { deviceId, action, safetyClass, delivery, confirmation, requestedAt } = snapshot.context;
     const verification = verificationOf(snapshot);
     return {
       device_id: deviceId,
@@ -160,7 +167,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
       status: statusOf(snapshot),
       verification: verification === 'pending' && !isWatching(snapshot) ? 'idle' : verification,
       critical: safetyClass === 'CRITICAL',
-      written: firstWrittenAt !== null,
+      written: delivery !== null && delivery.firstWrittenAt !== null,
       token_hash: confirmation?.tokenHash ?? null,
       created_at: requestedAt,
     };

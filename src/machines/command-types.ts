@@ -16,54 +16,74 @@ export interface Preview {
 /** A live session of the device whose own `cmd` subscription stands, or null. */
 export type SessionFact = { sessionId: string } | null;
 
+/** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each step of a transition copies this. */
 export interface CommandContext {
-  /** The words for where the two regions stand, kept beside the chart's value so that either can announce both. */
-  status: CommandStatus;
-  verification: VerificationStatus;
   id: Uuid;
   tenantId: Uuid;
   deviceId: Uuid;
   action: string;
   params: JsonObject;
-  safetyClass: SafetyClass | null;
-  manifestVersion: number | null;
   messageId: Uuid;
   requestId: string;
   requestedBy: Principal;
   requestedAt: EpochMs;
-  ttlMs: Milliseconds;
-  timeoutMs: Milliseconds;
-  /** Waiting for a confirmation. The token is kept hashed (SHA-256, hex). */
-  confirmation: {
-    tokenHash: string;
-    expiresAt: EpochMs;
-    reason: string;
-    preview: Preview;
-    /** The client asked with `dry_run: true`. */
-    asked: boolean;
-  } | null;
+  /** The word for where the lifecycle stands, kept beside the chart's value so that the other region can announce it. */
+  status: CommandStatus;
+  /** Null where the gateway refused before it knew. */
+  safetyClass: SafetyClass | null;
+  manifestVersion: number | null;
+  limits: { ttlMs: Milliseconds; timeoutMs: Milliseconds };
+  refusal: { code: RefusalCode; detail: string } | null;
+  confirmation: Confirmation | null;
   confirmedBy: Principal | null;
-  dispatchedAt: EpochMs | null;
+  delivery: Delivery | null;
+  answer: Answer;
+  verification: Verification;
+}
+
+/** While a confirmation is waited for. The token is kept hashed (SHA-256, hex). */
+export interface Confirmation {
+  tokenHash: string;
+  expiresAt: EpochMs;
+  reason: string;
+  preview: Preview;
+  /** The client asked with `dry_run: true`. */
+  asked: boolean;
+}
+
+/** From the dispatch on. */
+export interface Delivery {
+  dispatchedAt: EpochMs;
   /** `dispatchedAt` + `ttlMs`: a device does not start it after that. */
-  expiresAt: EpochMs | null;
+  expiresAt: EpochMs;
   firstWrittenAt: EpochMs | null;
   /** The last session it was written to. */
   sessionId: string | null;
   /** In how many sessions it was written. */
   writes: number;
-  refusal: { code: RefusalCode; detail: string } | null;
+}
+
+/** What the device said of it. */
+export interface Answer {
   progress: Json;
   result: Json;
   error: Json;
-  late: boolean;
+  /** When it was given up on; a final word after that is late. */
   timedOutAt: EpochMs | null;
-  /** Words of the device that came where none could count any more; counted up to a bound. */
+  late: boolean;
+  /** Words that came where none could count any more; counted up to a bound. */
   strayWords: number;
+}
+
+/** What the device's reported state proves of it. */
+export interface Verification {
+  /** The word for where the verification stands, as `status` is for the lifecycle. */
+  status: VerificationStatus;
   expected: JsonObject | null;
-  verifyWithinMs: Milliseconds;
+  withinMs: Milliseconds;
   /** The expected properties as the device last reported them to this command. */
   observed: JsonObject | null;
-  /** When verification was last decided or looked at. */
+  /** When it was last decided or looked at. */
   checkedAt: EpochMs | null;
 }
 

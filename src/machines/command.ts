@@ -9,39 +9,25 @@ import type { Output } from './outputs.ts';
 type Event = decisions.AnyCommandEvent;
 
 const blank: CommandContext = {
-  status: 'submitted',
-  verification: 'pending',
   id: '',
   tenantId: '',
   deviceId: '',
   action: '',
   params: {},
-  safetyClass: null,
-  manifestVersion: null,
   messageId: '',
   requestId: '',
   requestedBy: SYSTEM,
   requestedAt: 0,
-  ttlMs: 0,
-  timeoutMs: 0,
+  status: 'submitted',
+  safetyClass: null,
+  manifestVersion: null,
+  limits: { ttlMs: 0, timeoutMs: 0 },
+  refusal: null,
   confirmation: null,
   confirmedBy: null,
-  dispatchedAt: null,
-  expiresAt: null,
-  firstWrittenAt: null,
-  sessionId: null,
-  writes: 0,
-  refusal: null,
-  progress: null,
-  result: null,
-  error: null,
-  late: false,
-  timedOutAt: null,
-  strayWords: 0,
-  expected: null,
-  verifyWithinMs: 0,
-  observed: null,
-  checkedAt: null,
+  delivery: null,
+  answer: { progress: null, result: null, error: null, timedOutAt: null, late: false, strayWords: 0 },
+  verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
 };
 
 const act = deciding<CommandContext, Event>();
@@ -54,7 +40,6 @@ const base = setup({
     judge: raise(({ context, event }) => decisions.judgeRequest(context, event as never)),
     judgeAgain: raise(({ context, event }) => decisions.judgeConfirmed(context, event as never)),
     record: act(decisions.record),
-    reject: act(decisions.reject),
     awaitConfirmation: act(decisions.awaitConfirmation),
     closeConfirmation: act(decisions.closeConfirmation),
     refuseConfirmation: act(decisions.refuseConfirmation),
@@ -65,15 +50,14 @@ const base = setup({
     undoWrite: act(decisions.undoWrite),
     keepWord: act(decisions.keepWord),
     countStrayWord: act(decisions.countStrayWord),
-    stampTimeout: assign(({ event }) => ({ timedOutAt: event.at })),
+    stampTimeout: act(decisions.stampTimeout),
     /** Both regions learn of a new status before anybody else does. */
     status: assign((_, params: { is: CommandStatus }) => ({ status: params.is })),
     moved: raise(({ event }) => ({ type: 'lifecycle.moved', at: event.at })),
     closed: raise(({ event }) => ({ type: 'lifecycle.closed', at: event.at })),
-    verification: assign(({ event }, params: { is: VerificationStatus }) => ({
-      verification: params.is,
-      checkedAt: event.at,
-    })),
+    verification: assign(({ context, event }, params: { is: VerificationStatus }) =>
+      decisions.checked(context, event.at, { status: params.is }),
+    ),
     announce: act(decisions.announce),
     watch: act(decisions.watch),
     unwatch: act(decisions.unwatch),
@@ -94,11 +78,9 @@ const base = setup({
       decisions.isOwn(context, event) &&
       decisions.isStillHeard(context, event.at),
     isCountedStray: ({ context, event }) =>
-      event.type === 'ack.received' &&
-      decisions.isOwn(context, event) &&
-      context.strayWords < decisions.MAX_STRAY_WORDS,
+      event.type === 'ack.received' && decisions.isOwn(context, event) && decisions.isCounted(context),
     expectsNothing: ({ event }) =>
-      event.type === 'judged' && (event.judgement.kind === 'refused' || event.judgement.known.expected === null),
+      event.type === 'judged' && (event.judgement.kind === 'refused' || event.judgement.expected === null),
     isDispatched: ({ context }) => context.status === 'dispatched',
     isSucceeded: ({ context }) => context.status === 'succeeded',
     isEnded: ({ context }) => endedWithoutSuccess.includes(context.status),
@@ -106,14 +88,14 @@ const base = setup({
       event.type === 'state.observed' && event.matches && decisions.isOwn(context, event),
     differs: ({ context, event }) =>
       event.type === 'state.observed' && !event.matches && decisions.isOwn(context, event),
-    sawState: ({ context }) => context.observed !== null,
+    sawState: ({ context }) => context.verification.observed !== null,
   },
   delays: {
     confirmationOver: ({ context, event }) => until(context.confirmation?.expiresAt, event.at),
-    ttlOver: ({ context, event }) => until(context.expiresAt, event.at),
-    answerOver: ({ context, event }) => until((context.firstWrittenAt ?? event.at) + context.timeoutMs, event.at),
+    ttlOver: ({ context, event }) => until(context.delivery?.expiresAt, event.at),
+    answerOver: ({ context, event }) => until(decisions.answerDue(context, event.at), event.at),
     lateWordOver: LATE_WORD_MS,
-    verificationOver: ({ context }) => context.verifyWithinMs,
+    verificationOver: ({ context }) => context.verification.withinMs,
   },
 });
 
@@ -149,7 +131,7 @@ export const commandMachine = base.createMachine({
           on: {
             request: { actions: 'judge' },
             judged: [
-              { guard: 'isRefused', target: 'rejected', actions: ['record', 'reject'] },
+              { guard: 'isRefused', target: 'rejected', actions: 'record' },
               { guard: 'needsConfirmation', target: 'awaiting_confirmation', actions: ['record', 'awaitConfirmation'] },
               { guard: 'hasSession', target: 'written', actions: ['record', ...toDispatch, 'write'] },
               { target: 'queued', actions: ['record', ...toDispatch] },

@@ -156,12 +156,12 @@ async function madeBefore(
 }
 
 function entryOf(command: CommandContext, asked: Asked): Entry {
-  const { id, messageId, confirmation, deviceId: device_id, dispatchedAt, refusal } = command;
+  const { id, messageId, confirmation, deviceId: device_id, delivery, refusal } = command;
   if (refusal !== null) {
     const { code, detail } = refusal;
     return { ...failed(device_id, code, detail), command_id: id, status: 'rejected' };
   }
-  if (confirmation === null && dispatchedAt === null) {
+  if (confirmation === null && delivery === null) {
     // Only a repeat after a crash finds it so: its dry run is over.
     return { ...failed(device_id, 'CONFIRMATION_FAILED', `The command is ${command.status} by now.`), command_id: id };
   }

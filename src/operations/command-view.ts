@@ -115,7 +115,9 @@ export const getCommand = operation({
 
 function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry[]): z.infer<typeof commandRecord> {
   const { context } = snapshot;
-  const { confirmedBy, refusal, result, error, expected, observed, checkedAt } = context;
+  const { confirmedBy, refusal, limits } = context;
+  const { result, error, late } = context.answer;
+  const { expected, observed, checkedAt } = context.verification;
   return {
     id: context.id,
     device_id: context.deviceId,
@@ -124,14 +126,14 @@ function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry
     status: statusOf(snapshot),
     safety_class: context.safetyClass,
     timestamp: iso(context.requestedAt),
-    ttl_s: context.ttlMs / 1_000,
-    timeout_s: context.timeoutMs / 1_000,
+    ttl_s: limits.ttlMs / 1_000,
+    timeout_s: limits.timeoutMs / 1_000,
     requested_by: who(context.requestedBy),
     ...(confirmedBy !== null && { confirmed_by: who(confirmedBy) }),
     ...(refusal !== null && { refusal }),
     ...(result !== null && { result }),
     ...(error !== null && { error }),
-    ...(context.late && { late: true as const }),
+    ...(late && { late: true as const }),
     verification: {
       status: verificationOf(snapshot),
       ...(expected !== null && { expected }),
