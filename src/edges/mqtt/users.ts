@@ -1,6 +1,7 @@
 import { atLeast, type Role } from '../../domain/roles.ts';
 import { allows, type Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Identity } from '../shared/identity.ts';
 import { type Filter, readFilter, takes, tenantPrefix } from './filters.ts';
 import type { Flow } from './flow.ts';
 import { nextPacketId, publish } from './frames.ts';
@@ -21,6 +22,17 @@ export interface MqttUser {
 
 /** Null for a credential that is no good (any more); throws when it cannot be told. */
 export type AuthenticateUser = (secret: string) => Promise<MqttUser | null>;
+
+/** The house's identity check, as this edge asks it. */
+export const userAuthentication =
+  (identity: Pick<Identity, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
+  async (secret) => {
+    const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId() });
+    if (!answer.ok) return null;
+    const { user, tenantId, role, scopes, token } = answer.value;
+    if (user === null || tenantId === null) return null;
+    return { tenantId, userId: user.id, role, scopes, expiresAt: token?.expiresAt ?? null };
+  };
 
 /** Contract §3: MQTT users need the role of `GET /devices` and its scope. */
 export const mayListen = (user: MqttUser): boolean => atLeast(user.role, 'user') && allows(user.scopes, 'read:devices');

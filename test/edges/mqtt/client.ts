@@ -9,19 +9,15 @@ import { sessionCredentials } from '../../../src/domain/session.ts';
 import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../src/domain/signature.ts';
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
+import { eventually as untilTrue } from '../../support/clock.ts';
 import type { House, TestDevice } from './house.ts';
 
-/** Looks again until it holds; for what happens on another side of a socket. */
-export async function eventually(check: () => void | Promise<void>, withinMs = 5_000): Promise<void> {
-  const until = Date.now() + withinMs;
-  for (;;) {
-    try {
-      return await check();
-    } catch (error) {
-      if (Date.now() > until) throw error;
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
-  }
+/** Looks again until nothing is thrown; for what happens on another side of a socket. */
+export async function eventually(check: () => unknown, withinMs = 5_000): Promise<void> {
+  await untilTrue(async () => {
+    await check();
+    return true;
+  }, withinMs);
 }
 
 export type Told = CloudPayload & {
@@ -135,7 +131,7 @@ export function credentials(house: House, device: TestDevice, at = house.now) {
 }
 
 export async function gone(mqtt: MqttClient): Promise<void> {
-  if (mqtt.connected) await once(mqtt, 'close');
+  if (mqtt.connected) await new Promise<void>((resolve) => mqtt.once('close', () => resolve()));
 }
 
 /** The return code of a CONNACK, or null where the connection was closed without one. */

@@ -8,7 +8,7 @@ import {
   type VolatileSink,
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
-import { silent } from '../../../src/domain/log.ts';
+
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay.ts';
 import {
   cloudPublicKey,
@@ -145,7 +145,7 @@ export class House {
       signingKey: this.cloudKey,
       watches: () => [],
       authenticateUser: async (secret) => this.users.get(secret) ?? null,
-      log: silent,
+      log: { debug() {}, info() {}, warn() {}, error() {} },
       meter: this.meter,
       ...parts,
     });
