@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
+import type { CommandContext } from '../machines/command-types.ts';
 import type { PresenceFlush, Store } from '../store/contract.ts';
 import { type LiveSession, NoSuchActor, type Sessions } from './contract.ts';
 import type { Limits } from './limits.ts';
@@ -45,8 +46,8 @@ export class Presence implements Sessions {
       if (status !== 'dispatched') return;
       const session = this.sessions.get(deviceId);
       if (!session?.subscribed) return;
-      const command = this.supervisor.peek<{ sessionId: string | null }>({ kind: 'command', id: commandId });
-      if (command && command.snapshot.context.sessionId === null) void this.ready([commandId], session.sessionId);
+      const command = this.supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
+      if (command?.snapshot.context.delivery?.sessionId === null) void this.ready([commandId], session.sessionId);
     });
   }
 
