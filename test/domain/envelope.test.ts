@@ -77,7 +77,10 @@ describe('checkMessage', () => {
     ['signature is a number', { signature: 1 }],
     ['signature is null', { signature: null }],
   ])('MALFORMED: %s', (_, change) => {
-    expect(check(sent(change))).toMatchObject({ ok: false, refusal: { code: 'MALFORMED' } });
+    expect(check(sent(change))).toMatchObject({
+      ok: false,
+      refusal: { code: 'MALFORMED', reason: expect.stringContaining(Object.keys(change)[0] as string) },
+    });
   });
 
   it.each(['', 'x', '[]', '1', 'null', '"text"', '{}', '[{}]'])('MALFORMED: the document %j', (text) => {
@@ -113,7 +116,9 @@ describe('checkMessage', () => {
     expect((checked as { refusal: object }).refusal).not.toHaveProperty('messageId');
   });
 
-  it('takes the longest message id and an empty nonce', () => {
+  it('takes and repeats the longest message id, and takes an empty nonce', () => {
+    const longest = 'x'.repeat(256);
+    expect(check(sent({ message_id: longest, version: '' }))).toMatchObject({ refusal: { messageId: longest } });
     expect(check(sent({ message_id: 'x'.repeat(256), nonce: '' })).ok).toBe(true);
   });
 
@@ -197,6 +202,13 @@ describe('checkCloudMessage', () => {
         refusal: { code: 'SIGNATURE_INVALID', signatureGood: false },
       });
     }
+  });
+
+  it('looks at the signature of a refused message with all keys', () => {
+    const text = composeMessage({ ...cloud, timestamp: 0 });
+    expect(checkCloudMessage(text, { ...ids, keys: [old, current] }, now)).toMatchObject({
+      refusal: { code: 'TIMESTAMP_SKEWED', signatureGood: true },
+    });
   });
 
   it("refuses another device's message, and what devices send", () => {

@@ -79,6 +79,7 @@ describe('parseJson', () => {
   it('measures depth, not the number of brackets, and none inside strings', () => {
     expect(parseJson(`[${'[],{},'.repeat(100)}"${'['.repeat(100)}"]`, { maxDepth: 2 }).ok).toBe(true);
     expect(parseJson('[[[]]]', { maxDepth: 2 }).ok).toBe(false);
+    expect(parseJson('[[[]],[]]', { maxDepth: 2 }).ok).toBe(false);
     expect(parseJson('1', { maxDepth: 0 }).ok).toBe(true);
   });
 

@@ -1,0 +1,89 @@
+import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+import { outsideCelsius } from './weather.ts';
+
+type ClimateState = {
+  on: boolean;
+  mode: string;
+  target_celsius: number;
+  /** As measured in the room. */
+  temperature: number;
+  humidity: number;
+  target_humidity: number;
+  /** What the unit does just now. */
+  activity: string;
+  fan_speed: string;
+  swing: boolean;
+  child_lock: boolean;
+};
+
+/** The room loses this part of its difference to the outside in an hour. */
+const LOSS_PER_HOUR = 0.12;
+/** Degrees an hour at full power. */
+const POWER_PER_HOUR = 9;
+/** Degrees off the target before the unit does something about it. */
+const HYSTERESIS = 0.3;
+
+export function simulateClimate(world: World, name = 'Thermostat'): SimulatedDevice {
+  const state: ClimateState = {
+    on: true,
+    mode: 'heat',
+    target_celsius: 21,
+    temperature: 20.4,
+    humidity: 46,
+    target_humidity: 45,
+    activity: 'idle',
+    fan_speed: 'auto',
+    swing: false,
+    child_lock: false,
+  };
+  let celsius = state.temperature;
+  let humidity = state.humidity;
+
+  const activityNow = (): string => {
+    if (!state.on || state.mode === 'off') return 'idle';
+    const lack = state.target_celsius - celsius;
+    const mayHeat = state.mode === 'heat' || state.mode === 'auto';
+    const mayCool = state.mode === 'cool' || state.mode === 'auto';
+    if (mayHeat && lack > (state.activity === 'heating' ? 0 : HYSTERESIS)) return 'heating';
+    if (mayCool && lack < (state.activity === 'cooling' ? 0 : -HYSTERESIS)) return 'cooling';
+    if (state.mode === 'dry') return 'drying';
+    return state.mode === 'fan_only' ? 'fan' : 'idle';
+  };
+  const set = (patch: Partial<ClimateState>) => {
+    Object.assign(state, patch);
+    return changed(state, { ...patch, activity: activityNow() });
+  };
+
+  return {
+    name,
+    deviceType: 'room_climate',
+    firmware: '3.1.0',
+    state,
+    commands: {
+      turn_on: () => set({ on: true }),
+      turn_off: () => set({ on: false }),
+      set_temperature: (params) => set({ target_celsius: param(params, 'celsius', 'number') }),
+      set_mode: (params) => set({ mode: param(params, 'mode', 'string') }),
+      set_fan_speed: (params) => set({ fan_speed: param(params, 'speed', 'string') }),
+      set_humidity: (params) => set({ target_humidity: param(params, 'percent', 'number') }),
+      set_swing: (params) => set({ swing: param(params, 'enabled', 'boolean') }),
+      set_child_lock: (params) => set({ child_lock: param(params, 'enabled', 'boolean') }),
+    },
+    heartbeat: () => ({ rssi: -Math.round(55 + world.random() * 8) }),
+    tick: (elapsedS) => {
+      const hours = elapsedS / 3_600;
+      const power = state.activity === 'heating' ? POWER_PER_HOUR : state.activity === 'cooling' ? -POWER_PER_HOUR : 0;
+      // Exact for any step, so that a long one does not overshoot.
+      const balance = outsideCelsius(world.clock.now()) + power / LOSS_PER_HOUR;
+      celsius = balance + (celsius - balance) * Math.exp(-LOSS_PER_HOUR * hours);
+      const drying = state.activity === 'drying' ? 3 : 0.2;
+      humidity += (state.target_humidity - humidity) * (1 - Math.exp(-drying * hours)) + (world.random() - 0.5) * hours;
+      const patch: Partial<ClimateState> = {};
+      const [temperature, percent, activity] = [round(celsius, 1), round(humidity, 0), activityNow()];
+      if (temperature !== state.temperature) patch.temperature = temperature;
+      if (percent !== state.humidity) patch.humidity = percent;
+      if (activity !== state.activity) patch.activity = activity;
+      return change(state, patch);
+    },
+  };
+}

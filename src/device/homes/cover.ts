@@ -1,0 +1,60 @@
+import type { JsonObject } from '../../domain/values.ts';
+import type { CommandContext } from '../commands.ts';
+import { change, changed, param, type SimulatedDevice, type World } from './simulated.ts';
+
+type CoverState = {
+  /** 0 is closed, 100 is open. */
+  position: number;
+  tilt: number;
+  movement: string;
+};
+
+const FULL_TRAVEL_MS = 12_000;
+/** Percent between two reports on the way. */
+const STRIDE = 20;
+const TILT_MS = 1_500;
+
+export function simulateCover(world: World, name = 'Living room blind'): SimulatedDevice {
+  const state: CoverState = { position: 100, tilt: 50, movement: 'stopped' };
+  /** Counts the movements: a newer one ends the one before. */
+  let latest = 0;
+
+  const moveTo = async (target: number, { progress, signal }: CommandContext) => {
+    const own = ++latest;
+    const from = state.position;
+    while (state.position !== target) {
+      const step = Math.sign(target - state.position) * Math.min(STRIDE, Math.abs(target - state.position));
+      state.movement = step > 0 ? 'opening' : 'closing';
+      await world.pause((FULL_TRAVEL_MS * Math.abs(step)) / 100, signal);
+      if (own !== latest) throw new Error(`interrupted at ${state.position} %`);
+      state.position += step;
+      const done = Math.abs(state.position - from) / Math.abs(target - from);
+      if (done < 1) progress(Math.round(100 * done), { ...state });
+    }
+    return changed(state, { position: target, movement: 'stopped' });
+  };
+  const stop = (): JsonObject => {
+    latest++;
+    return change(state, { position: state.position, movement: 'stopped' });
+  };
+
+  return {
+    name,
+    deviceType: 'window_cover',
+    firmware: '1.1.3',
+    state,
+    commands: {
+      open: (_params, context) => moveTo(100, context),
+      close: (_params, context) => moveTo(0, context),
+      stop: () => ({ state: stop() }),
+      set_position: (params, context) => moveTo(param(params, 'position', 'number'), context),
+      set_tilt: async (params, { signal }) => {
+        const tilt = param(params, 'tilt', 'number');
+        await world.pause(TILT_MS, signal);
+        return changed(state, { tilt });
+      },
+    },
+    heartbeat: () => ({ rssi: -Math.round(58 + world.random() * 9) }),
+    tick: () => null, // nothing moves it but a command
+  };
+}

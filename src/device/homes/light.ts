@@ -1,0 +1,74 @@
+import type { JsonObject } from '../../domain/values.ts';
+import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+
+type LightState = {
+  on: boolean;
+  /** Percent. */
+  brightness: number;
+  color_temperature: number;
+  color: { hue: number; saturation: number };
+  effect: string;
+  power_w: number;
+  energy_wh: number;
+};
+
+const FULL_POWER_W = 9.5;
+const STANDBY_W = 0.3;
+const EFFECTS = ['none', 'sunrise', 'candle', 'party'];
+/** How often somebody uses the switch on the wall. */
+const WALL_SWITCH_PER_HOUR = 0.5;
+
+export function simulateLight(world: World, name = 'Ceiling light'): SimulatedDevice {
+  const state: LightState = {
+    on: false,
+    brightness: 80,
+    color_temperature: 2_700,
+    color: { hue: 30, saturation: 20 },
+    effect: 'none',
+    power_w: STANDBY_W,
+    energy_wh: 0,
+  };
+  let energyWh = 0;
+  const power = (on: boolean, brightness: number) =>
+    round(on ? STANDBY_W + (FULL_POWER_W * brightness) / 100 : STANDBY_W, 1);
+  const shine = (on: boolean, brightness: number): JsonObject =>
+    change(state, { on, brightness, power_w: power(on, brightness) });
+  // Switched on it gives light, even where it was dimmed to nothing.
+  const turn = (on: boolean): JsonObject => shine(on, on && state.brightness === 0 ? 100 : state.brightness);
+
+  return {
+    name,
+    deviceType: 'smart_light',
+    firmware: '1.4.2',
+    state,
+    commands: {
+      turn_on: () => ({ state: turn(true) }),
+      turn_off: () => ({ state: turn(false) }),
+      toggle: () => ({ state: turn(!state.on) }),
+      set_brightness: (params) => {
+        const brightness = param(params, 'level', 'number');
+        return { state: shine(brightness > 0, brightness) };
+      },
+      set_color: (params) => {
+        const hue = param(params, 'hue', 'number');
+        const saturation =
+          params.saturation === undefined ? state.color.saturation : param(params, 'saturation', 'number');
+        return changed(state, { color: { hue, saturation } });
+      },
+      set_color_temperature: (params) => changed(state, { color_temperature: param(params, 'kelvin', 'number') }),
+      set_effect: (params) => {
+        const effect = param(params, 'effect', 'string');
+        if (!EFFECTS.includes(effect)) throw new Error(`this light knows the effects ${EFFECTS.join(', ')}`);
+        return changed(state, { effect });
+      },
+    },
+    heartbeat: () => ({ rssi: -Math.round(52 + world.random() * 12) }),
+    tick: (elapsedS) => {
+      energyWh += (state.power_w * elapsedS) / 3_600;
+      const used = round(energyWh, 1);
+      const patch = used === state.energy_wh ? {} : change(state, { energy_wh: used });
+      const switched = world.random() < (WALL_SWITCH_PER_HOUR * elapsedS) / 3_600;
+      return switched ? { ...patch, ...turn(!state.on) } : patch;
+    },
+  };
+}

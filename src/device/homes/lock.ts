@@ -1,0 +1,65 @@
+import type { CommandContext } from '../commands.ts';
+import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+
+type LockState = {
+  locked: boolean;
+  door_open: boolean;
+  battery: number;
+  /** Seconds; 0 is never. */
+  auto_lock_s: number;
+  privacy_mode: boolean;
+};
+
+const MOTOR_MS = 600;
+const BATTERY_PER_TURN = 0.01;
+/** How often somebody walks through an unlocked door. */
+const WALKS_PER_HOUR = 4;
+const DOOR_OPEN_S = 12;
+
+export function simulateLock(world: World, name = 'Front door'): SimulatedDevice {
+  const state: LockState = { locked: true, door_open: false, battery: 87, auto_lock_s: 0, privacy_mode: false };
+  let battery = state.battery;
+  let unlockedForS = 0;
+  let openForS = 0;
+
+  const turnMotor = async (locked: boolean, { signal }: CommandContext) => {
+    if (locked && state.door_open) throw new Error('the door is open');
+    if (state.locked !== locked) {
+      await world.pause(MOTOR_MS, signal);
+      battery = Math.max(0, battery - BATTERY_PER_TURN);
+    }
+    unlockedForS = 0;
+    return changed(state, { locked, battery: round(battery, 0) });
+  };
+
+  return {
+    name,
+    deviceType: 'door_lock',
+    firmware: '2.0.7',
+    state,
+    commands: {
+      lock: (_params, context) => turnMotor(true, context),
+      unlock: (_params, context) => turnMotor(false, context),
+      unlatch: async (_params, context) => {
+        const turned = await turnMotor(false, context);
+        openForS = 0;
+        return { state: { ...turned.state, ...change(state, { door_open: true }) } };
+      },
+      set_auto_lock: (params) => changed(state, { auto_lock_s: param(params, 'seconds', 'number') }),
+      set_privacy_mode: (params) => changed(state, { privacy_mode: param(params, 'enabled', 'boolean') }),
+    },
+    heartbeat: () => ({ battery: state.battery, rssi: -Math.round(60 + world.random() * 10) }),
+    tick: (elapsedS) => {
+      if (state.door_open) {
+        openForS += elapsedS;
+        return openForS >= DOOR_OPEN_S ? change(state, { door_open: false }) : null;
+      }
+      if (state.locked) return null;
+      unlockedForS += elapsedS;
+      if (state.auto_lock_s > 0 && unlockedForS >= state.auto_lock_s) return change(state, { locked: true });
+      if (world.random() >= (WALKS_PER_HOUR * elapsedS) / 3_600) return null;
+      openForS = 0;
+      return change(state, { door_open: true });
+    },
+  };
+}

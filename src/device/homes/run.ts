@@ -1,0 +1,42 @@
+import type { Milliseconds } from '../../domain/values.ts';
+import { connectDevice, type Device, type DeviceOptions } from '../device.ts';
+import { maintenance } from './maintenance.ts';
+import type { SimulatedDevice, World } from './simulated.ts';
+
+export interface Running {
+  device: Device;
+  stop(): Promise<void>;
+}
+
+/** Connects a simulated device and lets it live, one `tick` every `tickMs` (default 5 s). */
+export async function runSimulated(
+  simulated: SimulatedDevice,
+  world: World,
+  registration: Omit<DeviceOptions, 'state' | 'commands' | 'heartbeat' | 'firmware' | 'deviceType'>,
+  tickMs: Milliseconds = 5_000,
+): Promise<Running> {
+  const { firmware, deviceType, heartbeat } = simulated;
+  const device: Device = await connectDevice({
+    clock: world.clock,
+    ...registration,
+    firmware,
+    deviceType,
+    state: structuredClone(simulated.state),
+    commands: { ...maintenance(simulated, world, () => device.reconnect('reboot')), ...simulated.commands },
+    ...(heartbeat === undefined ? {} : { heartbeat }),
+  });
+  let before = world.clock.now();
+  const timer = setInterval(() => {
+    const now = world.clock.now();
+    const changed = simulated.tick((now - before) / 1_000);
+    before = now;
+    if (changed !== null && Object.keys(changed).length > 0) void device.report(changed);
+  }, tickMs);
+  return {
+    device,
+    stop: () => {
+      clearInterval(timer);
+      return device.close();
+    },
+  };
+}

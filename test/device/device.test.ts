@@ -1,0 +1,544 @@
+import { once } from 'node:events';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
+import { memoryStore } from '../../src/device/store.ts';
+import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
+import { SmallCloud } from './small-cloud.ts';
+
+let cloud: SmallCloud;
+let devices: Device[] = [];
+
+beforeEach(async () => {
+  cloud = await SmallCloud.start();
+});
+afterEach(async () => {
+  await Promise.all(devices.map((device) => device.close(0)));
+  devices = [];
+  await cloud.stop();
+});
+
+async function start(options: Partial<DeviceOptions> = {}): Promise<Device> {
+  const backoff = { minMs: 5, maxMs: 20 };
+  const device = await connectDevice({ ...cloud.registration(), backoff, ...options });
+  devices.push(device);
+  return device;
+}
+
+async function startOnline(options: Partial<DeviceOptions> = {}): Promise<Device> {
+  const device = await start(options);
+  await until(() => expect(device.online).toBe(true));
+  return device;
+}
+
+const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 5_000, interval: 5 });
+const sequencesOf = (channel: string) =>
+  cloud.heard.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
+
+describe('signing in', () => {
+  it('subscribes, says hello and is online with the answer', async () => {
+    const device = await start({ firmware: '1.4.2', deviceType: 'smart_light', manifestVersion: 3 });
+    const [session] = await once(device, 'online');
+    expect(session).toEqual({ clientId: cloud.sessions[0], lastSequence: 0 });
+    expect(cloud.payloads('hello')).toEqual([
+      { protocol: 'PROTO/3.1', uptime_s: 0, firmware: '1.4.2', device_type: 'smart_light', manifest_version: 3 },
+    ]);
+    expect(sequencesOf('hello')).toEqual([1]);
+    expect(cloud.refused).toEqual([]);
+  });
+
+  it('uses a new session token for every connection', async () => {
+    const device = await startOnline();
+    for (let i = 2; i <= 4; i++) {
+      const offline = once(device, 'offline');
+      cloud.cut();
+      await offline;
+      expect(device.online).toBe(false);
+      await until(() => expect(device.online).toBe(true));
+      expect(new Set(cloud.sessions).size).toBe(i);
+    }
+    expect(cloud.refusedSignIns).toBe(0);
+  });
+
+  it('goes on trying while the service is away', async () => {
+    await cloud.stop();
+    const device = await start();
+    const [reason] = await once(device, 'offline');
+    expect(reason).toContain('ECONNREFUSED');
+    await once(device, 'offline');
+    await cloud.listen();
+    await until(() => expect(device.online).toBe(true));
+  });
+
+  it('waits a random part of a span that doubles up to its bound', async () => {
+    await cloud.stop();
+    const waits: number[] = [];
+    const device = await start({ backoff: { minMs: 4, maxMs: 20, random: () => 0.5 } });
+    device.on('offline', (_reason, retryInMs) => waits.push(retryInMs));
+    await until(() => expect(waits.length).toBeGreaterThanOrEqual(5));
+    expect(waits.slice(0, 5)).toEqual([2, 4, 8, 10, 10]);
+    await cloud.listen();
+  });
+
+  it('tells why when the key is wrong, and signs in with the right one', async () => {
+    const device = await start({ secret: newDeviceSecret() });
+    const [reason] = await once(device, 'offline');
+    expect(reason).toContain('Not authorized');
+    device.rekey(cloud.secret, 1);
+    await until(() => expect(device.online).toBe(true));
+  });
+
+  it('signs in anew with a rotated key', async () => {
+    const device = await startOnline();
+    cloud.secret = newDeviceSecret();
+    cloud.keyVersion = 2;
+    device.rekey(cloud.secret, 2);
+    expect(device.online).toBe(false);
+    await until(() => expect(device.online).toBe(true));
+    expect(await device.report({ on: true })).toBe(true);
+    expect(cloud.refused).toEqual([]);
+  });
+
+  it('comes back when its cmd subscription is refused', async () => {
+    cloud.grantsSubscription = false;
+    const device = await start();
+    const [reason] = await once(device, 'offline');
+    expect(reason).toMatch(/subscription/i);
+    cloud.grantsSubscription = true;
+    await until(() => expect(device.online).toBe(true));
+  });
+
+  it('sends nothing but hello until it was greeted', async () => {
+    cloud.answersHello = false;
+    const device = await start({ state: { on: true } });
+    await until(() => expect(cloud.payloads('hello')).toHaveLength(1));
+    void device.report({ on: false });
+    await cloud.command('anything');
+    await until(() => expect(device.waiting).toBe(3));
+    expect(cloud.heard.map((message) => message.channel)).toEqual(['hello']);
+    cloud.say('hello_ack', cloud.helloAck());
+    await until(() => expect(device.waiting).toBe(0));
+    expect(cloud.payloads('state')).toEqual([{ state: { on: true }, full: true }, { state: { on: false } }]);
+  });
+
+  it("follows the service's clock", async () => {
+    const skew = 250_000;
+    cloud.serverTime = () => Date.now() + skew;
+    const device = await startOnline();
+    cloud.serverTime = () => Date.now() + skew + 200_000;
+    expect(await device.report({ on: true })).toBe(true);
+    expect(cloud.refused).toEqual([]);
+    expect(cloud.heard.at(-1)?.fields.timestamp).toBeGreaterThan(Date.now() + skew - 10_000);
+  });
+});
+
+describe('reporting', () => {
+  it('numbers its messages from the first number on, each once', async () => {
+    const device = await startOnline({ initialSequence: 7 });
+    expect(await Promise.all([1, 2, 3].map((n) => device.report({ n })))).toEqual([true, true, true]);
+    expect(sequencesOf('state')).toEqual([7, 8, 9]);
+    expect(cloud.payloads('state')).toEqual([{ state: { n: 1 } }, { state: { n: 2 } }, { state: { n: 3 } }]);
+  });
+
+  it('goes on after the highest number the service has accepted', async () => {
+    cloud.lastSequence = 500;
+    const device = await startOnline();
+    await device.report({ on: true });
+    expect(sequencesOf('state')).toEqual([501]);
+  });
+
+  it('keeps the state that its reports add up to', async () => {
+    const device = await startOnline({ state: { on: false, color: { hue: 1, saturation: 2 } } });
+    const states: unknown[] = [];
+    device.on('state', (state) => states.push(state));
+    await device.report({ on: true, color: { saturation: null } });
+    expect(device.state).toEqual({ on: true, color: { hue: 1 } });
+    await device.report({ on: true });
+    await device.reportWhole({ on: false });
+    expect(states).toEqual([{ on: true, color: { hue: 1 } }, { on: false }]);
+    expect(cloud.payloads('state')[0]).toEqual({ state: { on: false, color: { hue: 1, saturation: 2 } }, full: true });
+    expect(cloud.payloads('state').at(-1)).toEqual({ state: { on: false }, full: true });
+  });
+
+  it('refuses a state that the service would not take', async () => {
+    const device = await startOnline();
+    expect(() => device.report({ text: 'x'.repeat(33_000) })).toThrow(RangeError);
+    expect(device.state).toEqual({});
+    expect(await device.report({ text: 'short' })).toBe(true);
+  });
+
+  it('sends what was not acknowledged again, with the same number and id, signed for the new session', async () => {
+    cloud.acknowledges = false;
+    const device = await startOnline();
+    const reported = [device.report({ n: 1 }), device.report({ n: 2 })];
+    await until(() => expect(cloud.payloads('state')).toHaveLength(2));
+    cloud.acknowledges = true;
+    cloud.cut();
+    expect(await Promise.all(reported)).toEqual([true, true]);
+    const states = cloud.heard.filter((message) => message.channel === 'state');
+    expect(states.map(({ payload }) => payload)).toEqual([1, 2, 1, 2].map((n) => ({ state: { n } })));
+    for (const i of [0, 1]) {
+      const [before, after] = [states[i]?.fields, states[i + 2]?.fields];
+      expect(after?.sequence_number).toBe(before?.sequence_number);
+      expect(after?.message_id).toBe(before?.message_id);
+      expect(after?.client_id).not.toBe(before?.client_id);
+      expect(after?.nonce).not.toBe(before?.nonce);
+    }
+    expect(cloud.refused).toEqual([]);
+    await device.report({ n: 3 });
+    expect(sequencesOf('state').at(-1)).toBe(3);
+  });
+
+  it('keeps what is reported while offline, in order', async () => {
+    await cloud.stop();
+    const device = await start();
+    const reported = [1, 2, 3].map((n) => device.report({ n }));
+    await once(device, 'offline');
+    await cloud.listen();
+    expect(await Promise.all(reported)).toEqual([true, true, true]);
+    expect(cloud.payloads('state')).toEqual([1, 2, 3].map((n) => ({ state: { n } })));
+  });
+
+  it('has at most 16 messages in the air', async () => {
+    cloud.acknowledges = false;
+    const device = await startOnline();
+    for (let n = 0; n < 40; n++) void device.report({ n });
+    await until(() => expect(cloud.payloads('state')).toHaveLength(16));
+    cloud.command('nothing');
+    await until(() => expect(device.waiting).toBe(41));
+    expect(cloud.payloads('state')).toHaveLength(16);
+    cloud.acknowledges = true;
+    cloud.cut();
+    await until(() => expect(device.waiting).toBe(0));
+    expect(cloud.lastSequence).toBe(41);
+  });
+
+  it('joins the reports that do not fit into one of the whole state', async () => {
+    await cloud.stop();
+    const device = await start({ queueLimit: 32 });
+    const reported = Array.from({ length: 100 }, (_, n) => device.report({ [`p${n}`]: n }));
+    expect(device.waiting).toBeLessThanOrEqual(32);
+    await cloud.listen();
+    expect(await Promise.all(reported)).toEqual(reported.map(() => true));
+    let twin: object = {};
+    for (const { state, full } of cloud.payloads('state'))
+      twin = full ? (state as object) : { ...twin, ...(state as object) };
+    expect(twin).toEqual(device.state);
+    expect(Object.keys(twin)).toHaveLength(100);
+  });
+
+  it('tells what the service refused', async () => {
+    const device = await startOnline();
+    const refused = once(device, 'refused');
+    cloud.say('error', { code: 'STATE_TOO_LARGE', message_id: 'm' });
+    expect(await refused).toEqual([{ code: 'STATE_TOO_LARGE', message_id: 'm' }]);
+  });
+
+  it('sends a heartbeat as often as the service asks, unacknowledged, under a number of its own', async () => {
+    cloud.heartbeatS = 0.03;
+    const device = await startOnline({ heartbeat: () => ({ battery: 87, rssi: -61 }) });
+    await until(() => expect(cloud.payloads('heartbeat').length).toBeGreaterThanOrEqual(2));
+    expect(cloud.payloads('heartbeat')[0]).toEqual({ uptime_s: 0, battery: 87, rssi: -61 });
+    expect(sequencesOf('heartbeat').slice(0, 2)).toEqual([1, 2]);
+    expect(device.waiting).toBe(0);
+  });
+});
+
+describe('messages on cmd', () => {
+  const suspects = (device: Device) => {
+    const reasons: string[] = [];
+    device.on('suspect', (reason) => reasons.push(reason));
+    return reasons;
+  };
+
+  it('are ignored when they are not from the service, not for this session, too old or not JSON', async () => {
+    const ran: string[] = [];
+    const device = await startOnline({ commands: { turn_on: (_, { commandId }) => void ran.push(commandId) } });
+    const reasons = suspects(device);
+    const now = Date.now();
+    const cmd = { command_id: 'c', action: 'turn_on', params: {}, issued_at: now, expires_at: now + 60_000 };
+    cloud.say('cmd', cmd, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    cloud.say('cmd', cmd, { clientId: `${cloud.sessions[0]}x` });
+    cloud.say('cmd', cmd, { tenantId: cloud.deviceId });
+    cloud.say('cmd', cmd, { deviceId: cloud.tenantId });
+    cloud.say('cmd', cmd, { timestamp: now - 301_000 });
+    cloud.sayText('{');
+    cloud.say('cmd', { ...cmd, params: [] });
+    cloud.say('cmd', cmd, { sequence: 1 });
+    const real = cloud.command('turn_on');
+    await until(() => expect(ran).toEqual([real]));
+    expect(reasons.map((reason) => reason.split(':')[0])).toEqual([
+      'SIGNATURE_INVALID',
+      'SESSION_MISMATCH',
+      'IDENTITY_MISMATCH',
+      'IDENTITY_MISMATCH',
+      'TIMESTAMP_SKEWED',
+      'MALFORMED',
+      'params is not valid',
+      'sequence number 1 came before',
+    ]);
+  });
+
+  it('count their numbers from 1 in every session', async () => {
+    const ran: string[] = [];
+    const device = await startOnline({ commands: { turn_on: (_, { commandId }) => void ran.push(commandId) } });
+    const reasons = suspects(device);
+    const first = cloud.command('turn_on');
+    await until(() => expect(ran).toEqual([first]));
+    cloud.cut();
+    await until(() => expect(cloud.sessions).toHaveLength(2));
+    await until(() => expect(device.online).toBe(true));
+    const second = cloud.command('turn_on');
+    await until(() => expect(ran).toEqual([first, second]));
+    expect(reasons).toEqual([]);
+  });
+
+  it('are checked with the public keys of the cloud by an Ed25519 device', async () => {
+    const other = await SmallCloud.start('ed25519');
+    try {
+      const device = await start({ ...other.registration(), commands: { turn_on: () => ({ state: { on: true } }) } });
+      await until(() => expect(device.online).toBe(true));
+      const reasons = suspects(device);
+      const now = Date.now();
+      const cmd = { command_id: 'c', action: 'turn_on', params: {}, issued_at: now, expires_at: now + 60_000 };
+      other.say('cmd', cmd, { key: signingKey('ed25519', other.secret) });
+      const id = other.command('turn_on');
+      await until(() => expect(other.acks(id).map(({ status }) => status)).toEqual(['accepted', 'succeeded']));
+      expect(reasons).toEqual(['SIGNATURE_INVALID: wrong signature']);
+      expect(other.refused).toEqual([]);
+    } finally {
+      await devices[0]?.close(0);
+      await other.stop();
+    }
+  });
+});
+
+describe('commands', () => {
+  it('are accepted, told of on the way, and answered with result and state', async () => {
+    const device = await startOnline({
+      state: { brightness: 0 },
+      commands: {
+        set_brightness: async ({ level }, { progress, action }) => {
+          progress(50, { brightness: 20 });
+          await Promise.resolve();
+          return { result: { action }, state: { brightness: level ?? null } };
+        },
+      },
+    });
+    const id = cloud.command('set_brightness', { level: 40 });
+    await until(() => expect(cloud.acks(id)).toHaveLength(3));
+    expect(cloud.acks(id)).toEqual([
+      { command_id: id, status: 'accepted' },
+      { command_id: id, status: 'in_progress', progress: 50, state: { brightness: 20 } },
+      { command_id: id, status: 'succeeded', result: { action: 'set_brightness' }, state: { brightness: 40 } },
+    ]);
+    expect(device.state).toEqual({ brightness: 40 });
+  });
+
+  it('fail with the words of what the handler throws, and when nobody knows them', async () => {
+    await startOnline({
+      commands: {
+        jam: () => {
+          throw new Error('motor stalled');
+        },
+        odd: () => Promise.reject('just text'),
+        long: () => Promise.reject(new Error('x'.repeat(2_000))),
+        large: () => ({ state: { text: 'x'.repeat(33_000) } }),
+        constructor: () => undefined,
+      },
+    });
+    const errorOf = async (action: string) => {
+      const id = cloud.command(action);
+      await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('failed'));
+      return cloud.acks(id).at(-1)?.error;
+    };
+    expect(await errorOf('jam')).toBe('motor stalled');
+    expect(await errorOf('odd')).toBe('just text');
+    expect(await errorOf('long')).toHaveLength(500);
+    expect(await errorOf('large')).toBe('the state is too large, or nested too deeply');
+    expect(await errorOf('fly')).toBe('this device does not know fly');
+    expect(await errorOf('toString')).toBe('this device does not know toString');
+    const known = cloud.command('constructor');
+    await until(() => expect(cloud.acks(known).at(-1)?.status).toBe('succeeded'));
+  });
+
+  it('are not started after they expired', async () => {
+    let ran = 0;
+    await startOnline({ commands: { turn_on: () => void ran++ } });
+    const id = cloud.command('turn_on', {}, { expires_at: Date.now() - 1_000 });
+    await until(() => expect(cloud.acks(id)).toHaveLength(1));
+    expect(cloud.acks(id)).toEqual([{ command_id: id, status: 'failed', error: 'the command had expired' }]);
+    expect(ran).toBe(0);
+  });
+
+  it('run once: a repeat gets the former outcome, without its state', async () => {
+    let ran = 0;
+    await startOnline({ commands: { count: () => ({ result: ++ran, state: { ran } }) } });
+    const id = cloud.command('count');
+    await until(() => expect(cloud.acks(id)).toHaveLength(2));
+    cloud.command('count', {}, { command_id: id, expires_at: 1 });
+    await until(() => expect(cloud.acks(id)).toHaveLength(3));
+    expect(cloud.acks(id).at(-1)).toEqual({ command_id: id, status: 'succeeded', result: 1 });
+    expect(ran).toBe(1);
+  });
+
+  it('that still run answer a repeat with how far they are', async () => {
+    let finish = () => {};
+    await startOnline({
+      commands: {
+        wait: (_, { progress }) => {
+          progress(10);
+          return new Promise((resolve) => {
+            finish = () => resolve({});
+          });
+        },
+      },
+    });
+    const id = cloud.command('wait');
+    await until(() => expect(cloud.acks(id)).toHaveLength(2));
+    cloud.command('wait', {}, { command_id: id });
+    await until(() =>
+      expect(cloud.acks(id).map(({ status }) => status)).toEqual(['accepted', 'in_progress', 'in_progress']),
+    );
+    finish();
+    await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('succeeded'));
+  });
+
+  it('are remembered for the last 32', async () => {
+    let ran = 0;
+    await startOnline({ commands: { count: () => ({ result: ++ran }) } });
+    const ids = Array.from({ length: 33 }, () => cloud.command('count'));
+    await until(() => expect(cloud.acks()).toHaveLength(66));
+    cloud.command('count', {}, { command_id: ids[1] as string });
+    await until(() => expect(cloud.acks(ids[1])).toHaveLength(3));
+    expect(ran).toBe(33);
+    cloud.command('count', {}, { command_id: ids[0] as string });
+    await until(() => expect(ran).toBe(34));
+  });
+
+  it('are acknowledged after a lost connection too', async () => {
+    cloud.acknowledges = false;
+    let finish = () => {};
+    const running = new Promise<undefined>((resolve) => {
+      finish = () => resolve(undefined);
+    });
+    const commands = { wait: () => running };
+    const device = await startOnline({ commands });
+    const id = cloud.command('wait');
+    await until(() => expect(cloud.acks(id)).toHaveLength(1));
+    const offline = once(device, 'offline');
+    cloud.cut();
+    await offline;
+    finish();
+    cloud.acknowledges = true;
+    await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('succeeded'));
+    expect(cloud.refused).toEqual([]);
+  });
+});
+
+describe('the memory of a device', () => {
+  it('carries state, numbers, commands and unacknowledged messages into the next run', async () => {
+    const store = memoryStore();
+    const commands = { count: () => ({ result: 1, state: { counted: true } }) };
+    const first = await startOnline({ store, commands });
+    const id = cloud.command('count');
+    await until(() => expect(first.waiting).toBe(0));
+    await until(() => expect(cloud.acks(id)).toHaveLength(2));
+    cloud.acknowledges = false;
+    const lost = first.report({ n: 1 });
+    await until(() => expect(cloud.payloads('state')).toHaveLength(1));
+    await first.close(0);
+    expect(await lost).toBe(false);
+
+    cloud.acknowledges = true;
+    const second = await startOnline({ store, commands });
+    expect(second.state).toEqual({ counted: true, n: 1 });
+    await until(() => expect(cloud.payloads('state')).toHaveLength(2));
+    const [before, after] = cloud.heard.filter((message) => message.channel === 'state');
+    expect(after?.fields.message_id).toBe(before?.fields.message_id);
+    expect(after?.fields.sequence_number).toBe(before?.fields.sequence_number);
+    cloud.command('count', {}, { command_id: id });
+    await until(() => expect(cloud.acks(id).at(-1)).toEqual({ command_id: id, status: 'succeeded', result: 1 }));
+    expect(cloud.acks(id)).toHaveLength(3);
+    expect(cloud.refused).toEqual([]);
+  });
+
+  it('answers for a command that a restart broke off', async () => {
+    const store = memoryStore();
+    let aborted = false;
+    const commands = {
+      wait: (_: object, { signal }: { signal: AbortSignal }) =>
+        new Promise<undefined>(() => {
+          signal.addEventListener('abort', () => {
+            aborted = true;
+          });
+        }),
+    };
+    const first = await startOnline({ store, commands });
+    const id = cloud.command('wait');
+    await until(() => expect(cloud.acks(id)).toHaveLength(1));
+    await first.close();
+    expect(aborted).toBe(true);
+    await startOnline({ store, commands });
+    cloud.command('wait', {}, { command_id: id });
+    await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('failed'));
+    expect(cloud.acks(id).at(-1)?.error).toBe('the device was restarted while it ran this');
+  });
+
+  it('is stored before a handler starts', async () => {
+    const store = memoryStore();
+    let seen: unknown;
+    const look = async () => {
+      seen = await store.load();
+      return {};
+    };
+    const commands = { look };
+    await startOnline({ store, commands });
+    const id = cloud.command('look');
+    await until(() => expect(seen).toMatchObject({ commands: [{ commandId: id, status: 'accepted' }] }));
+  });
+
+  it('that cannot be stored is told of, and the device goes on', async () => {
+    const store = { load: async () => null, save: () => Promise.reject(new Error('disk full')) };
+    const device = await start({ store });
+    const faults: unknown[] = [];
+    device.on('fault', (error) => faults.push(error));
+    expect(await device.report({ on: true })).toBe(true);
+    expect(faults[0]).toEqual(new Error('disk full'));
+  });
+});
+
+describe('closing', () => {
+  it('sends what waits, says goodbye, and answers who comes later', async () => {
+    const device = await startOnline();
+    const reported = device.report({ on: true });
+    const closed = once(device, 'closed');
+    await device.close();
+    await closed;
+    expect(await reported).toBe(true);
+    expect(device.online).toBe(false);
+    expect(await device.report({ on: false })).toBe(false);
+    await device.close();
+    device.open();
+    expect(cloud.sessions).toHaveLength(1);
+  });
+
+  it('does not wait for what cannot be sent', async () => {
+    await cloud.stop();
+    const device = await start();
+    const reported = device.report({ on: true });
+    await device.close(60_000);
+    expect(await reported).toBe(false);
+    await cloud.listen();
+  });
+
+  it('starts no command any more', async () => {
+    cloud.acknowledges = false;
+    let ran = 0;
+    const device = await startOnline({ commands: { turn_on: () => void ran++ } });
+    void device.report({ on: true });
+    const closed = device.close(200);
+    cloud.command('turn_on');
+    await closed;
+    expect(ran).toBe(0);
+  });
+});
