@@ -1,0 +1,76 @@
+import { connect, type Socket } from 'node:net';
+
+export interface RawAnswer {
+  status: number;
+  body: string;
+}
+
+const HEAD_END = Buffer.from('\r\n\r\n');
+
+/** One kept connection with one request at a time, in bytes made by hand. Answers must carry a `Content-Length`. */
+export class RawConnection {
+  private socket: Socket;
+  private pending = Buffer.alloc(0);
+  private waiting: { resolve(answer: RawAnswer): void; reject(error: Error): void } | null = null;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (data: Buffer) => this.received(data));
+    socket.on('error', (error) => this.failed(error));
+    socket.on('close', () => this.failed(new Error('the service closed the connection')));
+  }
+
+  static open(port: number): Promise<RawConnection> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => {
+        socket.off('error', reject);
+        resolve(new RawConnection(socket));
+      });
+      socket.once('error', reject);
+    });
+  }
+
+  post(path: string, headers: string, body: string): Promise<RawAnswer> {
+    const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
+    return this.ask(`${head}${headers}\r\n${body}`);
+  }
+
+  get(path: string, headers: string): Promise<RawAnswer> {
+    return this.ask(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}\r\n`);
+  }
+
+  close(): void {
+    this.waiting = null;
+    this.socket.destroy();
+  }
+
+  private ask(request: string): Promise<RawAnswer> {
+    return new Promise((resolve, reject) => {
+      this.waiting = { resolve, reject };
+      if (this.socket.destroyed) this.failed(new Error('the connection is closed'));
+      else this.socket.write(request, 'latin1');
+    });
+  }
+
+  private received(data: Buffer): void {
+    this.pending = this.pending.length > 0 ? Buffer.concat([this.pending, data]) : data;
+    const end = this.pending.indexOf(HEAD_END);
+    if (end < 0) return;
+    const head = this.pending.latin1Slice(0, end);
+    const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 'NaN');
+    if (Number.isNaN(length)) return this.failed(new Error('an answer without Content-Length'));
+    const total = end + 4 + length;
+    if (this.pending.length < total) return;
+    const body = this.pending.toString('utf8', end + 4, total);
+    this.pending = this.pending.subarray(total);
+    const { waiting } = this;
+    this.waiting = null;
+    waiting?.resolve({ status: Number(head.slice(9, 12)), body });
+  }
+
+  private failed(error: Error): void {
+    const { waiting } = this;
+    this.waiting = null;
+    waiting?.reject(error);
+  }
+}
