@@ -44,7 +44,7 @@ export const pubackPacket = (id: number): Buffer => packet(0x40, shortOf(id));
 
 /** Cuts a byte stream into packets; `body` is what follows the fixed header. */
 export function packetReader(take: (type: number, flags: number, body: Buffer) => void): (bytes: Buffer) => void {
-  let pending = Buffer.alloc(0);
+  let pending: Buffer = Buffer.alloc(0);
   return (fresh) => {
     const bytes = pending.length > 0 ? Buffer.concat([pending, fresh]) : fresh;
     let at = 0;

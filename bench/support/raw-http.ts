@@ -10,7 +10,7 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 /** One kept connection with one request at a time, in bytes made by hand. Answers must carry a `Content-Length`. */
 export class RawConnection {
   private socket: Socket;
-  private pending = Buffer.alloc(0);
+  private pending: Buffer = Buffer.alloc(0);
   private waiting: { resolve(answer: RawAnswer): void; reject(error: Error): void } | null = null;
 
   private constructor(socket: Socket) {
@@ -56,9 +56,12 @@ export class RawConnection {
     this.pending = this.pending.length > 0 ? Buffer.concat([this.pending, data]) : data;
     const end = this.pending.indexOf(HEAD_END);
     if (end < 0) return;
-    const head = this.pending.latin1Slice(0, end);
+    const head = this.pending.toString('latin1', 0, end);
     const length = Number(/content-length: *(\d+)/i.exec(head)?.[1] ?? 'NaN');
-    if (Number.isNaN(length)) return this.failed(new Error('an answer without Content-Length'));
+    if (Number.isNaN(length)) {
+      this.failed(new Error('an answer without Content-Length'));
+      return;
+    }
     const total = end + 4 + length;
     if (this.pending.length < total) return;
     const body = this.pending.toString('utf8', end + 4, total);

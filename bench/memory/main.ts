@@ -1,0 +1,124 @@
+// How many bytes does a live device actor cost, and a passivated one, among 100,000?
+import { createRuntime } from '../../src/actors/runtime.ts';
+import type { Uuid } from '../../src/domain/values.ts';
+import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+import { thousands } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import { deviceState } from '../support/states.ts';
+import { emptyHandedStore, hasOwnManifest, idOf } from './rows.ts';
+
+const MEANT_LIVE = 8 * 1024;
+const MEANT_PASSIVE = 0.2 * 1024;
+const BATCH = 2_000;
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+const { short } = readOptions();
+const count = short ? 5_000 : 100_000;
+printMachine();
+
+let now = Date.now();
+const clock = { now: () => now };
+const store = emptyHandedStore();
+const definitions = (kind: 'device' | 'command' | 'plan' | 'tenant', version?: number) =>
+  version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
+const runtime = createRuntime({ store, definitions, clock, log: silent });
+let manifests = new ManifestCache(store.devices);
+
+interface Reading {
+  heap: number;
+  buffers: number;
+  rss: number;
+}
+
+// As V8 collects when memory runs short: it gives back the pages that the garbage of this run has filled.
+const collect = globalThis.gc as ((how: object) => void) | undefined;
+
+/** What is left after a full collection. */
+async function collected(): Promise<Reading> {
+  for (let n = 0; n < 4; n += 1) {
+    collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const { heapUsed, external, rss } = process.memoryUsage();
+  return { heap: heapUsed, buffers: external, rss };
+}
+
+const perActor = (reading: Reading, start: Reading): number =>
+  (reading.heap + reading.buffers - start.heap - start.buffers) / count;
+
+function print(what: string, reading: Reading, start: Reading): void {
+  const heap = (reading.heap - start.heap) / count;
+  const buffers = (reading.buffers - start.buffers) / count;
+  const rss = (reading.rss - start.rss) / count;
+  console.log(
+    `  ${what.padEnd(52)} ${thousands(heap + buffers).padStart(7)} B (heap ${thousands(heap)}, buffers ${thousands(buffers)}); RSS ${thousands(rss)}`,
+  );
+}
+
+/** Runs `work` for every device, some thousands at a time. Ids are made anew: nothing here holds one. */
+async function forEach(work: (id: Uuid, index: number) => Promise<unknown>): Promise<void> {
+  for (let from = 0; from < count; from += BATCH) {
+    const size = Math.min(BATCH, count - from);
+    await Promise.all(Array.from({ length: size }, (_, n) => work(idOf(from + n), from + n)));
+  }
+}
+
+if (collect === undefined) throw new Error('needs --expose-gc: start it by `npm run bench -- memory`');
+await runtime.start();
+await runtime.actors.read({ kind: 'device', id: idOf(0) }); // what is made once is no part of the difference
+await manifests.of([{ id: idOf(0), manifestVersion: 2 }]);
+const start = await collected();
+
+await forEach((id) => runtime.actors.read({ kind: 'device', id }));
+print('loaded', await collected(), start);
+
+const sequence = 65;
+const report = (counter: number) =>
+  forEach((id) =>
+    runtime.actors.send({ kind: 'device', id }, {
+      type: 'state.reported',
+      at: now,
+      by: { kind: 'device', id },
+      mark: { sequenceNumber: sequence + counter, messageId: `${id}-${counter}` },
+      state: deviceState(counter, id),
+      full: false,
+      watches: [],
+    } as never),
+  );
+await report(0);
+await report(1);
+print('after two reports each', await collected(), start);
+
+const sessionOf = (id: Uuid) => `${id}.${1_790_000_000_000}.AAAAAAAAAAAAAAAA`;
+await forEach(async (id, index) => {
+  const tenantId = idOf(index % 100);
+  runtime.sessions.open({ deviceId: id, tenantId, sessionId: sessionOf(id), keyVersion: 1, subscribed: false });
+  await runtime.sessions.subscribed(id, sessionOf(id));
+  runtime.sessions.seen(id, { at: now });
+});
+print('with their sessions, not flushed', await collected(), start);
+await runtime.sessions.tick();
+print('with their sessions', await collected(), start);
+
+await forEach((id, index) => manifests.of([{ id, manifestVersion: hasOwnManifest(index) ? 2 : 1 }]));
+const live = await collected();
+print('with the cache of manifests, which has a bound', live, start);
+
+await forEach(async (id) => runtime.sessions.close(id, sessionOf(id)));
+await runtime.actors.turns.drained();
+await runtime.sessions.tick();
+now += 11 * 60_000;
+const gone = runtime.actors.passivate();
+print('passivated, the cache of manifests still there', await collected(), start);
+manifests = new ManifestCache(store.devices);
+const passive = await collected();
+print('passivated', passive, start);
+
+if (gone < count) throw new Error(`only ${gone} of ${count} actors were passivated`);
+const verdict = (bytes: number, meant: number) =>
+  `${thousands(bytes)} B, meant at most ${thousands(meant)} B: ${bytes <= meant ? 'reached' : 'not reached'}`;
+console.log(`a live actor, all maps: ${verdict(perActor(live, start), MEANT_LIVE)}`);
+console.log(`a passivated one:       ${verdict(perActor(passive, start), MEANT_PASSIVE)}`);
+await runtime.stop();

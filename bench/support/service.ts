@@ -1,0 +1,64 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type Child, startChild } from './child.ts';
+import { freePort } from './postgres.ts';
+
+/** The environment that services of one benchmark share: one database, one set of keys, ports of their own. */
+export interface Deployment {
+  env: Record<string, string>;
+  /** Removes what was made for it. */
+  remove(): void;
+}
+
+/** A service in a process of its own. */
+export interface RunningService {
+  port: number;
+  mqttPort: number;
+  child: Child;
+  /** Resolves when it is the active process and serves. */
+  active: Promise<void>;
+  /** Drains and ends it; a profile is written then. */
+  stop(): Promise<void>;
+}
+
+const privateJwk = (): string => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
+
+export function makeDeployment(databaseUrl: string): Deployment {
+  const folder = mkdtempSync(join(tmpdir(), 'bench-service-'));
+  return {
+    env: {
+      DATABASE_URL: databaseUrl,
+      DATA_DIR: folder,
+      MASTER_KEY: randomBytes(32).toString('base64'),
+      TOKEN_SIGNING_KEY: privateJwk(),
+      DEVICE_SIGNING_KEY: privateJwk(),
+      HOST: '127.0.0.1',
+      LOG_LEVEL: 'warn',
+      LOG_FORMAT: 'json',
+      SIDECAR: 'off',
+      // The load is far above what one device or tenant may do.
+      DEVICE_RATE: '1000000/1000000',
+      RATE_LIMITS: 'free=0',
+      MQTT_MAX_CONNECTIONS: '20000',
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}
+
+/** The standard settings of a production process: nothing is tuned for the benchmark but the limits of load. */
+export async function startService(
+  deployment: Deployment,
+  options: { profile?: string | null } = {},
+): Promise<RunningService> {
+  const port = await freePort();
+  const mqttPort = await freePort();
+  const { profile } = options;
+  const child = startChild(new URL('./service-process.ts', import.meta.url), {
+    env: { ...deployment.env, NODE_ENV: 'production', PORT: `${port}`, MQTT_PORT: `${mqttPort}` },
+    node: profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : [],
+  });
+  await child.receive('listening');
+  return { port, mqttPort, child, active: child.receive('active'), stop: () => child.end() };
+}
