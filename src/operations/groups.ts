@@ -116,7 +116,7 @@ export const joinGroup = operation({
 export const leaveGroup = operation({
   name: 'leaveGroup',
   summary: 'Take a device out of a group',
-  input: z.strictObject({ slug, device_id: idOf('device') }),
+  input: z.strictObject({ slug, id: idOf('device') }),
   output: z.null(),
   role: 'admin',
   scope: 'write:groups',
@@ -126,7 +126,7 @@ export const leaveGroup = operation({
     const tenantId = tenantOf(caller);
     return locks.alone(`group:${tenantId}:${input.slug}`, async () => {
       if ((await store.records.group(tenantId, input.slug)) === null) return notFound('group');
-      const left = await store.records.leaveGroup(tenantId, input.slug, input.device_id);
+      const left = await store.records.leaveGroup(tenantId, input.slug, input.id);
       return left ? done({ body: null }) : notFound('device');
     });
   },

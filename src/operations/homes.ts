@@ -78,7 +78,7 @@ export const listHomes = operation({
 export const updateHome = operation({
   name: 'updateHome',
   summary: 'Rename a home or move it to another time zone',
-  input: z.strictObject({ home_id: idOf('home'), home_name: givenName.optional(), timezone: timezone.optional() }),
+  input: z.strictObject({ homeId: idOf('home'), home_name: givenName.optional(), timezone: timezone.optional() }),
   output: z.object({ home }),
   role: 'admin',
   scope: 'write:homes',
@@ -86,8 +86,8 @@ export const updateHome = operation({
   refuses: ['NOT_FOUND'],
   example: { input: { home_name: 'Lakeside 2' } },
   async run({ store }, { input, caller }) {
-    const { home_id, home_name, timezone } = input;
-    const updated = await store.records.updateHome(tenantOf(caller), home_id, {
+    const { homeId, home_name, timezone } = input;
+    const updated = await store.records.updateHome(tenantOf(caller), homeId, {
       ...(home_name !== undefined && { name: home_name }),
       ...(timezone !== undefined && { timezone }),
     });
@@ -98,7 +98,7 @@ export const updateHome = operation({
 export const deleteHome = operation({
   name: 'deleteHome',
   summary: 'Delete a home that has no active devices, with its rooms',
-  input: z.strictObject({ home_id: idOf('home') }),
+  input: z.strictObject({ homeId: idOf('home') }),
   output: gone,
   role: 'admin',
   scope: 'write:homes',
@@ -108,12 +108,12 @@ export const deleteHome = operation({
     const { store } = services;
     const tenantId = tenantOf(caller);
     return clearing(services, tenantId, async () => {
-      if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
-      if ((await store.devices.activeInHome(tenantId, input.home_id)) > 0) {
+      if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
+      if ((await store.devices.activeInHome(tenantId, input.homeId)) > 0) {
         return refuse('CONFLICT', 'The home still has active devices.');
       }
-      await takeAway(services, caller, { homeId: input.home_id });
-      const deleted = await store.records.deleteHome(tenantId, input.home_id);
+      await takeAway(services, caller, { homeId: input.homeId });
+      const deleted = await store.records.deleteHome(tenantId, input.homeId);
       return deleted ? done({ body: null }) : notFound('home');
     });
   },
@@ -122,7 +122,7 @@ export const deleteHome = operation({
 export const createRoom = operation({
   name: 'createRoom',
   summary: 'Create a room in a home',
-  input: z.strictObject({ home_id: idOf('home'), name: givenName }),
+  input: z.strictObject({ homeId: idOf('home'), name: givenName }),
   output: created,
   role: 'admin',
   scope: 'write:homes',
@@ -133,10 +133,10 @@ export const createRoom = operation({
     const { store, clock, newId } = services;
     const tenantId = tenantOf(caller);
     return placing(services, tenantId, async () => {
-      if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
+      if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
       const id = newId();
       const answer = createdBody(id);
-      const made = { id, tenantId, homeId: input.home_id, name: input.name, createdAt: clock.now() };
+      const made = { id, tenantId, homeId: input.homeId, name: input.name, createdAt: clock.now() };
       await store.records.insertRoom(made, idempotent?.row(answer));
       return done(answer);
     });
@@ -146,7 +146,7 @@ export const createRoom = operation({
 export const listRooms = operation({
   name: 'listRooms',
   summary: 'List the rooms of a home, newest first',
-  input: z.strictObject({ home_id: idOf('home'), ...paging }),
+  input: z.strictObject({ homeId: idOf('home'), ...paging }),
   output: z.object({ rooms: z.array(room), next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
@@ -154,11 +154,11 @@ export const listRooms = operation({
   refuses: ['NOT_FOUND'],
   async run({ store }, { input, caller }) {
     const tenantId = tenantOf(caller);
-    const listing = { route: 'rooms', filters: { home_id: input.home_id } };
+    const listing = { route: 'rooms', filters: { home_id: input.homeId } };
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
-    if ((await store.records.home(tenantId, input.home_id)) === null) return notFound('home');
-    const page = await store.records.rooms(tenantId, input.home_id, input.limit, start.value);
+    if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
+    const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value);
     const rooms = page.items.map(({ id, name, homeId }) => ({ id, name, home_id: homeId }));
     return done({ body: { rooms, next_cursor: cursorAfter(listing, page) } });
   },
@@ -167,7 +167,7 @@ export const listRooms = operation({
 export const deleteRoom = operation({
   name: 'deleteRoom',
   summary: 'Delete a room; its devices stay in the home',
-  input: z.strictObject({ home_id: idOf('home'), room_id: idOf('room') }),
+  input: z.strictObject({ homeId: idOf('home'), roomId: idOf('room') }),
   output: gone,
   role: 'admin',
   scope: 'write:homes',
@@ -177,10 +177,10 @@ export const deleteRoom = operation({
     const { store } = services;
     const tenantId = tenantOf(caller);
     return clearing(services, tenantId, async () => {
-      const found = await store.records.room(tenantId, input.room_id);
-      if (found?.homeId !== input.home_id) return notFound('room');
-      await takeAway(services, caller, { roomId: input.room_id });
-      const deleted = await store.records.deleteRoom(tenantId, input.home_id, input.room_id);
+      const found = await store.records.room(tenantId, input.roomId);
+      if (found?.homeId !== input.homeId) return notFound('room');
+      await takeAway(services, caller, { roomId: input.roomId });
+      const deleted = await store.records.deleteRoom(tenantId, input.homeId, input.roomId);
       return deleted ? done({ body: null }) : notFound('room');
     });
   },

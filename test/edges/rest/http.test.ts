@@ -157,7 +157,7 @@ describe('bodies', () => {
     ['an unknown field', { home_name: 'x', owner: 'me' }, 400],
     ['__proto__', '{"home_name": "x", "__proto__": {"a": 1}}', 400],
     ['constructor', '{"home_name": "x", "constructor": 1}', 400],
-    ["the path's own member", '{"home_name": "x", "home_id": "y"}', 400],
+    ["the path's own member", '{"home_name": "x", "homeId": "y"}', 400],
     ['a wrong type', { home_name: 7 }, 400],
     ['a missing field', {}, 400],
     ['no body', undefined, 400],
@@ -277,7 +277,7 @@ it('tells who observes the pattern of the route, never its path', async () => {
   await house.call('GET', '/nowhere');
   await expect.poll(() => house.observed.length).toBe(2);
   expect(house.observed).toEqual([
-    { route: '/homes/{home_id}/rooms', status: 404 },
+    { route: '/homes/{homeId}/rooms', status: 404 },
     { route: 'none', status: 404 },
   ]);
 });

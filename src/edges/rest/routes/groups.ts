@@ -5,6 +5,6 @@ export const groupRoutes: Route[] = [
   { method: 'GET', path: '/groups', operation: listGroups, success: 200 },
   { method: 'POST', path: '/groups', operation: createGroup, success: 201 },
   { method: 'POST', path: '/groups/{slug}/join', operation: joinGroup, success: 200 },
-  { method: 'DELETE', path: '/groups/{slug}/devices/{device_id}', operation: leaveGroup, success: 204 },
+  { method: 'DELETE', path: '/groups/{slug}/devices/{id}', operation: leaveGroup, success: 204 },
   { method: 'DELETE', path: '/groups/{slug}', operation: deleteGroup, success: 204 },
 ];

@@ -12,9 +12,9 @@ import type { Route } from '../route.ts';
 export const homeRoutes: Route[] = [
   { method: 'POST', path: '/homes', operation: createHome, success: 201 },
   { method: 'GET', path: '/homes', operation: listHomes, success: 200 },
-  { method: 'PATCH', path: '/homes/{home_id}', operation: updateHome, success: 200 },
-  { method: 'DELETE', path: '/homes/{home_id}', operation: deleteHome, success: 204 },
-  { method: 'POST', path: '/homes/{home_id}/rooms', operation: createRoom, success: 201 },
-  { method: 'GET', path: '/homes/{home_id}/rooms', operation: listRooms, success: 200 },
-  { method: 'DELETE', path: '/homes/{home_id}/rooms/{room_id}', operation: deleteRoom, success: 204 },
+  { method: 'PATCH', path: '/homes/{homeId}', operation: updateHome, success: 200 },
+  { method: 'DELETE', path: '/homes/{homeId}', operation: deleteHome, success: 204 },
+  { method: 'POST', path: '/homes/{homeId}/rooms', operation: createRoom, success: 201 },
+  { method: 'GET', path: '/homes/{homeId}/rooms', operation: listRooms, success: 200 },
+  { method: 'DELETE', path: '/homes/{homeId}/rooms/{roomId}', operation: deleteRoom, success: 204 },
 ];
