@@ -34,6 +34,11 @@ export const commandDevice = operation({
   summary: 'Command a device; a critical action is answered with a dry run to confirm',
   input: z.strictObject({ deviceId: idOf('device'), ...wishFields }),
   output: commandAnswer,
+  answers: {
+    202: { when: 'Dispatched', body: dispatched },
+    200: { when: 'The dry run that was asked for', body: dryRunRequired },
+    409: { when: 'A critical action: confirm it with the token', body: dryRunRequired },
+  },
   role: 'user',
   scope: 'execute:commands',
   changes: true,

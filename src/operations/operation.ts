@@ -128,6 +128,8 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   greets?: boolean;
   /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */
   policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
+  /** Where the status tells shapes of `output` apart, for the API reference. */
+  answers?: Readonly<Record<number, { when: string; body: ZodType }>>;
   /** Further refusals it may answer with, for the API reference; those of `perform` are known. */
   refuses?: readonly RefusalCode[];
   /** An example of its body and answer, for the API reference. */

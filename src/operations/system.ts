@@ -59,28 +59,32 @@ export const getChangelog = operation({
 const part = z.object({ status: z.enum(['operational', 'degraded', 'disabled']) });
 const checks = z.record(z.string(), z.boolean());
 
+const healthy = z.object({
+  status: z.literal('ok'),
+  timestamp: isoTime,
+  services: z.object({
+    api: part,
+    database: part,
+    redis: part,
+    mqtt: part,
+    worker: part,
+    build_service: part,
+    cloud_editor: part,
+  }),
+  metrics: z.object({ active_devices: z.int() }),
+});
+const degraded = z.object({ status: z.literal('degraded'), checks });
+
 export const getHealth = operation({
   ...open,
   name: 'getHealth',
   summary: 'Whether every part works',
   input: nothing,
-  output: z.union([
-    z.object({
-      status: z.literal('ok'),
-      timestamp: isoTime,
-      services: z.object({
-        api: part,
-        database: part,
-        redis: part,
-        mqtt: part,
-        worker: part,
-        build_service: part,
-        cloud_editor: part,
-      }),
-      metrics: z.object({ active_devices: z.int() }),
-    }),
-    z.object({ status: z.literal('degraded'), checks }),
-  ]),
+  output: z.union([healthy, degraded]),
+  answers: {
+    200: { when: 'All that this deployment has works', body: healthy },
+    503: { when: 'A part does not work', body: degraded },
+  },
   async run({ health, clock }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
@@ -115,17 +119,24 @@ export const getLiveness = operation({
   run: async ({ health }) => done({ body: { status: 'alive' as const, uptime: health.uptime() } }),
 });
 
+const ready = z.object({ status: z.literal('ready') });
+const notReady = z.object({ status: z.enum(['not_ready', 'standby', 'starting']), checks: checks.optional() });
+
 export const getReadiness = operation({
   ...open,
   name: 'getReadiness',
   summary: 'Whether requests are taken: looks at the cache store and the database',
   input: nothing,
-  output: z.object({ status: z.string(), checks: checks.optional() }),
+  output: z.union([ready, notReady]),
+  answers: {
+    200: { when: 'Requests are taken', body: ready },
+    503: { when: 'Not now: the process stands by, or a store does not answer', body: notReady },
+  },
   async run({ health }) {
     const { database, redis } = checksOf(await health.report());
-    if (database && redis !== false) return done({ body: { status: 'ready' } });
+    if (database && redis !== false) return done({ body: { status: 'ready' as const } });
     const found = { database: database === true, cache: redis !== false };
-    return done({ status: 503, body: { status: 'not_ready', checks: found } });
+    return done({ status: 503, body: { status: 'not_ready' as const, checks: found } });
   },
 });
 

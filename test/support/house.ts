@@ -7,8 +7,11 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
+import { pages } from '../../src/edges/rest/pages.ts';
+import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
 import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
+import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
@@ -18,7 +21,7 @@ import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { makeUsers } from '../../src/operations/users.ts';
-import type { Cache } from '../../src/store/contract.ts';
+import type { Cache, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { MemoryStore } from './memory-store.ts';
 
@@ -57,6 +60,7 @@ export interface House {
   owner(name?: string): Promise<{ token: string; userId: string; tenantId: string }>;
   /** A new person with this role in somebody's tenant. */
   member(tenantId: string, role: 'viewer' | 'user' | 'admin'): Promise<string>;
+  become(userId: string, changes: Partial<User>): void;
   close(): Promise<void>;
 }
 
@@ -105,15 +109,20 @@ export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
   const perform = makePerform(services);
   const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, clock, newId });
   const observed: House['observed'] = [];
+  const metrics = makeMetrics();
   const listener = makeRest({
     ...{ routes, identity, perform, newId, log },
-    pages: [],
+    pages: pages({ metrics, publicKeys: [key.publicJwk] }),
     trustedProxies: [],
-    observe: (route, _, status) => void observed.push({ route, status }),
+    observe: (route, method, status, took) => {
+      observed.push({ route, status });
+      metrics.request(route, method, status, took);
+    },
     draining: () => state.draining,
     ...more,
   });
-  const server = createServer(listener);
+  const server = createServer(serverLimits, listener);
+  tend(server, newId);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
@@ -134,10 +143,16 @@ export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
     return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
   };
 
+  const become: House['become'] = (userId, changes) => {
+    const user = store.users.get(userId);
+    if (user === undefined) throw new Error('no such user');
+    store.users.set(userId, { ...user, ...changes });
+    users.changed(userId);
+  };
+
   return {
     ...{ url, store, clock, runtime, services, perform, identity, flags, key, server, errors, observed, state },
-    token,
-    call,
+    ...{ token, call, become },
     async owner(name = 'A tenant') {
       const mine = await token(v7());
       const made = await call('POST', '/v1/tenant/register', { token: mine, body: { tenant_name: name } });
@@ -147,10 +162,7 @@ export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
     async member(tenantId, role) {
       const theirs = await token(v7());
       const { body } = await call('GET', '/v1/auth/me', { token: theirs });
-      const user = store.users.get(body.user.id);
-      if (user === undefined) throw new Error('no user');
-      store.users.set(user.id, { ...user, tenantId, role });
-      users.changed(user.id);
+      become(body.user.id, { tenantId, role });
       return theirs;
     },
     async close() {

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { problemOf, refusalHeaders, standardHeaders } from '../shared/http.ts';
+import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
 
 /** One request and its answer. */
 export interface Exchange {
@@ -13,6 +13,19 @@ export interface Exchange {
   path: string;
   /** Without its `?`; may hold a credential. */
   query: string;
+}
+
+export function exchangeOf(request: IncomingMessage, response: ServerResponse, newId: () => Uuid): Exchange {
+  const { url = '/', method = 'GET' } = request;
+  const question = url.indexOf('?');
+  return {
+    request,
+    response,
+    method,
+    requestId: requestIdOf(request.headers, newId),
+    path: question === -1 ? url : url.slice(0, question),
+    query: question === -1 ? '' : url.slice(question + 1),
+  };
 }
 
 const API_POLICY = "default-src 'none'; frame-ancestors 'none'";

@@ -5,13 +5,12 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
-import { requestIdOf } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { type Answering, answering } from './answer.ts';
 import { Aborted } from './body.ts';
-import { type Exchange, send, sendRefusal } from './exchange.ts';
+import { type Exchange, exchangeOf, send, sendRefusal } from './exchange.ts';
 import type { Page } from './page.ts';
-import type { Route } from './route.ts';
+import { ROOTS, type Route } from './route.ts';
 import { type Found, makeRouter } from './router.ts';
 
 export interface RestParts {
@@ -30,8 +29,6 @@ export interface RestParts {
   /** Other edges by their first path segment: `graphql`, `mcp`, `console`. */
   mounts?: Readonly<Record<string, RequestListener>>;
 }
-
-export const ROOTS = ['/v1', '/api/v1'] as const;
 
 interface Entry {
   method: string;
@@ -64,19 +61,6 @@ export function makeRest(parts: RestParts): RequestListener {
     else mount(request, response);
   });
   return app;
-}
-
-function exchangeOf(request: IncomingMessage, response: ServerResponse, newId: () => Uuid): Exchange {
-  const { url = '/', method = 'GET' } = request;
-  const question = url.indexOf('?');
-  return {
-    request,
-    response,
-    method,
-    requestId: requestIdOf(request.headers, newId),
-    path: question === -1 ? url : url.slice(0, question),
-    query: question === -1 ? '' : url.slice(question + 1),
-  };
 }
 
 function serve(parts: RestParts, exchange: Exchange, found: Found<Entry>): void {

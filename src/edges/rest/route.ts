@@ -1,6 +1,9 @@
 import type { Operation } from '../../operations/operation.ts';
 
-/** A line of the specification's table of endpoints. Paths stand under `/v1` and `/api/v1`. */
+/** Every route stands under both (contract §2). */
+export const ROOTS = ['/v1', '/api/v1'] as const;
+
+/** A line of the specification's table of endpoints. */
 export interface Route {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** `{name}` is a member of the operation's input. The other members come in the query of a GET or DELETE, else in the body. */

@@ -1,38 +1,28 @@
 import type { RequestListener } from 'node:http';
+import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { requestIdOf } from '../shared/http.ts';
-import { type Exchange, sendJson, sendRefusal } from './exchange.ts';
+import { exchangeOf, sendJson, sendRefusal } from './exchange.ts';
+import { ROOTS } from './route.ts';
 
-const ROOT = /^\/(?:api\/)?v1(?=\/)/;
+const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serves; this one waits.', retryAfterS: 5 };
 
-/** What a process answers while another is the active one (contract §1): it lives, it is not ready, and all else waits. */
+/** What answers while another process is the active one of the database (contract §1). */
 export function makeStandby(parts: { newId(): Uuid; uptimeS(): number }): RequestListener {
   return (request, response) => {
-    const url = request.url ?? '/';
-    const end = url.indexOf('?');
-    const path = end === -1 ? url : url.slice(0, end);
-    const exchange: Exchange = {
-      request,
-      response,
-      method: request.method ?? 'GET',
-      requestId: requestIdOf(request.headers, parts.newId),
-      path,
-      query: '',
-    };
-    request.resume();
-    switch (path.replace(ROOT, '')) {
+    const exchange = exchangeOf(request, response, parts.newId);
+    const root = ROOTS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
+    switch (exchange.path.slice(root.length)) {
       case '/health/live':
-        return sendJson(exchange, 200, { status: 'alive', uptime: parts.uptimeS() });
+        sendJson(exchange, 200, { status: 'alive', uptime: parts.uptimeS() });
+        break;
       case '/health/ready':
-        return sendJson(exchange, 503, { status: 'standby' });
+        sendJson(exchange, 503, { status: 'standby' });
+        break;
       case '/health':
-        return sendJson(exchange, 503, { status: 'degraded', checks: { active: false } });
+        sendJson(exchange, 503, { status: 'degraded', checks: { api: true, worker: false } });
+        break;
       default:
-        return sendRefusal(exchange, {
-          code: 'STANDBY',
-          detail: 'Another process serves this database; this one takes over when it is gone.',
-          retryAfterS: 5,
-        });
+        sendRefusal(exchange, STANDBY);
     }
   };
 }

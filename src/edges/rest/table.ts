@@ -7,13 +7,16 @@ import { identityRoutes } from './routes/identity.ts';
 import { manifestRoutes } from './routes/manifests.ts';
 import { systemRoutes } from './routes/system.ts';
 
-/** Every REST route, in the order of the specification's tables: what is served, and what the API reference shows. */
-export const routes: readonly Route[] = [
-  ...identityRoutes,
-  ...systemRoutes,
-  ...deviceRoutes,
-  ...commandRoutes,
-  ...homeRoutes,
-  ...manifestRoutes,
-  ...groupRoutes,
+/** The chapters of the API reference, in the order of the specification's tables. */
+export const chapters: readonly { title: string; routes: readonly Route[] }[] = [
+  { title: 'Identity and tenants', routes: identityRoutes },
+  { title: 'System', routes: systemRoutes },
+  { title: 'Devices', routes: deviceRoutes },
+  { title: 'Commands', routes: commandRoutes },
+  { title: 'Homes and rooms', routes: homeRoutes },
+  { title: 'Manifests', routes: manifestRoutes },
+  { title: 'Groups', routes: groupRoutes },
 ];
+
+/** Every REST route: what is served, and what the API reference shows. */
+export const routes: readonly Route[] = chapters.flatMap((chapter) => chapter.routes);

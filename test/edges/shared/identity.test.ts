@@ -50,8 +50,7 @@ describe('who presents a token', () => {
     const rename = () => house.call('POST', '/v1/homes', { token, body: { home_name: 'x' } });
     expect((await rename()).status).toBe(403);
     const { id } = (await me(token)).body.user;
-    house.store.users.set(id, { ...house.store.users.get(id)!, role: 'admin' });
-    house.services.users.changed(id);
+    house.become(id, { role: 'admin' });
     expect((await rename()).status).toBe(201);
   });
 

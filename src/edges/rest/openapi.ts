@@ -1,0 +1,234 @@
+import { z } from 'zod';
+import { isObject } from '../../domain/json-size.ts';
+import { type RefusalCode, refusals } from '../../domain/refusals.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
+import type { Operation } from '../../operations/operation.ts';
+import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
+import { Schemas } from './openapi-schemas.ts';
+import type { Route } from './route.ts';
+
+const problem = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    instance: z.string(),
+    code: z.enum(Object.keys(refusals) as [RefusalCode]),
+    request_id: z.uuid(),
+    errors: z.array(z.object({ path: z.string(), message: z.string() })).optional(),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });
+
+/** OpenAPI 3.1, from the same rows and schemas that serve the requests. */
+export function openApi(chapters: readonly { title: string; routes: readonly Route[] }[]): JsonObject {
+  const schemas = new Schemas();
+  schemas.output(z.object({ problem })); // makes the component
+  const responses: JsonObject = {};
+  const paths: Record<string, JsonObject> = {};
+  for (const { title, routes } of chapters) {
+    for (const route of routes) {
+      const path = paths[route.path] ?? {};
+      path[route.method.toLowerCase()] = operationOf(route, title, schemas, responses);
+      paths[route.path] = path;
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: SERVICE_NAME,
+      version: SERVICE_VERSION,
+      description:
+        'A multi-tenant cloud for connected devices. Every route stands under `/v1` and, the same, under `/api/v1`. ' +
+        'Lists go newest first. What belongs to another tenant does not exist.',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/v1' }, { url: '/api/v1' }],
+    tags: chapters.map(({ title }) => ({ name: title })),
+    paths,
+    components: {
+      schemas: schemas.components,
+      responses,
+      securitySchemes: {
+        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'An internal token' },
+      },
+      headers: {
+        RequestId: {
+          description: "The request's `X-Request-ID` when that was a UUID, else a new one",
+          schema: { type: 'string', format: 'uuid' },
+        },
+        ApiVersion: { schema: { type: 'string', const: '1' } },
+        ProtocolVersion: { schema: { type: 'string', const: 'PROTO/3.0' } },
+        RetryAfter: { description: 'Seconds', schema: { type: 'integer' } },
+        Replayed: {
+          description: '`true` on the stored answer of an earlier request with the same `Idempotency-Key`',
+          schema: { type: 'string', const: 'true' },
+        },
+      },
+    },
+  };
+}
+
+const headerRef = (name: string): JsonObject => ({ $ref: `#/components/headers/${name}` });
+const COMMON_HEADERS: JsonObject = {
+  'X-Request-ID': headerRef('RequestId'),
+  'X-API-Version': headerRef('ApiVersion'),
+  'X-Protocol-Version': headerRef('ProtocolVersion'),
+};
+
+const isKeyable = ({ method, operation }: Route): boolean => method === 'POST' && operation.changes;
+
+function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonObject): JsonObject {
+  const { operation, method } = route;
+  const input = schemas.input(operation.input);
+  const members = isObject(input.properties) ? input.properties : {};
+  const required = Array.isArray(input.required) ? input.required : [];
+  const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+  const rest = Object.keys(members).filter((name) => !inPath.includes(name));
+  const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
+  const inBody = inQuery.length > 0 || method === 'GET' || method === 'DELETE' ? [] : rest;
+  const parameters: Json[] = [
+    ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),
+    ...inQuery.map((name) => ({
+      ...{ name, in: 'query', required: required.includes(name), schema: members[name] ?? {} },
+      ...describedAs(members[name]),
+    })),
+    ...Object.entries(route.headers ?? {}).map(([name, member]) => ({
+      ...{ name, in: 'header', required: false, schema: { type: 'string' } },
+      description: `May carry \`${member}\` instead of the body`,
+    })),
+    ...(isKeyable(route) ? [IDEMPOTENCY_KEY] : []),
+  ];
+  return {
+    operationId: operation.name,
+    summary: operation.summary,
+    tags: [tag],
+    'x-role': operation.role,
+    'x-scope': operation.scope,
+    security: operation.role === null ? [] : [{ bearer: [] }],
+    ...(parameters.length > 0 && { parameters }),
+    ...(inBody.length > 0 && { requestBody: bodyOf(operation, input, inPath, inBody) }),
+    responses: { ...answersOf(route, schemas), ...problemsOf(route, inBody.length > 0, shared) },
+  };
+}
+
+const IDEMPOTENCY_KEY: JsonObject = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+  description: 'The same request with the same key is carried out once; its answer is kept for 24 hours.',
+};
+
+const describedAs = (schema: Json | undefined): JsonObject =>
+  isObject(schema) && typeof schema.description === 'string' ? { description: schema.description } : {};
+
+function bodyOf(operation: Operation, input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
+  const members = input.properties as JsonObject;
+  const required = (Array.isArray(input.required) ? input.required : []).filter((name) => !inPath.includes(`${name}`));
+  const example = (operation.example as { input?: JsonObject } | undefined)?.input;
+  return {
+    required: required.length > 0,
+    content: {
+      'application/json': {
+        schema: {
+          type: 'object',
+          properties: Object.fromEntries(inBody.map((name) => [name, members[name] as Json])),
+          ...(required.length > 0 && { required }),
+          additionalProperties: false,
+        },
+        ...(example !== undefined && { example }),
+      },
+    },
+  };
+}
+
+function answersOf(route: Route, schemas: Schemas): JsonObject {
+  const { operation, success } = route;
+  const headers = isKeyable(route)
+    ? { ...COMMON_HEADERS, 'Idempotent-Replayed': headerRef('Replayed') }
+    : COMMON_HEADERS;
+  if (success === 204) return { 204: { description: 'Done', headers } };
+  const answers = operation.answers ?? { [success]: { when: 'Done', body: operation.output } };
+  const example = (operation.example as { output?: JsonObject } | undefined)?.output;
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, { when, body }]) => [
+      status,
+      {
+        description: when,
+        headers,
+        content: {
+          'application/json': {
+            schema: schemas.output(body),
+            ...(example !== undefined && status === `${success}` && { example }),
+          },
+        },
+      },
+    ]),
+  );
+}
+
+/** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */
+function problemsOf(route: Route, hasBody: boolean, shared: JsonObject): JsonObject {
+  const byStatus = new Map<number, RefusalCode[]>();
+  for (const code of new Set(codesOf(route, hasBody))) {
+    const { status } = refusals[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  for (const status of Object.keys(route.operation.answers ?? {})) byStatus.delete(Number(status));
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => {
+      const name = codes.sort().join('-');
+      shared[name] ??= problemResponse(status, codes);
+      return [status, { $ref: `#/components/responses/${name}` }];
+    }),
+  );
+}
+
+const problemResponse = (status: number, codes: readonly RefusalCode[]): JsonObject => ({
+  description: codes.map((code) => `\`${code}\`: ${refusals[code].title}`).join('. '),
+  headers: { ...COMMON_HEADERS, ...([409, 429, 503].includes(status) && { 'Retry-After': headerRef('RetryAfter') }) },
+  content: {
+    'application/problem+json': {
+      schema: { $ref: '#/components/schemas/Problem' },
+      examples: Object.fromEntries(codes.map((code) => [code, { value: exampleOf(code) }])),
+    },
+  },
+});
+
+const exampleOf = (code: RefusalCode): JsonObject => ({
+  type: `urn:twinkeep:problem:${code}`,
+  ...refusals[code],
+  detail: `${refusals[code].title}.`,
+  instance: '/v1/…',
+  code,
+  request_id: '0195d9a2-7f00-7000-8000-000000000000',
+});
+
+function codesOf(route: Route, hasBody: boolean): RefusalCode[] {
+  const { role, scope, platform, person, changes, inMaintenance, inSuspension, stoppedBy, refuses } = route.operation;
+  const named = role !== null;
+  const inTenant = named && role !== 'none' && !platform;
+  const ids = route.path.includes('{');
+  const stops = {
+    registration_lock: 'REGISTRATION_LOCKED',
+    commands_disabled: 'COMMANDS_DISABLED',
+    cognition_disabled: 'COGNITION_DISABLED',
+  } as const;
+  return [
+    'VALIDATION_FAILED',
+    ...(named ? (['UNAUTHENTICATED'] as const) : []),
+    ...(inTenant ? (['TENANT_REQUIRED', 'FORBIDDEN_ROLE'] as const) : []),
+    ...(named && !platform && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
+    ...(named && scope !== null ? (['INSUFFICIENT_SCOPE'] as const) : []),
+    ...(platform || person ? (['FORBIDDEN'] as const) : []),
+    ...(ids ? (['NOT_FOUND'] as const) : []),
+    ...(hasBody ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
+    ...(isKeyable(route) && named ? (['CONFLICT', 'IDEMPOTENCY_MISMATCH'] as const) : []),
+    ...(changes && !inMaintenance ? (['MAINTENANCE'] as const) : []),
+    ...(stoppedBy !== undefined ? [stops[stoppedBy]] : []),
+    ...(refuses ?? []),
+    ...(named ? (['STORE_UNAVAILABLE', 'OVERLOADED'] as const) : []),
+    'INTERNAL',
+  ];
+}

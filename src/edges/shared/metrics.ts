@@ -1,0 +1,99 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { RuntimeMeter } from '../../actors/meter.ts';
+
+/** What the service counts, in Prometheus' text form. Labels come from closed lists: never an id, never a path. */
+export interface Metrics {
+  /** The media type of `text`. */
+  type: string;
+  text(): Promise<string>;
+  /** An HTTP answer by the pattern of its route. */
+  request(route: string, method: string, status: number, milliseconds: number): void;
+  /** A command that reached this status. */
+  command(status: string): void;
+  runtime: RuntimeMeter;
+  /** A counter of one label, for an edge's own meter: `mqtt_refusals`, by `code`. */
+  tally(name: string, help: string, label: string): (value: string) => void;
+  /** Read when somebody looks. */
+  gauge(name: string, help: string, read: () => number): void;
+}
+
+const PREFIX = 'twinkeep_';
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
+const SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
+
+export function makeMetrics(): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+
+  /** Counts in a plain map, since counting is far more frequent than looking. */
+  function tallies<Label extends string>(name: string, help: string, labelNames: readonly Label[]) {
+    const counts = new Map<string, { labels: Record<Label, string>; count: number }>();
+    new Counter({
+      name: `${PREFIX}${name}_total`,
+      help,
+      labelNames: [...labelNames],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { labels, count } of counts.values()) this.inc(labels, count);
+      },
+    });
+    return (key: string, labels: () => Record<Label, string>): void => {
+      const counted = counts.get(key);
+      if (counted === undefined) counts.set(key, { labels: labels(), count: 1 });
+      else counted.count++;
+    };
+  }
+  const tally: Metrics['tally'] = (name, help, label) => {
+    const add = tallies(name, help, [label]);
+    return (value) => add(value, () => ({ [label]: value }));
+  };
+  const count = (name: string, help: string) => {
+    const counter = new Counter({ name: `${PREFIX}${name}_total`, help, registers: [registry] });
+    return (by = 1) => counter.inc(by);
+  };
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name: PREFIX + name, help, buckets, registers: [registry] });
+
+  const requests = tallies('http_requests', 'HTTP answers', ['route', 'method', 'status']);
+  const took = histogram('http_request_duration_seconds', 'From the request line to the end of the answer', SECONDS);
+  const turnActors = histogram('turn_actors', 'Actors that one turn committed', SIZES);
+  const turnEvents = histogram('turn_events', 'Events that one turn decided', SIZES);
+  const turnTook = histogram('turn_duration_seconds', 'From decide to release', SECONDS);
+  const storeAway = count('store_away', 'Turns that found the store away');
+  const refusedData = count('data_refused', 'Rows that the store refused for their data');
+  const quarantined = count('actors_quarantined', 'Actors that were quarantined');
+  const passivated = count('actors_passivated', 'Idle actors that left memory');
+
+  return {
+    type: registry.contentType,
+    text: () => registry.metrics(),
+    request(route, method, status, milliseconds) {
+      requests(`${method} ${status} ${route}`, () => ({ route, method, status: `${status}` }));
+      took.observe(milliseconds / 1000);
+    },
+    command: tally('commands', 'Commands by the status they reached', 'status'),
+    runtime: {
+      turn(actors, events, milliseconds) {
+        turnActors.observe(actors);
+        turnEvents.observe(events);
+        turnTook.observe(milliseconds / 1000);
+      },
+      storeAway: () => storeAway(),
+      refusedData: () => refusedData(),
+      quarantined: () => quarantined(),
+      passivated: (many) => passivated(many),
+    },
+    tally,
+    gauge(name, help, read) {
+      new Gauge({
+        name: PREFIX + name,
+        help,
+        registers: [registry],
+        collect() {
+          this.set(read());
+        },
+      });
+    },
+  };
+}
