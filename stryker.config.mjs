@@ -18,7 +18,7 @@ export default {
   clearTextReporter: { allowColor: false, reportTests: false, logTests: false },
   tempDirName: '.stryker-tmp',
   cleanTempDir: 'always',
-  ignorePatterns: ['/data', '/dist', '/bench', '/console', '/sidecar', '/docs', '/coverage'],
+  ignorePatterns: ['/data', '/dist', '/bench', '/console', '/sidecar', '/coverage'],
   disableTypeChecks: false,
   allowEmpty: true,
 };

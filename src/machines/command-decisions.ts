@@ -26,14 +26,14 @@ export interface Passed {
 }
 export type Judgement = Passed | { kind: 'refused'; refusal: Refusal };
 
-/** Raised within one transition, so that the gateway is asked once and both regions learn of it; never sent from outside. */
+/** Raised by the command itself within one transition, so that both regions learn of it; never sent from outside. */
 export type InnerEvent =
-  | { type: 'judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
-  | { type: 'judged.again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
+  | { type: 'self.judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
+  | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
   /** The lifecycle has another status now: `context.status`. */
-  | { type: 'lifecycle.moved'; at: EpochMs }
+  | { type: 'self.moved'; at: EpochMs }
   /** No late word counts any more: what a command that timed out did stays unknown. */
-  | { type: 'lifecycle.closed'; at: EpochMs };
+  | { type: 'self.closed'; at: EpochMs };
 
 export type AnyCommandEvent = CommandEvent | InnerEvent;
 type Of<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
@@ -42,17 +42,17 @@ type Decided = Decision<CommandContext>;
 /** Counted, not kept: beyond this a device's words on a command that is over leave no trace. */
 export const MAX_STRAY_WORDS = 32;
 
-export function judgeRequest(_: CommandContext, event: Of<'request'>): Of<'judged'> {
+export function judgeRequest(_: CommandContext, event: Of<'request'>): Of<'self.judged'> {
   const { command, facts } = event;
   const { action, params, ttlS, timeoutS } = command;
   const judgement = judgeBy({ ...facts, action, params, confirmed: false }, ttlS, timeoutS);
-  return { type: 'judged', at: event.at, judgement, asked: event };
+  return { type: 'self.judged', at: event.at, judgement, asked: event };
 }
 
 /** The gateway looks again when a command is confirmed; its time limits stay those of the request. */
-export function judgeConfirmed({ action, params }: CommandContext, event: Of<'confirm'>): Of<'judged.again'> {
+export function judgeConfirmed({ action, params }: CommandContext, event: Of<'confirm'>): Of<'self.judged_again'> {
   const judgement = judgeBy({ ...event.facts, action, params, confirmed: true });
-  return { type: 'judged.again', at: event.at, judgement, asked: event };
+  return { type: 'self.judged_again', at: event.at, judgement, asked: event };
 }
 
 function judgeBy(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
@@ -79,7 +79,7 @@ function passed(
 }
 
 /** What is known of every command, a refused one too. */
-export function record(context: CommandContext, { at, judgement, asked }: Of<'judged'>): Decided {
+export function record(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
   const { ttlS: _ttl, timeoutS: _timeout, ...command } = asked.command;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
@@ -100,7 +100,7 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'ju
   return { changes, outputs: [] };
 }
 
-export function awaitConfirmation(_: CommandContext, { at, judgement, asked }: Of<'judged'>): Decided {
+export function awaitConfirmation(_: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
   const reason = judgement.kind === 'refused' ? '' : judgement.reason;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
@@ -131,24 +131,24 @@ export function refuseConfirmation(context: CommandContext, event: Of<'confirm'>
   return refusal ? only({ type: 'refused', refusal }) : only();
 }
 
-export const refuseByGateway = (_: CommandContext, { judgement }: Of<'judged.again'>): Decided =>
+export const refuseByGateway = (_: CommandContext, { judgement }: Of<'self.judged_again'>): Decided =>
   judgement.kind === 'refused' ? only({ type: 'refused', refusal: judgement.refusal }) : only();
 
 export const refuseCancel = ({ status }: CommandContext): Decided =>
   refusing('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
 
 /** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
-export function dispatch({ limits }: CommandContext, event: Of<'judged' | 'judged.again'>): Decided {
+export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
-  const confirmedBy = event.type === 'judged.again' ? event.asked.by : null;
+  const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : null;
   const delivery = { dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 };
   return { changes: { confirmedBy, delivery }, outputs: [] };
 }
 
 export const sessionOf = (event: AnyCommandEvent): string | null => {
   switch (event.type) {
-    case 'judged':
-    case 'judged.again':
+    case 'self.judged':
+    case 'self.judged_again':
       return event.asked.session?.sessionId ?? null;
     case 'session.ready':
       return event.sessionId;
@@ -158,7 +158,10 @@ export const sessionOf = (event: AnyCommandEvent): string | null => {
 };
 
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
-export function write(context: CommandContext, event: Of<'judged' | 'judged.again' | 'session.ready'>): Decided {
+export function write(
+  context: CommandContext,
+  event: Of<'self.judged' | 'self.judged_again' | 'session.ready'>,
+): Decided {
   const sessionId = sessionOf(event);
   const { delivery, tenantId, deviceId, id, messageId, requestId, action, params } = context;
   if (sessionId === null || delivery === null) return only();

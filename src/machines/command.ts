@@ -1,4 +1,4 @@
-import { assign, raise, setup } from 'xstate';
+import { assign, enqueueActions, raise, setup } from 'xstate';
 import { type AckStatus, type CommandStatus, LATE_WORD_MS, type VerificationStatus } from '../domain/command.ts';
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
@@ -51,12 +51,14 @@ const base = setup({
     keepWord: act(decisions.keepWord),
     countStrayWord: act(decisions.countStrayWord),
     stampTimeout: act(decisions.stampTimeout),
-    /** Both regions learn of a new status before anybody else does. */
-    status: assign((_, params: { is: CommandStatus }) => ({ status: params.is })),
-    moved: raise(({ event }) => ({ type: 'lifecycle.moved', at: event.at })),
-    closed: raise(({ event }) => ({ type: 'lifecycle.closed', at: event.at })),
-    verification: assign(({ context, event }, params: { is: VerificationStatus }) =>
-      decisions.checked(context, event.at, { status: params.is }),
+    /** Both regions learn of a new status before anybody else does: the verification announces it. */
+    become: enqueueActions(({ event, enqueue }, { status }: { status: CommandStatus }) => {
+      enqueue.assign({ status });
+      enqueue.raise({ type: 'self.moved', at: event.at });
+    }),
+    close: raise(({ event }) => ({ type: 'self.closed', at: event.at })),
+    conclude: assign(({ context, event }, { status }: { status: VerificationStatus }) =>
+      decisions.checked(context, event.at, { status }),
     ),
     announce: act(decisions.announce),
     watch: act(decisions.watch),
@@ -80,7 +82,7 @@ const base = setup({
     isCountedStray: ({ context, event }) =>
       event.type === 'ack.received' && decisions.isOwn(context, event) && decisions.isCounted(context),
     expectsNothing: ({ event }) =>
-      event.type === 'judged' && (event.judgement.kind === 'refused' || event.judgement.expected === null),
+      event.type === 'self.judged' && (event.judgement.kind === 'refused' || event.judgement.expected === null),
     isDispatched: ({ context }) => context.status === 'dispatched',
     isSucceeded: ({ context }) => context.status === 'succeeded',
     isEnded: ({ context }) => endedWithoutSuccess.includes(context.status),
@@ -99,22 +101,24 @@ const base = setup({
   },
 });
 
-const is = (status: CommandStatus) => [{ type: 'status', params: { is: status } }, { type: 'moved' }] as const;
+const become = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
 const says = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
-const finding = (word: VerificationStatus) => ({ type: 'verification', params: { is: word } }) as const;
+const conclude = (status: VerificationStatus) => ({ type: 'conclude', params: { status } }) as const;
 const tooLate = [
   {
     guard: 'sawState',
     target: '#command.verification.mismatched',
-    actions: [finding('mismatched'), { type: 'announce' }],
+    actions: [conclude('mismatched'), { type: 'announce' }],
   },
-  { target: '#command.verification.timed_out', actions: [finding('timed_out'), { type: 'announce' }] },
+  { target: '#command.verification.timed_out', actions: [conclude('timed_out'), { type: 'announce' }] },
 ] as const;
-const toDispatch = [{ type: 'dispatch' }, ...is('dispatched')] as const;
+const toDispatch = [{ type: 'dispatch' }, become('dispatched')] as const;
 
 /** A command from its request to its last word, and beside that what the device's state proves of it (contract §5). */
 export const commandMachine = base.createMachine({
   id: 'command',
+  description:
+    "A command from its request to its last word, and beside that what the device's reported state proves of it.",
   type: 'parallel',
   context: blank,
   states: {
@@ -130,7 +134,7 @@ export const commandMachine = base.createMachine({
           description: 'Asked for; the safety gateway judges it in the same transition.',
           on: {
             request: { actions: 'judge' },
-            judged: [
+            'self.judged': [
               { guard: 'isRefused', target: 'rejected', actions: 'record' },
               { guard: 'needsConfirmation', target: 'awaiting_confirmation', actions: ['record', 'awaitConfirmation'] },
               { guard: 'hasSession', target: 'written', actions: ['record', ...toDispatch, 'write'] },
@@ -140,12 +144,12 @@ export const commandMachine = base.createMachine({
         },
         awaiting_confirmation: {
           description: 'A critical command, or a dry run, that somebody may confirm until its token runs out.',
-          entry: is('awaiting_confirmation'),
+          entry: become('awaiting_confirmation'),
           exit: 'closeConfirmation',
           after: { confirmationOver: 'expired' },
           on: {
             confirm: [{ guard: 'isUnconfirmable', actions: 'refuseConfirmation' }, { actions: 'judgeAgain' }],
-            'judged.again': [
+            'self.judged_again': [
               { guard: 'isRefused', actions: 'refuseByGateway' },
               { guard: 'hasSession', target: 'written', actions: [...toDispatch, 'write'] },
               { target: 'queued', actions: toDispatch },
@@ -185,17 +189,17 @@ export const commandMachine = base.createMachine({
                 'write.undone': { guard: 'isOnlyWrite', target: '#command.lifecycle.queued', actions: 'undoWrite' },
               },
             },
-            acknowledged: { description: 'The device has accepted it.', entry: is('acknowledged') },
+            acknowledged: { description: 'The device has accepted it.', entry: become('acknowledged') },
             in_progress: {
               description: 'The device is at it, and may say how far it is.',
-              entry: is('in_progress'),
+              entry: become('in_progress'),
               on: { 'ack.received': { guard: says('in_progress'), actions: 'keepWord' } },
             },
           },
         },
         timed_out: {
           description: 'Written and never finished: the outcome is unknown, and a late word still counts.',
-          entry: ['stampTimeout', ...is('timed_out')],
+          entry: ['stampTimeout', become('timed_out')],
           after: { lateWordOver: 'closed' },
           on: {
             'ack.received': [
@@ -207,46 +211,46 @@ export const commandMachine = base.createMachine({
         closed: {
           description: 'Timed out, and too long ago for a late word.',
           type: 'final',
-          entry: 'closed',
+          entry: 'close',
         },
         rejected: {
           description: 'The safety gateway refused it.',
           type: 'final',
-          entry: is('rejected'),
+          entry: become('rejected'),
         },
         succeeded: {
           description: 'The device says that it did it.',
           type: 'final',
-          entry: is('succeeded'),
+          entry: become('succeeded'),
         },
         failed: {
           description: 'The device says that it could not do it.',
           type: 'final',
-          entry: is('failed'),
+          entry: become('failed'),
         },
         expired: {
           description: 'Not confirmed, or not written, in time.',
           type: 'final',
-          entry: is('expired'),
+          entry: become('expired'),
         },
         cancelled: {
           description: 'Withdrawn before it was written.',
           type: 'final',
-          entry: is('cancelled'),
+          entry: become('cancelled'),
         },
       },
     },
     verification: {
       initial: 'idle',
-      on: { 'lifecycle.moved': { actions: 'announce' } },
+      on: { 'self.moved': { actions: 'announce' } },
       states: {
         idle: {
           description: 'Not dispatched yet.',
           on: {
-            judged: { guard: 'expectsNothing', target: 'unverifiable', actions: finding('unverifiable') },
-            'lifecycle.moved': [
+            'self.judged': { guard: 'expectsNothing', target: 'unverifiable', actions: conclude('unverifiable') },
+            'self.moved': [
               { guard: 'isDispatched', target: 'watching', actions: 'announce' },
-              { guard: 'isEnded', target: 'unverifiable', actions: [finding('unverifiable'), 'announce'] },
+              { guard: 'isEnded', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },
               { actions: 'announce' },
             ],
           },
@@ -258,11 +262,11 @@ export const commandMachine = base.createMachine({
           exit: 'unwatch',
           on: {
             'state.observed': [
-              { guard: 'matches', target: 'verified', actions: ['observe', finding('verified'), 'announce'] },
+              { guard: 'matches', target: 'verified', actions: ['observe', conclude('verified'), 'announce'] },
               { guard: 'differs', actions: 'observe' },
             ],
-            'lifecycle.moved': [
-              { guard: 'isEnded', target: 'unverifiable', actions: [finding('unverifiable'), 'announce'] },
+            'self.moved': [
+              { guard: 'isEnded', target: 'unverifiable', actions: [conclude('unverifiable'), 'announce'] },
               { guard: 'isSucceeded', target: '.closing', actions: 'announce' },
               { actions: 'announce' },
             ],
@@ -270,7 +274,7 @@ export const commandMachine = base.createMachine({
           states: {
             open: {
               description: 'The command has not succeeded yet.',
-              on: { 'lifecycle.closed': tooLate },
+              on: { 'self.closed': tooLate },
             },
             closing: {
               description: 'The command has succeeded: the state that proves it has verify_within_s to come.',

@@ -69,6 +69,7 @@ const firstMessage = { guard: 'isActive', target: 'online' } as const;
 /** A device: what people decided about it, and whether it is there (contract §4). */
 export const deviceMachine = base.createMachine({
   id: 'device',
+  description: 'A device: what people decided about it, and beside that whether it is there.',
   type: 'parallel',
   context: blank,
   states: {

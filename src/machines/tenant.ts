@@ -65,6 +65,7 @@ export const tenantMachine = setup({
   },
 }).createMachine({
   id: 'tenant',
+  description: 'A tenant: whether its people and devices may act at all.',
   context: blank,
   initial: 'unregistered',
   states: {

@@ -1,0 +1,129 @@
+import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate';
+
+// A machine as a page: a Mermaid diagram and, state by state, what it means and what each event does there. Drawn from
+// the chart alone, so that the same chart gives the same text.
+
+export function drawing(machine: AnyStateMachine): string {
+  const { root } = machine;
+  return [`# The ${machine.id} machine`, root.description ?? '', LEGEND, ...regions(root).flatMap(chapter), ''].join(
+    '\n\n',
+  );
+}
+
+const LEGEND = `An arrow names its event and, in brackets, its condition; of several the first that holds is taken. A thick
+border marks a final state. \`after\` is a timer, kept in the same commit as the state. Events that begin with \`self.\` are
+raised by the machine within one transition, so that its regions learn of each other. What an event does without leaving
+its state stands in the tables only.`;
+
+const children = (node: AnyStateNode): AnyStateNode[] => Object.values(node.states);
+const nodesBelow = (node: AnyStateNode): AnyStateNode[] =>
+  children(node).flatMap((child) => [child, ...nodesBelow(child)]);
+const regions = (root: AnyStateNode): AnyStateNode[] => (root.type === 'parallel' ? children(root) : [root]);
+
+function mermaid(region: AnyStateNode): string {
+  const final = nodesBelow(region).filter((node) => node.type === 'final');
+  const marked = final.length > 0 ? [`  class ${final.map(idOf).join(',')} final`] : [];
+  const style = final.length > 0 ? ['  classDef final stroke-width:3px'] : [];
+  return ['```mermaid', 'stateDiagram-v2', ...inside(region), ...style, ...marked, '```'].join('\n');
+}
+
+function inside(node: AnyStateNode): string[] {
+  const initial = node.type === 'compound' ? [`[*] --> ${idOf(node.initial.target[0] as AnyStateNode)}`] : [];
+  const lines = [...initial, ...children(node).flatMap(shape), ...arrowsBetween(node)];
+  return lines.map((line) => `  ${line}`);
+}
+
+function shape(node: AnyStateNode): string[] {
+  const head = `state "${node.key}" as ${idOf(node)}`;
+  return children(node).length > 0 ? [`${head} {`, ...inside(node), '}'] : [head];
+}
+
+/**
+ * Arrows between the children of `node`. Mermaid cannot draw one across the border of a state, so one that begins deep
+ * inside a child begins at that child, and one from `node` itself to a child begins at each other child.
+ */
+function arrowsBetween(node: AnyStateNode): string[] {
+  const labels = new Map<string, Set<string>>();
+  for (const transition of [node, ...nodesBelow(node)].flatMap(transitionsOf)) {
+    const target = transition.target?.[0];
+    const to = childOf(node, target);
+    const from = childOf(node, transition.source);
+    const staysInside = from === to && (transition.source !== to || target !== to);
+    if (!to || staysInside) continue;
+    const label = `${eventName(transition)}${transition.guard ? ` [${words(transition.guard)}]` : ''}`;
+    for (const source of from ? [from] : children(node).filter((child) => child !== to)) {
+      const arrow = `${idOf(source)} --> ${idOf(to)}`;
+      labels.set(arrow, (labels.get(arrow) ?? new Set()).add(label));
+    }
+  }
+  return [...labels].map(([arrow, label]) => `${arrow}: ${[...label].join('<br>')}`);
+}
+
+/** The child of `node` that is `inner` or holds it. */
+const childOf = (node: AnyStateNode, inner: AnyStateNode | undefined): AnyStateNode | undefined =>
+  inner && children(node).find((child) => child === inner || nodesBelow(child).includes(inner));
+
+const transitionsOf = (node: AnyStateNode): AnyTransitionDefinition[] => [...node.transitions.values()].flat();
+
+/** The state within its region: `written.dispatched`. */
+const nameOf = (node: AnyStateNode): string => node.path.slice(node.machine.root.type === 'parallel' ? 1 : 0).join('.');
+
+const idOf = (node: AnyStateNode): string => node.path.join('_');
+
+function chapter(region: AnyStateNode): string[] {
+  const named = region.parent !== undefined;
+  return [
+    ...(named ? [`## ${region.key}`] : []),
+    mermaid(region),
+    ...(rows(region).length > 0
+      ? ['In each of its states, where the state itself says nothing else:', table(region)]
+      : []),
+    ...nodesBelow(region).flatMap(section),
+  ];
+}
+
+function section(node: AnyStateNode): string[] {
+  const last = node.type === 'final' ? ' Final.' : '';
+  return [`### ${nameOf(node)}`, `${node.description ?? ''}${last}`, ...(rows(node).length > 0 ? [table(node)] : [])];
+}
+
+const table = (node: AnyStateNode): string =>
+  ['| event | when | goes to | does |', '|---|---|---|---|', ...rows(node)].join('\n');
+
+/** `ack.received`, or `after graceOver` for a timer. */
+function eventName({ eventType }: AnyTransitionDefinition): string {
+  const [, timer] = /^xstate\.after\.([^.]+)\./.exec(eventType) ?? [];
+  return timer ? `after ${spaced(timer)}` : eventType;
+}
+
+/** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
+function words(named: unknown): string {
+  if (typeof named === 'string') return spaced(named);
+  if (typeof named !== 'object' || named === null) return '';
+  const { type, params = {} } = named as { type: string; params?: Record<string, string> };
+  return [spaced(type), ...Object.values(params)].join(' ');
+}
+
+const spaced = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+const isTold = (text: string): boolean => text !== '';
+
+function rows(node: AnyStateNode): string[] {
+  const entry = node.entry.map(words).filter(isTold);
+  const exit = node.exit.map(words).filter(isTold);
+  return [
+    ...(entry.length > 0 ? [row('on entry', '', '', entry)] : []),
+    ...transitionsOf(node).map((transition) => {
+      const target = transition.target?.[0];
+      return row(
+        eventName(transition),
+        transition.guard ? words(transition.guard) : '',
+        target ? nameOf(target) : '',
+        target || transition.actions.length > 0 ? transition.actions.map(words) : ['nothing'],
+      );
+    }),
+    ...(exit.length > 0 ? [row('on exit', '', '', exit)] : []),
+  ];
+}
+
+const row = (event: string, when: string, to: string, does: string[]): string =>
+  `| ${event} | ${when} | ${to} | ${does.join(', ')} |`;
