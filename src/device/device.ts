@@ -55,6 +55,8 @@ export interface DeviceOptions {
   tls?: TlsOptions;
   /** MQTT keep-alive in seconds; default 30. */
   keepaliveS?: number;
+  /** How long a connection, and then the answer to `hello`, may take; default 15 s. */
+  patienceMs?: Milliseconds;
 }
 
 export interface DeviceEvents {
@@ -78,8 +80,7 @@ export interface DeviceEvents {
   closed: [];
 }
 
-const HELLO_TIMEOUT_MS = 15_000;
-const CONNECT_TIMEOUT_MS = 15_000;
+const PATIENCE_MS = 15_000;
 const BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
 
 /**
@@ -150,7 +151,7 @@ export class Device extends EventEmitter<DeviceEvents> {
         credentials: () => this.#identity.credentials(this.#now()),
         backoff: { ...BACKOFF, ...options.backoff },
         keepaliveS: options.keepaliveS ?? 30,
-        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        connectTimeoutMs: options.patienceMs ?? PATIENCE_MS,
         ...(options.tls === undefined ? {} : { tls: options.tls }),
       },
       {
@@ -246,7 +247,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     };
     // A hello stands outside the replay window: it names the next number and does not use it.
     this.#publish(session, 1, { type: 'hello', payload: { ...hello }, sequence: this.#outbox.nextSequence });
-    this.#helloTimer = setTimeout(() => this.#link.drop('no answer to hello'), HELLO_TIMEOUT_MS);
+    this.#helloTimer = setTimeout(() => this.#link.drop('no answer to hello'), this.#options.patienceMs ?? PATIENCE_MS);
   }
 
   #down(reason: string, retryInMs: Milliseconds): void {

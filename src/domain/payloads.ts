@@ -1,4 +1,5 @@
 import type { AckStatus } from './command.ts';
+import { isObject } from './json-size.ts';
 import { PROTOCOL_VERSION } from './protocol.ts';
 import type { MessageRefusalCode } from './refusals.ts';
 import type { CloudMessageType, DeviceChannel } from './topics.ts';
@@ -81,7 +82,6 @@ interface Shape {
   optional: Record<string, Check>;
 }
 
-const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText: Check = (value) => typeof value === 'string';
 const isNumber: Check = (value) => typeof value === 'number';
 const isAmount: Check = (value) => typeof value === 'number' && value >= 0;

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import { memoryStore } from '../../src/device/store.ts';
@@ -118,6 +119,31 @@ describe('signing in', () => {
     cloud.say('hello_ack', cloud.helloAck());
     await until(() => expect(device.waiting).toBe(0));
     expect(cloud.payloads('state')).toEqual([{ state: { on: true }, full: true }, { state: { on: false } }]);
+  });
+
+  it('comes back when nobody answers, whether it is the connection or the hello', async () => {
+    const silent = createServer(() => {}).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const mqttUrl = `mqtt://127.0.0.1:${(silent.address() as AddressInfo).port}`;
+    const unheard = await start({ mqttUrl, patienceMs: 20 });
+    expect((await once(unheard, 'offline'))[0]).toBe('connack timeout');
+    await unheard.close();
+    silent.close();
+
+    cloud.answersHello = false;
+    const device = await start({ patienceMs: 200 });
+    expect((await once(device, 'offline'))[0]).toBe('no answer to hello');
+    cloud.answersHello = true;
+    await until(() => expect(device.online).toBe(true));
+  });
+
+  it('can be asked to sign in anew', async () => {
+    const device = await startOnline();
+    device.reconnect('another network');
+    expect(device.online).toBe(false);
+    await until(() => expect(device.online).toBe(true));
+    expect(cloud.sessions).toHaveLength(2);
+    expect(device.deviceId).toBe(cloud.deviceId);
   });
 
   it("follows the service's clock", async () => {
