@@ -1,0 +1,243 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { connect as connectSocket, type Socket } from 'node:net';
+import { connectAsync, type IClientOptions, type MqttClient } from 'mqtt';
+import { expect } from 'vitest';
+import { checkCloudMessage, composeMessage, type OutgoingMessage } from '../../../src/domain/envelope.ts';
+import type { CloudPayload } from '../../../src/domain/payloads.ts';
+import { sessionCredentials } from '../../../src/domain/session.ts';
+import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../src/domain/signature.ts';
+import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import { eventually as untilTrue } from '../../support/clock.ts';
+import type { House, TestDevice } from './house.ts';
+
+/** Looks again until nothing is thrown; for what happens on another side of a socket. */
+export async function eventually(check: () => unknown, withinMs = 5_000): Promise<void> {
+  await untilTrue(async () => {
+    await check();
+    return true;
+  }, withinMs);
+}
+
+export type Told = CloudPayload & {
+  messageId: string;
+  requestId: string;
+  sequence: number;
+  text: string;
+  qos: number;
+};
+
+/** A device over the MQTT client library: signs, publishes, checks what it is told. */
+export class Device {
+  readonly told: Told[] = [];
+  readonly mqtt: MqttClient;
+  readonly clientId: string;
+  readonly device: TestDevice;
+  readonly #house: House;
+  readonly #key: SigningKey;
+  sequence = 0;
+
+  private constructor(mqtt: MqttClient, clientId: string, device: TestDevice, house: House) {
+    this.mqtt = mqtt;
+    this.clientId = clientId;
+    this.device = device;
+    this.#house = house;
+    this.#key = signingKey(device.alg, device.secret);
+    mqtt.on('error', () => {});
+    mqtt.on('message', (_topic, payload, packet) => this.#hear(payload, packet.qos));
+  }
+
+  static async connect(
+    house: House,
+    device: TestDevice,
+    port: number,
+    options: IClientOptions & { url?: string } = {},
+  ): Promise<Device> {
+    const { clientId, username, password } = credentials(house, device);
+    const { url = `mqtt://127.0.0.1:${port}`, ...rest } = options;
+    const mqtt = await connectAsync(url, { clientId, username, password, ...quiet, ...rest }, false);
+    return new Device(mqtt, clientId, device, house);
+  }
+
+  topic(channel: Channel): string {
+    return deviceTopic(this.device.tenantId, this.device.deviceId, channel);
+  }
+
+  async listen(): Promise<void> {
+    await this.mqtt.subscribeAsync(this.topic('cmd'), { qos: 1 });
+  }
+
+  compose(channel: DeviceChannel, payload: JsonObject, changes: Partial<OutgoingMessage> = {}): string {
+    return composeMessage({
+      deviceId: this.device.deviceId,
+      tenantId: this.device.tenantId,
+      clientId: this.clientId,
+      messageId: randomUUID(),
+      requestId: '',
+      sequence: changes.sequence ?? ++this.sequence,
+      timestamp: this.#house.now,
+      nonce: newNonce(),
+      type: channel,
+      payload,
+      keyVersion: this.device.keyVersion,
+      key: this.#key,
+      ...changes,
+    });
+  }
+
+  /** Resolves when it is acknowledged (QoS 1) or written (QoS 0). */
+  async say(
+    channel: DeviceChannel,
+    payload: JsonObject,
+    changes: Partial<OutgoingMessage> = {},
+    qos: 0 | 1 = 1,
+  ): Promise<void> {
+    await this.mqtt.publishAsync(this.topic(channel), this.compose(channel, payload, changes), { qos });
+  }
+
+  closed(): Promise<void> {
+    return gone(this.mqtt);
+  }
+
+  #hear(payload: Buffer, qos: number): void {
+    const { device } = this;
+    const key =
+      device.alg === 'ed25519'
+        ? verifyingKey('ed25519', this.#house.cloudPublicKey)
+        : verifyingKey('hmac-sha256', device.secret);
+    const checked = checkCloudMessage(
+      payload,
+      { deviceId: device.deviceId, tenantId: device.tenantId, clientId: this.clientId, keys: [key] },
+      this.#house.now,
+    );
+    if (!checked.ok || !checked.message.body.ok) throw new Error('a message of the cloud is not in order');
+    const { fields, body } = checked.message;
+    this.told.push({
+      ...body.value,
+      messageId: fields.message_id,
+      requestId: fields.request_id,
+      sequence: fields.sequence_number,
+      text: payload.toString(),
+      qos,
+    });
+  }
+}
+
+export const quiet: IClientOptions = { reconnectPeriod: 0, connectTimeout: 5_000, clean: true };
+
+export function credentials(house: House, device: TestDevice, at = house.now) {
+  return sessionCredentials({ ...device, key: signingKey(device.alg, device.secret) }, at, newNonce());
+}
+
+export async function gone(mqtt: MqttClient): Promise<void> {
+  if (mqtt.connected) await new Promise<void>((resolve) => mqtt.once('close', () => resolve()));
+}
+
+/** The return code of a CONNACK, or null where the connection was closed without one. */
+export async function connack(port: number, options: IClientOptions): Promise<number | null> {
+  try {
+    const mqtt = await connectAsync(`mqtt://127.0.0.1:${port}`, { ...quiet, ...options }, false);
+    await mqtt.endAsync(true);
+    return 0;
+  } catch (error) {
+    const { code } = error as { code?: number };
+    return typeof code === 'number' ? code : null;
+  }
+}
+
+/** A connection by bytes, for what no library would send. */
+export class Raw {
+  readonly socket: Socket;
+  bytes: Buffer = Buffer.alloc(0);
+  ended = false;
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (chunk) => {
+      this.bytes = Buffer.concat([this.bytes, chunk]);
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      this.ended = true;
+    });
+  }
+
+  static async open(port: number): Promise<Raw> {
+    const socket = connectSocket(port, '127.0.0.1');
+    await once(socket, 'connect');
+    return new Raw(socket);
+  }
+
+  /** Signed in as the device. */
+  static async signedIn(house: House, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
+    const raw = await Raw.open(port);
+    const { clientId, username, password } = credentials(house, device);
+    raw.socket.write(packets.connect({ clientId, username, password }));
+    await eventually(() => expect([...raw.bytes.subarray(0, 4)]).toEqual([0x20, 2, 0, 0]));
+    raw.bytes = Buffer.alloc(0);
+    return { raw, clientId };
+  }
+
+  async closed(withinMs = 5_000): Promise<void> {
+    await eventually(() => expect(this.ended).toBe(true), withinMs);
+  }
+}
+
+const text = (value: string | Buffer): Buffer => {
+  const bytes = Buffer.isBuffer(value) ? value : Buffer.from(value);
+  const length = Buffer.alloc(2);
+  length.writeUInt16BE(bytes.length);
+  return Buffer.concat([length, bytes]);
+};
+
+export function packet(head: number, ...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts);
+  return Buffer.concat([Buffer.from([head, ...remaining(body.length)]), body]);
+}
+
+export function remaining(length: number): number[] {
+  const bytes: number[] = [];
+  for (let left = length; ; ) {
+    const low = left & 0x7f;
+    left >>= 7;
+    bytes.push(left > 0 ? low | 0x80 : low);
+    if (left === 0) return bytes;
+  }
+}
+
+export const packets = {
+  connect(options: {
+    clientId: string | Buffer;
+    username?: string | Buffer;
+    password?: string;
+    version?: number;
+    flags?: number;
+    keepalive?: number;
+  }): Buffer {
+    const { clientId, username, password, version = 4, keepalive = 0 } = options;
+    const flags = options.flags ?? 0x02 | (username === undefined ? 0 : 0x80) | (password === undefined ? 0 : 0x40);
+    return packet(
+      0x10,
+      text(version === 3 ? 'MQIsdp' : 'MQTT'),
+      Buffer.from([version, flags, keepalive >> 8, keepalive & 0xff]),
+      ...(version === 5 ? [Buffer.from([0])] : []),
+      text(clientId),
+      ...(username === undefined ? [] : [text(username)]),
+      ...(password === undefined ? [] : [text(password)]),
+    );
+  },
+  publish(topic: string | Buffer, payload: string, { qos = 1, id = 1, retain = false } = {}): Buffer {
+    const packetId = Buffer.from([id >> 8, id & 0xff]);
+    return packet(
+      0x30 | (qos << 1) | (retain ? 1 : 0),
+      text(topic),
+      ...(qos > 0 ? [packetId] : []),
+      Buffer.from(payload),
+    );
+  },
+  subscribe: (id: number, ...filters: (string | Buffer)[]): Buffer =>
+    packet(0x82, Buffer.from([id >> 8, id & 0xff]), ...filters.flatMap((f) => [text(f), Buffer.from([1])])),
+  ping: Buffer.from([0xc0, 0]),
+  disconnect: Buffer.from([0xe0, 0]),
+};

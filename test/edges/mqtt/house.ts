@@ -1,0 +1,298 @@
+import { randomUUID } from 'node:crypto';
+import {
+  type Actors,
+  type Committed,
+  type LiveSession,
+  NoSuchActor,
+  type Reply,
+  type VolatileSink,
+} from '../../../src/actors/contract.ts';
+import type { Clock } from '../../../src/domain/clock.ts';
+
+import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay.ts';
+import {
+  cloudPublicKey,
+  newDeviceSecret,
+  publicKeyFromSeed,
+  type SigningAlg,
+  signingKey,
+} from '../../../src/domain/signature.ts';
+import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
+import type { MqttMeter } from '../../../src/edges/mqtt/meter.ts';
+import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
+import type { MachineEvent } from '../../../src/machines/definition.ts';
+import type { DeviceEvent } from '../../../src/machines/device-types.ts';
+import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
+import type { Services } from '../../../src/operations/operation.ts';
+import type { StoredKey } from '../../../src/store/contract.ts';
+
+export interface TestDevice {
+  deviceId: string;
+  tenantId: string;
+  secret: string;
+  alg: SigningAlg;
+  keyVersion: number;
+}
+
+interface Row {
+  device: TestDevice;
+  keys: StoredKey[];
+  revoked: boolean;
+  window: ReplayWindow;
+}
+
+/** What reached an actor. */
+export interface Received {
+  ref: ActorRef;
+  event: MachineEvent;
+}
+
+/**
+ * The house behind the edge, as far as the edge can see it: devices that judge sequence numbers and take everything
+ * else, commands that are just there, sessions that are remembered. A test may hold commits back or make them fail.
+ */
+export class House {
+  now = 1_800_000_000_000;
+  readonly clock: Clock = { now: () => this.now };
+  readonly rows = new Map<string, Row>();
+  readonly tenants = new Map<string, 'active' | 'suspended'>();
+  readonly commands = new Map<string, { deviceId: string }>();
+  readonly users = new Map<string, MqttUser>();
+  readonly received: Received[] = [];
+  readonly live = new Map<string, LiveSession>();
+  readonly closed: string[] = [];
+  readonly subscriptions: string[] = [];
+  readonly seen: { deviceId: string; battery?: number }[] = [];
+  readonly counted: Record<string, number> = {};
+  readonly lookups: number[] = [];
+  refusals = 0;
+  /** Where a commit waits, or throws. */
+  commit: (received: Received) => Promise<void> = async () => {};
+  /** The same for what a transition told. */
+  told: (received: Received) => Promise<void> = async () => {};
+  lookup: () => Promise<void> = async () => {};
+  onSubscribed: (deviceId: string, sessionId: string) => Promise<void> = async () => {};
+  /** False: actors are only found by `read`. */
+  inMemory = true;
+  readonly cloudKey = signingKey('ed25519', newDeviceSecret());
+  readonly cloudPublicKey = cloudPublicKey(this.cloudKey);
+
+  readonly #sinks = new Map<string, Set<(output: VolatileOutput) => void>>();
+  readonly #watchers = new Set<Parameters<Actors['onTransition']>[0]>();
+
+  addTenant(): string {
+    const id = randomUUID();
+    this.tenants.set(id, 'active');
+    return id;
+  }
+
+  addDevice(tenantId = this.addTenant(), alg: SigningAlg = 'hmac-sha256'): TestDevice {
+    const device = { deviceId: randomUUID(), tenantId, secret: newDeviceSecret(), alg, keyVersion: 1 };
+    this.rows.set(device.deviceId, {
+      device,
+      keys: [this.#keyOf(device)],
+      revoked: false,
+      window: emptyWindow(),
+    });
+    return device;
+  }
+
+  /** A new key; the one before is in grace until `graceUntil`. */
+  rotate(deviceId: string, graceUntil: number): TestDevice {
+    const row = this.row(deviceId);
+    const before = row.device;
+    const device = { ...before, secret: newDeviceSecret(), keyVersion: before.keyVersion + 1 };
+    row.device = device;
+    row.keys = [this.#keyOf(device), { ...this.#keyOf(before), graceUntil, status: 'grace' }];
+    const committed = this.#device(deviceId) as Committed;
+    Object.assign(committed.snapshot.context, { grace: { keyVersion: before.keyVersion, until: graceUntil } });
+    for (const watch of this.#watchers) watch(committed, { type: 'rotate', at: this.now }, null);
+    return device;
+  }
+
+  revoke(deviceId: string): void {
+    const row = this.row(deviceId);
+    row.revoked = true;
+    row.keys = [];
+    this.emit({ type: 'session.end', tenantId: row.device.tenantId, deviceId, reason: 'revoked' });
+  }
+
+  emit(output: VolatileOutput): void {
+    for (const sink of this.#sinks.get(output.type) ?? []) sink(output);
+  }
+
+  row(deviceId: string): Row {
+    const row = this.rows.get(deviceId);
+    if (row === undefined) throw new Error('no such device');
+    return row;
+  }
+
+  events(type: string): MachineEvent[] {
+    return this.received.filter(({ event }) => event.type === type).map(({ event }) => event);
+  }
+
+  /** An edge on free ports, with this house behind it. */
+  open(parts: Partial<MqttParts> = {}): Promise<MqttEdge> {
+    return openMqtt({
+      services: this.services,
+      settings: {
+        host: '127.0.0.1',
+        port: 0,
+        tls: null,
+        maxConnections: 1_000,
+        deviceRate: { perSecond: 10_000, burst: 10_000 },
+      },
+      signingKey: this.cloudKey,
+      watches: () => [],
+      authenticateUser: async (secret) => this.users.get(secret) ?? null,
+      log: { debug() {}, info() {}, warn() {}, error() {} },
+      meter: this.meter,
+      ...parts,
+    });
+  }
+
+  readonly meter: MqttMeter = {
+    connected: (transport) => this.#count(`connected ${transport}`),
+    closed: (reason) => this.#count(`closed ${reason}`),
+    signIn: (outcome) => this.#count(`sign-in ${outcome}`),
+    received: (channel) => this.#count(`received ${channel}`),
+    refused: (code) => this.#count(`refused ${code}`),
+    written: (type) => this.#count(`written ${type}`),
+    undone: () => this.#count('undone'),
+  };
+
+  #count(what: string): void {
+    this.counted[what] = (this.counted[what] ?? 0) + 1;
+  }
+
+  #keyOf({ alg, secret, keyVersion }: TestDevice): StoredKey {
+    return {
+      keyVersion,
+      signingAlg: alg,
+      sealedSecret: alg === 'hmac-sha256' ? `sealed ${secret}` : null,
+      publicKey: alg === 'ed25519' ? publicKeyFromSeed(secret) : null,
+      createdAt: this.now,
+      graceUntil: null,
+      lastUsedAt: null,
+      endedAt: null,
+      status: 'active',
+    };
+  }
+
+  #device(id: string): Committed | null {
+    const row = this.rows.get(id);
+    if (row === undefined) return null;
+    const { tenantId, keyVersion } = row.device;
+    return this.#committed(
+      { kind: 'device', id },
+      { administration: row.revoked ? 'revoked' : 'active', link: 'offline' },
+      {
+        id,
+        tenantId,
+        keyVersion,
+        grace: null,
+      },
+    );
+  }
+
+  #find(ref: ActorRef): Committed | null {
+    if (ref.kind === 'device') return this.#device(ref.id);
+    if (ref.kind === 'tenant') {
+      const value = this.tenants.get(ref.id);
+      return value === undefined ? null : this.#committed(ref, value, { id: ref.id });
+    }
+    const command = this.commands.get(ref.id);
+    return command === undefined ? null : this.#committed(ref, 'dispatched', command);
+  }
+
+  #committed(ref: ActorRef, value: Committed['snapshot']['value'], context: object): Committed {
+    return { ref, version: 1, since: 0, snapshot: { value, context, status: 'active' } };
+  }
+
+  async #send(ref: ActorRef, event: MachineEvent): Promise<Reply> {
+    const received = { ref, event };
+    this.received.push(received);
+    await this.commit(received);
+    const committed = this.#find(ref);
+    if (committed === null) throw new NoSuchActor(ref.id);
+    const understood = ref.kind !== 'device' || !this.row(ref.id).revoked;
+    const outputs = ref.kind === 'device' ? this.#judge(ref.id, event as DeviceEvent) : [];
+    return { ...committed, understood, outputs, told: this.told(received) };
+  }
+
+  #judge(id: string, event: DeviceEvent): Output[] {
+    const row = this.row(id);
+    if (event.type === 'hello.received') {
+      return [{ type: 'hello.accepted', lastSequence: row.window.highest, keyVersion: row.device.keyVersion }];
+    }
+    if (!('mark' in event)) return [];
+    const { sequenceNumber, messageId } = event.mark;
+    const verdict = judgeSequence(row.window, sequenceNumber, messageId);
+    if (verdict === 'repeat') return [{ type: 'message.accepted', repeat: true }];
+    if (verdict === 'reused') return [{ type: 'message.refused', code: 'SEQUENCE_REUSED' }];
+    if (verdict === 'too_old') return [{ type: 'message.refused', code: 'SEQUENCE_TOO_OLD' }];
+    row.window = acceptSequence(row.window, sequenceNumber, messageId);
+    if (event.type === 'message.rejected') return [{ type: 'message.refused', code: event.code }];
+    if (event.type === 'ack.reported' && !event.known) return [{ type: 'message.refused', code: 'UNKNOWN_COMMAND' }];
+    return [{ type: 'message.accepted', repeat: false }];
+  }
+
+  readonly services: Services = {
+    clock: this.clock,
+    newId: () => randomUUID(),
+    open: (sealed: string) => sealed.replace('sealed ', ''),
+    settings: { cloudPublicKeys: ['cloud-key'] },
+    store: {
+      devices: {
+        liveKeys: async (ids: string[]) => {
+          this.lookups.push(ids.length);
+          await this.lookup();
+          return new Map(ids.map((id) => [id, this.rows.get(id)?.keys ?? []]));
+        },
+      },
+    },
+    actors: {
+      send: (ref: ActorRef, event: MachineEvent) => this.#send(ref, event),
+      read: async (ref: ActorRef) => this.#find(ref),
+      readAll: async (_kind: string, ids: string[]) => {
+        const all = new Map<string, Committed>();
+        for (const id of ids) {
+          const found = this.#device(id);
+          if (found !== null) all.set(id, found);
+        }
+        return all;
+      },
+      peek: (ref: ActorRef) => (this.inMemory ? (this.#find(ref) ?? undefined) : undefined),
+      on: (type: VolatileOutput['type'], sink: VolatileSink) => {
+        const sinks = this.#sinks.get(type) ?? new Set();
+        this.#sinks.set(type, sinks.add(sink as (output: VolatileOutput) => void));
+        return () => sinks.delete(sink as (output: VolatileOutput) => void);
+      },
+      onTransition: (watch: Parameters<Actors['onTransition']>[0]) => {
+        this.#watchers.add(watch);
+        return () => this.#watchers.delete(watch);
+      },
+    },
+    sessions: {
+      open: (session: LiveSession) => {
+        const old = this.live.get(session.deviceId);
+        this.live.set(session.deviceId, session);
+        return old;
+      },
+      subscribed: async (deviceId: string, sessionId: string) => {
+        this.subscriptions.push(sessionId);
+        await this.onSubscribed(deviceId, sessionId);
+      },
+      close: (deviceId: string, sessionId: string) => {
+        this.closed.push(sessionId);
+        if (this.live.get(deviceId)?.sessionId === sessionId) this.live.delete(deviceId);
+      },
+      seen: (deviceId: string, { battery }: { battery?: number }) => {
+        this.seen.push({ deviceId, ...(battery === undefined ? {} : { battery }) });
+      },
+      refused: () => {
+        this.refusals += 1;
+      },
+    },
+  } as unknown as Services;
+}
