@@ -86,6 +86,11 @@ export class Device {
     });
   }
 
+  /** The same device library, for a session that another socket holds. */
+  as(device: TestDevice, clientId: string): Device {
+    return new Device(this.mqtt, clientId, device, this.#house);
+  }
+
   /** Resolves when it is acknowledged (QoS 1) or written (QoS 0). */
   async say(
     channel: DeviceChannel,

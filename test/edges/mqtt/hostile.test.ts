@@ -1,0 +1,167 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { Device, eventually, packets, Raw } from './client.ts';
+import { House, type TestDevice } from './house.ts';
+
+let house: House;
+let edge: MqttEdge;
+let device: TestDevice;
+
+beforeEach(() => {
+  house = new House();
+  device = house.addDevice();
+});
+afterEach(() => edge.close());
+
+const write = (sessionId: string, to: TestDevice, bytes: number): VolatileOutput => ({
+  type: 'command.write',
+  tenantId: to.tenantId,
+  deviceId: to.deviceId,
+  commandId: '0190b4f3-0000-7000-8000-000000000000',
+  sessionId,
+  critical: false,
+  message: {
+    messageId: 'm',
+    requestId: 'r',
+    action: 'show',
+    params: { text: 'x'.repeat(bytes) },
+    issuedAt: house.now,
+    expiresAt: house.now + 60_000,
+  },
+});
+
+/** A device's socket that has subscribed its `cmd`. */
+async function subscribed(of: TestDevice) {
+  const { raw, clientId } = await Raw.signedIn(house, of, edge.port);
+  raw.socket.write(packets.subscribe(1, `proto/${of.tenantId}/device/${of.deviceId}/cmd`));
+  await eventually(() => expect(raw.bytes.length).toBe(5));
+  return { raw, clientId };
+}
+
+describe('a device that stops reading', () => {
+  it('is cut when too much waits for it, and a live one among the frozen hears everything', async () => {
+    edge = await house.open({ limits: { queuedBytes: 200_000 } });
+    const frozen = await Promise.all([house.addDevice(), house.addDevice(), house.addDevice()].map(subscribed));
+    for (const { raw } of frozen) raw.socket.pause();
+    const live = await Device.connect(house, device, edge.port);
+    await live.listen();
+    let sent = 0;
+    while ((house.counted['closed slow'] ?? 0) < 3) {
+      for (const row of house.rows.values()) {
+        const session = house.live.get(row.device.deviceId);
+        if (session !== undefined) house.emit(write(session.sessionId, row.device, 20_000));
+      }
+      sent += 1;
+      await new Promise(setImmediate);
+      expect(sent).toBeLessThan(2_000);
+    }
+    await live.say('heartbeat', {});
+    await eventually(() => expect(live.told).toHaveLength(sent));
+    for (const { raw } of frozen) raw.socket.destroy();
+  });
+
+  it('is cut when it takes nothing for too long, however little it is', async () => {
+    edge = await house.open({ limits: { stallMs: 100, queuedBytes: 64 * 1_048_576 } });
+    const { raw, clientId } = await subscribed(device);
+    raw.socket.pause();
+    // As much as the kernels between us will hold, and some more.
+    for (let n = 0; n < 800; n++) house.emit(write(clientId, device, 20_000));
+    await eventually(() => expect(house.counted['closed slow']).toBe(1));
+    raw.socket.destroy();
+  });
+
+  it('has no more of its own read, so that its answers cannot pile up', async () => {
+    edge = await house.open({ limits: { stallMs: 60_000, queuedBytes: 64 * 1_048_576 } });
+    const { raw, clientId } = await subscribed(device);
+    raw.socket.pause();
+    for (let n = 0; n < 800; n++) house.emit(write(clientId, device, 20_000));
+    const pings = Buffer.concat(Array.from({ length: 1_000 }, () => packets.ping));
+    raw.socket.write(pings);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    raw.socket.resume();
+    const written = 5 + (house.counted['written cmd'] ?? 0) * 20_000;
+    await eventually(() => expect(raw.bytes.subarray(-2_000).equals(pongs(1_000))).toBe(true), 15_000);
+    expect(raw.bytes.length).toBeGreaterThan(written);
+    raw.socket.destroy();
+  });
+});
+
+const pongs = (count: number) => Buffer.concat(Array.from({ length: count }, () => Buffer.from([0xd0, 0])));
+
+describe('a device that leaves', () => {
+  it('with a backlog takes nobody along', async () => {
+    edge = await house.open();
+    const live = await Device.connect(house, device, edge.port);
+    await live.listen();
+    for (let round = 0; round < 5; round++) {
+      const other = house.addDevice(device.tenantId);
+      const { raw, clientId } = await subscribed(other);
+      raw.socket.pause();
+      for (let n = 0; n < 40; n++) house.emit(write(clientId, other, 20_000));
+      raw.socket.destroy();
+    }
+    await eventually(() => expect(edge.connections()).toBe(1));
+    house.emit(write(live.clientId, device, 10));
+    await eventually(() => expect(live.told).toHaveLength(1));
+  });
+});
+
+describe('clients that flood', () => {
+  it('and are killed in mid-flood leave a service that goes on, with what was acknowledged', async () => {
+    edge = await house.open();
+    const floods = await Promise.all(
+      Array.from({ length: 50 }, () => Device.connect(house, house.addDevice(), edge.port)),
+    );
+    let acknowledged = 0;
+    for (const client of floods) {
+      for (let n = 0; n < 100; n++) {
+        void client.say('state', { state: { n } }).then(
+          () => (acknowledged += 1),
+          () => {},
+        );
+      }
+    }
+    await eventually(() => expect(acknowledged).toBeGreaterThan(500), 15_000);
+    for (const { mqtt } of floods) mqtt.stream.destroy();
+    await eventually(() => expect(edge.connections()).toBe(0));
+    expect(house.received.length).toBeGreaterThanOrEqual(acknowledged);
+    const client = await Device.connect(house, device, edge.port);
+    await client.say('state', { state: {} });
+  });
+
+  it('with packets in pieces, a byte at a time, are read as well', async () => {
+    edge = await house.open();
+    const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
+    const helper = await Device.connect(house, house.addDevice(), edge.port);
+    const own = helper.as(device, clientId);
+    const bytes = Buffer.concat(
+      [1, 2].map((id) => packets.publish(own.topic('state'), own.compose('state', { state: {} }), { id })),
+    );
+    raw.socket.setNoDelay(true);
+    for (const byte of bytes) {
+      raw.socket.write(Buffer.from([byte]));
+      await new Promise(setImmediate);
+    }
+    await eventually(() => expect([...raw.bytes]).toEqual([0x40, 2, 0, 1, 0x40, 2, 0, 2]));
+    raw.socket.destroy();
+  });
+
+  it('with nonsense are closed, each in its way, and nothing else happens', async () => {
+    edge = await house.open();
+    for (const bytes of [
+      Buffer.from([0x32, 0xff, 0xff, 0xff, 0xff, 0x7f]),
+      Buffer.from([0x32, 0]),
+      Buffer.from([0x32, 2, 0xff, 0xff]),
+      Buffer.from([0x80, 4, 0, 1, 0, 0]),
+      Buffer.alloc(1_000, 0xff),
+      Buffer.alloc(1_000),
+    ]) {
+      house.now += 1;
+      const { raw } = await Raw.signedIn(house, device, edge.port);
+      raw.socket.write(bytes);
+      await raw.closed();
+    }
+    expect(house.received).toEqual([]);
+  });
+});

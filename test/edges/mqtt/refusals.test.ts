@@ -1,0 +1,161 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { newDeviceSecret, signingKey } from '../../../src/domain/signature.ts';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { Device, eventually } from './client.ts';
+import { House, type TestDevice } from './house.ts';
+
+let house: House;
+let edge: MqttEdge;
+let device: TestDevice;
+let client: Device;
+
+beforeEach(async () => {
+  house = new House();
+  device = house.addDevice();
+  edge = await house.open();
+  client = await Device.connect(house, device, edge.port);
+});
+afterEach(() => edge.close());
+
+const codes = () => client.told.map(({ payload }) => (payload as { code?: string }).code);
+
+describe('a refused message', () => {
+  it('is acknowledged, counted, and told on cmd with its id', async () => {
+    await client.listen();
+    const messageId = randomUUID();
+    await client.say('state', { state: {} }, { messageId, timestamp: house.now - 300_001 });
+    await eventually(() => expect(client.told).toHaveLength(1));
+    expect(client.told[0]).toMatchObject({
+      type: 'error',
+      payload: { code: 'TIMESTAMP_SKEWED', message_id: messageId },
+      requestId: messageId,
+      sequence: 1,
+    });
+    expect(house.received).toEqual([]);
+    expect(house.counted['refused TIMESTAMP_SKEWED']).toBe(1);
+    expect(house.refusals).toBe(1);
+  });
+
+  it('tells each code, in the order of the checks', async () => {
+    await client.listen();
+    const other = house.addDevice();
+    await client.say('state', { state: {} }, { type: 'heartbeat' });
+    await client.say('state', { state: {} }, { deviceId: other.deviceId, clientId: 'x' });
+    await client.say('state', { state: {} }, { tenantId: other.tenantId });
+    await client.say('state', { state: {} }, { clientId: 'x', timestamp: 1 });
+    await client.say('state', { state: {} }, { timestamp: 1, keyVersion: 2 });
+    await client.say('state', { state: {} }, { keyVersion: 2 });
+    await client.say('state', {}, { sequence: 1 });
+    await client.say('state', {}, { sequence: 1 });
+    await client.say('cmd_ack', { command_id: randomUUID(), status: 'accepted' }, { sequence: 200 });
+    await client.say('state', { state: {} }, { sequence: 136 });
+    await client.say('hello', { protocol: 'PROTO/2' });
+    await eventually(() => expect(client.told).toHaveLength(11));
+    expect(codes()).toEqual([
+      'TYPE_MISMATCH',
+      'IDENTITY_MISMATCH',
+      'IDENTITY_MISMATCH',
+      'SESSION_MISMATCH',
+      'TIMESTAMP_SKEWED',
+      'SIGNATURE_INVALID',
+      'PAYLOAD_INVALID',
+      'SEQUENCE_REUSED',
+      'UNKNOWN_COMMAND',
+      'SEQUENCE_TOO_OLD',
+      'PAYLOAD_INVALID',
+    ]);
+    expect(client.told.map(({ sequence }) => sequence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+  });
+
+  it('uses its sequence number when only its payload was wrong, and not before', async () => {
+    await client.say('state', { state: {} }, { sequence: 1, timestamp: 1 });
+    await client.say('state', { state: {} }, { sequence: 1 });
+    await client.say('state', { state: 1 }, { sequence: 2 });
+    await client.say('state', { state: {} }, { sequence: 2 });
+    expect(house.counted).toMatchObject({
+      'refused TIMESTAMP_SKEWED': 1,
+      'refused PAYLOAD_INVALID': 1,
+      'refused SEQUENCE_REUSED': 1,
+    });
+    expect(house.events('message.rejected')).toMatchObject([{ code: 'PAYLOAD_INVALID' }]);
+  });
+
+  it('that the key did not sign is told to nobody', async () => {
+    await client.listen();
+    await client.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    await client.mqtt.publishAsync(client.topic('state'), '{"version": 1}', { qos: 1 });
+    await client.mqtt.publishAsync(client.topic('state'), Buffer.from([0x7b, 0xff]), { qos: 1 });
+    await client.mqtt.publishAsync(client.topic('state'), '', { qos: 1 });
+    await client.say('heartbeat', {});
+    expect(client.told).toEqual([]);
+    expect(house.counted).toMatchObject({ 'refused SIGNATURE_INVALID': 1, 'refused MALFORMED': 3 });
+  });
+
+  it('with repeated keys, NUL or too deep nesting is malformed, and told because it was signed', async () => {
+    await client.listen();
+    const good = client.compose('state', { state: {} });
+    const send = (text: string) => client.mqtt.publishAsync(client.topic('state'), text, { qos: 1 });
+    await send(good.replace('"payload":', '"payload":{},"payload":'));
+    await send(client.compose('state', { state: { a: '\0' } }));
+    await send(good.replace('{"state":{}}', `{"state":${'['.repeat(31)}${']'.repeat(31)}}`));
+    await eventually(() => expect(codes()).toEqual(['MALFORMED', 'MALFORMED', 'MALFORMED']));
+  });
+
+  it('is one too many when it is the twentieth in a minute: acknowledged, told, and the session ends', async () => {
+    await client.listen();
+    for (let n = 0; n < 19; n++) await client.say('state', {});
+    house.now += 60_000;
+    for (let n = 0; n < 19; n++) await client.say('state', {});
+    expect(client.mqtt.connected).toBe(true);
+    await client.say('state', {});
+    await client.closed();
+    expect(client.told).toHaveLength(39);
+    expect(house.counted['closed refusals']).toBe(1);
+    expect(house.live.size).toBe(0);
+  });
+
+  it('ends the session as well when nothing of it was signed', async () => {
+    const said = Array.from({ length: 25 }, () =>
+      client.mqtt.publishAsync(client.topic('state'), '{}', { qos: 1 }).catch(() => {}),
+    );
+    await client.closed();
+    client.mqtt.end(true);
+    await Promise.all(said);
+    expect(house.counted['closed refusals']).toBe(1);
+  });
+});
+
+describe('before the cmd subscription stands', () => {
+  it('the last hello_ack and eight errors are kept, and written when it does', async () => {
+    for (let n = 0; n < 10; n++) await client.say('state', {});
+    await client.say('hello', { protocol: 'PROTO/3.1' });
+    const messageId = randomUUID();
+    await client.say('hello', { protocol: 'PROTO/3.1' }, { messageId });
+    expect(client.told).toEqual([]);
+    house.now += 1_000;
+    await client.listen();
+    await eventually(() => expect(client.told).toHaveLength(9));
+    expect(client.told[0]).toMatchObject({
+      type: 'hello_ack',
+      requestId: messageId,
+      payload: {
+        server_time: house.now - 1_000,
+        last_sequence: 10,
+        heartbeat_s: 60,
+        key_version: 1,
+        cloud_public_keys: ['cloud-key'],
+      },
+    });
+    expect(codes().slice(1)).toEqual(Array.from({ length: 8 }, () => 'PAYLOAD_INVALID'));
+    await client.listen();
+    await client.say('heartbeat', {});
+    expect(client.told).toHaveLength(9);
+  });
+
+  it('and after it stands they come at once', async () => {
+    await client.listen();
+    await client.say('hello', { protocol: 'PROTO/3.1' });
+    await eventually(() => expect(client.told).toMatchObject([{ type: 'hello_ack', qos: 1 }]));
+  });
+});
