@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, inject } from 'vitest';
+import type { Store } from '../../src/store/contract.ts';
+import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
+import { migrate } from '../../src/store/postgres/migrations.ts';
+import { createStore } from '../../src/store/postgres/store.ts';
+
+const TEMPLATE = 'twinkeep_template';
+/** Two test files may want the template at once. */
+const TEMPLATE_LOCK = 7_421_900;
+
+async function asAdmin<T>(serverUrl: string, run: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: `${serverUrl}/postgres` });
+  await client.connect();
+  try {
+    return await run(client);
+  } finally {
+    await client.end();
+  }
+}
+
+async function makeTemplate(serverUrl: string): Promise<void> {
+  await asAdmin(serverUrl, async (client) => {
+    await client.query('select pg_advisory_lock($1)', [TEMPLATE_LOCK]);
+    const made = `${TEMPLATE}_made`;
+    if ((await client.query('select from pg_database where datname = $1', [TEMPLATE])).rowCount !== 0) return;
+    await client.query(`create database ${made}`);
+    const database = connectPostgres(`${serverUrl}/${made}`);
+    await migrate(database);
+    await database.close();
+    await client.query(`alter database ${made} rename to ${TEMPLATE}`);
+  });
+}
+
+/** A PostgreSQL database of its own; `drop` removes it, whoever is still connected. */
+export interface FreshDatabase {
+  url: string;
+  drop(): Promise<void>;
+}
+
+/** A new database, migrated unless `empty`. `serverUrl` is what `inject('postgresUrl')` gives. */
+export async function freshDatabase(serverUrl: string, empty = false): Promise<FreshDatabase> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  if (!empty) await makeTemplate(serverUrl);
+  await asAdmin(serverUrl, (client) => client.query(`create database ${name}${empty ? '' : ` template ${TEMPLATE}`}`));
+  return {
+    url: `${serverUrl}/${name}`,
+    drop: () => asAdmin(serverUrl, async (client) => void (await client.query(`drop database ${name} with (force)`))),
+  };
+}
+
+export interface Backend {
+  name: 'PGlite' | 'PostgreSQL';
+  store: Store;
+  /** The same database, for what the store does not show. */
+  database: Database;
+  /** Null for PGlite. */
+  url: string | null;
+}
+
+async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pglite-'));
+  const database = await connectPglite(join(folder, 'db'));
+  await migrate(database);
+  const backend: Backend = { name: 'PGlite', store: createStore(database, 1), database, url: null };
+  return {
+    backend,
+    async close() {
+      await database.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
+  const { url, drop } = await freshDatabase(serverUrl);
+  const database = connectPostgres(url);
+  const backend: Backend = { name: 'PostgreSQL', store: createStore(database, 2), database, url };
+  return {
+    backend,
+    async close() {
+      await database.close();
+      await drop();
+    },
+  };
+}
+
+/**
+ * Runs the suite on file-backed PGlite and, where it is installed, on PostgreSQL. One database serves a whole suite:
+ * tests keep apart by their own ids. `backend()` is there from `beforeAll` on.
+ */
+export function eachStore(title: string, suite: (backend: () => Backend) => void): void {
+  const serverUrl = inject('postgresUrl');
+  const kinds = [
+    { name: 'PGlite', open: openPglite },
+    ...(serverUrl === null ? [] : [{ name: 'PostgreSQL', open: () => openPostgres(serverUrl) }]),
+  ];
+  for (const { name, open } of kinds) {
+    describe(`${title} (${name})`, () => {
+      let opened: Awaited<ReturnType<typeof openPglite>> | undefined;
+      beforeAll(async () => {
+        opened = await open();
+      });
+      afterAll(() => opened?.close());
+      suite(() => {
+        if (!opened) throw new Error('the store opens in beforeAll');
+        return opened.backend;
+      });
+    });
+  }
+}
