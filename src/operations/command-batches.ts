@@ -27,7 +27,7 @@ const entry = z.object({
 });
 type Entry = z.infer<typeof entry>;
 
-const results = z.object({ results: z.array(entry) });
+const results = z.object({ results: z.array(entry.meta({ id: 'TargetResult' })) }).meta({ id: 'TargetResults' });
 type Results = Answer<z.infer<typeof results>>;
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -45,6 +45,7 @@ export const commandDevices = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
   run(services, call) {
     const { device_ids, ...wish } = call.input;
     return commandAll(services, call, wish, async () => done([...new Set(device_ids)]));
@@ -67,6 +68,7 @@ export const commandRoom = operation({
   scope: 'execute:commands',
   changes: true,
   refuses: ['NOT_FOUND'],
+  example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
   run(services, call) {
     const { roomId, capability, ...wish } = call.input;
     const tenantId = tenantOf(call.caller);
@@ -88,6 +90,7 @@ export const commandGroup = operation({
   scope: 'execute:commands',
   changes: true,
   refuses: ['NOT_FOUND'],
+  example: { input: { action: 'turn_off' } },
   run(services, call) {
     const { groupSlug, ...wish } = call.input;
     return commandAll(services, call, wish, async () => {

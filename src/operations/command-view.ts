@@ -46,7 +46,7 @@ export const listCommands = operation({
   name: 'listCommands',
   summary: "A device's commands, refused ones too, newest first",
   input: z.strictObject({ deviceId: idOf('device'), ...paging }),
-  output: z.object({ commands: z.array(historyEntry), next_cursor: nextCursor }),
+  output: z.object({ commands: z.array(historyEntry.meta({ id: 'CommandEntry' })), next_cursor: nextCursor }),
   role: 'user',
   scope: 'read:commands',
   changes: false,
@@ -76,25 +76,27 @@ const moment = z.object({
 
 const anyValue = z.json() as z.ZodType<Json>;
 
-const commandRecord = historyEntry.extend({
-  device_id: z.uuid(),
-  safety_class: z.enum(safetyClasses).nullable(),
-  ttl_s: z.int(),
-  timeout_s: z.int(),
-  requested_by: z.string(),
-  confirmed_by: z.string().optional(),
-  refusal: z.object({ code: z.string(), detail: z.string() }).optional(),
-  result: anyValue.optional(),
-  error: anyValue.optional(),
-  late: z.literal(true).optional(),
-  verification: z.object({
-    status: z.enum(verificationStatuses),
-    expected: jsonObject.optional(),
-    observed: jsonObject.optional(),
-    checked_at: isoTime.nullable(),
-  }),
-  timeline: z.array(moment),
-});
+const commandRecord = historyEntry
+  .extend({
+    device_id: z.uuid(),
+    safety_class: z.enum(safetyClasses).nullable(),
+    ttl_s: z.int(),
+    timeout_s: z.int(),
+    requested_by: z.string(),
+    confirmed_by: z.string().optional(),
+    refusal: z.object({ code: z.string(), detail: z.string() }).optional(),
+    result: anyValue.optional(),
+    error: anyValue.optional(),
+    late: z.literal(true).optional(),
+    verification: z.object({
+      status: z.enum(verificationStatuses),
+      expected: jsonObject.optional(),
+      observed: jsonObject.optional(),
+      checked_at: isoTime.nullable(),
+    }),
+    timeline: z.array(moment),
+  })
+  .meta({ id: 'Command' });
 
 export const getCommand = operation({
   name: 'getCommand',

@@ -10,10 +10,12 @@ import { gatewayFacts, targetOf, tenantFacts } from './facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { type Answer, operation, type Services, tenantOf } from './operation.ts';
 
-const dispatched = z.object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() });
+const dispatched = z
+  .object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() })
+  .meta({ id: 'Dispatched' });
 
-/** The specification's own shape; what else a wire's 409 carries is the wire's. */
-export const dryRunRequired = z.object({
+/** The specification's own shape; HTTP's 409 adds `code` and `request_id`. */
+const dryRunRequired = z.object({
   status: z.literal('dry_run_required'),
   reason: z.string(),
   dry_run_token: z.uuid(),
@@ -25,6 +27,7 @@ export const dryRunRequired = z.object({
     changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
   }),
 });
+const conflict = dryRunRequired.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: z.uuid() });
 
 const commandAnswer = z.union([dispatched, dryRunRequired]);
 type CommandAnswer = Answer<z.infer<typeof commandAnswer>>;
@@ -35,9 +38,9 @@ export const commandDevice = operation({
   input: z.strictObject({ deviceId: idOf('device'), ...wishFields }),
   output: commandAnswer,
   answers: {
-    202: { when: 'Dispatched', body: dispatched },
-    200: { when: 'The dry run that was asked for', body: dryRunRequired },
-    409: { when: 'A critical action: confirm it with the token', body: dryRunRequired },
+    202: { when: 'The command is dispatched', body: dispatched },
+    200: { when: 'The dry run that was asked for', body: dryRunRequired.meta({ id: 'DryRun' }) },
+    409: { when: 'A critical action, to be confirmed with this token', body: conflict.meta({ id: 'DryRunRequired' }) },
   },
   role: 'user',
   scope: 'execute:commands',
@@ -52,6 +55,7 @@ export const commandDevice = operation({
     'COMMANDS_DISABLED',
     'GATEWAY_ERROR',
   ],
+  example: { input: { action: 'set_brightness', params: { level: 40 } } },
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...wish } = input;
     const target = await targetOf(services, caller, deviceId);
@@ -106,6 +110,7 @@ export const confirmCommand = operation({
   scope: 'execute:commands',
   changes: true,
   refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
+  example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async run(services, { input, caller, idempotent }) {
     const target = await targetOf(services, caller, input.deviceId);
     if (!target.ok) return target;

@@ -115,6 +115,7 @@ export const reinstateDevice = operation({
   scope: 'write:devices',
   changes: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
+  example: { input: { reason: 'Found behind the shelf' } },
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;
@@ -151,14 +152,16 @@ export const revokeDevice = operation({
   },
 });
 
-const keyEntry = z.object({
-  key_version: z.int(),
-  signing_alg: z.enum(signingAlgs),
-  created_at: isoTime,
-  grace_until: isoTime.nullable(),
-  last_used_at: isoTime.nullable(),
-  status: z.enum(['active', 'grace', 'retired', 'revoked']),
-});
+const keyEntry = z
+  .object({
+    key_version: z.int(),
+    signing_alg: z.enum(signingAlgs),
+    created_at: isoTime,
+    grace_until: isoTime.nullable(),
+    last_used_at: isoTime.nullable(),
+    status: z.enum(['active', 'grace', 'retired', 'revoked']),
+  })
+  .meta({ id: 'DeviceKey' });
 
 export const keyHistory = operation({
   name: 'keyHistory',

@@ -56,6 +56,9 @@ export const registerDevice = operation({
   changes: true,
   stoppedBy: 'registration_lock',
   refuses: ['NOT_FOUND', 'BETA_LIMIT_REACHED'],
+  example: {
+    input: { device_type: 'smart_light', home_id: '0195d9a2-7f00-7000-8000-000000000001', name: 'Desk lamp' },
+  },
   run(services, call) {
     const tenantId = tenantOf(call.caller);
     return placing(services, tenantId, async () => {

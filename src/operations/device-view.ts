@@ -24,21 +24,25 @@ const entryFields = {
 };
 
 /** An entry of the list: the specification's fields, and what a list of devices is looked through for. */
-export const deviceEntry = z.object({ ...entryFields, name: z.string().nullable(), online: z.boolean() });
+export const deviceEntry = z
+  .object({ ...entryFields, name: z.string().nullable(), online: z.boolean() })
+  .meta({ id: 'DeviceEntry' });
 
-export const deviceRecord = z.object({
-  ...entryFields,
-  name: z.string().nullable(),
-  metadata: jsonObject,
-  online: z.boolean(),
-  state: jsonObject,
-  state_version: z.int(),
-  battery: z.number().nullable(),
-  key_version: z.int(),
-  signing_alg: z.enum(signingAlgs),
-  manifest_version: z.int().nullable(),
-  created_at: isoTime,
-});
+export const deviceRecord = z
+  .object({
+    ...entryFields,
+    name: z.string().nullable(),
+    metadata: jsonObject,
+    online: z.boolean(),
+    state: jsonObject,
+    state_version: z.int(),
+    battery: z.number().nullable(),
+    key_version: z.int(),
+    signing_alg: z.enum(signingAlgs),
+    manifest_version: z.int().nullable(),
+    created_at: isoTime,
+  })
+  .meta({ id: 'Device' });
 
 export function entryOf(row: DeviceRow, sessions: Sessions): z.infer<typeof deviceEntry> {
   return {

@@ -87,6 +87,7 @@ export const patchDevice = operation({
   scope: 'write:devices',
   changes: true,
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
+  example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
   run(services, { input, caller }) {
     return placing(services, tenantOf(caller), async () => {
       const found = await deviceOf(services, caller, input.id);

@@ -11,24 +11,28 @@ import { type CommittedDevice, deviceOf } from './device-view.ts';
 import { idOf } from './inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from './operation.ts';
 
-const capability = z.object({
-  id: z.int(),
-  action: z.string(),
-  description: z.string(),
-  safetyClass: z.enum(safetyClasses),
-  paramSchema: jsonObject,
-  supportsDryRun: z.boolean(),
-  expectedState: jsonObject.optional(),
-  verify_within_s: z.int().optional(),
-});
+const capability = z
+  .object({
+    id: z.int(),
+    action: z.string(),
+    description: z.string(),
+    safetyClass: z.enum(safetyClasses),
+    paramSchema: jsonObject,
+    supportsDryRun: z.boolean(),
+    expectedState: jsonObject.optional(),
+    verify_within_s: z.int().optional(),
+  })
+  .meta({ id: 'Capability' });
 
-const manifestRecord = z.object({
-  deviceId: z.uuid(),
-  tenantId: z.uuid(),
-  category: z.string().nullable(),
-  version: z.int(),
-  capabilities: z.array(capability),
-});
+const manifestRecord = z
+  .object({
+    deviceId: z.uuid(),
+    tenantId: z.uuid(),
+    category: z.string().nullable(),
+    version: z.int(),
+    capabilities: z.array(capability),
+  })
+  .meta({ id: 'Manifest' });
 type ManifestRecord = z.infer<typeof manifestRecord>;
 
 function recordOf({ own: _, ...record }: Manifest): ManifestRecord {
@@ -79,6 +83,8 @@ export const getManifest = operation({
   },
 });
 
+const singing = { action: 'sing', description: 'Sing a song', expectedState: { singing: true } };
+
 export const registerManifest = operation({
   name: 'registerManifest',
   summary: 'Give a device its first manifest of its own',
@@ -88,6 +94,7 @@ export const registerManifest = operation({
   scope: 'write:manifests',
   changes: true,
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  example: { input: { capabilities: [singing] } },
   async run(services, call) {
     const found = await deviceOf(services, call.caller, call.input.deviceId);
     if (!found.ok) return found;
@@ -104,6 +111,7 @@ export const updateManifest = operation({
   scope: 'write:manifests',
   changes: true,
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  example: { input: { version: 2, capabilities: [singing] } },
   async run(services, call) {
     const { deviceId, version } = call.input;
     const found = await deviceOf(services, call.caller, deviceId);
