@@ -3,7 +3,7 @@
 const MAY_IMPORT = {
   cli: ['main', 'device', 'domain', 'config'],
   device: ['domain'],
-  edges: ['operations', 'actors', 'machines/outputs', 'domain'],
+  edges: ['operations', 'actors', 'machines/(outputs|[a-z]+-types)', 'domain'],
   operations: ['actors', 'machines', 'store/contract', 'domain'],
   actors: ['machines', 'store/contract', 'domain'],
   store: ['machines/outputs', 'domain'],

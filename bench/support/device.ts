@@ -88,11 +88,18 @@ export class RawDevice {
     });
   }
 
-  /** The packet of a message, signed now, and its packet id: what is to be sent later can be made before. */
-  compose(channel: DeviceChannel, payload: JsonObject): { id: number; packet: Buffer } {
-    const { deviceId, tenantId } = this.identity;
-    const sequence = this.identity.sequence;
+  /** The number of the next message. */
+  takeSequence(): number {
     this.identity.sequence += 1;
+    return this.identity.sequence - 1;
+  }
+
+  /**
+   * The packet of a message, signed now, and its packet id: what is to be sent later can be made before. A message that is sent
+   * again keeps its number, and with it its `message_id`.
+   */
+  compose(channel: DeviceChannel, payload: JsonObject, sequence = this.takeSequence()): { id: number; packet: Buffer } {
+    const { deviceId, tenantId } = this.identity;
     const envelope = composeMessage({
       deviceId,
       tenantId,

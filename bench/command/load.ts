@@ -1,0 +1,221 @@
+import { WebSocket } from 'ws';
+import type { Uuid } from '../../src/domain/values.ts';
+import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { RawConnection } from '../support/raw-http.ts';
+import { deviceState } from '../support/states.ts';
+
+/*
+ * The load, in a process of its own: callers on kept HTTP connections and the devices they command, which answer at once.
+ * Both sit in one process so that one clock measures the way from one to the other. It does what is asked in messages.
+ */
+
+export interface Target {
+  httpPort: number;
+  /** Absent for the floor: a request is over when it is answered. */
+  mqttPort?: number;
+  token: string;
+  devices: DeviceIdentity[];
+  connections: number;
+}
+
+export interface ClosedLoop {
+  warmMs: number;
+  measureMs: number;
+}
+export interface ClosedResult {
+  perSecond: number;
+  /** From the first byte of the request to the last PUBACK, milliseconds. */
+  latencies: number[];
+}
+
+export interface OpenLoop {
+  what: 'command' | 'state';
+  perSecond: number;
+  milliseconds: number;
+}
+export interface OpenResult {
+  /** From when it was due, milliseconds. */
+  latencies: number[];
+  sent: number;
+  /** How late the load itself was at sending, milliseconds. */
+  lag: number[];
+}
+
+let target: Target;
+let callers: RawConnection[] = [];
+let devices: RawDevice[] = [];
+let stream: WebSocket | null = null;
+/** What happens when the command of this request has reached its device, and when its final word is committed. */
+const arrivals = new Map<string, () => void>();
+const ends = new Map<string, () => void>();
+
+// A request id that the service echoes to the device says which request a command belongs to.
+let requests = 0;
+const nextRequestId = (): Uuid => {
+  requests += 1;
+  return `00000000-0000-7000-8000-${requests.toString(16).padStart(12, '0')}`;
+};
+
+async function open(asked: Target): Promise<void> {
+  target = asked;
+  callers = await Promise.all(Array.from({ length: target.connections }, () => RawConnection.open(target.httpPort)));
+  const { mqttPort } = target;
+  if (mqttPort === undefined) return;
+  devices = target.devices.map((identity) => new RawDevice(identity));
+  for (const device of devices) {
+    device.onClose = () => fail(new Error('the service closed a session of a device'));
+    device.onCommand = ({ commandId, requestId, params }) => {
+      arrivals.get(requestId)?.();
+      const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
+      device.publish('cmd_ack', ack, () => ends.get(requestId)?.());
+    };
+    await device.open(mqttPort, { commands: true });
+  }
+}
+
+/** Sends one command and resolves when it is answered. */
+async function command(caller: RawConnection, requestId: Uuid, n: number): Promise<void> {
+  const { deviceId } = target.devices[n % target.devices.length] as DeviceIdentity;
+  const headers = `Authorization: Bearer ${target.token}\r\nX-Request-ID: ${requestId}\r\n`;
+  const body = `{"action":"set_brightness","params":{"level":${n % 101}}}`;
+  const { status, body: answer } = await caller.post(`/v1/device/${deviceId}/command`, headers, body);
+  if (status !== 202) throw new Error(`${status} ${answer}`);
+}
+
+async function closed({ warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> {
+  const begin = performance.now() + warmMs;
+  const end = begin + measureMs;
+  const latencies: number[] = [];
+  let n = 0;
+  const drive = async (caller: RawConnection) => {
+    while (performance.now() < end) {
+      const requestId = nextRequestId();
+      const started = performance.now();
+      const committed = devices.length === 0 ? null : new Promise<void>((resolve) => ends.set(requestId, resolve));
+      n += 1;
+      await command(caller, requestId, n);
+      await committed;
+      ends.delete(requestId);
+      const now = performance.now();
+      if (now >= begin && now < end) latencies.push(now - started);
+    }
+  };
+  await Promise.all(callers.map(drive));
+  return { perSecond: latencies.length / (measureMs / 1000), latencies };
+}
+
+/** Calls `send` with the number and the due time of each, at a constant rate whatever becomes of the ones before. */
+async function paced({ perSecond, milliseconds }: OpenLoop, send: (n: number, due: number) => void): Promise<number> {
+  const started = performance.now();
+  const total = Math.floor((perSecond * milliseconds) / 1000);
+  let sent = 0;
+  while (sent < total) {
+    const now = performance.now();
+    for (let due = started + (sent * 1000) / perSecond; sent < total && due <= now; ) {
+      send(sent, due);
+      sent += 1;
+      due = started + (sent * 1000) / perSecond;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  return total;
+}
+
+/** Waits for what is still on its way. */
+async function settled(done: () => boolean): Promise<void> {
+  const until = performance.now() + 10_000;
+  while (!done() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+async function openCommands(asked: OpenLoop): Promise<OpenResult> {
+  const latencies: number[] = [];
+  const lag: number[] = [];
+  const free = [...callers];
+  const queue: (() => void)[] = [];
+  const sent = await paced(asked, (n, due) => {
+    const requestId = nextRequestId();
+    arrivals.set(requestId, () => {
+      latencies.push(performance.now() - due);
+      arrivals.delete(requestId);
+    });
+    const go = () => {
+      const caller = free.pop() as RawConnection;
+      lag.push(performance.now() - due);
+      command(caller, requestId, n)
+        .then(() => {
+          free.push(caller);
+          queue.shift()?.();
+        })
+        .catch(fail);
+    };
+    if (free.length > 0) go();
+    else queue.push(go);
+  });
+  await settled(() => latencies.length === sent);
+  return { latencies, sent, lag };
+}
+
+async function openStates(asked: OpenLoop): Promise<OpenResult> {
+  const total = Math.floor((asked.perSecond * asked.milliseconds) / 1000);
+  const signed = Array.from({ length: total }, (_, n) => {
+    const device = devices[n % devices.length] as RawDevice;
+    return { device, message: device.compose('state', { state: deviceState(n, device.identity.deviceId) }), n };
+  });
+  // Signed beforehand, so that signing does not compete.
+  const latencies: number[] = [];
+  const lag: number[] = [];
+  const due = new Map<number, number>();
+  const socket = await subscribed();
+  socket.on('message', (data) => {
+    const { type, state } = JSON.parse(String(data)) as { type: string; state: { counter: number } };
+    const since = type === 'state_update' ? due.get(state.counter) : undefined;
+    if (since === undefined) return;
+    due.delete(state.counter);
+    latencies.push(performance.now() - since);
+  });
+  const sent = await paced(asked, (n, at) => {
+    const { device, message } = signed[n] as (typeof signed)[number];
+    due.set(n, at);
+    lag.push(performance.now() - at);
+    device.send(message, () => {});
+  });
+  await settled(() => latencies.length === sent);
+  socket.close();
+  return { latencies, sent, lag };
+}
+
+function subscribed(): Promise<WebSocket> {
+  return new Promise((resolve, reject) => {
+    stream = new WebSocket(`ws://127.0.0.1:${target.httpPort}/ws/state?token=${target.token}`);
+    const socket = stream;
+    socket.once('open', () => resolve(socket));
+    socket.once('error', reject);
+  });
+}
+
+function close(): void {
+  for (const caller of callers) caller.close();
+  for (const device of devices) device.close();
+  stream?.terminate();
+  callers = [];
+  devices = [];
+}
+
+function fail(error: Error): void {
+  console.error(error);
+  process.exit(1);
+}
+
+process.on('message', (message: { open?: Target; closed?: ClosedLoop; paced?: OpenLoop; close?: true }) => {
+  const answer = async (): Promise<object> => {
+    if (message.open) return { opened: await open(message.open).then(() => true) };
+    if (message.closed) return { result: await closed(message.closed) };
+    if (message.paced) {
+      return { result: await (message.paced.what === 'command' ? openCommands : openStates)(message.paced) };
+    }
+    close();
+    return { closed: true };
+  };
+  answer().then((value) => process.send?.(value), fail);
+});
+process.on('disconnect', () => process.exit(0));

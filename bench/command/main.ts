@@ -1,0 +1,85 @@
+// How many commands a second travel REST → device → committed final word, as a part of what express, jose and zod can answer at all?
+import { type Child, startChild } from '../support/child.ts';
+import type { DeviceIdentity } from '../support/device.ts';
+import { compare, latencies } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import { populate } from '../support/population.ts';
+import { startCluster } from '../support/postgres.ts';
+import { makeDeployment, startService } from '../support/service.ts';
+import type { ClosedLoop, ClosedResult, OpenLoop, OpenResult, Target } from './load.ts';
+
+const DEVICES = 200;
+const IN_FLIGHT = 64;
+const AT_LEAST = 0.35;
+
+const options = readOptions();
+const { short } = options;
+const loop: ClosedLoop = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
+
+printMachine();
+const cluster = await startCluster();
+const deployment = makeDeployment(await cluster.database('command'));
+console.log(await cluster.describe());
+console.log(`${IN_FLIGHT} commands in flight, ${DEVICES} devices, each final word brings the new state`);
+
+const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
+const service = await startService(deployment, { profile: options.profile });
+await service.active;
+const { x, crv, kty } = JSON.parse(deployment.env.TOKEN_SIGNING_KEY as string);
+const floor = startChild(new URL('./floor.ts', import.meta.url), {
+  env: { NODE_ENV: 'production', PUBLIC_JWK: JSON.stringify({ x, crv, kty }) },
+});
+const floorPort = await floor.receive<number>('port');
+
+async function load(target: Omit<Target, 'token' | 'connections'>): Promise<Child> {
+  const child = startChild(new URL('./load.ts', import.meta.url));
+  child.send({ open: { ...target, token, connections: IN_FLIGHT } });
+  await child.receive('opened');
+  return child;
+}
+
+const atDevices = await load({ httpPort: service.port, mqttPort: service.mqttPort, devices });
+const atFloor = await load({ httpPort: floorPort, devices: devices as DeviceIdentity[] });
+
+async function throughput(child: Child): Promise<ClosedResult> {
+  child.send({ closed: loop });
+  return child.receive<ClosedResult>('result');
+}
+
+const ours: number[] = [];
+await compare(
+  {
+    name: 'commands through',
+    unit: 'commands/s',
+    ours: async () => {
+      const result = await throughput(atDevices);
+      ours.push(...result.latencies);
+      return result.perSecond;
+    },
+    floor: async () => (await throughput(atFloor)).perSecond,
+    floorName: 'express + jose + zod',
+    atLeast: AT_LEAST,
+  },
+  options,
+);
+console.log(`request to committed final word, ${IN_FLIGHT} in flight: ${latencies(ours)}`);
+
+const rates = short ? [100] : [200, 1_000];
+const ways = { command: 'REST to device', state: 'device state to WebSocket' } as const;
+for (const what of ['command', 'state'] as const) {
+  for (const perSecond of rates) {
+    const asked: OpenLoop = { what, perSecond, milliseconds: short ? 1_000 : 15_000 };
+    atDevices.send({ paced: asked });
+    const result = await atDevices.receive<OpenResult>('result');
+    const missing = result.sent - result.latencies.length;
+    console.log(`${ways[what]} at ${perSecond}/s: ${latencies(result.latencies)}  (meant: p50 5 ms, p99 25 ms)`);
+    if (!short) console.log(`  the load was late at sending by: ${latencies(result.lag)}`);
+    if (missing > 0) throw new Error(`${missing} of ${result.sent} never arrived`);
+  }
+}
+
+await Promise.all([atDevices.end(), atFloor.end(), floor.end()]);
+await service.stop();
+await cluster.stop();
+deployment.remove();

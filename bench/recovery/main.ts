@@ -1,0 +1,109 @@
+// After kill -9 with 100,000 devices and 1,000 commands in flight: how long until the service is back, and is all it acknowledged still there?
+import { type Child, startChild } from '../support/child.ts';
+import { median, thousands } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import { populate } from '../support/population.ts';
+import { startCluster } from '../support/postgres.ts';
+import { makeDeployment, type RunningService, startService } from '../support/service.ts';
+import type { Ports, Reckoning, Recovered } from './load.ts';
+
+const options = readOptions();
+const { short, tries } = options;
+const size = short
+  ? { devices: 500, commanded: 50, reporting: 20, commands: 50 }
+  : { devices: 100_000, commanded: 1_000, reporting: 200, commands: 1_000 };
+
+printMachine();
+const cluster = await startCluster();
+const deployment = makeDeployment(await cluster.database('recovery'));
+console.log(await cluster.describe());
+
+const filling = performance.now();
+const { token, devices } = await populate(deployment, { devices: size.devices, reported: true });
+console.log(`${thousands(size.devices)} devices stored in ${((performance.now() - filling) / 1000).toFixed(1)} s`);
+const load = startChild(new URL('./load.ts', import.meta.url));
+await told({
+  cast: {
+    token,
+    commanded: devices.slice(0, size.commanded),
+    reporting: devices.slice(size.commanded, size.commanded + size.reporting),
+  },
+});
+
+function told(message: object): Promise<true> {
+  load.send(message);
+  return load.receive<true>('done');
+}
+
+const portsOf = ({ port, mqttPort }: RunningService): Ports => ({ port, mqttPort });
+
+async function readyAt({ port }: Ports): Promise<number> {
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/health/ready`).catch(() => null);
+    if (answer?.status === 200) return Date.now();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+interface Times {
+  ready: number;
+  firstCommand: number;
+  back: number;
+}
+
+/** Kills `active` amid its work; `successor` is there already, or is started now. */
+async function crash(
+  active: RunningService,
+  successor: () => Promise<RunningService>,
+): Promise<[RunningService, Times]> {
+  await told({ connect: portsOf(active) });
+  await told({ ask: size.commands });
+  const killedAt = Date.now();
+  const dead: Child = active.child;
+  await dead.kill();
+  const next = await successor();
+  load.send({ recover: portsOf(next) });
+  const ready = (await readyAt(portsOf(next))) - killedAt;
+  const { firstCommandAt, backAt } = await load.receive<Recovered>('recovered');
+  load.send({ reckon: true });
+  const { broken, commands, counters } = await load.receive<Reckoning>('reckoning');
+  for (const line of broken.slice(0, 10)) console.error(`  BROKEN: ${line}`);
+  if (broken.length > 0) throw new Error(`${broken.length} promises are broken`);
+  console.log(
+    `  so far ${thousands(commands)} commands and ${thousands(counters)} reports were acknowledged: all kept, none twice`,
+  );
+  return [next, { ready, firstCommand: firstCommandAt - killedAt, back: backAt - killedAt }];
+}
+
+function print(what: string, times: readonly Times[]): void {
+  const of = (pick: (one: Times) => number) => `${Math.round(median(times.map(pick)))} ms`;
+  console.log(
+    `${what}: ready after ${of((one) => one.ready)}, first command through after ${of((one) => one.firstCommand)}, ` +
+      `all ${size.commanded + size.reporting} connected devices back after ${of((one) => one.back)} (medians of ${times.length})`,
+  );
+}
+
+let active = await startService(deployment);
+await active.active;
+const restarts: Times[] = [];
+for (let n = 0; n < tries; n += 1) {
+  const [next, times] = await crash(active, () => startService(deployment));
+  active = next;
+  restarts.push(times);
+}
+print('started again', restarts);
+
+const takeovers: Times[] = [];
+for (let n = 0; n < tries; n += 1) {
+  const standby = await startService(deployment);
+  const [next, times] = await crash(active, async () => standby);
+  active = next;
+  takeovers.push(times);
+}
+print('taken over by a standby', takeovers);
+
+await load.end();
+await active.stop();
+await cluster.stop();
+deployment.remove();

@@ -1,0 +1,172 @@
+import type { EventEmitter } from 'node:events';
+import { Aedes, type AedesOptions, type AuthenticateError, type Client, type PublishPacket } from 'aedes';
+import type { Log } from '../../domain/log.ts';
+import { UNACCEPTABLE_VERSION } from './frames.ts';
+import { type Connect, isUserName, newUserClientId, type Peer, type SignIn } from './gatekeeper.ts';
+import type { MqttLimits } from './limits.ts';
+import type { MqttMeter } from './meter.ts';
+import type { Packet } from './receive.ts';
+import type { Wire } from './wire.ts';
+
+/** What the broker asks of the house; everything that is not answered yes is refused. */
+export interface BrokerEnds {
+  signIn(connect: Connect, wire: Wire): Promise<SignIn>;
+  /** The CONNACK is about to be written. Answers false where the connection came to an end meanwhile. */
+  enter(peer: Peer): boolean;
+  /** False for what no session may do. */
+  receive(peer: Peer, packet: Packet): boolean;
+  maySubscribe(peer: Peer, filter: string, qos: number): boolean;
+  /** The SUBACK is written. */
+  subscribed(peer: Peer, filter: string, qos: number): void;
+  unsubscribed(peer: Peer, filter: string): void;
+}
+
+/** Below it the library closes the connection before anything of ours is asked; own topics have five levels. */
+const MAX_TOPIC_LEVELS = 32;
+/** CONNACK return codes of MQTT 3.1.1. */
+const SERVER_UNAVAILABLE = 3;
+const NOT_AUTHORIZED = 5;
+const MQTT_3_1 = 3;
+
+/**
+ * The broker library, with everything that it does by itself taken away: it parses, answers CONNECT, SUBSCRIBE and PING,
+ * and watches keep-alive. It routes nothing, so that nobody can be reached but by a write to that one client
+ * (`publish.ts`, `users.ts`), and it acknowledges nothing (`acks.ts`).
+ */
+class SilentBroker extends Aedes {
+  override publish(_packet: PublishPacket, ...rest: unknown[]): void {
+    const done = rest.at(-1);
+    if (typeof done === 'function') done();
+  }
+}
+
+/** Makes the library's broker; connections are handed to it as wires. */
+export async function createBroker(
+  ends: BrokerEnds,
+  { limits, meter, log }: { limits: MqttLimits; meter: MqttMeter; log: Log },
+): Promise<{ handle(wire: Wire): void; close(): Promise<void> }> {
+  const connects = new WeakMap<Wire, Pick<Connect, 'clean' | 'will'>>();
+  const peers = new WeakMap<Wire, Peer>();
+  const peerOf = (client: Client): Peer | undefined => peers.get(wireOf(client));
+  const defer = deferrer();
+
+  const hooks: AedesOptions = {
+    preConnect(client, packet, done) {
+      const wire = wireOf(client);
+      if (packet.protocolVersion === MQTT_3_1) {
+        wire.send(UNACCEPTABLE_VERSION);
+        wire.reason = 'refused';
+        return done(new Error('only MQTT 3.1.1 is spoken here'), false);
+      }
+      connects.set(wire, { clean: packet.clean === true, will: packet.will !== undefined });
+      if (isUserName(packet.username)) packet.clientId = newUserClientId();
+      done(null, true);
+    },
+
+    authenticate(client, username, password, done) {
+      const wire = wireOf(client);
+      const asked = connects.get(wire) ?? { clean: false, will: true };
+      const connect: Connect = { ...asked, clientId: client.id, username, password };
+      void ends.signIn(connect, wire).then((answer) => {
+        if (typeof answer === 'string') {
+          meter.signIn(answer);
+          wire.reason ??= 'refused';
+          return done(refusal(answer), false);
+        }
+        if (!ends.enter(answer)) return done(refusal('unavailable'), false);
+        meter.signIn(answer.kind);
+        peers.set(wire, answer);
+        done(null, true);
+      });
+    },
+
+    authorizePublish(client, packet, done) {
+      const peer = client === null ? undefined : peerOf(client);
+      if (peer === undefined || !receives(peer, packet)) {
+        if (peer !== undefined) peer.wire.reason ??= 'forbidden';
+        return done(new Error('not allowed'));
+      }
+      // The acknowledgement is ours to write, when what the message caused is durable. The library goes on reading.
+      packet.qos = 0;
+      defer(done);
+    },
+
+    authorizeSubscribe(client, subscription, done) {
+      const peer = peerOf(client);
+      const allowed = peer !== undefined && ends.maySubscribe(peer, subscription.topic, subscription.qos);
+      done(null, allowed ? subscription : null);
+    },
+
+    authorizeForward: () => null,
+  };
+
+  function receives(peer: Peer, packet: PublishPacket): boolean {
+    try {
+      return ends.receive(peer, {
+        topic: packet.topic,
+        payload: typeof packet.payload === 'string' ? Buffer.from(packet.payload) : packet.payload,
+        qos: packet.qos,
+        retain: packet.retain,
+        packetId: packet.messageId,
+        length: packet.length ?? 0,
+      });
+    } catch (error) {
+      log.error({ err: error }, 'a message could not be handled');
+      return false;
+    }
+  }
+
+  const broker = new SilentBroker({
+    ...hooks,
+    concurrency: 0,
+    connectTimeout: limits.connectMs,
+    drainTimeout: limits.stallMs,
+    maxTopicLevels: MAX_TOPIC_LEVELS,
+  });
+  const emitter: EventEmitter = broker;
+  emitter.on('error', (error: Error) => log.error({ err: error }, 'the broker library failed'));
+  broker.on('clientReady', (client) => {
+    const peer = peerOf(client);
+    peer?.wire.open(peer.flow);
+  });
+  broker.on('subscribe', (subscriptions, client) => {
+    const peer = peerOf(client);
+    if (peer === undefined) return;
+    for (const { topic, qos } of subscriptions) if (qos <= 2) ends.subscribed(peer, topic, qos);
+  });
+  broker.on('unsubscribe', (filters, client) => {
+    const peer = peerOf(client);
+    if (peer !== undefined) for (const filter of filters) ends.unsubscribed(peer, filter);
+  });
+  await broker.listen();
+
+  return {
+    handle: (wire) => void broker.handle(wire),
+    close: () => new Promise((resolve) => broker.close(() => resolve())),
+  };
+}
+
+/** Every connection is handed over as a wire, by `handle` above. */
+const wireOf = (client: Client): Wire => client.conn as Wire;
+
+function refusal(why: 'refused' | 'unavailable'): AuthenticateError {
+  const returnCode = why === 'refused' ? NOT_AUTHORIZED : SERVER_UNAVAILABLE;
+  return Object.assign(new Error('not signed in'), { returnCode }) as AuthenticateError;
+}
+
+/**
+ * Runs callbacks after the packet at hand was parsed, many at a time: the library's parser must not be entered again
+ * from within.
+ */
+function deferrer(): (callback: () => void) => void {
+  let waiting: (() => void)[] = [];
+  const run = () => {
+    const due = waiting;
+    waiting = [];
+    for (const callback of due) callback();
+  };
+  return (callback) => {
+    if (waiting.length === 0) setImmediate(run);
+    waiting.push(callback);
+  };
+}

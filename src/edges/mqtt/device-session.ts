@@ -1,0 +1,154 @@
+import type { MessageSession } from '../../domain/envelope.ts';
+import type { CloudPayload } from '../../domain/payloads.ts';
+import type { SigningKey, VerifyingKey } from '../../domain/signature.ts';
+import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../domain/topics.ts';
+import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
+import { type Ack, Acks, type AckWriter } from './acks.ts';
+import type { Flow } from './flow.ts';
+import { nextPacketId } from './frames.ts';
+import type { Inbox } from './inbox.ts';
+import type { CloseReason } from './meter.ts';
+import type { Wire } from './wire.ts';
+
+/** What waits for the `cmd` subscription; composed and signed when it is written. */
+export interface Kept {
+  content: Extract<CloudPayload, { type: 'hello_ack' | 'error' }>;
+  requestId: string;
+}
+
+/** Errors kept for one session (contract §4). */
+const KEPT_ERRORS = 8;
+const MINUTE_MS = 60_000;
+
+/** A device's signed-in connection. The secret that opened it lives here and nowhere else. */
+export class DeviceSession implements MessageSession {
+  readonly kind = 'device';
+  readonly deviceId: Uuid;
+  readonly tenantId: Uuid;
+  readonly clientId: string;
+  readonly keyVersion: number;
+  /** Checks what the device signs. */
+  readonly key: VerifyingKey;
+  /** Signs what the device receives: its own secret, or the service's key. */
+  readonly cloudKey: SigningKey;
+  readonly by: Principal;
+  readonly wire: Wire;
+  readonly flow: Flow;
+  readonly acks: Acks;
+  readonly commandTopic: string;
+  expiresAt: EpochMs;
+  /** The QoS that its own `cmd` subscription was granted, or null while there is none. */
+  commandQos: 0 | 1 | null = null;
+  /** A message of it was lost sight of: it ends soon, without another acknowledgement. */
+  failing = false;
+  /** What still waits to be sent to its actor; made with the first message. */
+  inbox: Inbox | null = null;
+  /** Numbers what is sent to the device, from 1. */
+  sequence = 0;
+
+  readonly #prefix: string;
+  #packetId = 0;
+  #helloAck: Kept | null = null;
+  #errors: Kept[] = [];
+  #refusals: EpochMs[] = [];
+
+  constructor(
+    identity: Pick<
+      DeviceSession,
+      'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
+    >,
+    connection: { wire: Wire; flow: Flow; ackWriter: AckWriter },
+  ) {
+    this.deviceId = identity.deviceId;
+    this.tenantId = identity.tenantId;
+    this.clientId = identity.clientId;
+    this.keyVersion = identity.keyVersion;
+    this.key = identity.key;
+    this.cloudKey = identity.cloudKey;
+    this.expiresAt = identity.expiresAt;
+    this.wire = connection.wire;
+    this.flow = connection.flow;
+    this.acks = new Acks(connection.wire, connection.ackWriter);
+    this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
+    this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
+    this.#prefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
+  }
+
+  get ended(): boolean {
+    return this.wire.closing;
+  }
+
+  /** The channel of a topic that this device may publish on, or null. */
+  channelOf(topic: string): DeviceChannel | null {
+    if (!topic.startsWith(this.#prefix)) return null;
+    const channel = topic.slice(this.#prefix.length);
+    return isDeviceChannel(channel) ? channel : null;
+  }
+
+  /** Ends the session; what was settled is acknowledged first, what waits is not sent. */
+  end(reason: CloseReason): void {
+    if (this.ended) return;
+    this.inbox?.close();
+    this.acks.write();
+    this.wire.finish(reason);
+  }
+
+  /** A message needs no more attention: acknowledged in its turn when it was QoS 1. */
+  settle(arrived: { ack: Ack | null; length: number }): void {
+    if (arrived.ack !== null) this.acks.settle(arrived.ack);
+    this.flow.settled(arrived.length);
+  }
+
+  nextPacketId(): number {
+    this.#packetId = nextPacketId(this.#packetId);
+    return this.#packetId;
+  }
+
+  keep(kept: Kept): void {
+    if (kept.content.type === 'hello_ack') this.#helloAck = kept;
+    else {
+      this.#errors.push(kept);
+      if (this.#errors.length > KEPT_ERRORS) this.#errors.shift();
+    }
+  }
+
+  /** What was kept, the `hello_ack` first; it is not kept any more. */
+  takeKept(): Kept[] {
+    const kept = this.#helloAck === null ? this.#errors : [this.#helloAck, ...this.#errors];
+    this.#helloAck = null;
+    this.#errors = [];
+    return kept;
+  }
+
+  /** Counts a refused message; answers how many there were within a minute. */
+  countRefusal(now: EpochMs): number {
+    this.#refusals = this.#refusals.filter((at) => now - at < MINUTE_MS);
+    this.#refusals.push(now);
+    return this.#refusals.length;
+  }
+}
+
+/** The live device sessions of this process: at most one a device. */
+export class DeviceSessions {
+  readonly #byDevice = new Map<Uuid, DeviceSession>();
+
+  get(deviceId: Uuid): DeviceSession | undefined {
+    return this.#byDevice.get(deviceId);
+  }
+
+  all(): Iterable<DeviceSession> {
+    return this.#byDevice.values();
+  }
+
+  /** Answers the session that it replaces. */
+  add(session: DeviceSession): DeviceSession | undefined {
+    const old = this.#byDevice.get(session.deviceId);
+    this.#byDevice.set(session.deviceId, session);
+    return old;
+  }
+
+  /** Ignored when another session has taken its place. */
+  remove(session: DeviceSession): void {
+    if (this.#byDevice.get(session.deviceId) === session) this.#byDevice.delete(session.deviceId);
+  }
+}

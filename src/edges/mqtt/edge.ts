@@ -1,0 +1,271 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promises';
+import type { Log } from '../../domain/log.ts';
+import type { SigningKey } from '../../domain/signature.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { DeviceContext, Watch } from '../../machines/device-types.ts';
+import type { Services } from '../../operations/operation.ts';
+import { AckWriter } from './acks.ts';
+import { type BrokerEnds, createBroker } from './broker.ts';
+import { Buckets } from './buckets.ts';
+import { type DeviceSession, DeviceSessions } from './device-session.ts';
+import { Gatekeeper } from './gatekeeper.ts';
+import { defaultLimits, type MqttLimits } from './limits.ts';
+import { type MqttMeter, unmetered } from './meter.ts';
+import { Downlink } from './publish.ts';
+import { Receiver } from './receive.ts';
+import { DeviceSignIn } from './sign-in.ts';
+import { type Accept, openSockets, type SocketSettings } from './sockets.ts';
+import { isKnownClosed } from './standing.ts';
+import { type AuthenticateUser, Listeners } from './users.ts';
+import { Wire } from './wire.ts';
+
+export interface MqttSettings extends SocketSettings {
+  /** Messages a second and their burst, per device. */
+  deviceRate: { perSecond: number; burst: number };
+}
+
+export interface MqttParts {
+  services: Services;
+  settings: MqttSettings;
+  /** Signs what Ed25519 devices receive (`DEVICE_SIGNING_KEY`). */
+  signingKey: SigningKey;
+  /** The commands of a device that wait to see their expected state. */
+  watches(deviceId: Uuid): readonly Watch[];
+  authenticateUser: AuthenticateUser;
+  /** The client address of an upgrade request, proxies considered. */
+  addressOf?(request: IncomingMessage): string;
+  log: Log;
+  meter?: MqttMeter;
+  limits?: Partial<MqttLimits>;
+}
+
+export interface MqttEdge {
+  /** The ports that were bound. */
+  port: number;
+  tlsPort: number | null;
+  /** For the HTTP server's `upgrade` event, path `/mqtt`. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  connections(): number;
+  /** Takes nothing new, lets what is in flight be committed and acknowledged, and ends every connection. */
+  close(): Promise<void>;
+  /** Cuts every connection now: this process may not speak for the service any more. */
+  abort(): void;
+}
+
+const SWEEP_MS = 1_000;
+const DRAIN_LOOK_MS = 20;
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 10_000;
+
+/** Opens the MQTT edge. Sessions from before this moment count for nothing. */
+export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
+  const edge = new Edge(parts);
+  return edge.open();
+}
+
+class Edge implements BrokerEnds {
+  readonly #parts: MqttParts;
+  readonly #limits: MqttLimits;
+  readonly #meter: MqttMeter;
+  readonly #devices = new DeviceSessions();
+  readonly #listeners: Listeners;
+  readonly #gatekeeper: Gatekeeper;
+  readonly #downlink: Downlink;
+  readonly #receiver: Receiver;
+  readonly #wires = new Set<Wire>();
+  #stopping = false;
+
+  constructor(parts: MqttParts) {
+    const { services, settings, log } = parts;
+    const limits = { ...defaultLimits, ...parts.limits };
+    const meter = parts.meter ?? unmetered;
+    const devices = this.#devices;
+    const listeners = new Listeners(limits);
+    const downlink = new Downlink({ services, devices, listeners, meter, log });
+    this.#parts = parts;
+    this.#limits = limits;
+    this.#meter = meter;
+    this.#listeners = listeners;
+    this.#downlink = downlink;
+    this.#receiver = new Receiver({ services, watches: parts.watches, downlink, listeners, limits, meter, log });
+    this.#gatekeeper = new Gatekeeper({
+      services,
+      deviceSignIn: new DeviceSignIn(services, parts.signingKey, services.clock.now()),
+      authenticateUser: parts.authenticateUser,
+      rates: new Buckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
+      ackWriter: new AckWriter(),
+      limits,
+      log,
+    });
+  }
+
+  async open(): Promise<MqttEdge> {
+    const { settings, addressOf, log } = this.#parts;
+    const limits = this.#limits;
+    const broker = await createBroker(this, { limits, meter: this.#meter, log });
+    const accept: Accept = (source, address, transport) => {
+      if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
+      const wire = new Wire(source, address, limits);
+      this.#wires.add(wire);
+      this.#meter.connected(transport);
+      wire.once('close', () => {
+        this.#wires.delete(wire);
+        this.#meter.closed(wire.reason ?? 'peer');
+      });
+      broker.handle(wire);
+      return wire;
+    };
+    const sockets = await openSockets(
+      settings,
+      limits,
+      accept,
+      addressOf ?? ((request) => request.socket.remoteAddress ?? ''),
+    );
+    const unfollow = this.#follow();
+    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
+    sweep.unref();
+    const stop = () => {
+      this.#stopping = true;
+      clearInterval(sweep);
+      sockets.close();
+    };
+    return {
+      port: sockets.port,
+      tlsPort: sockets.tlsPort,
+      upgrade: sockets.upgrade,
+      connections: () => this.#wires.size,
+      close: async () => {
+        stop();
+        await this.#drain();
+        unfollow();
+        await broker.close();
+      },
+      abort: () => {
+        stop();
+        unfollow();
+        for (const wire of this.#wires) wire.cut('stopping');
+      },
+    };
+  }
+
+  // BrokerEnds
+
+  async signIn(...[connect, wire]: Parameters<BrokerEnds['signIn']>): ReturnType<BrokerEnds['signIn']> {
+    return this.#stopping ? 'unavailable' : this.#gatekeeper.signIn(connect, wire);
+  }
+
+  enter(peer: Parameters<BrokerEnds['enter']>[0]): boolean {
+    const { wire } = peer;
+    if (wire.closing || this.#stopping) return false;
+    if (peer.kind === 'user') {
+      this.#listeners.add(peer);
+      wire.once('close', () => this.#listeners.remove(peer));
+      return true;
+    }
+    const { sessions, actors } = this.#parts.services;
+    const { deviceId, tenantId, clientId: sessionId, keyVersion } = peer;
+    if (isKnownClosed(actors, deviceId, tenantId)) return false;
+    const old = this.#devices.add(peer);
+    sessions.open({ deviceId, tenantId, sessionId, keyVersion, subscribed: false });
+    old?.end('takeover');
+    wire.once('close', () => {
+      this.#devices.remove(peer);
+      sessions.close(deviceId, sessionId);
+    });
+    return true;
+  }
+
+  receive(...[peer, packet]: Parameters<BrokerEnds['receive']>): boolean {
+    return peer.kind === 'device' && this.#receiver.receive(peer, packet);
+  }
+
+  maySubscribe(...[peer, filter, qos]: Parameters<BrokerEnds['maySubscribe']>): boolean {
+    if (peer.kind === 'device') return filter === peer.commandTopic;
+    return this.#listeners.subscribe(peer, filter, qos);
+  }
+
+  subscribed(...[peer, , qos]: Parameters<BrokerEnds['subscribed']>): void {
+    if (peer.kind === 'user') return;
+    const stood = peer.commandQos !== null;
+    peer.commandQos = qos > 0 ? 1 : 0;
+    if (stood) return;
+    this.#downlink.tellKept(peer);
+    void this.#announce(peer);
+  }
+
+  unsubscribed(...[peer, filter]: Parameters<BrokerEnds['unsubscribed']>): void {
+    if (peer.kind === 'user') peer.filters.delete(filter);
+    else if (filter === peer.commandTopic) peer.commandQos = null;
+  }
+
+  // private
+
+  /** Pending commands are written once this is known; while the store is away it is said again. */
+  async #announce(session: DeviceSession): Promise<void> {
+    const { services, log } = this.#parts;
+    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LAST_RETRY_MS)) {
+      try {
+        return await services.sessions.subscribed(session.deviceId, session.clientId);
+      } catch (error) {
+        log.warn({ err: error, deviceId: session.deviceId }, 'pending commands wait for the store');
+      }
+      await after(wait, undefined, { ref: false });
+      if (session.ended || session.commandQos === null) return;
+    }
+  }
+
+  /** What the actors say that ends sessions or is to be written to them. */
+  #follow(): () => void {
+    const { actors } = this.#parts.services;
+    const off = [
+      actors.on('command.write', this.#downlink.command),
+      actors.on('session.end', ({ deviceId, keyVersion }) => {
+        const session = this.#devices.get(deviceId);
+        if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
+      }),
+      actors.on('tenant.changed', ({ tenantId, suspended }) => {
+        if (!suspended) return;
+        for (const session of this.#devices.all()) if (session.tenantId === tenantId) session.end('suspended');
+        for (const session of this.#listeners.of(tenantId)) session.end('suspended');
+      }),
+      actors.onTransition(({ ref, snapshot }, { type }) => {
+        if (type === 'rotate' && ref.kind === 'device') this.#rotated(snapshot.context as DeviceContext);
+      }),
+    ];
+    return () => {
+      for (const unfollow of off) unfollow();
+    };
+  }
+
+  /** A session lasts as long as the key that opened it verifies. */
+  #rotated({ id, keyVersion, grace }: DeviceContext): void {
+    const session = this.#devices.get(id);
+    if (session === undefined || session.keyVersion === keyVersion) return;
+    if (grace?.keyVersion === session.keyVersion) session.expiresAt = Math.min(session.expiresAt, grace.until);
+    else session.end('ended');
+  }
+
+  #sweep(): void {
+    const now = this.#parts.services.clock.now();
+    for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
+    for (const session of this.#listeners.all()) {
+      void this.#gatekeeper.stillHolds(session).then((holds) => {
+        if (!holds) session.end('credential');
+      });
+    }
+  }
+
+  async #drain(): Promise<void> {
+    const sessions = [...this.#devices.all()];
+    for (const { flow } of sessions) flow.wait();
+    const until = performance.now() + this.#limits.drainMs;
+    const busy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
+    while (busy() && performance.now() < until) await after(DRAIN_LOOK_MS);
+    await nextPass();
+    for (const session of sessions) session.end('stopping');
+    for (const wire of this.#wires) wire.finish('stopping');
+    await nextPass();
+  }
+}

@@ -1,0 +1,39 @@
+import { PROTOCOL_ROOT } from '../../domain/protocol.ts';
+
+const LEVELS_BELOW = 4;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a filter must not hold
+const UNFIT = /[\u0000-\u001f\u007f-\u009f\ufffd]/;
+
+/** A subscription of a tenant user, below `proto/{own tenant}/device/`. */
+export interface Filter {
+  /** The levels below that prefix; `+` is any one, `#` at the end any number. */
+  levels: readonly string[];
+  qos: 0 | 1;
+}
+
+export const tenantPrefix = (tenantId: string): string => `${PROTOCOL_ROOT}/${tenantId}/device/`;
+
+/**
+ * The levels of a filter that asks for nothing outside its own tenant, or null. Broken UTF-8, which the library reads as
+ * U+FFFD, and control characters are refused.
+ */
+export function readFilter(filter: string, tenantId: string): readonly string[] | null {
+  const prefix = tenantPrefix(tenantId);
+  if (!filter.startsWith(prefix) || UNFIT.test(filter)) return null;
+  const levels = filter.slice(prefix.length).split('/');
+  if (levels.length > LEVELS_BELOW) return null;
+  const sound = levels.every((level, index) => {
+    if (level === '#') return index === levels.length - 1;
+    return level === '+' || (level !== '' && !/[+#]/.test(level));
+  });
+  return sound ? levels : null;
+}
+
+/** Whether a filter takes a topic, both given by their levels below the tenant's prefix [MQTT-4.7]. */
+export function takes(filter: readonly string[], topic: readonly string[]): boolean {
+  for (let i = 0; i < filter.length; i++) {
+    if (filter[i] === '#') return true;
+    if (i >= topic.length || (filter[i] !== '+' && filter[i] !== topic[i])) return false;
+  }
+  return filter.length === topic.length;
+}

@@ -1,0 +1,61 @@
+import type { Buckets } from './buckets.ts';
+import type { MqttLimits } from './limits.ts';
+import { type Gate, PUBLISH, type Wire } from './wire.ts';
+
+const CLOSED = Number.POSITIVE_INFINITY;
+
+/**
+ * When the next packet of a signed-in peer is read: within its rate, with a bounded number of messages in flight, and
+ * not while the rest of the house asks it to wait. Nothing is ever dropped here; the socket is not read.
+ */
+export class Flow implements Gate {
+  readonly #wire: Wire;
+  readonly #limits: MqttLimits;
+  readonly #rates: Buckets;
+  /** Whose rate it is: it outlives the connection, so that signing in again is no way round it. */
+  readonly #payer: string;
+  #messages = 0;
+  #bytes = 0;
+  #waits = false;
+
+  constructor(wire: Wire, limits: MqttLimits, rates: Buckets, payer: string) {
+    this.#wire = wire;
+    this.#limits = limits;
+    this.#rates = rates;
+    this.#payer = payer;
+  }
+
+  admit(type: number): number {
+    if (this.#waits) return CLOSED;
+    const full = this.#messages >= this.#limits.inFlight || this.#bytes >= this.#limits.inFlightBytes;
+    if (type === PUBLISH && full) return CLOSED;
+    return this.#rates.take(this.#payer);
+  }
+
+  publishing(length: number): void {
+    this.#messages += 1;
+    this.#bytes += length;
+  }
+
+  /** A message that was let through needs no more attention. */
+  settled(length: number): void {
+    this.#messages -= 1;
+    this.#bytes -= length;
+    if (!this.#waits) this.#wire.proceed();
+  }
+
+  get inFlight(): number {
+    return this.#messages;
+  }
+
+  /** Reads nothing until `resume`. */
+  wait(): void {
+    this.#waits = true;
+  }
+
+  resume(): void {
+    if (!this.#waits) return;
+    this.#waits = false;
+    this.#wire.proceed();
+  }
+}

@@ -1,0 +1,58 @@
+/*
+ * The few packets that are written without the broker library, which has no way to acknowledge late or to write to one
+ * client and say whether it could. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
+ */
+
+const PUBACK = 0x40;
+const PUBLISH = 0x30;
+const PACKET_IDS = 65_535;
+
+/** CONNACK with return code 1. */
+export const UNACCEPTABLE_VERSION: Buffer = Buffer.from([0x20, 2, 0, 1]);
+
+/** PUBACKs in one piece, in this order. */
+export function pubacks(packetIds: readonly number[]): Buffer {
+  const frame = Buffer.allocUnsafe(packetIds.length * 4);
+  let at = 0;
+  for (const id of packetIds) {
+    frame[at] = PUBACK;
+    frame[at + 1] = 2;
+    frame[at + 2] = id >> 8;
+    frame[at + 3] = id & 0xff;
+    at += 4;
+  }
+  return frame;
+}
+
+/** A PUBLISH without dup and retain. `packetId` null is QoS 0, a number is QoS 1. */
+export function publish(topic: string, payload: Uint8Array | string, packetId: number | null): Buffer {
+  const topicBytes = Buffer.byteLength(topic);
+  const payloadBytes = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
+  const length = 2 + topicBytes + (packetId === null ? 0 : 2) + payloadBytes;
+  const frame = Buffer.allocUnsafe(1 + lengthBytes(length) + length);
+  frame[0] = packetId === null ? PUBLISH : PUBLISH | 0x02;
+  let at = 1;
+  for (let left = length; ; ) {
+    const low = left & 0x7f;
+    left >>= 7;
+    frame[at++] = left > 0 ? low | 0x80 : low;
+    if (left === 0) break;
+  }
+  at = frame.writeUInt16BE(topicBytes, at);
+  at += frame.write(topic, at);
+  if (packetId !== null) at = frame.writeUInt16BE(packetId, at);
+  if (typeof payload === 'string') frame.write(payload, at);
+  else frame.set(payload, at);
+  return frame;
+}
+
+/** Packet identifiers of one connection's QoS 1 messages: 1 to 65,535, and again. */
+export function nextPacketId(last: number): number {
+  return (last % PACKET_IDS) + 1;
+}
+
+function lengthBytes(length: number): number {
+  if (length < 0x80) return 1;
+  if (length < 0x4000) return 2;
+  return length < 0x20_0000 ? 3 : 4;
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as after } from 'node:timers/promises';
+import type { Log } from '../../domain/log.ts';
+import type { TenantContext } from '../../machines/tenant-types.ts';
+import type { Services } from '../../operations/operation.ts';
+import type { AckWriter } from './acks.ts';
+import { Buckets } from './buckets.ts';
+import { DeviceSession } from './device-session.ts';
+import { Flow } from './flow.ts';
+import type { MqttLimits } from './limits.ts';
+import type { DeviceSignIn } from './sign-in.ts';
+import { isOpen } from './standing.ts';
+import { type AuthenticateUser, mayListen, UserSession } from './users.ts';
+import type { Wire } from './wire.ts';
+
+export type Peer = DeviceSession | UserSession;
+
+/** A CONNECT in MQTT 3.1.1, as the library parsed it. */
+export interface Connect {
+  clientId: string;
+  username: string | undefined;
+  password: Buffer | undefined;
+  clean: boolean;
+  will: boolean;
+}
+
+/** `refused` says nothing more; `unavailable` asks to come back. */
+export type SignIn = Peer | 'refused' | 'unavailable';
+
+export interface GatekeeperParts {
+  services: Pick<Services, 'actors' | 'clock'>;
+  deviceSignIn: DeviceSignIn;
+  authenticateUser: AuthenticateUser;
+  /** Messages a second and their burst, per device and per user. */
+  rates: Buckets;
+  ackWriter: AckWriter;
+  limits: MqttLimits;
+  log: Log;
+}
+
+/** The user name of a tenant user, whose password is a token or an API key. */
+const USER = 'jwt';
+const LONGEST_DELAY_MS = 5_000;
+
+export const isUserName = (username: string | undefined): boolean => username === USER;
+/** Whatever a tenant user calls itself, it takes nobody's place. */
+export const newUserClientId = (): string => `user.${randomUUID()}`;
+
+/** Decides who is let in, and makes the session of whoever is. */
+export class Gatekeeper {
+  readonly #parts: GatekeeperParts;
+  readonly #failures: Buckets;
+
+  constructor(parts: GatekeeperParts) {
+    this.#parts = parts;
+    const perMinute = parts.limits.failedSignInsPerMinute;
+    this.#failures = new Buckets(perMinute / 60, perMinute);
+  }
+
+  /** Never throws. Failures of an address beyond its rate are answered later, good credentials never. */
+  async signIn(connect: Connect, wire: Wire): Promise<SignIn> {
+    const { limits, log } = this.#parts;
+    const late = new AbortController();
+    try {
+      const timeout = after(limits.connectMs, 'unavailable' as const, { signal: late.signal, ref: false });
+      timeout.catch(() => {});
+      const outcome = await Promise.race([this.#check(connect, wire), timeout]);
+      if (outcome === 'refused') {
+        const delay = Math.min(this.#failures.owe(wire.address), LONGEST_DELAY_MS);
+        if (delay > 0) await after(delay, undefined, { ref: false });
+      }
+      return outcome;
+    } catch (error) {
+      log.warn({ err: error }, 'a sign-in could not be checked');
+      return 'unavailable';
+    } finally {
+      late.abort();
+    }
+  }
+
+  async #check(connect: Connect, wire: Wire): Promise<SignIn> {
+    if (!connect.clean || connect.will) return 'refused';
+    return isUserName(connect.username) ? this.#user(connect, wire) : this.#device(connect, wire);
+  }
+
+  async #device(connect: Connect, wire: Wire): Promise<SignIn> {
+    const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
+    const identity = await deviceSignIn.check(connect);
+    if (identity === null) return 'refused';
+    const flow = new Flow(wire, limits, rates, identity.deviceId);
+    return new DeviceSession(identity, { wire, flow, ackWriter });
+  }
+
+  async #user({ password }: Connect, wire: Wire): Promise<SignIn> {
+    const { services, authenticateUser, rates, limits } = this.#parts;
+    const secret = password?.toString() ?? '';
+    const user = secret === '' ? null : await authenticateUser(secret);
+    if (user === null || !mayListen(user)) return 'refused';
+    const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
+    if (!isOpen(tenant)) return 'refused';
+    return new UserSession(user, secret, { wire, flow: new Flow(wire, limits, rates, `user ${user.userId}`) });
+  }
+
+  /** Whether a user's credential still opens what it opened; one that cannot be looked at stays as it is. */
+  async stillHolds(session: UserSession): Promise<boolean> {
+    if (session.expiresAt <= this.#parts.services.clock.now()) return false;
+    try {
+      const user = await this.#parts.authenticateUser(session.secret);
+      return user !== null && user.tenantId === session.tenantId && mayListen(user);
+    } catch {
+      return true;
+    }
+  }
+}

@@ -1,0 +1,123 @@
+import { Overloaded, type Reply } from '../../actors/contract.ts';
+import type { DeviceEvent } from '../../machines/device-types.ts';
+import type { Ack } from './acks.ts';
+
+/** A verified message on its way to the device's actor. */
+export interface Arrival {
+  /** Counts the arrivals of one session. */
+  n: number;
+  ack: Ack | null;
+  /** Remaining length of its packet. */
+  length: number;
+  event: DeviceEvent;
+  /** What must be found out before it can be sent, once. */
+  lookup: (() => Promise<void>) | null;
+}
+
+export interface InboxEnds {
+  send(arrival: Arrival): Promise<Reply>;
+  committed(arrival: Arrival, reply: Reply): void;
+  failed(arrival: Arrival, error: unknown): void;
+  /** Nothing more is to be read for now, and then again. */
+  stopReading(): void;
+  readOn(): void;
+}
+
+const FIRST_RETRY_MS = 25;
+const LAST_RETRY_MS = 1_000;
+
+/**
+ * Sends one session's messages to their actor: side by side, so that a turn can take many, and yet in the order they
+ * came. One that must wait (for a lookup, or because the runtime is overloaded) holds up those behind it.
+ */
+export class Inbox {
+  readonly #ends: InboxEnds;
+  #waiting: Arrival[] = [];
+  #blocked = false;
+  #closed = false;
+  #looking = false;
+  #retryMs = FIRST_RETRY_MS;
+  #retryTimer: NodeJS.Timeout | null = null;
+
+  constructor(ends: InboxEnds) {
+    this.#ends = ends;
+  }
+
+  put(arrival: Arrival): void {
+    if (this.#closed) return;
+    if (this.#blocked) this.#waiting.push(arrival);
+    else this.#begin(arrival);
+  }
+
+  /** Sends nothing more. */
+  close(): void {
+    this.#closed = true;
+    this.#waiting = [];
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+  }
+
+  #begin(arrival: Arrival): void {
+    const { lookup } = arrival;
+    if (lookup === null) {
+      this.#send(arrival);
+      return;
+    }
+    arrival.lookup = null;
+    this.#blocked = true;
+    this.#looking = true;
+    lookup().then(
+      () => {
+        this.#looking = false;
+        this.#putBack(arrival);
+        this.#unblock();
+      },
+      (error: unknown) => {
+        if (!this.#closed) this.#ends.failed(arrival, error);
+      },
+    );
+  }
+
+  #send(arrival: Arrival): void {
+    this.#ends.send(arrival).then(
+      (reply) => {
+        if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
+        this.#ends.committed(arrival, reply);
+      },
+      (error: unknown) => {
+        if (error instanceof Overloaded) this.#retryLater(arrival);
+        else if (!this.#closed) this.#ends.failed(arrival, error);
+      },
+    );
+  }
+
+  /** It was not taken, and neither is what comes behind it until it is. */
+  #retryLater(arrival: Arrival): void {
+    if (this.#closed) return;
+    this.#putBack(arrival);
+    this.#blocked = true;
+    this.#ends.stopReading();
+    if (this.#retryTimer !== null) return;
+    const wait = this.#retryMs * (0.5 + Math.random() / 2);
+    this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
+    this.#retryTimer = setTimeout(() => {
+      this.#retryTimer = null;
+      this.#unblock();
+    }, wait);
+  }
+
+  #putBack(arrival: Arrival): void {
+    const behind = this.#waiting.findIndex(({ n }) => n > arrival.n);
+    this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, arrival);
+  }
+
+  #unblock(): void {
+    if (this.#closed || this.#looking || this.#retryTimer !== null) return;
+    this.#blocked = false;
+    while (!this.#blocked) {
+      const next = this.#waiting.shift();
+      if (next === undefined) break;
+      this.#begin(next);
+    }
+    if (!this.#blocked) this.#ends.readOn();
+  }
+}

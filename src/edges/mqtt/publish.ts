@@ -1,0 +1,138 @@
+import type { Actors, VolatileSink } from '../../actors/contract.ts';
+import { composeMessage } from '../../domain/envelope.ts';
+import type { Log } from '../../domain/log.ts';
+import type { CloudPayload } from '../../domain/payloads.ts';
+import { newNonce } from '../../domain/signature.ts';
+import type { Json } from '../../domain/values.ts';
+import type { CommandEvent } from '../../machines/command-types.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import type { Services } from '../../operations/operation.ts';
+import type { DeviceSession, DeviceSessions, Kept } from './device-session.ts';
+import { publish } from './frames.ts';
+import type { MqttMeter } from './meter.ts';
+import { isActive, isKnownClosed } from './standing.ts';
+import type { Listeners } from './users.ts';
+
+type CommandWrite = Parameters<VolatileSink<'command.write'>>[0];
+
+export interface DownlinkParts {
+  services: Pick<Services, 'actors' | 'clock' | 'newId'>;
+  devices: DeviceSessions;
+  listeners: Listeners;
+  meter: MqttMeter;
+  log: Log;
+}
+
+/** What goes to a device on its `cmd`: to the one session it is meant for, signed as it is written. */
+export class Downlink {
+  readonly #parts: DownlinkParts;
+
+  constructor(parts: DownlinkParts) {
+    this.#parts = parts;
+  }
+
+  /** A `hello_ack` or an `error`: written when the subscription stands, kept for it until then. */
+  tell(session: DeviceSession, requestId: string, content: Kept['content']): void {
+    if (session.commandQos === null) session.keep({ content, requestId });
+    else this.#write(session, content, this.#parts.services.newId(), requestId);
+  }
+
+  /** What was kept for the subscription. */
+  tellKept(session: DeviceSession): void {
+    for (const { content, requestId } of session.takeKept()) this.tell(session, requestId, content);
+  }
+
+  /**
+   * The sink of `command.write`: that the command is written, and to this session, is committed. Looks once more, and
+   * has the mark taken back where it knows that no byte left.
+   */
+  readonly command = (output: CommandWrite): void => {
+    const { actors } = this.#parts.services;
+    if (actors.peek({ kind: 'device', id: output.deviceId }) !== undefined) {
+      this.#command(output, true);
+      return;
+    }
+    // Rarely is the device of a live session not in memory.
+    actors.read<DeviceContext>({ kind: 'device', id: output.deviceId }).then(
+      (device) => this.#command(output, isActive(device, output.tenantId)),
+      (error: unknown) => {
+        this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
+        this.#undo(output);
+      },
+    );
+  };
+
+  #command(output: CommandWrite, active: boolean): void {
+    try {
+      if (active && this.#writeCommand(output)) return;
+    } catch (error) {
+      this.#parts.log.error({ err: error, commandId: output.commandId }, 'a command could not be written');
+    }
+    this.#undo(output);
+  }
+
+  #writeCommand(output: CommandWrite): boolean {
+    const { services, devices } = this.#parts;
+    const { message } = output;
+    const session = devices.get(output.deviceId);
+    return (
+      session?.clientId === output.sessionId &&
+      session.tenantId === output.tenantId &&
+      session.expiresAt > services.clock.now() &&
+      !isKnownClosed(services.actors, output.deviceId, output.tenantId) &&
+      this.#write(
+        session,
+        {
+          type: 'cmd',
+          payload: {
+            command_id: output.commandId,
+            action: message.action,
+            params: message.params,
+            issued_at: message.issuedAt,
+            expires_at: message.expiresAt,
+          },
+        },
+        message.messageId,
+        message.requestId,
+      )
+    );
+  }
+
+  /** False where no byte of it left or will leave. */
+  #write(session: DeviceSession, content: CloudPayload, messageId: string, requestId: string): boolean {
+    const { services, listeners, meter } = this.#parts;
+    if (session.commandQos === null || session.ended) return false;
+    const text = composeMessage({
+      deviceId: session.deviceId,
+      tenantId: session.tenantId,
+      clientId: session.clientId,
+      messageId,
+      requestId,
+      sequence: session.sequence + 1,
+      timestamp: services.clock.now(),
+      nonce: newNonce(),
+      type: content.type,
+      payload: content.payload as unknown as Json & object,
+      keyVersion: session.keyVersion,
+      key: session.cloudKey,
+    });
+    const packetId = session.commandQos === 1 ? session.nextPacketId() : null;
+    if (!session.wire.send(publish(session.commandTopic, text, packetId))) return false;
+    session.sequence += 1;
+    meter.written(content.type);
+    listeners.tell(session.tenantId, session.commandTopic, text, 1);
+    return true;
+  }
+
+  #undo({ commandId, sessionId }: CommandWrite): void {
+    const { services, meter, log } = this.#parts;
+    meter.undone();
+    const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
+    send(services.actors, commandId, event).catch((error: unknown) => {
+      // It stays marked: its outcome is unknown, and its clock says so in time.
+      log.warn({ err: error, commandId }, 'the mark of a command that was not written stays');
+    });
+  }
+}
+
+const send = (actors: Actors, id: string, event: CommandEvent) => actors.send({ kind: 'command', id }, event);

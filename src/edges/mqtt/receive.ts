@@ -1,0 +1,270 @@
+import { NoSuchActor, type Reply } from '../../actors/contract.ts';
+import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
+import type { Log } from '../../domain/log.ts';
+import type { DevicePayload } from '../../domain/payloads.ts';
+import { HEARTBEAT_S } from '../../domain/protocol.ts';
+import type { MessageRefusalCode } from '../../domain/refusals.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { CommandContext } from '../../machines/command-types.ts';
+import type { DeviceEvent, MessageMark, Watch } from '../../machines/device-types.ts';
+import type { Services } from '../../operations/operation.ts';
+import type { DeviceSession } from './device-session.ts';
+import { type Arrival, Inbox } from './inbox.ts';
+import type { MqttLimits } from './limits.ts';
+import type { MqttMeter } from './meter.ts';
+import type { Downlink } from './publish.ts';
+import { isUuid } from './sign-in.ts';
+import type { Listeners } from './users.ts';
+
+/** A PUBLISH as the library parsed it. */
+export interface Packet {
+  topic: string;
+  payload: Buffer;
+  qos: number;
+  retain: boolean;
+  packetId: number | undefined;
+  /** Its remaining length. */
+  length: number;
+}
+
+/** What a message was, kept until it is committed. */
+interface Carried extends Arrival {
+  topic: string;
+  payload: Buffer;
+  qos: number;
+  messageId: string;
+  battery: number | undefined;
+}
+
+export interface ReceiverParts {
+  services: Pick<Services, 'actors' | 'sessions' | 'clock' | 'settings'>;
+  /** The commands of a device that wait to see their expected state. */
+  watches(deviceId: Uuid): readonly Watch[];
+  downlink: Downlink;
+  listeners: Listeners;
+  limits: MqttLimits;
+  meter: MqttMeter;
+  log: Log;
+}
+
+/**
+ * What devices publish: envelope and signature are checked here, in the contract's order; sequence, state and meaning
+ * are the device actor's. A message is settled (and acknowledged, in QoS 1) when what it caused is durable.
+ */
+export class Receiver {
+  readonly #parts: ReceiverParts;
+  #count = 0;
+
+  constructor(parts: ReceiverParts) {
+    this.#parts = parts;
+  }
+
+  /** False for what no session may do: the connection is to be closed without an acknowledgement. */
+  receive(session: DeviceSession, packet: Packet): boolean {
+    const { clock, sessions } = this.#parts.services;
+    const channel = session.channelOf(packet.topic);
+    const now = clock.now();
+    if (channel === null || packet.retain || packet.qos > 1) return false;
+    if (session.expiresAt <= now) session.end('expired');
+    if (session.ended) return true;
+    const ack = packet.qos === 1 && packet.packetId !== undefined ? session.acks.owe(packet.packetId) : null;
+    const arrived = { ack, length: packet.length };
+    const checked = checkMessage(packet.payload, session, channel, now);
+    if (!checked.ok) {
+      const { code, messageId, signatureGood } = checked.refusal;
+      this.#refuse(session, code, signatureGood ? (messageId ?? '') : null);
+      session.settle(arrived);
+      return true;
+    }
+    this.#parts.meter.received(channel);
+    const { message } = checked;
+    const { body, fields } = message;
+    if (channel === 'hello' && !body.ok) {
+      // Outside the replay window there is no number to use up.
+      sessions.seen(session.deviceId, { at: now });
+      this.#refuse(session, 'PAYLOAD_INVALID', fields.message_id);
+      session.settle(arrived);
+      return true;
+    }
+    const event = this.#eventOf(session, message, now);
+    this.#inboxOf(session).put({
+      n: this.#count++,
+      ...arrived,
+      event,
+      lookup: event.type === 'ack.reported' ? this.#lookup(session, event) : null,
+      topic: packet.topic,
+      payload: packet.payload,
+      qos: packet.qos,
+      messageId: fields.message_id,
+      battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
+    } satisfies Carried as Arrival);
+    return true;
+  }
+
+  #eventOf(session: DeviceSession, { fields, body }: CheckedMessage<DevicePayload>, at: EpochMs): DeviceEvent {
+    const { by, deviceId } = session;
+    const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id };
+    if (!body.ok) return { type: 'message.rejected', at, by, mark, code: 'PAYLOAD_INVALID' };
+    switch (body.value.channel) {
+      case 'heartbeat':
+        return { type: 'heartbeat.received', at, by, mark };
+      case 'hello': {
+        const { firmware } = body.value.payload;
+        return { type: 'hello.received', at, by, ...(firmware === undefined ? {} : { firmware }) };
+      }
+      case 'state': {
+        const { state, full } = body.value.payload;
+        return {
+          type: 'state.reported',
+          at,
+          by,
+          mark,
+          state,
+          full: full ?? false,
+          watches: this.#parts.watches(deviceId),
+        };
+      }
+      case 'cmd_ack': {
+        const { command_id: commandId, state, status, progress, result, error } = body.value.payload;
+        return {
+          type: 'ack.reported',
+          at,
+          by,
+          mark,
+          commandId,
+          known: false,
+          ack: {
+            status,
+            ...(progress === undefined ? {} : { progress }),
+            ...(result === undefined ? {} : { result }),
+            ...(error === undefined ? {} : { error }),
+          },
+          ...(state === undefined ? {} : { state }),
+          watches: this.#parts.watches(deviceId),
+        };
+      }
+    }
+  }
+
+  /** Whether the command is this device's: known at once where it is live, else to be read first. */
+  #lookup(session: DeviceSession, event: DeviceEvent & { type: 'ack.reported' }): (() => Promise<void>) | null {
+    if (!isUuid(event.commandId)) return null;
+    const { actors } = this.#parts.services;
+    const ref = { kind: 'command', id: event.commandId } as const;
+    const live = actors.peek<CommandContext>(ref);
+    if (live !== undefined) {
+      event.known = live.snapshot.context.deviceId === session.deviceId;
+      return null;
+    }
+    return async () => {
+      const command = await actors.read<CommandContext>(ref);
+      event.known = command?.snapshot.context.deviceId === session.deviceId;
+    };
+  }
+
+  #inboxOf(session: DeviceSession): Inbox {
+    if (session.inbox !== null) return session.inbox;
+    const device = { kind: 'device', id: session.deviceId } as const;
+    session.inbox = new Inbox({
+      send: ({ event }) => this.#parts.services.actors.send(device, event),
+      committed: (arrival, reply) => this.#committed(session, arrival as Carried, reply),
+      failed: (arrival, error) => this.#failed(session, arrival as Carried, error),
+      stopReading: () => session.flow.wait(),
+      readOn: () => session.flow.resume(),
+    });
+    return session.inbox;
+  }
+
+  #committed(session: DeviceSession, arrival: Carried, reply: Reply): void {
+    try {
+      this.#answer(session, arrival, reply);
+    } catch (error) {
+      this.#parts.log.error({ err: error, deviceId: session.deviceId }, 'a committed message could not be answered');
+      session.end('failed');
+    }
+  }
+
+  #answer(session: DeviceSession, arrival: Carried, reply: Reply): void {
+    // No state of the device takes it: it was revoked a moment ago.
+    if (!reply.understood) {
+      session.end('ended');
+      return;
+    }
+    const { sessions } = this.#parts.services;
+    sessions.seen(session.deviceId, {
+      at: arrival.event.at,
+      ...(arrival.battery === undefined ? {} : { battery: arrival.battery }),
+    });
+    for (const output of reply.outputs) {
+      if (output.type === 'message.refused') this.#refuse(session, output.code, arrival.messageId);
+      else if (output.type === 'message.accepted' && !output.repeat) this.#tell(session, arrival);
+      else if (output.type === 'hello.accepted') this.#greet(session, arrival, output);
+    }
+    if (arrival.event.type !== 'ack.reported') session.settle(arrival);
+    else {
+      reply.told.then(
+        () => session.settle(arrival),
+        (error: unknown) => this.#failed(session, arrival, error),
+      );
+    }
+  }
+
+  #greet(session: DeviceSession, arrival: Carried, hello: { lastSequence: number; keyVersion: number }): void {
+    const { clock, settings } = this.#parts.services;
+    this.#tell(session, arrival);
+    this.#parts.downlink.tell(session, arrival.messageId, {
+      type: 'hello_ack',
+      payload: {
+        server_time: clock.now(),
+        last_sequence: hello.lastSequence,
+        heartbeat_s: HEARTBEAT_S,
+        key_version: hello.keyVersion,
+        cloud_public_keys: [...settings.cloudPublicKeys],
+      },
+    });
+  }
+
+  #tell(session: DeviceSession, { topic, payload, qos }: Carried): void {
+    this.#parts.listeners.tell(session.tenantId, topic, payload, qos);
+  }
+
+  /** `messageId` is null where the sender did not prove to be the device: then it is not told. */
+  #refuse(session: DeviceSession, code: MessageRefusalCode, messageId: string | null): void {
+    const { services, meter, downlink, limits } = this.#parts;
+    meter.refused(code);
+    services.sessions.refused(session.deviceId);
+    if (messageId !== null) {
+      downlink.tell(session, messageId, { type: 'error', payload: { code, message_id: messageId } });
+    }
+    if (session.countRefusal(services.clock.now()) < limits.refusalsPerMinute) return;
+    // Its own acknowledgement is settled in this turn of the loop, and leaves before the end.
+    queueMicrotask(() => session.end('refusals'));
+  }
+
+  #failed(session: DeviceSession, arrival: Carried, error: unknown): void {
+    if (session.ended) return;
+    if (error instanceof NoSuchActor) session.end('ended');
+    else if (isRefusedData(error)) {
+      this.#refuse(session, 'PAYLOAD_INVALID', arrival.messageId);
+      session.settle(arrival);
+    } else this.#lose(session, error);
+  }
+
+  /**
+   * Nothing is known of what became of it, so it is not acknowledged, and neither is what came after it: the session
+   * ends and the device sends them again. Not all sessions at once, and reading nothing until then.
+   */
+  #lose(session: DeviceSession, error: unknown): void {
+    session.inbox?.close();
+    session.flow.wait();
+    if (session.failing) return;
+    session.failing = true;
+    this.#parts.log.warn({ err: error, deviceId: session.deviceId }, 'a message was not kept: its session will end');
+    setTimeout(() => session.end('failed'), Math.random() * this.#parts.limits.spreadMs).unref();
+  }
+}
+
+/** The store took everything else of its turn and refused this one for its data: it would do so again. */
+function isRefusedData(error: unknown): boolean {
+  return error instanceof Error && error.cause instanceof Error && error.cause.name === 'DataRefused';
+}

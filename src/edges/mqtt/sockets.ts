@@ -1,0 +1,125 @@
+import type { IncomingMessage } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { createServer as createTlsServer } from 'node:tls';
+import { createWebSocketStream, WebSocketServer } from 'ws';
+import type { MqttLimits } from './limits.ts';
+import type { Transport } from './meter.ts';
+import type { Wire } from './wire.ts';
+
+/** Takes over a connection; `null` where there is no room for it. */
+export type Accept = (source: Duplex, address: string, transport: Transport) => Wire | null;
+
+const KEEP_ALIVE_MS = 60_000;
+/** Longest WebSocket message: it may hold several packets, and each is measured by itself. */
+const WS_MESSAGE_BYTES = 262_144;
+/** HTTP and WebSocket framing around the one packet that may come before the CONNACK. */
+const WS_FRAMING_BYTES = 64;
+const SUBPROTOCOL = 'mqtt';
+
+export interface SocketSettings {
+  host: string;
+  port: number;
+  tls: { port: number; cert: string | Buffer; key: string | Buffer } | null;
+  maxConnections: number;
+}
+
+export interface Sockets {
+  /** The ports that were bound; they differ from those asked for where 0 was. */
+  port: number;
+  tlsPort: number | null;
+  /** Takes an HTTP upgrade request whose path is `/mqtt`. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Takes no more connections. */
+  close(): void;
+}
+
+/** The three ways in: TCP, TLS and WebSocket. All are treated alike from their first byte on. */
+export async function openSockets(
+  settings: SocketSettings,
+  limits: MqttLimits,
+  accept: Accept,
+  addressOf: (request: IncomingMessage) => string,
+): Promise<Sockets> {
+  const take = (transport: Transport) => (socket: Socket) => {
+    socket.setNoDelay(true);
+    socket.setKeepAlive(true, KEEP_ALIVE_MS);
+    if (accept(socket, socket.remoteAddress ?? '', transport) === null) socket.destroy();
+  };
+  const plain = createServer(take('tcp'));
+  const servers = [plain];
+  plain.maxConnections = settings.maxConnections;
+  const port = await listen(plain, settings.port, settings.host);
+  let tlsPort: number | null = null;
+  if (settings.tls !== null) {
+    const { port: wanted, cert, key } = settings.tls;
+    const secure = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: limits.connectMs });
+    secure.maxConnections = settings.maxConnections;
+    secure.on('secureConnection', take('tls'));
+    secure.on('tlsClientError', (_error, socket) => socket.destroy());
+    tlsPort = await listen(secure, wanted, settings.host).catch((error: unknown) => {
+      plain.close();
+      throw error;
+    });
+    servers.push(secure);
+  }
+  const webSockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: WS_MESSAGE_BYTES,
+    perMessageDeflate: false,
+    handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+  });
+  let open = true;
+  return {
+    port,
+    tlsPort,
+    upgrade(request, socket, head) {
+      if (!open) return answer(socket, '503 Service Unavailable');
+      if (!offers(request)) return answer(socket, '400 Bad Request');
+      const address = addressOf(request);
+      webSockets.handleUpgrade(request, socket, head, (webSocket) => {
+        // Only binary frames carry MQTT [MQTT-6.0.0-1].
+        webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
+        const wire = accept(createWebSocketStream(webSocket), address, 'websocket');
+        if (wire === null) return webSocket.terminate();
+        // A WebSocket message is in memory before its first packet can be measured.
+        boundBeforeConnack(wire, socket, limits.packetBeforeConnack + WS_FRAMING_BYTES);
+      });
+    },
+    close() {
+      open = false;
+      for (const server of servers) server.close();
+    },
+  };
+}
+
+function offers(request: IncomingMessage): boolean {
+  const offered = request.headers['sec-websocket-protocol'] ?? '';
+  return offered.split(',').some((name) => name.trim() === SUBPROTOCOL);
+}
+
+function answer(socket: Duplex, status: string): void {
+  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+}
+
+function boundBeforeConnack(wire: Wire, socket: Duplex, limit: number): void {
+  let bytes = 0;
+  const count = (chunk: Buffer) => {
+    if (wire.signedIn) return void socket.off('data', count);
+    bytes += chunk.length;
+    if (bytes > limit) wire.cut('oversized');
+  };
+  socket.on('data', count);
+}
+
+function listen(server: ReturnType<typeof createServer>, port: number, host: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, host }, () => {
+      server.off('error', reject);
+      const bound = server.address();
+      resolve(typeof bound === 'object' && bound !== null ? bound.port : port);
+    });
+  });
+}

@@ -1,0 +1,138 @@
+import { atLeast, type Role } from '../../domain/roles.ts';
+import { allows, type Scope } from '../../domain/scopes.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Identity } from '../shared/identity.ts';
+import { type Filter, readFilter, takes, tenantPrefix } from './filters.ts';
+import type { Flow } from './flow.ts';
+import { nextPacketId, publish } from './frames.ts';
+import type { MqttLimits } from './limits.ts';
+import type { CloseReason } from './meter.ts';
+import type { Wire } from './wire.ts';
+
+/** Who a token or an API key stands for, as the identity check finds now. */
+export interface MqttUser {
+  tenantId: Uuid;
+  userId: Uuid;
+  /** Null where the credential has no end of its own. */
+  expiresAt: EpochMs | null;
+  role: Role;
+  /** Null: all that the role allows. */
+  scopes: readonly Scope[] | null;
+}
+
+/** Null for a credential that is no good (any more); throws when it cannot be told. */
+export type AuthenticateUser = (secret: string) => Promise<MqttUser | null>;
+
+/** The house's identity check, as this edge asks it. */
+export const userAuthentication =
+  (identity: Pick<Identity, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
+  async (secret) => {
+    const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId() });
+    if (!answer.ok) return null;
+    const { user, tenantId, role, scopes, token } = answer.value;
+    if (user === null || tenantId === null) return null;
+    return { tenantId, userId: user.id, role, scopes, expiresAt: token?.expiresAt ?? null };
+  };
+
+/** Contract §3: MQTT users need the role of `GET /devices` and its scope. */
+export const mayListen = (user: MqttUser): boolean => atLeast(user.role, 'user') && allows(user.scopes, 'read:devices');
+
+/** A tenant user's connection: it listens to its tenant's devices and says nothing. */
+export class UserSession {
+  readonly kind = 'user';
+  readonly tenantId: Uuid;
+  readonly userId: Uuid;
+  readonly wire: Wire;
+  readonly flow: Flow;
+  expiresAt: EpochMs;
+  /** Looked at again while the connection lasts: a credential may end before its time. */
+  readonly secret: string;
+  readonly filters = new Map<string, Filter>();
+  #packetId = 0;
+
+  constructor(user: MqttUser, secret: string, connection: { wire: Wire; flow: Flow }) {
+    this.tenantId = user.tenantId;
+    this.userId = user.userId;
+    this.expiresAt = user.expiresAt ?? Number.POSITIVE_INFINITY;
+    this.secret = secret;
+    this.wire = connection.wire;
+    this.flow = connection.flow;
+  }
+
+  end(reason: CloseReason): void {
+    this.wire.finish(reason);
+  }
+
+  /** The highest QoS at which it wants the topic, or null. */
+  wants(levels: readonly string[]): 0 | 1 | null {
+    let wanted: 0 | 1 | null = null;
+    for (const filter of this.filters.values()) {
+      if (wanted !== 1 && takes(filter.levels, levels)) wanted = filter.qos;
+    }
+    return wanted;
+  }
+
+  nextPacketId(): number {
+    this.#packetId = nextPacketId(this.#packetId);
+    return this.#packetId;
+  }
+}
+
+/**
+ * Who listens, by tenant, and what they get. Nothing is routed by the broker library: a message is written to those who
+ * may have it, and who does not take it is cut, so that no listener can hold up a device.
+ */
+export class Listeners {
+  readonly #byTenant = new Map<Uuid, Set<UserSession>>();
+  readonly #limits: MqttLimits;
+
+  constructor(limits: MqttLimits) {
+    this.#limits = limits;
+  }
+
+  add(session: UserSession): void {
+    const others = this.#byTenant.get(session.tenantId);
+    if (others === undefined) this.#byTenant.set(session.tenantId, new Set([session]));
+    else others.add(session);
+  }
+
+  remove(session: UserSession): void {
+    const others = this.#byTenant.get(session.tenantId);
+    others?.delete(session);
+    if (others?.size === 0) this.#byTenant.delete(session.tenantId);
+  }
+
+  *all(): Iterable<UserSession> {
+    for (const sessions of this.#byTenant.values()) yield* sessions;
+  }
+
+  of(tenantId: Uuid): Iterable<UserSession> {
+    return this.#byTenant.get(tenantId) ?? [];
+  }
+
+  /** Whether the filter is the user's to subscribe; if so it is remembered until it ends. */
+  subscribe(session: UserSession, filter: string, qos: number): boolean {
+    const levels = readFilter(filter, session.tenantId);
+    if (levels === null) return false;
+    if (!session.filters.has(filter) && session.filters.size >= this.#limits.filters) return false;
+    session.filters.set(filter, { levels, qos: qos > 0 ? 1 : 0 });
+    return true;
+  }
+
+  /** Hands a device's message to the users of its tenant who asked for its topic. */
+  tell(tenantId: Uuid, topic: string, payload: Uint8Array | string, qos: number): void {
+    const sessions = this.#byTenant.get(tenantId);
+    if (sessions === undefined) return;
+    const levels = topic.slice(tenantPrefix(tenantId).length).split('/');
+    let plain: Buffer | null = null;
+    for (const session of sessions) {
+      const wanted = session.wants(levels);
+      if (wanted === null) continue;
+      if (wanted === 1 && qos > 0) session.wire.send(publish(topic, payload, session.nextPacketId()));
+      else {
+        plain ??= publish(topic, payload, null);
+        session.wire.send(plain);
+      }
+    }
+  }
+}

@@ -1,0 +1,271 @@
+import { Duplex } from 'node:stream';
+import type { MqttLimits } from './limits.ts';
+import type { CloseReason } from './meter.ts';
+
+/** Asked at the first byte of each packet of a signed-in peer. */
+export interface Gate {
+  /** 0 lets the packet through; else in how many milliseconds to ask again, `Infinity` until `Wire.proceed`. */
+  admit(type: number): number;
+  /** A PUBLISH was let through; `length` is its remaining length. */
+  publishing(length: number): void;
+}
+
+export const CONNECT = 1;
+export const PUBLISH = 3;
+/** PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT: nothing of QoS 2, and no second CONNECT. */
+const clientTypes: ReadonlySet<number> = new Set([PUBLISH, 4, 8, 10, 12, 14]);
+const MAX_LENGTH_SHIFT = 21;
+
+/**
+ * One peer's bytes, between its socket (TCP, TLS or WebSocket) and the broker library, which knows no limits. Packets
+ * are measured by their fixed header while they stream, so that a long one ends the connection before it is buffered;
+ * nothing is read beyond the CONNECT until it is answered, and afterwards as the gate allows. What waits to be sent is
+ * bounded, and a peer that takes nothing is cut.
+ */
+export class Wire extends Duplex {
+  readonly address: string;
+  /** Set before the wire ends for a reason of ours. */
+  reason: CloseReason | null = null;
+
+  readonly #source: Duplex;
+  readonly #limits: MqttLimits;
+  #phase: 'connect' | 'signing-in' | 'open' | 'closed' = 'connect';
+  #gate: Gate | null = null;
+
+  // The packet under way: its type, how many of its bytes are still to come, and its length as far as it is known.
+  #type = 0;
+  #remaining = 0;
+  #headerBytes = 0;
+  #length = 0;
+  /** What was read and not yet let through; the source is paused while it is there. */
+  #held: Buffer | null = null;
+  #holdTimer: NodeJS.Timeout | null = null;
+  #readerFull = false;
+  #ended = false;
+
+  #stalled: (() => void) | null = null;
+  #stallTimer: NodeJS.Timeout | null = null;
+
+  constructor(source: Duplex, address: string, limits: MqttLimits) {
+    super({ allowHalfOpen: false });
+    this.#source = source;
+    this.address = address;
+    this.#limits = limits;
+    source.on('data', this.#onData);
+    source.on('end', this.#onEnd);
+    source.on('drain', this.#onDrain);
+    source.on('error', () => this.destroy());
+    source.on('close', this.#onClose);
+  }
+
+  get signedIn(): boolean {
+    return this.#phase === 'open';
+  }
+
+  /** Nothing more is read or written, or soon will not be. */
+  get closing(): boolean {
+    return this.#phase === 'closed';
+  }
+
+  /** The CONNECT was accepted: longer packets may come, as `gate` admits them. */
+  open(gate: Gate): void {
+    if (this.#phase === 'closed') return;
+    this.#phase = 'open';
+    this.#gate = gate;
+    this.proceed();
+  }
+
+  /** Asks the gate again for the packet that was held. */
+  proceed(): void {
+    if (this.#holdTimer !== null) {
+      clearTimeout(this.#holdTimer);
+      this.#holdTimer = null;
+    }
+    const held = this.#held;
+    if (held === null || this.destroyed) return;
+    this.#held = null;
+    this.#take(held);
+    this.#flow();
+  }
+
+  /** Writes at once, or answers false: then no byte of it has left or ever will. */
+  send(frame: Buffer): boolean {
+    if (this.destroyed || this.#phase === 'closed' || this.#source.destroyed) return false;
+    if (this.writableLength + this.#source.writableLength + frame.length > this.#limits.queuedBytes) {
+      this.cut('slow');
+      return false;
+    }
+    this.write(frame);
+    return true;
+  }
+
+  /** Ends the connection after what was written; nothing more is read. */
+  finish(reason: CloseReason): void {
+    if (this.#phase === 'closed') return;
+    this.#phase = 'closed';
+    this.reason ??= reason;
+    // The library corks until the next tick: what it wrote is to leave first.
+    setImmediate(() => this.destroy());
+  }
+
+  /** Ends the connection now. */
+  cut(reason: CloseReason): void {
+    this.#phase = 'closed';
+    this.reason ??= reason;
+    this.#source.destroy();
+    this.destroy();
+  }
+
+  override _read(): void {
+    this.#readerFull = false;
+    this.#flow();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#send(chunk, done);
+  }
+
+  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
+    this.#send(Buffer.concat(chunks.map(({ chunk }) => chunk)), done);
+  }
+
+  override _final(done: () => void): void {
+    done();
+    this.destroy();
+  }
+
+  override _destroy(_error: Error | null, done: (error: Error | null) => void): void {
+    this.#phase = 'closed';
+    this.#held = null;
+    if (this.#holdTimer !== null) clearTimeout(this.#holdTimer);
+    if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
+    const source = this.#source;
+    source.off('data', this.#onData);
+    source.off('end', this.#onEnd);
+    source.off('drain', this.#onDrain);
+    if (!source.destroyed) {
+      // Read on and throw away: an end with unread bytes becomes a reset, which can swallow the last answer.
+      source.resume();
+      source.end();
+      const timer = setTimeout(() => source.destroy(), this.#limits.lingerMs);
+      source.once('close', () => clearTimeout(timer));
+    }
+    done(null);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#held !== null) this.#held = Buffer.concat([this.#held, chunk]);
+    else this.#take(chunk);
+    this.#flow();
+  };
+
+  readonly #onEnd = (): void => {
+    this.#ended = true;
+    if (this.#held === null) this.push(null);
+  };
+
+  /** What came before a proper end is still read, though nothing can be answered any more. */
+  readonly #onClose = (): void => {
+    if (!this.#ended) this.destroy();
+  };
+
+  readonly #onDrain = (): void => {
+    const done = this.#stalled;
+    if (done === null) return;
+    this.#stalled = null;
+    if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
+    this.#stallTimer = null;
+    done();
+    this.proceed();
+  };
+
+  #flow(): void {
+    if (this.destroyed) return;
+    if (this.#held === null && this.#ended) this.push(null);
+    else if (this.#held !== null || this.#readerFull) this.#source.pause();
+    else this.#source.resume();
+  }
+
+  /** Lets bytes through up to the first packet that may not pass now. */
+  #take(chunk: Buffer): void {
+    let at = 0;
+    while (at < chunk.length) {
+      if (this.#remaining > 0) {
+        const part = Math.min(this.#remaining, chunk.length - at);
+        at += part;
+        this.#remaining -= part;
+        if (this.#remaining === 0) this.#packetEnds();
+      } else if (this.#headerBytes === 0) {
+        const type = (chunk[at] as number) >> 4;
+        const wait = this.#admit(type);
+        if (this.#phase === 'closed') return;
+        if (wait > 0) {
+          this.#hold(chunk.subarray(at), wait);
+          break;
+        }
+        this.#type = type;
+        this.#headerBytes = 1;
+        this.#length = 0;
+        at += 1;
+      } else {
+        this.#lengthByte(chunk[at] as number);
+        if (this.#phase === 'closed') return;
+        at += 1;
+      }
+    }
+    if (at > 0) this.#readerFull = !this.push(at === chunk.length ? chunk : chunk.subarray(0, at));
+  }
+
+  #admit(type: number): number {
+    if (this.#phase === 'signing-in') return Number.POSITIVE_INFINITY;
+    if (this.#phase === 'connect') {
+      if (type !== CONNECT) this.cut('protocol');
+      return 0;
+    }
+    if (!clientTypes.has(type)) {
+      this.cut('protocol');
+      return 0;
+    }
+    // Every packet has an answer: none is read while the peer takes no answers.
+    if (this.#stalled !== null) return Number.POSITIVE_INFINITY;
+    return (this.#gate as Gate).admit(type);
+  }
+
+  #lengthByte(byte: number): void {
+    const shift = (this.#headerBytes - 1) * 7;
+    this.#headerBytes += 1;
+    this.#length |= (byte & 0x7f) << shift;
+    const limit = this.#phase === 'connect' ? this.#limits.packetBeforeConnack : this.#limits.packet;
+    if (this.#headerBytes + this.#length > limit) {
+      this.cut('oversized');
+      return;
+    }
+    if ((byte & 0x80) !== 0) {
+      if (shift >= MAX_LENGTH_SHIFT) this.cut('protocol');
+      return;
+    }
+    this.#headerBytes = 0;
+    this.#remaining = this.#length;
+    if (this.#type === PUBLISH) this.#gate?.publishing(this.#length);
+    if (this.#remaining === 0) this.#packetEnds();
+  }
+
+  #packetEnds(): void {
+    if (this.#phase === 'connect') this.#phase = 'signing-in';
+  }
+
+  #hold(rest: Buffer, wait: number): void {
+    this.#held = rest;
+    if (Number.isFinite(wait)) this.#holdTimer = setTimeout(() => this.proceed(), wait);
+  }
+
+  #send(bytes: Buffer, done: () => void): void {
+    const source = this.#source;
+    if (source.destroyed || source.writableEnded || source.write(bytes)) {
+      done();
+      return;
+    }
+    this.#stalled = done;
+    this.#stallTimer ??= setTimeout(() => this.cut('slow'), this.#limits.stallMs);
+  }
+}

@@ -1,0 +1,133 @@
+import type { EpochMs, Json, JsonObject, Principal } from '../../domain/values.ts';
+import type { ActorKind, DurableOutput } from '../../machines/outputs.ts';
+import type { ActorStore, StoredActor } from '../contract.ts';
+import { Committer } from './commit.ts';
+import { type Database, idArray } from './database.ts';
+import { tableOf } from './tables.ts';
+
+export interface ActorRow {
+  id: string;
+  tenant_id: string;
+  version: number;
+  machine_version: number;
+  value: Json;
+  context: JsonObject;
+  since: EpochMs;
+  quarantine: string | null;
+}
+
+export const actorColumns = 'id, tenant_id, version, machine_version, value, context, since, quarantine';
+
+export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
+  ref: { kind, id: row.id },
+  tenantId: row.tenant_id,
+  version: row.version,
+  machineVersion: row.machine_version,
+  value: row.value,
+  context: row.context,
+  since: row.since,
+  quarantine: row.quarantine,
+});
+
+interface TimerColumns {
+  kind: ActorKind;
+  id: string;
+  timer_id: string;
+  event: string;
+  due_at: EpochMs;
+}
+
+interface OutboxColumns {
+  kind: ActorKind;
+  id: string;
+  version: number;
+  n: number;
+  output: DurableOutput;
+}
+
+interface JournalColumns {
+  version: number;
+  at: EpochMs;
+  by: Principal;
+  event: string;
+  from_value: Json;
+  to_value: Json;
+  data: JsonObject | null;
+}
+
+export function actorStore(database: Database): ActorStore {
+  const committer = new Committer(database);
+  return {
+    async load(kind, ids) {
+      if (ids.length === 0) return [];
+      const { name, columns } = tableOf(kind);
+      const rows = await database.read<ActorRow>({
+        name: `load_${kind}`,
+        text: `select ${actorColumns} from ${name} where id = any($1::uuid[])${columns.deleted ? ' and not deleted' : ''}`,
+        values: [idArray(ids)],
+      });
+      return rows.map((row) => storedActor(kind, row));
+    },
+
+    commit: (turn) => committer.commit(turn),
+
+    async quarantine({ kind, id }, reason) {
+      await database.write({
+        name: `quarantine_${kind}`,
+        text: `update ${tableOf(kind).name} set quarantine = $2 where id = $1`,
+        values: [id, reason],
+      });
+    },
+
+    async dueTimers(until, limit) {
+      const rows = await database.read<TimerColumns>({
+        name: 'timers_due',
+        text: 'select kind, id, timer_id, event, due_at from timers where due_at <= $1 order by due_at limit $2',
+        values: [until, limit],
+      });
+      return rows.map((row) => ({
+        ref: { kind: row.kind, id: row.id },
+        id: row.timer_id,
+        event: row.event,
+        dueAt: row.due_at,
+      }));
+    },
+
+    async dropTimers(timers) {
+      if (timers.length === 0) return;
+      await database.write({
+        name: 'timers_drop',
+        text: `delete from timers t using jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text)
+          where t.id = r.id and t.timer_id = r.timer_id and t.kind = r.kind`,
+        values: [JSON.stringify(timers.map(({ ref, id }) => ({ ...ref, timer_id: id })))],
+      });
+    },
+
+    async nextTimerAt() {
+      const [row] = await database.read<{ due_at: EpochMs }>({
+        name: 'timers_next',
+        text: 'select due_at from timers order by due_at limit 1',
+      });
+      return row?.due_at ?? null;
+    },
+
+    async pendingOutbox(limit) {
+      const rows = await database.read<OutboxColumns>({
+        name: 'outbox_pending',
+        text: 'select kind, id, version, n, output from outbox order by seq limit $1',
+        values: [limit],
+      });
+      return rows.map(({ kind, id, version, n, output }) => ({ from: { kind, id }, version, n, output }));
+    },
+
+    async journal({ kind, id }, limit, before) {
+      const rows = await database.read<JournalColumns>({
+        name: 'journal_of',
+        text: `select version, at, by, event, from_value, to_value, data from journal
+          where id = $1 and kind = $2 and version < $3 order by version desc limit $4`,
+        values: [id, kind, before ?? Number.MAX_SAFE_INTEGER, limit],
+      });
+      return rows.map(({ from_value: from, to_value: to, ...rest }) => ({ ...rest, from, to }));
+    },
+  };
+}

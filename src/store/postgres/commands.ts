@@ -1,0 +1,69 @@
+import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import type { CommandStore } from '../contract.ts';
+import { type ActorRow, actorColumns, storedActor } from './actors.ts';
+import type { Database } from './database.ts';
+import { beginning, pageOf } from './pages.ts';
+
+/** Literals, as the partial index `commands_open` needs them. A command that timed out only waits for a late word. */
+const notFinal = `('submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress')`;
+const dispatched = `('dispatched', 'acknowledged', 'in_progress')`;
+
+interface WatchedRow {
+  id: Uuid;
+  device_id: Uuid;
+  expected: JsonObject;
+  seen: boolean;
+}
+
+export function commandStore(database: Database): CommandStore {
+  const ofDevice = async (name: string, condition: string, deviceId: Uuid): Promise<Uuid[]> => {
+    const rows = await database.read<{ id: Uuid }>({
+      name,
+      text: `select id from commands where device_id = $1 and ${condition} order by created_at, id`,
+      values: [deviceId],
+    });
+    return rows.map((row) => row.id);
+  };
+
+  return {
+    async list(tenantId, deviceId, limit, after) {
+      const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+        name: 'commands_list',
+        text: `select ${actorColumns}, created_at from commands
+          where device_id = $1 and tenant_id = $2 and (created_at, id) < ($3, $4)
+          order by created_at desc, id desc limit $5`,
+        values: [deviceId, tenantId, ...beginning(after), limit + 1],
+      });
+      const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      return { items: items.map((row) => storedActor('command', row)), next };
+    },
+
+    async byToken(tenantId, deviceId, tokenHash) {
+      const [row] = await database.read<{ id: Uuid }>({
+        name: 'commands_by_token',
+        text: 'select id from commands where token_hash = $1 and device_id = $2 and tenant_id = $3',
+        values: [tokenHash, deviceId, tenantId],
+      });
+      return row?.id ?? null;
+    },
+
+    // A critical command is written once, ever.
+    pending: (deviceId) =>
+      ofDevice('commands_pending', `status in ${dispatched} and not (critical and written)`, deviceId),
+    open: (deviceId) => ofDevice('commands_open', `status in ${notFinal}`, deviceId),
+
+    async watching() {
+      const rows = await database.read<WatchedRow>({
+        name: 'commands_watching',
+        text: `select id, device_id, context->'expected' as expected, context->>'observed' is not null as seen
+          from commands where verification = 'pending' and context->>'expected' is not null order by id`,
+      });
+      return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
+        deviceId,
+        commandId,
+        expected,
+        seen,
+      }));
+    },
+  };
+}

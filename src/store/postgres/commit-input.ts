@@ -1,0 +1,180 @@
+import type { Json } from '../../domain/values.ts';
+import type { ActorKind, DeviceKeyRow, RowOutput } from '../../machines/outputs.ts';
+import type { ActorCommit, OutboxKey, TurnCommit } from '../contract.ts';
+import { idempotencyInput } from './idempotency.ts';
+import { actorTables } from './tables.ts';
+
+/*
+ * A turn as the JSON that its statement reads: one array for each kind of actor, new ones apart. Everything that joins an
+ * actor's commit is nested in its `also`, so that the statement cannot write it without its actor.
+ */
+
+/** What can join an actor's commit, in the order of the statement's sections. */
+export const joining = [
+  'journal',
+  'outbox',
+  'set',
+  'clear',
+  'delivered',
+  'keys',
+  'keysChanged',
+  'manifests',
+  'members',
+  'idempotency',
+] as const;
+export type Joining = (typeof joining)[number];
+
+type Also = Partial<Record<Joining, Json[]>>;
+
+export interface TurnInput {
+  /** Rows for `kind`, as JSON text. */
+  actors: { kind: ActorKind; isNew: boolean; json: string }[];
+  joining: ReadonlySet<Joining>;
+  /** JSON text of what is delivered without an actor's commit, or null. */
+  delivered: string | null;
+}
+
+export function turnInput(turn: TurnCommit): TurnInput {
+  const groups = new Map<string, { kind: ActorKind; isNew: boolean; rows: Json[] }>();
+  const present = new Set<Joining>();
+  for (const commit of turn.actors) {
+    const isNew = commit.readVersion === 0;
+    const name = `${commit.ref.kind}${isNew}`;
+    let group = groups.get(name);
+    if (!group) {
+      group = { kind: commit.ref.kind, isNew, rows: [] };
+      groups.set(name, group);
+    }
+    group.rows.push(rowOf(commit, present));
+  }
+  return {
+    actors: [...groups.values()]
+      .sort((a, b) => rank(a) - rank(b))
+      .map(({ kind, isNew, rows }) => ({ kind, isNew, json: JSON.stringify(rows) })),
+    joining: present,
+    delivered: turn.delivered.length > 0 ? JSON.stringify(turn.delivered.map(outboxKey)) : null,
+  };
+}
+
+/** One order for all turns, so that equal combinations are equal statements. */
+const rank = ({ kind, isNew }: { kind: ActorKind; isNew: boolean }): number =>
+  actorTables.findIndex((table) => table.kind === kind) * 2 + Number(isNew);
+
+function rowOf(commit: ActorCommit, present: Set<Joining>): Json {
+  const { ref, tenantId, readVersion, version, machineVersion, value, context, columns, since } = commit;
+  const also = alsoOf(commit);
+  let any = false;
+  for (const name of Object.keys(also) as Joining[]) {
+    present.add(name);
+    any = true;
+  }
+  return {
+    id: ref.id,
+    tenant_id: tenantId,
+    read_version: readVersion,
+    version,
+    machine_version: machineVersion,
+    value,
+    context,
+    since,
+    ...columns,
+    ...(any && { also }),
+  };
+}
+
+function alsoOf(commit: ActorCommit): Also {
+  const also: Also = {};
+  const put = (name: Joining, rows: Json[]): void => {
+    if (rows.length > 0) also[name] = rows;
+  };
+  const { journal, outbox, timers, delivered, rows, idempotency } = commit;
+  if (journal.length > 0) put('journal', journal as unknown as Json[]);
+  if (outbox.length > 0) put('outbox', outbox.map(({ n, output }) => ({ n, output })) as unknown as Json[]);
+  if (timers.set.length > 0) {
+    const last = new Map(timers.set.map((timer) => [timer.id, timer]));
+    put(
+      'set',
+      [...last.values()].map(({ id, event, dueAt }) => ({ id, event, due_at: dueAt })),
+    );
+    // Of a timer both cleared and set the setting counts: one statement cannot do both to one row.
+    put(
+      'clear',
+      timers.clear.filter((id) => !last.has(id)),
+    );
+  } else if (timers.clear.length > 0) put('clear', timers.clear);
+  if (delivered.length > 0) put('delivered', delivered.map(outboxKey));
+  if (rows.length > 0) addRows(rows, put);
+  if (idempotency) put('idempotency', [idempotencyInput(idempotency)]);
+  return also;
+}
+
+const outboxKey = ({ from, version, n }: OutboxKey): Json => ({ kind: from.kind, id: from.id, version, n });
+
+/** A key put in this commit, with what the same commit did to it afterwards. */
+interface NewKey extends DeviceKeyRow {
+  graceUntil: number | null;
+  endedAt: number | null;
+  endedAs: string | null;
+}
+type KeysEnd = Pick<Extract<RowOutput, { type: 'keys.end' }>, 'status' | 'at'> & { except: number[] };
+
+/** Several outputs about one device's keys, given in order, become at most one change of each row. */
+function addRows(rows: readonly RowOutput[], put: (name: Joining, rows: Json[]) => void): void {
+  const added = new Map<number, NewKey>();
+  const graces: Record<string, number> = {};
+  const ends: KeysEnd[] = [];
+  const members: Json[] = [];
+  let manifest: Json | null = null;
+  let deviceId = '';
+  for (const row of rows) {
+    switch (row.type) {
+      case 'key.put':
+        deviceId = row.deviceId;
+        added.set(row.key.keyVersion, { ...row.key, graceUntil: null, endedAt: null, endedAs: null });
+        break;
+      case 'key.grace': {
+        deviceId = row.deviceId;
+        const key = added.get(row.keyVersion);
+        if (key) key.graceUntil = row.graceUntil;
+        else graces[row.keyVersion] = row.graceUntil;
+        break;
+      }
+      case 'keys.end': {
+        deviceId = row.deviceId;
+        const end = { status: row.status, at: row.at, except: row.except ?? [] };
+        ends.push(end);
+        for (const key of added.values()) {
+          if (key.endedAt !== null || end.except.includes(key.keyVersion)) continue;
+          key.endedAt = end.at;
+          key.endedAs = end.status;
+        }
+        break;
+      }
+      case 'manifest.put':
+        manifest = { ...row.manifest } as unknown as Json;
+        break;
+      case 'member.bind':
+        members.push({ user_id: row.userId, tenant_id: row.tenantId, role: row.role });
+        break;
+    }
+  }
+  put(
+    'keys',
+    [...added.values()].map((key) => ({
+      device_id: deviceId,
+      key_version: key.keyVersion,
+      signing_alg: key.signingAlg,
+      sealed_secret: key.sealedSecret,
+      public_key: key.publicKey,
+      created_at: key.createdAt,
+      grace_until: key.graceUntil,
+      ended_at: key.endedAt,
+      ended_as: key.endedAs,
+    })),
+  );
+  if (ends.length > 0 || Object.keys(graces).length > 0) {
+    put('keysChanged', [{ device_id: deviceId, graces, ends: ends as unknown as Json[] }]);
+  }
+  if (manifest !== null) put('manifests', [manifest]);
+  put('members', members);
+}

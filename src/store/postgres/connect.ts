@@ -1,0 +1,69 @@
+import { mkdirSync } from 'node:fs';
+import pg from 'pg';
+import { type Database, PooledDatabase, types } from './database.ts';
+import { startPglite } from './pglite/thread.ts';
+
+/** Two turns in flight, and the rest for what callers ask meanwhile. */
+const CONNECTIONS = 8;
+const CONNECT_TIMEOUT_MS = 3_000;
+const STATEMENT_TIMEOUT_MS = 10_000;
+
+/**
+ * Generic plans: planning a turn's statement takes longer than running it for one actor. No JIT: it compiles for longer than
+ * any of our statements runs.
+ */
+const SESSION = ['plan_cache_mode=force_generic_plan', 'jit=off', 'default_transaction_isolation=read\\ committed'];
+
+/** Nothing is connected yet. */
+export function connectPostgres(url: string): Database {
+  return new PooledDatabase(
+    new pg.Pool({
+      connectionString: url,
+      max: CONNECTIONS,
+      idleTimeoutMillis: 60_000,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
+      // Longer than the server's own limit: it only counts when the server says nothing any more.
+      query_timeout: STATEMENT_TIMEOUT_MS + 2_000,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 5_000,
+      application_name: 'twinkeep',
+      options: SESSION.map((setting) => `-c ${setting}`).join(' '),
+      types,
+    }),
+  );
+}
+
+/** PGlite's files in `dataDir`, or `memory://`. */
+export async function connectPglite(dataDir: string): Promise<Database> {
+  if (!dataDir.startsWith('memory:')) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const thread = await startPglite(dataDir);
+  const pool = new pg.Pool({
+    stream: () => thread.connect(),
+    user: 'postgres',
+    database: 'postgres',
+    max: 1,
+    idleTimeoutMillis: 0,
+    types,
+    // The session outlives the connection: what an earlier one left open or prepared is in the way.
+    onConnect: async (client) => {
+      await client.query('rollback');
+      await client.query('discard all');
+      for (const setting of SESSION) {
+        const [name = '', value = ''] = setting.split('=');
+        await client.query('select set_config($1, $2, false)', [name, value.replace('\\', '')]);
+      }
+    },
+  });
+  const database = new PooledDatabase(pool);
+  return {
+    read: (statement) => database.read(statement),
+    write: (statement) => database.write(statement),
+    transaction: (run) => database.transaction(run),
+    async close() {
+      await database.close();
+      await thread.close();
+    },
+  };
+}

@@ -1,0 +1,171 @@
+import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
+import { type Database, idArray, type Value } from './database.ts';
+import { keyHistory, liveKeys } from './device-keys.ts';
+import { beginning, pageOf } from './pages.ts';
+import { flushPresence, lastSeen } from './presence.ts';
+
+interface ListedDevice {
+  id: Uuid;
+  tenant_id: Uuid;
+  name: string | null;
+  device_type: string;
+  category: string | null;
+  home_id: Uuid | null;
+  room_id: Uuid | null;
+  firmware: string | null;
+  revoked: boolean;
+  online: boolean;
+  last_seen: EpochMs | null;
+  battery: number | null;
+  created_at: EpochMs;
+}
+
+const listed = `select d.id, d.tenant_id, d.context->>'name' as name, d.device_type, d.category, d.home_id, d.room_id,
+  d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as last_seen, p.battery, d.created_at
+  from devices d left join presence p on p.device_id = d.id
+  where d.tenant_id = $1 and not d.deleted`;
+
+const deviceRow = (row: ListedDevice): DeviceRow => ({
+  id: row.id,
+  tenantId: row.tenant_id,
+  name: row.name,
+  deviceType: row.device_type,
+  category: row.category,
+  homeId: row.home_id,
+  roomId: row.room_id,
+  firmware: row.firmware,
+  revoked: row.revoked,
+  online: row.online,
+  lastSeen: row.last_seen,
+  battery: row.battery,
+  createdAt: row.created_at,
+});
+
+const filterColumns: Readonly<Record<keyof DeviceFilter, string>> = {
+  homeId: 'home_id',
+  roomId: 'room_id',
+  deviceType: 'device_type',
+  online: 'online',
+  revoked: 'revoked',
+};
+
+/** The filters that are given, as conditions on parameters from `$first` on. */
+function conditions(filter: DeviceFilter, first: number): { text: string; name: string; values: Value[] } {
+  let text = '';
+  let name = '';
+  const values: Value[] = [];
+  for (const [key, column] of Object.entries(filterColumns) as [keyof DeviceFilter, string][]) {
+    const value = filter[key];
+    if (value === undefined) continue;
+    text += ` and d.${column} = $${first + values.length}`;
+    name += `_${column}`;
+    values.push(value);
+  }
+  return { text, name, values };
+}
+
+interface ManifestRow {
+  device_id: Uuid;
+  tenant_id: Uuid;
+  category: string | null;
+  version: number;
+  own: boolean;
+  capabilities: Manifest['capabilities'];
+}
+
+interface StateRow {
+  id: Uuid;
+  state: JsonObject;
+  state_version: number;
+  reported_at: EpochMs | null;
+}
+
+export function deviceStore(database: Database): DeviceStore {
+  const ids = async (name: string, text: string, values: readonly Value[]): Promise<Uuid[]> =>
+    (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
+      (row) => row.id,
+    );
+  const count = async (name: string, text: string, values: readonly Value[]): Promise<number> => {
+    const [row] = await database.read<{ n: number }>({
+      name,
+      text: `select count(*) as n from devices where ${text}`,
+      values,
+    });
+    return row?.n ?? 0;
+  };
+
+  return {
+    async list(tenantId, filter, limit, after) {
+      const { text, name, values } = conditions(filter, 5);
+      const rows = await database.read<ListedDevice>({
+        name: `devices_list${name}`,
+        text: `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`,
+        values: [tenantId, ...beginning(after), limit + 1, ...values],
+      });
+      return pageOf(rows.map(deviceRow), limit, ({ createdAt, id }) => ({ createdAt, id }));
+    },
+
+    async find(tenantId, wanted) {
+      if (wanted.length === 0) return [];
+      const rows = await database.read<ListedDevice>({
+        name: 'devices_find',
+        text: `${listed} and d.id = any($2::uuid[])`,
+        values: [tenantId, idArray(wanted)],
+      });
+      return rows.map(deviceRow);
+    },
+
+    inRoom: (tenantId, roomId, category) =>
+      ids(
+        'devices_in_room',
+        `room_id = $2 and tenant_id = $1 and not revoked and not deleted and ($3::text is null or category = $3)
+         order by created_at, id`,
+        [tenantId, roomId, category ?? null],
+      ),
+
+    count: (tenantId) => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId]),
+    countActive: () => count('devices_active', 'not revoked and not deleted', []),
+    activeInHome: (tenantId, homeId) =>
+      count('devices_in_home', 'home_id = $2 and tenant_id = $1 and not revoked and not deleted', [tenantId, homeId]),
+
+    placedIn: (tenantId, place) =>
+      'homeId' in place
+        ? ids('devices_placed_home', 'home_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.homeId])
+        : ids('devices_placed_room', 'room_id = $2 and tenant_id = $1 and not deleted', [tenantId, place.roomId]),
+
+    liveKeys: (wanted) => liveKeys(database, wanted),
+    keyHistory: (deviceId) => keyHistory(database, deviceId),
+
+    async manifests(wanted) {
+      if (wanted.length === 0) return [];
+      const rows = await database.read<ManifestRow>({
+        name: 'manifests_of',
+        text: `select device_id, tenant_id, category, version, own, capabilities from manifests
+          where device_id = any($1::uuid[])`,
+        values: [idArray(wanted)],
+      });
+      return rows.map(({ device_id: deviceId, tenant_id: tenantId, ...rest }) => ({ ...rest, deviceId, tenantId }));
+    },
+
+    flushPresence: (rows) => flushPresence(database, rows),
+    lastSeen: (wanted) => lastSeen(database, wanted),
+    online: () => ids('devices_online', 'online and not deleted', []),
+
+    async states(tenantId, wanted) {
+      const rows = await database.read<StateRow>({
+        name: wanted ? 'states_of' : 'states_all',
+        text: `select id, context->'state' as state, (context->>'stateVersion')::bigint as state_version,
+            (context->>'stateReportedAt')::bigint as reported_at
+          from devices where tenant_id = $1 and not deleted${wanted ? ' and id = any($2::uuid[])' : ''}`,
+        values: wanted ? [tenantId, idArray(wanted)] : [tenantId],
+      });
+      return rows.map((row) => ({
+        deviceId: row.id,
+        state: row.state,
+        stateVersion: row.state_version,
+        reportedAt: row.reported_at,
+      }));
+    },
+  };
+}

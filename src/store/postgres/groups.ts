@@ -1,0 +1,113 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Group, RecordStore } from '../contract.ts';
+import { type Database, idArray } from './database.ts';
+import { alsoPut, alsoValue } from './idempotency.ts';
+import { pageOf } from './pages.ts';
+
+interface GroupRow {
+  tenant_id: Uuid;
+  slug: string;
+  name: string;
+  description: string | null;
+  created_at: EpochMs;
+  device_ids: Uuid[];
+}
+
+/** A deleted device is in no group, though its membership stays with its row. */
+const select = `select g.tenant_id, g.slug, g.name, g.description, g.created_at, array(
+    select m.device_id from group_members m join devices d on d.id = m.device_id and not d.deleted
+    where m.tenant_id = g.tenant_id and m.slug = g.slug order by m.device_id) as device_ids
+  from groups g`;
+
+const groupOf = (row: GroupRow): Group => ({
+  tenantId: row.tenant_id,
+  slug: row.slug,
+  name: row.name,
+  description: row.description,
+  deviceIds: row.device_ids,
+  createdAt: row.created_at,
+});
+
+type GroupStore = Pick<RecordStore, 'insertGroup' | 'joinGroup' | 'leaveGroup' | 'deleteGroup' | 'group' | 'groups'>;
+
+/** Groups and who is in them; the slug is a group's id within its tenant. */
+export function groupStore(database: Database): GroupStore {
+  const find = async (tenantId: Uuid, slug: string): Promise<Group | null> => {
+    const [row] = await database.read<GroupRow>({
+      name: 'group',
+      text: `${select} where g.tenant_id = $1 and g.slug = $2`,
+      values: [tenantId, slug],
+    });
+    return row ? groupOf(row) : null;
+  };
+
+  return {
+    group: find,
+
+    async insertGroup(group, also) {
+      const rows = await database.write({
+        name: 'group_insert',
+        text: `with made as (
+            insert into groups (tenant_id, slug, name, description, created_at) values ($1, $2, $3, $4, $5)
+            on conflict do nothing returning tenant_id, slug),
+          joined as (
+            insert into group_members (tenant_id, slug, device_id)
+            select tenant_id, slug, id from made, unnest($6::uuid[]) as id on conflict do nothing),
+          ${alsoPut(7, 'made')}
+          select slug from made`,
+        values: [
+          group.tenantId,
+          group.slug,
+          group.name,
+          group.description,
+          group.createdAt,
+          idArray(group.deviceIds),
+          alsoValue(also),
+        ],
+      });
+      return rows.length > 0;
+    },
+
+    async joinGroup(tenantId, slug, deviceIds, also) {
+      const joined = await database.write({
+        name: 'group_join',
+        text: `with found as (select tenant_id, slug from groups where tenant_id = $1 and slug = $2 for key share),
+          joined as (
+            insert into group_members (tenant_id, slug, device_id)
+            select tenant_id, slug, id from found, unnest($3::uuid[]) as id on conflict do nothing),
+          ${alsoPut(4, 'found')}
+          select slug from found`,
+        values: [tenantId, slug, idArray(deviceIds), alsoValue(also)],
+      });
+      return joined.length > 0 ? find(tenantId, slug) : null;
+    },
+
+    async leaveGroup(tenantId, slug, deviceId) {
+      const rows = await database.write({
+        name: 'group_leave',
+        text: 'delete from group_members where tenant_id = $1 and slug = $2 and device_id = $3 returning slug',
+        values: [tenantId, slug, deviceId],
+      });
+      return rows.length > 0;
+    },
+
+    async deleteGroup(tenantId, slug) {
+      const rows = await database.write({
+        name: 'group_delete',
+        text: 'delete from groups where tenant_id = $1 and slug = $2 returning slug',
+        values: [tenantId, slug],
+      });
+      return rows.length > 0;
+    },
+
+    async groups(tenantId, limit, after) {
+      const rows = await database.read<GroupRow>({
+        name: after ? 'groups_after' : 'groups_first',
+        text: `${select} where g.tenant_id = $1 ${after ? 'and (g.created_at, g.slug) < ($3, $4)' : ''}
+          order by g.created_at desc, g.slug desc limit $2`,
+        values: after ? [tenantId, limit + 1, after.createdAt, after.id] : [tenantId, limit + 1],
+      });
+      return pageOf(rows.map(groupOf), limit, ({ createdAt, slug }) => ({ createdAt, id: slug }));
+    },
+  };
+}

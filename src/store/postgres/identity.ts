@@ -1,0 +1,106 @@
+import type { Role } from '../../domain/roles.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { IdentityStore, User } from '../contract.ts';
+import type { Database } from './database.ts';
+
+interface UserRow {
+  id: Uuid;
+  iss: string;
+  sub: string;
+  email: string | null;
+  email_verified: boolean;
+  tenant_id: Uuid | null;
+  role: Role;
+  created_at: EpochMs;
+}
+
+const columns = 'id, iss, sub, email, email_verified, tenant_id, role, created_at';
+
+const userOf = (row: UserRow): User => ({
+  id: row.id,
+  iss: row.iss,
+  sub: row.sub,
+  email: row.email,
+  emailVerified: row.email_verified,
+  tenantId: row.tenant_id,
+  role: row.role,
+  createdAt: row.created_at,
+});
+
+export const identityStore = (database: Database): IdentityStore => ({
+  async upsertUser({ id, iss, sub, email, emailVerified, createdAt }) {
+    const find = (): Promise<UserRow[]> =>
+      database.read<UserRow>({
+        name: 'user_find',
+        text: `select ${columns} from users where iss = $1 and sub = $2`,
+        values: [iss, sub],
+      });
+    const changed = (row: UserRow): boolean => emailVerified && (row.email !== email || !row.email_verified);
+    let [row] = await find();
+    if (row && !changed(row)) return userOf(row);
+    [row] = await database.write<UserRow>({
+      name: 'user_upsert',
+      text: `insert into users as u (id, iss, sub, email, email_verified, role, created_at)
+        values ($1, $2, $3, $4, $5, 'none', $6)
+        on conflict (iss, sub) do update set
+          email = case when excluded.email_verified then excluded.email else u.email end,
+          email_verified = excluded.email_verified or u.email_verified
+        returning ${columns}`,
+      values: [id, iss, sub, email, emailVerified, createdAt],
+    });
+    if (!row) throw new Error('an upsert answered no row');
+    return userOf(row);
+  },
+
+  async user(id) {
+    const [row] = await database.read<UserRow>({
+      name: 'user',
+      text: `select ${columns} from users where id = $1`,
+      values: [id],
+    });
+    return row ? userOf(row) : null;
+  },
+
+  async slugTaken(slug) {
+    const rows = await database.read({
+      name: 'tenant_slug',
+      text: 'select 1 as taken from tenants where slug = $1',
+      values: [slug],
+    });
+    return rows.length > 0;
+  },
+
+  async revokeToken(jti, expiresAt) {
+    await database.write({
+      name: 'token_revoke',
+      text: `insert into revoked_tokens as t (jti, expires_at) values ($1, $2)
+        on conflict (jti) do update set expires_at = greatest(t.expires_at, excluded.expires_at)`,
+      values: [jti, expiresAt],
+    });
+  },
+
+  async revokedTokens(now) {
+    const rows = await database.read<{ jti: string; expires_at: EpochMs }>({
+      name: 'tokens_revoked',
+      text: 'select jti, expires_at from revoked_tokens where expires_at > $1',
+      values: [now],
+    });
+    return rows.map(({ jti, expires_at: expiresAt }) => ({ jti, expiresAt }));
+  },
+
+  async flags() {
+    const rows = await database.read<{ name: string; state: boolean }>({
+      name: 'flags',
+      text: 'select name, state from flags',
+    });
+    return Object.fromEntries(rows.map(({ name, state }) => [name, state]));
+  },
+
+  async setFlag(flag, state) {
+    await database.write({
+      name: 'flag_set',
+      text: 'insert into flags (name, state) values ($1, $2) on conflict (name) do update set state = excluded.state',
+      values: [flag, state],
+    });
+  },
+});

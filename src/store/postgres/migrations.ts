@@ -1,0 +1,72 @@
+import { createHash } from 'node:crypto';
+import type { Database, Query } from './database.ts';
+import { ground } from './migrations/0001-ground.ts';
+
+export interface Migration {
+  id: number;
+  name: string;
+  sql: string;
+}
+
+/** In order, for PostgreSQL 14 and later and for PGlite alike. A released one is never changed: the next one does it. */
+export const migrations: readonly Migration[] = [{ id: 1, name: 'ground', sql: ground }];
+
+/** The schema in the database is not one that this program made, or that it knows. */
+export class SchemaMismatch extends Error {
+  override name = 'SchemaMismatch';
+}
+
+/** Key of the transaction's advisory lock; it only has to differ from the active process's. */
+const MIGRATION_LOCK = 7_421_001;
+
+const checksum = (migration: Migration): string => createHash('sha256').update(migration.sql).digest('hex');
+
+/**
+ * Brings the schema up to date, each migration in a transaction of its own, and answers how many were applied. Throws
+ * `SchemaMismatch` where an applied migration has changed since, or where a newer program has been here.
+ */
+export async function migrate(database: Database, known: readonly Migration[] = migrations): Promise<number> {
+  await locked(database, (query) =>
+    query(
+      `create table if not exists migrations (
+         id integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`,
+    ),
+  );
+  let applied = 0;
+  for (const migration of known) {
+    applied += await locked(database, (query) => apply(query, migration, known));
+  }
+  return applied;
+}
+
+/** Two processes that start at once take turns. */
+const locked = <T>(database: Database, run: (query: Query) => Promise<T>): Promise<T> =>
+  database.transaction(async (query) => {
+    await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
+    return run(query);
+  });
+
+async function apply(query: Query, migration: Migration, known: readonly Migration[]): Promise<number> {
+  const rows = await query<{ id: number; name: string; checksum: string }>('select id, name, checksum from migrations');
+  const newest = Math.max(0, ...rows.map((row) => row.id));
+  if (newest > known.length) {
+    throw new SchemaMismatch(
+      `The database has migration ${newest}, and this version of the program knows ${known.length}: start a newer one.`,
+    );
+  }
+  const done = rows.find((row) => row.id === migration.id);
+  if (done) {
+    if (done.checksum === checksum(migration)) return 0;
+    throw new SchemaMismatch(
+      `Migration ${done.id} (${done.name}) was applied to this database with another text than this program has. ` +
+        'An applied migration must never be changed; restore it and add a new one.',
+    );
+  }
+  await query(migration.sql);
+  await query('insert into migrations (id, name, checksum) values ($1, $2, $3)', [
+    migration.id,
+    migration.name,
+    checksum(migration),
+  ]);
+  return 1;
+}

@@ -1,0 +1,14 @@
+import type { Page, Position } from '../contract.ts';
+
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** The two parameters of `(created_at, id) < ($n, $m)`: the first page begins before everything. */
+export const beginning = (after: Position | undefined): [createdAt: number, id: string] =>
+  after ? [after.createdAt, after.id] : [Number.MAX_SAFE_INTEGER, LAST_ID];
+
+/** Of `limit + 1` rows the last only says that there is a next page. */
+export function pageOf<T>(rows: readonly T[], limit: number, position: (row: T) => Position): Page<T> {
+  const items = rows.slice(0, limit);
+  const last = items.at(-1);
+  return { items, next: rows.length > limit && last ? position(last) : null };
+}

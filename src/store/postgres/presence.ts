@@ -1,0 +1,60 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { PresenceFlush } from '../contract.ts';
+import { type Database, idArray } from './database.ts';
+
+/*
+ * When a device was last heard: small rows of their own, so that a flush of thousands rewrites neither their states nor
+ * an index.
+ */
+
+/**
+ * A `lastSeen` of 0 says nothing about it. What is older than the row is not taken, and a key's row that a commit is
+ * changing right now is left for the next flush: to wait for it could be a deadlock.
+ */
+export async function flushPresence(database: Database, rows: readonly PresenceFlush[]): Promise<void> {
+  if (rows.length === 0) return;
+  await database.write({
+    name: 'presence_flush',
+    text: `with given as (
+        select * from jsonb_to_recordset($1::jsonb)
+          as r("deviceId" uuid, "lastSeen" bigint, battery double precision, refusals bigint, "keyVersion" integer)),
+      used as (
+        select k.device_id, k.key_version, g."lastSeen" from device_keys k
+        join given g on k.device_id = g."deviceId" and k.key_version = g."keyVersion"
+        where g."lastSeen" > coalesce(k.last_used_at, 0) for update of k skip locked),
+      keys as (
+        update device_keys k set last_used_at = u."lastSeen" from used u
+        where k.device_id = u.device_id and k.key_version = u.key_version)
+      insert into presence as p (device_id, last_seen, battery, refusals)
+      select "deviceId", "lastSeen", battery, coalesce(refusals, 0) from given order by "deviceId"
+      on conflict (device_id) do update set
+        last_seen = greatest(p.last_seen, excluded.last_seen),
+        battery = coalesce(excluded.battery, p.battery),
+        refusals = p.refusals + excluded.refusals`,
+    values: [JSON.stringify(rows)],
+  });
+}
+
+interface PresenceRow {
+  device_id: Uuid;
+  last_seen: EpochMs | null;
+  battery: number | null;
+  refusals: number;
+}
+
+/** Devices that were never heard of are left out. */
+export async function lastSeen(
+  database: Database,
+  ids: readonly Uuid[],
+): Promise<Map<Uuid, { lastSeen: EpochMs | null; battery: number | null; refusals: number }>> {
+  if (ids.length === 0) return new Map();
+  const rows = await database.read<PresenceRow>({
+    name: 'presence_of',
+    text: `select device_id, nullif(last_seen, 0) as last_seen, battery, refusals from presence
+      where device_id = any($1::uuid[])`,
+    values: [idArray(ids)],
+  });
+  return new Map(
+    rows.map(({ device_id, last_seen: at, battery, refusals }) => [device_id, { lastSeen: at, battery, refusals }]),
+  );
+}

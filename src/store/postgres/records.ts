@@ -1,0 +1,128 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { Home, RecordStore, Room } from '../contract.ts';
+import type { Database } from './database.ts';
+import { groupStore } from './groups.ts';
+import { alsoPut, alsoValue } from './idempotency.ts';
+import { beginning, pageOf } from './pages.ts';
+
+interface HomeRow {
+  id: Uuid;
+  tenant_id: Uuid;
+  name: string;
+  timezone: string | null;
+  created_at: EpochMs;
+}
+
+const homeColumns = 'id, tenant_id, name, timezone, created_at';
+const homeOf = ({ tenant_id: tenantId, created_at: createdAt, ...rest }: HomeRow): Home => ({
+  ...rest,
+  tenantId,
+  createdAt,
+});
+
+interface RoomRow {
+  id: Uuid;
+  tenant_id: Uuid;
+  home_id: Uuid;
+  name: string;
+  created_at: EpochMs;
+}
+
+const roomColumns = 'id, tenant_id, home_id, name, created_at';
+const roomOf = ({ tenant_id: tenantId, home_id: homeId, created_at: createdAt, ...rest }: RoomRow): Room => ({
+  ...rest,
+  tenantId,
+  homeId,
+  createdAt,
+});
+
+const position = ({ createdAt, id }: Home | Room) => ({ createdAt, id });
+
+/** Homes and rooms here, groups in groups.ts. */
+export const recordStore = (database: Database): RecordStore => ({
+  ...groupStore(database),
+
+  async insertHome(home, also) {
+    await database.write({
+      name: 'home_insert',
+      text: `with made as (insert into homes (${homeColumns}) values ($1, $2, $3, $4, $5) returning id), ${alsoPut(6, 'made')}
+        select id from made`,
+      values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, alsoValue(also)],
+    });
+  },
+
+  async updateHome(tenantId, id, changes) {
+    const [row] = await database.write<HomeRow>({
+      name: 'home_update',
+      text: `update homes set name = coalesce($3, name), timezone = case when $4 then $5 else timezone end
+        where id = $1 and tenant_id = $2 returning ${homeColumns}`,
+      values: [id, tenantId, changes.name ?? null, changes.timezone !== undefined, changes.timezone ?? null],
+    });
+    return row ? homeOf(row) : null;
+  },
+
+  async deleteHome(tenantId, id) {
+    const rows = await database.write({
+      name: 'home_delete',
+      text: 'delete from homes where id = $1 and tenant_id = $2 returning id',
+      values: [id, tenantId],
+    });
+    return rows.length > 0;
+  },
+
+  async home(tenantId, id) {
+    const [row] = await database.read<HomeRow>({
+      name: 'home',
+      text: `select ${homeColumns} from homes where id = $1 and tenant_id = $2`,
+      values: [id, tenantId],
+    });
+    return row ? homeOf(row) : null;
+  },
+
+  async homes(tenantId, limit, after) {
+    const rows = await database.read<HomeRow>({
+      name: 'homes',
+      text: `select ${homeColumns} from homes where tenant_id = $1 and (created_at, id) < ($2, $3)
+        order by created_at desc, id desc limit $4`,
+      values: [tenantId, ...beginning(after), limit + 1],
+    });
+    return pageOf(rows.map(homeOf), limit, position);
+  },
+
+  async insertRoom(room, also) {
+    await database.write({
+      name: 'room_insert',
+      text: `with made as (insert into rooms (${roomColumns}) values ($1, $2, $3, $4, $5) returning id), ${alsoPut(6, 'made')}
+        select id from made`,
+      values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, alsoValue(also)],
+    });
+  },
+
+  async deleteRoom(tenantId, homeId, id) {
+    const rows = await database.write({
+      name: 'room_delete',
+      text: 'delete from rooms where id = $1 and tenant_id = $2 and home_id = $3 returning id',
+      values: [id, tenantId, homeId],
+    });
+    return rows.length > 0;
+  },
+
+  async room(tenantId, id) {
+    const [row] = await database.read<RoomRow>({
+      name: 'room',
+      text: `select ${roomColumns} from rooms where id = $1 and tenant_id = $2`,
+      values: [id, tenantId],
+    });
+    return row ? roomOf(row) : null;
+  },
+
+  async rooms(tenantId, homeId, limit, after) {
+    const rows = await database.read<RoomRow>({
+      name: 'rooms',
+      text: `select ${roomColumns} from rooms where home_id = $2 and tenant_id = $1 and (created_at, id) < ($3, $4)
+        order by created_at desc, id desc limit $5`,
+      values: [tenantId, homeId, ...beginning(after), limit + 1],
+    });
+    return pageOf(rows.map(roomOf), limit, position);
+  },
+});

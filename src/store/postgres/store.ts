@@ -1,0 +1,35 @@
+import { type Store, StoreUnavailable } from '../contract.ts';
+import { actorStore } from './actors.ts';
+import { commandStore } from './commands.ts';
+import type { Database } from './database.ts';
+import { deviceStore } from './devices.ts';
+import { idempotencyStore } from './idempotency.ts';
+import { identityStore } from './identity.ts';
+import { recordStore } from './records.ts';
+import { retention } from './retention.ts';
+
+/** The store on a migrated database; closing it closes the database. */
+export const createStore = (database: Database, turnsInFlight: number): Store => ({
+  actors: actorStore(database),
+  devices: deviceStore(database),
+  commands: commandStore(database),
+  records: recordStore(database),
+  identity: identityStore(database),
+  idempotency: idempotencyStore(database),
+  retention: retention(database),
+  turnsInFlight,
+
+  async ping(timeoutMs) {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    });
+    try {
+      await Promise.race([database.read({ text: 'select 1 as one' }), late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  },
+
+  close: () => database.close(),
+});
