@@ -21,7 +21,7 @@ import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { makeUsers } from '../../src/operations/users.ts';
-import type { Cache, User } from '../../src/store/contract.ts';
+import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { MemoryStore } from './memory-store.ts';
 
@@ -38,10 +38,10 @@ export interface Received {
   body: any;
 }
 
-/** The service without MQTT on a store in memory, its REST edge on a free port. */
-export interface House {
+/** The service without MQTT, its REST edge on a free port. */
+export interface House<Kept extends Store = Store> {
   url: string;
-  store: MemoryStore;
+  store: Kept;
   clock: TestClock;
   runtime: Runtime;
   services: Services;
@@ -60,12 +60,26 @@ export interface House {
   owner(name?: string): Promise<{ token: string; userId: string; tenantId: string }>;
   /** A new person with this role in somebody's tenant. */
   member(tenantId: string, role: 'viewer' | 'user' | 'admin'): Promise<string>;
-  become(userId: string, changes: Partial<User>): void;
+  become(userId: string, changes: Partial<User>): Promise<void>;
   close(): Promise<void>;
 }
 
-export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
+/** On a store in memory. */
+export function makeHouse(more: Partial<RestParts> = {}): Promise<House<MemoryStore>> {
   const store = new MemoryStore();
+  return makeHouseOn(store, more, (userId, changes) => {
+    const user = store.users.get(userId);
+    if (user === undefined) throw new Error('no such user');
+    store.users.set(userId, { ...user, ...changes });
+  });
+}
+
+/** On any store; `change` changes a user where the store keeps it. */
+export async function makeHouseOn<Kept extends Store>(
+  store: Kept,
+  more: Partial<RestParts>,
+  change: (userId: string, changes: Partial<User>) => void | Promise<void>,
+): Promise<House<Kept>> {
   const clock = testClock(Date.now());
   const errors: object[] = [];
   const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
@@ -143,10 +157,8 @@ export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
     return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
   };
 
-  const become: House['become'] = (userId, changes) => {
-    const user = store.users.get(userId);
-    if (user === undefined) throw new Error('no such user');
-    store.users.set(userId, { ...user, ...changes });
+  const become: House['become'] = async (userId, changes) => {
+    await change(userId, changes);
     users.changed(userId);
   };
 
@@ -162,7 +174,7 @@ export async function makeHouse(more: Partial<RestParts> = {}): Promise<House> {
     async member(tenantId, role) {
       const theirs = await token(v7());
       const { body } = await call('GET', '/v1/auth/me', { token: theirs });
-      become(body.user.id, { tenantId, role });
+      await become(body.user.id, { tenantId, role });
       return theirs;
     },
     async close() {

@@ -63,7 +63,8 @@ export interface Backend {
   url: string | null;
 }
 
-async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
+/** A new file-backed PGlite. */
+export async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pglite-'));
   const database = await connectPglite(join(folder, 'db'));
   await migrate(database);

@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House;
+let house: House<MemoryStore>;
 beforeEach(async () => {
   house = await makeHouse();
 });
@@ -50,7 +51,7 @@ describe('who presents a token', () => {
     const rename = () => house.call('POST', '/v1/homes', { token, body: { home_name: 'x' } });
     expect((await rename()).status).toBe(403);
     const { id } = (await me(token)).body.user;
-    house.become(id, { role: 'admin' });
+    await house.become(id, { role: 'admin' });
     expect((await rename()).status).toBe(201);
   });
 

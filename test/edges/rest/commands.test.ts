@@ -1,0 +1,448 @@
+import { createHash } from 'node:crypto';
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { CommandContext } from '../../../src/machines/command-types.ts';
+import type { House, Sent } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+let other: Tenancy;
+let written: string[];
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const UUID_4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+beforeAll(async () => {
+  house = await openHouse();
+  other = await makeTenancy(house);
+  house.runtime.actors.on('command.write', ({ commandId }) => void written.push(commandId));
+});
+beforeEach(async () => {
+  mine = await makeTenancy(house);
+  written = [];
+});
+afterAll(() => house.close());
+
+const command = (id: string, body: object, sent?: Sent) => mine.call('POST', `/device/${id}/command`, body, sent);
+const confirm = (id: string, body: object, sent?: Sent) =>
+  mine.call('POST', `/device/${id}/command/confirm`, body, sent);
+const cancel = (id: string, sent?: Sent) => mine.call('POST', `/commands/${id}/cancel`, {}, sent);
+const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
+const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
+const dryRun = async (id: string, body: object = { action: 'unlock' }) => (await command(id, body)).body;
+const contextOf = async (id: string) =>
+  (await house.runtime.actors.read<CommandContext>({ kind: 'command', id }))?.snapshot.context;
+
+describe('POST /device/{deviceId}/command', () => {
+  it('dispatches a normal action with 202', async () => {
+    const id = await register();
+    const { status, body } = await command(id, { action: 'set_brightness', params: { level: 40 } });
+    expect(status).toBe(202);
+    expect(body).toEqual({
+      success: true,
+      command_id: expect.stringMatching(UUID),
+      message_id: expect.stringMatching(UUID),
+    });
+    expect(await show(body.command_id)).toMatchObject({ status: 'dispatched', ttl_s: 60, timeout_s: 30 });
+    expect(written).toEqual([]);
+  });
+
+  it('writes it at once to a device that listens, and later to one that comes', async () => {
+    const id = await register();
+    const early = (await command(id, { action: 'turn_on' })).body.command_id;
+    await mine.connect(id);
+    expect(written).toEqual([early]);
+    const late = (await command(id, { action: 'turn_off' })).body.command_id;
+    expect(written).toEqual([early, late]);
+    mine.disconnect(id);
+  });
+
+  it('keeps the message_id and the request id of its request', async () => {
+    const id = await register();
+    const requestId = v7();
+    const { body } = await command(id, { action: 'turn_on' }, { headers: { 'x-request-id': requestId } });
+    expect(await contextOf(body.command_id)).toMatchObject({ messageId: body.message_id, requestId });
+  });
+
+  it('takes ttl_s and timeout_s within their bounds', async () => {
+    const id = await register();
+    const { body } = await command(id, { action: 'turn_on', ttl_s: 86_400, timeout_s: 3_600 });
+    expect(await show(body.command_id)).toMatchObject({ ttl_s: 86_400, timeout_s: 3_600 });
+    for (const more of [{ ttl_s: 0 }, { ttl_s: 86_401 }, { ttl_s: 1.5 }, { timeout_s: 0 }, { timeout_s: 3_601 }]) {
+      const answer = await command(id, { action: 'turn_on', ...more });
+      expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    }
+    const lock = await register('lock');
+    const longest = await command(lock, { action: 'unlock', ttl_s: 300 });
+    expect(longest.status).toBe(409);
+    const tooLong = await command(lock, { action: 'unlock', ttl_s: 301 });
+    expect([tooLong.status, tooLong.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    expect(tooLong.body.errors).toEqual([{ path: 'ttl_s', message: 'must be 1 to 300' }]);
+  });
+
+  it.each([
+    ['an action it does not offer', { action: 'open_valve' }, 403, 'ACTION_NOT_IN_MANIFEST'],
+    ['an action nobody knows', { action: '__proto__' }, 403, 'ACTION_NOT_IN_MANIFEST'],
+    ['an action of the protocol', { action: 'rotate_key' }, 403, 'RESTRICTED_ACTION'],
+    ['params out of range', { action: 'set_brightness', params: { level: 101 } }, 400, 'PARAMS_INVALID'],
+    ['missing params', { action: 'set_brightness' }, 400, 'PARAMS_INVALID'],
+    ['unknown params', { action: 'turn_on', params: { now: true } }, 400, 'PARAMS_INVALID'],
+    [
+      'firmware that is not released',
+      { action: 'update_firmware', params: { firmware_id: v7() } },
+      400,
+      'PARAMS_INVALID',
+    ],
+    [
+      'a dry run of bad params',
+      { action: 'set_brightness', params: { level: -1 }, dry_run: true },
+      400,
+      'PARAMS_INVALID',
+    ],
+  ])('refuses %s, and keeps that in the history', async (_, body, status, code) => {
+    const id = await register();
+    const answer = await command(id, body);
+    expect([answer.status, answer.body.code]).toEqual([status, code]);
+    expect(answer.headers.get('content-type')).toContain('application/problem+json');
+    if (code === 'PARAMS_INVALID') expect(answer.body.errors.length).toBeGreaterThan(0);
+    const { commands } = (await mine.call('GET', `/device/${id}/commands`)).body;
+    expect(commands).toMatchObject([{ action: body.action, status: 'rejected' }]);
+    expect(await show(commands[0].id)).toMatchObject({ refusal: { code, detail: answer.body.detail } });
+  });
+
+  it('refuses a device without a manifest, a revoked one, and all while commands are disabled', async () => {
+    const bare = await register('esp32');
+    expect((await command(bare, { action: 'turn_on' })).body).toMatchObject({
+      status: 403,
+      code: 'MANIFEST_NOT_FOUND',
+    });
+    const id = await register();
+    await house.flags.set('commands_disabled', true);
+    const disabled = await command(id, { action: 'turn_on' });
+    await house.flags.set('commands_disabled', false);
+    expect(disabled.body).toMatchObject({ status: 503, code: 'COMMANDS_DISABLED' });
+    expect(disabled.headers.get('retry-after')).toBeTruthy();
+    await mine.call('POST', `/device/${id}/revoke`);
+    expect((await command(id, { action: 'turn_on' })).body).toMatchObject({ status: 403, code: 'DEVICE_REVOKED' });
+    const { commands } = (await mine.call('GET', `/device/${id}/commands`)).body;
+    expect(commands.map((one: { status: string }) => one.status)).toEqual(['rejected', 'rejected']);
+  });
+
+  it('commands a reinstated device again', async () => {
+    const id = await register();
+    await mine.call('POST', `/device/${id}/revoke`);
+    await mine.call('POST', `/device/${id}/reinstate`, { reason: 'found' });
+    expect((await command(id, { action: 'turn_on' })).status).toBe(202);
+  });
+
+  it.each([
+    ['no action', {}],
+    ['an action that is no text', { action: 1 }],
+    ['params that are no object', { action: 'turn_on', params: [] }],
+    ['an unknown field', { action: 'turn_on', force: true }],
+    ['a dry_run that is no boolean', { action: 'turn_on', dry_run: 'yes' }],
+  ])('refuses %s without making a command', async (_, body) => {
+    const id = await register();
+    const answer = await command(id, body);
+    expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toEqual([]);
+  });
+
+  it("finds neither a missing device nor another tenant's, and makes no command of it", async () => {
+    const { device_id: theirs } = await other.register();
+    for (const id of [v7(), theirs, 'lamp']) {
+      const answer = await command(id, { action: 'turn_on' });
+      expect([answer.status, answer.body.code]).toEqual([404, 'NOT_FOUND']);
+    }
+    expect((await other.call('GET', `/device/${theirs}/commands`)).body.commands).toEqual([]);
+  });
+
+  it('needs the role user', async () => {
+    const id = await register();
+    const asViewer = await command(id, { action: 'turn_on' }, { token: mine.tokens.viewer });
+    expect([asViewer.status, asViewer.body.code]).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect((await command(id, { action: 'turn_on' }, { token: mine.tokens.user })).status).toBe(202);
+  });
+
+  it('stops under maintenance without making a command', async () => {
+    const id = await register();
+    await house.flags.set('maintenance_mode', true);
+    const answer = await command(id, { action: 'turn_on' });
+    await house.flags.set('maintenance_mode', false);
+    expect(answer.body).toMatchObject({ status: 503, code: 'MAINTENANCE' });
+    expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toEqual([]);
+  });
+
+  it('makes one command of two requests with the same Idempotency-Key', async () => {
+    const id = await register();
+    const headers = { 'idempotency-key': v7() };
+    const body = { action: 'turn_on' };
+    const first = await command(id, body, { headers });
+    const again = await command(id, body, { headers });
+    expect([again.status, again.body, again.headers.get('idempotent-replayed')]).toEqual([202, first.body, 'true']);
+    expect((await mine.call('GET', `/device/${id}/commands`)).body.commands).toHaveLength(1);
+    expect((await command(id, { action: 'turn_off' }, { headers })).status).toBe(422);
+  });
+
+  it('repeats a dry run with its token, and judges a refused request anew', async () => {
+    const id = await register('lock');
+    const headers = { 'idempotency-key': v7() };
+    const first = await command(id, { action: 'unlock' }, { headers });
+    const again = await command(id, { action: 'unlock' }, { headers });
+    expect([first.status, again.status]).toEqual([409, 409]);
+    expect(again.body.dry_run_token).toBe(first.body.dry_run_token);
+    const bare = await register('esp32');
+    const refused = { headers: { 'idempotency-key': v7() } };
+    expect((await command(bare, { action: 'sing' }, refused)).status).toBe(403);
+    await mine.call('POST', `/devices/${bare}/manifest`, { capabilities: [{ action: 'sing' }] });
+    expect((await command(bare, { action: 'sing' }, refused)).status).toBe(202);
+  });
+});
+
+describe('a dry run', () => {
+  it('is demanded for a critical action with 409, in the shape of the specification', async () => {
+    const id = await register('lock');
+    await mine.connect(id);
+    await mine.report(id, { locked: true, battery: 80 });
+    const answer = await command(id, { action: 'unlock' });
+    expect(answer.status).toBe(409);
+    expect(answer.headers.get('content-type')).toContain('application/json');
+    const { now } = house.clock;
+    expect(answer.body).toEqual({
+      status: 'dry_run_required',
+      reason: expect.any(String),
+      dry_run_token: expect.stringMatching(UUID_4),
+      expires_at: new Date(now() + 300_000).toISOString(),
+      command_id: expect.stringMatching(UUID),
+      preview: {
+        current: { locked: true, battery: 80 },
+        expected: { locked: false },
+        changes: { locked: { from: true, to: false } },
+      },
+      code: 'DRY_RUN_REQUIRED',
+      request_id: answer.headers.get('x-request-id'),
+    });
+    expect(written).toEqual([]);
+    expect(await show(answer.body.command_id)).toMatchObject({ status: 'awaiting_confirmation' });
+    mine.disconnect(id);
+  });
+
+  it('is answered with 200 when it was asked for, whatever the class', async () => {
+    const light = await register();
+    const normal = await command(light, { action: 'set_brightness', params: { level: 30 }, dry_run: true });
+    expect(normal.status).toBe(200);
+    expect(Object.keys(normal.body).sort()).toEqual(
+      ['command_id', 'dry_run_token', 'expires_at', 'preview', 'reason', 'status'].sort(),
+    );
+    expect(normal.body.preview).toMatchObject({
+      current: {},
+      expected: { brightness: 30 },
+      changes: { brightness: { from: null, to: 30 } },
+    });
+    const lock = await register('lock');
+    expect((await command(lock, { action: 'unlock', dry_run: true })).status).toBe(200);
+    expect((await command(lock, { action: 'unlock', dry_run: false })).status).toBe(409);
+  });
+
+  it('previews nothing where supportsDryRun is false', async () => {
+    const id = await register();
+    const capability = { action: 'glow', supportsDryRun: false, expectedState: { glowing: true } };
+    await mine.call('POST', `/devices/${id}/manifest`, { capabilities: [capability] });
+    const { body } = await command(id, { action: 'glow', dry_run: true });
+    expect(body.preview).toEqual({ current: {}, expected: null, changes: null });
+  });
+
+  it('keeps its token nowhere but hashed', async () => {
+    const id = await register('lock');
+    const { command_id, dry_run_token } = await dryRun(id);
+    const { store } = house.services;
+    const kept = [
+      await store.actors.load('command', [command_id]),
+      await store.actors.journal({ kind: 'command', id: command_id }, 10),
+      await show(command_id),
+    ];
+    expect(JSON.stringify(kept)).not.toContain(dry_run_token);
+    expect(JSON.stringify(kept[0])).toContain(createHash('sha256').update(dry_run_token).digest('hex'));
+  });
+});
+
+describe('POST /device/{deviceId}/command/confirm', () => {
+  it('dispatches what was confirmed, under the ids it was given', async () => {
+    const id = await register('lock');
+    await mine.connect(id);
+    const { command_id, dry_run_token } = await dryRun(id);
+    const answer = await confirm(id, { dry_run_token });
+    expect(answer.status).toBe(202);
+    expect(answer.body).toEqual({ success: true, command_id, message_id: expect.stringMatching(UUID) });
+    expect(written).toEqual([command_id]);
+    expect(await contextOf(command_id)).toMatchObject({ messageId: answer.body.message_id });
+    expect(await show(command_id)).toMatchObject({
+      status: 'dispatched',
+      requested_by: mine.userId,
+      confirmed_by: mine.userId,
+    });
+    mine.disconnect(id);
+  });
+
+  it('takes the token under either name, and under both when they agree', async () => {
+    const id = await register('lock');
+    const bodies = [(t: string) => ({ token: t }), (t: string) => ({ token: t, dry_run_token: t })];
+    for (const body of [...bodies, (t: string) => ({ dry_run_token: t.toUpperCase() })]) {
+      const { dry_run_token } = await dryRun(id);
+      expect((await confirm(id, body(dry_run_token))).status).toBe(202);
+    }
+    const { dry_run_token } = await dryRun(id);
+    for (const body of [{}, { dry_run_token, token: v7() }, { dry_run_token: 1 }, { dry_run_token, more: 1 }]) {
+      const answer = await confirm(id, body);
+      expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    }
+    expect((await confirm(id, { dry_run_token })).status).toBe(202);
+  });
+
+  const failing = async (id: string, token: string) => {
+    const answer = await confirm(id, { dry_run_token: token });
+    expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
+  };
+
+  it('works once, of many at the same time as well', async () => {
+    const id = await register('lock');
+    const { dry_run_token } = await dryRun(id);
+    const answers = await Promise.all([1, 2, 3].map(() => confirm(id, { dry_run_token })));
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 403, 403]);
+    await failing(id, dry_run_token);
+  });
+
+  it('answers a repeat under the same Idempotency-Key with the same 202', async () => {
+    const id = await register('lock');
+    const { dry_run_token } = await dryRun(id);
+    const sent = { headers: { 'idempotency-key': v7() } };
+    const first = await confirm(id, { dry_run_token }, sent);
+    const again = await confirm(id, { dry_run_token }, sent);
+    expect([again.status, again.body]).toEqual([202, first.body]);
+  });
+
+  it('fails with a token nobody was given, or that belongs to another device', async () => {
+    const [id, second] = [await register('lock'), await register('lock')];
+    const { dry_run_token } = await dryRun(id);
+    await failing(id, v7());
+    await failing(id, 'x');
+    await failing(second, dry_run_token);
+    expect((await confirm(id, { dry_run_token })).status).toBe(202);
+  });
+
+  it('fails when the token is over by the clock, and the command has expired', async () => {
+    const id = await register('lock');
+    const { command_id, dry_run_token } = await dryRun(id);
+    house.clock.advance(300_000);
+    await failing(id, dry_run_token);
+    await house.runtime.timers.tick();
+    expect(await show(command_id)).toMatchObject({ status: 'expired' });
+    await failing(id, dry_run_token);
+  });
+
+  it('fails when the manifest has changed in between', async () => {
+    const id = await register('lock');
+    const { dry_run_token } = await dryRun(id);
+    await mine.call('POST', `/devices/${id}/manifest`, { capabilities: [{ action: 'unlock' }] });
+    await failing(id, dry_run_token);
+  });
+
+  it('fails after a cancellation', async () => {
+    const id = await register('lock');
+    const { command_id, dry_run_token } = await dryRun(id);
+    await cancel(command_id);
+    await failing(id, dry_run_token);
+  });
+
+  it('has the gateway look again: a revoked device is refused', async () => {
+    const id = await register('lock');
+    const { command_id, dry_run_token } = await dryRun(id);
+    await mine.call('POST', `/device/${id}/revoke`);
+    const answer = await confirm(id, { dry_run_token });
+    expect([answer.status, answer.body.code]).toEqual([403, 'DEVICE_REVOKED']);
+    expect(await show(command_id)).toMatchObject({ status: 'cancelled' });
+  });
+
+  it('does not use the token up while commands are disabled', async () => {
+    const id = await register('lock');
+    const { dry_run_token } = await dryRun(id);
+    await house.flags.set('commands_disabled', true);
+    const disabled = await confirm(id, { dry_run_token });
+    await house.flags.set('commands_disabled', false);
+    expect([disabled.status, disabled.body.code]).toEqual([503, 'COMMANDS_DISABLED']);
+    expect((await confirm(id, { dry_run_token })).status).toBe(202);
+  });
+
+  it('follows the policy of the tenant', async () => {
+    const id = await register('lock');
+    const policy = { confirm_by: 'another_principal', confirm_ttl_s: 60 } as const;
+    const event = { type: 'policy.set', at: house.clock.now(), policy };
+    await house.runtime.actors.send({ kind: 'tenant', id: mine.tenantId }, event);
+    const { dry_run_token, expires_at } = await dryRun(id);
+    expect(Date.parse(expires_at)).toBe(house.clock.now() + 60_000);
+    await failing(id, dry_run_token);
+    expect((await confirm(id, { dry_run_token }, { token: mine.tokens.user })).status).toBe(202);
+  });
+
+  it('needs the role user and a device of the tenant', async () => {
+    const id = await register('lock');
+    const { dry_run_token } = await dryRun(id);
+    expect((await confirm(id, { dry_run_token }, { token: mine.tokens.viewer })).status).toBe(403);
+    const path = `/device/${id}/command/confirm`;
+    expect((await other.call('POST', path, { dry_run_token })).status).toBe(404);
+    expect((await confirm(v7(), { dry_run_token })).status).toBe(404);
+  });
+});
+
+describe('POST /commands/{id}/cancel', () => {
+  it('cancels what waits for a confirmation or is not written yet', async () => {
+    const lock = await register('lock');
+    const { command_id: waiting } = await dryRun(lock);
+    const { command_id: pending } = (await command(lock, { action: 'lock' })).body;
+    for (const id of [waiting, pending]) {
+      const answer = await cancel(id);
+      expect([answer.status, answer.body]).toEqual([200, { status: 'cancelled', command_id: id }]);
+      expect(await show(id)).toMatchObject({ status: 'cancelled' });
+      const again = await cancel(id);
+      expect([again.status, again.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
+    }
+    await mine.connect(lock);
+    expect(written).toEqual([]);
+    mine.disconnect(lock);
+  });
+
+  it('comes too late for what was written, refused, acknowledged or is over', async () => {
+    const id = await register();
+    await command(id, { action: 'sing' });
+    const [{ id: refused }] = (await mine.call('GET', `/device/${id}/commands`)).body.commands;
+    await mine.connect(id);
+    const states = ['dispatched', 'accepted', 'in_progress', 'succeeded', 'failed'] as const;
+    const ids = [refused];
+    for (const state of states) {
+      const { command_id } = (await command(id, { action: 'turn_on' })).body;
+      if (state !== 'dispatched') await mine.say(id, command_id, state);
+      ids.push(command_id);
+    }
+    const { command_id: late } = (await command(id, { action: 'turn_on' })).body;
+    house.clock.advance(30_000);
+    await house.runtime.timers.tick();
+    expect(await show(late)).toMatchObject({ status: 'timed_out' });
+    for (const one of [...ids, late]) {
+      const answer = await cancel(one);
+      expect([answer.status, answer.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
+    }
+    mine.disconnect(id);
+  });
+
+  it('goes on under maintenance, and wants the role user and a command of the tenant', async () => {
+    const id = await register('lock');
+    const { command_id } = await dryRun(id);
+    expect((await cancel(command_id, { token: mine.tokens.viewer })).status).toBe(403);
+    for (const one of [v7(), 'x']) expect((await cancel(one)).status).toBe(404);
+    expect((await other.call('POST', `/commands/${command_id}/cancel`)).status).toBe(404);
+    await house.flags.set('maintenance_mode', true);
+    const answer = await cancel(command_id, { token: mine.tokens.user });
+    await house.flags.set('maintenance_mode', false);
+    expect(answer.status).toBe(200);
+  });
+});
