@@ -1,4 +1,10 @@
-import { DEFAULT_VERIFY_WITHIN_S, LATE_WORD_MS } from '../domain/command.ts';
+import {
+  type AckStatus,
+  DEFAULT_TIMEOUT_S,
+  DEFAULT_TTL_S,
+  DEFAULT_VERIFY_WITHIN_S,
+  LATE_WORD_MS,
+} from '../domain/command.ts';
 import {
   type DispatchLimits,
   dispatchLimits,
@@ -10,7 +16,7 @@ import {
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
-import type { Answer, CommandContext, CommandEvent, Verification } from './command-types.ts';
+import type { Answer, CommandContext, CommandEvent, Confirmation, Delivery, Verification } from './command-types.ts';
 import { type Decision, only, refusing } from './decision.ts';
 import type { Output } from './outputs.ts';
 
@@ -20,11 +26,14 @@ import type { Output } from './outputs.ts';
 export interface Passed {
   kind: 'allowed' | 'confirmation';
   reason: string;
-  limits: DispatchLimits;
   expected: JsonObject | null;
-  verifyWithinMs: Milliseconds;
+  withinMs: Milliseconds;
 }
-export type Judgement = Passed | { kind: 'refused'; refusal: Refusal };
+export interface Refused {
+  kind: 'refused';
+  refusal: Refusal;
+}
+export type Judgement = Passed | Refused;
 
 /** Raised by the command itself within one transition, so that both regions learn of it; never sent from outside. */
 export type InnerEvent =
@@ -36,24 +45,46 @@ export type InnerEvent =
   | { type: 'self.closed'; at: EpochMs };
 
 export type AnyCommandEvent = CommandEvent | InnerEvent;
-type Of<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
+export type Of<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
 type Decided = Decision<CommandContext>;
+type Moment = { at: EpochMs };
 
 /** Counted, not kept: beyond this a device's words on a command that is over leave no trace. */
 export const MAX_STRAY_WORDS = 32;
 
-export function judgeRequest(_: CommandContext, event: Of<'request'>): Of<'self.judged'> {
+export function judgeRequest(event: Of<'request'>): Of<'self.judged'> {
   const { command, facts } = event;
   const { action, params, ttlS, timeoutS } = command;
   const judgement = judgeBy({ ...facts, action, params, confirmed: false }, ttlS, timeoutS);
   return { type: 'self.judged', at: event.at, judgement, asked: event };
 }
 
-/** The gateway looks again when a command is confirmed; its time limits stay those of the request. */
-export function judgeConfirmed({ action, params }: CommandContext, event: Of<'confirm'>): Of<'self.judged_again'> {
-  const judgement = judgeBy({ ...event.facts, action, params, confirmed: true });
+/**
+ * A confirmation that does not count is refused before the gateway looks again. Neither uses the token up. The time
+ * limits stay those of the request.
+ */
+export function judgeConfirmed(context: CommandContext, event: Of<'confirm'>): Of<'self.judged_again'> {
+  const { action, params } = context;
+  const refusal = confirmationRefusal(context, event);
+  const judgement: Judgement = refusal
+    ? { kind: 'refused', refusal }
+    : judgeBy({ ...event.facts, action, params, confirmed: true });
   return { type: 'self.judged_again', at: event.at, judgement, asked: event };
 }
+
+function confirmationRefusal(context: CommandContext, event: Of<'confirm'>): Refusal | null {
+  const { requestedBy, manifestVersion } = context;
+  const { at, by, tokenHash, policy, facts } = event;
+  const confirmation = context.confirmation as Confirmation;
+  if (at >= confirmation.expiresAt) return failed('The confirmation came too late.');
+  const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
+  const allowed = mayConfirm(policy, requestedBy, by, claim);
+  if (!allowed.ok) return allowed.refusal;
+  if (facts.manifest === null || facts.manifest.version === manifestVersion) return null;
+  return failed("The device's manifest has changed since the request.");
+}
+
+const failed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
 
 function judgeBy(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
   const verdict = judge(facts);
@@ -72,15 +103,14 @@ function passed(
   return {
     kind,
     reason: verdict.kind === 'confirmation' ? verdict.reason : '',
-    limits: limits.value,
     expected: expectedState(capability.expectedState, facts.params),
-    verifyWithinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
+    withinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
   };
 }
 
 /** What is known of every command, a refused one too. */
 export function record(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
-  const { ttlS: _ttl, timeoutS: _timeout, ...command } = asked.command;
+  const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
   const changes: Partial<CommandContext> = {
@@ -88,13 +118,13 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'se
     requestedAt: at,
     safetyClass: capability?.safetyClass ?? null,
     manifestVersion: manifest?.version ?? null,
+    limits: { ttlMs: ttlS * 1_000, timeoutMs: timeoutS * 1_000 },
   };
   if (judgement.kind === 'refused') {
     const { code, detail } = judgement.refusal;
     changes.refusal = { code, detail };
   } else {
-    const { limits, expected, verifyWithinMs: withinMs } = judgement;
-    changes.limits = limits;
+    const { expected, withinMs } = judgement;
     changes.verification = { ...context.verification, expected, withinMs };
   }
   return { changes, outputs: [] };
@@ -102,37 +132,17 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'se
 
 export function awaitConfirmation(_: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
-  const reason = judgement.kind === 'refused' ? '' : judgement.reason;
+  const { reason } = judgement as Passed;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
   return { changes: { confirmation }, outputs: [] };
 }
 
-/**
- * Why this confirmation does not count, or null. None of these uses the token up: it was not the holder's fault, or not
- * the holder at all.
- */
-export function confirmationRefusal(context: CommandContext, event: Of<'confirm'>): Refusal | null {
-  const { confirmation, requestedBy, manifestVersion } = context;
-  const failed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
-  if (confirmation === null) return failed('There is nothing to confirm.');
-  if (event.at >= confirmation.expiresAt) return failed('The confirmation came too late.');
-  const { tokenHash, facts } = event;
-  const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
-  const allowed = mayConfirm(event.policy, requestedBy, event.by, claim);
-  if (!allowed.ok) return allowed.refusal;
-  if (facts.manifest !== null && facts.manifest.version !== manifestVersion) {
-    return failed("The device's manifest has changed since the request.");
-  }
-  return null;
-}
+/** The chart comes here only with a refusal. */
+export const refuse = (_: CommandContext, { judgement }: Of<'self.judged_again'>): Decided =>
+  only({ type: 'refused', refusal: (judgement as Refused).refusal });
 
-export function refuseConfirmation(context: CommandContext, event: Of<'confirm'>): Decided {
-  const refusal = confirmationRefusal(context, event);
-  return refusal ? only({ type: 'refused', refusal }) : only();
-}
-
-export const refuseByGateway = (_: CommandContext, { judgement }: Of<'self.judged_again'>): Decided =>
-  judgement.kind === 'refused' ? only({ type: 'refused', refusal: judgement.refusal }) : only();
+export const refuseConfirmation = (): Decided =>
+  only({ type: 'refused', refusal: failed('There is nothing to confirm.') });
 
 export const refuseCancel = ({ status }: CommandContext): Decided =>
   refusing('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
@@ -145,26 +155,16 @@ export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | '
   return { changes: { confirmedBy, delivery }, outputs: [] };
 }
 
-export const sessionOf = (event: AnyCommandEvent): string | null => {
-  switch (event.type) {
-    case 'self.judged':
-    case 'self.judged_again':
-      return event.asked.session?.sessionId ?? null;
-    case 'session.ready':
-      return event.sessionId;
-    default:
-      return null;
-  }
-};
+type Writing = Of<'self.judged' | 'self.judged_again' | 'session.ready'>;
+
+export const hasSession = (_: CommandContext, { asked }: Of<'self.judged' | 'self.judged_again'>): boolean =>
+  asked.session !== null;
 
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
-export function write(
-  context: CommandContext,
-  event: Of<'self.judged' | 'self.judged_again' | 'session.ready'>,
-): Decided {
-  const sessionId = sessionOf(event);
-  const { delivery, tenantId, deviceId, id, messageId, requestId, action, params } = context;
-  if (sessionId === null || delivery === null) return only();
+export function write(context: CommandContext, event: Writing): Decided {
+  const { tenantId, deviceId, id, messageId, requestId, action, params } = context;
+  const { sessionId } = event.type === 'session.ready' ? event : (event.asked.session as { sessionId: string });
+  const delivery = deliveryOf(context);
   const { dispatchedAt, expiresAt, firstWrittenAt, writes } = delivery;
   const output: Output = {
     type: 'command.write',
@@ -179,25 +179,34 @@ export function write(
   return { changes: { delivery: written }, outputs: [output] };
 }
 
-/** `timeout_s` after the first write. */
-export const answerDue = ({ delivery, limits }: CommandContext, at: EpochMs): EpochMs =>
-  (delivery?.firstWrittenAt ?? at) + limits.timeoutMs;
+/** Milliseconds until each of the command's deadlines; they are absolute, so a timer set late is not longer for it. */
+export const confirmationLeft = ({ confirmation }: CommandContext, { at }: Moment): Milliseconds =>
+  left((confirmation as Confirmation).expiresAt, at);
+export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
+  left(deliveryOf(context).expiresAt, at);
+export const answerLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
+  left((deliveryOf(context).firstWrittenAt as EpochMs) + context.limits.timeoutMs, at);
 
-export const mayWrite = ({ delivery }: CommandContext, at: EpochMs): boolean =>
-  delivery !== null && at < delivery.expiresAt;
+/** The chart speaks of a delivery only after the dispatch. */
+const deliveryOf = ({ delivery }: CommandContext): Delivery => delivery as Delivery;
+
+const left = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
+
+export const mayWrite = ({ delivery }: CommandContext, { at }: Moment): boolean =>
+  at < (delivery as Delivery).expiresAt;
 
 /** A CRITICAL command is written once, ever; another at most once per session. */
-export const mayWriteAgain = (context: CommandContext, { at, sessionId }: Of<'session.ready'>): boolean =>
-  context.safetyClass !== 'CRITICAL' && context.delivery?.sessionId !== sessionId && mayWrite(context, at);
+export const mayWriteAgain = (context: CommandContext, event: Of<'session.ready'>): boolean =>
+  context.safetyClass !== 'CRITICAL' && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
 
 /** No byte of the only write left, so it never happened. */
-export const isOnlyWrite = ({ delivery }: CommandContext, event: Of<'write.undone'>): boolean =>
-  delivery?.writes === 1 && delivery.sessionId === event.sessionId;
+export const isOnlyWrite = (context: CommandContext, { sessionId }: Of<'write.undone'>): boolean =>
+  deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
-export const undoWrite = ({ delivery }: CommandContext): Decided =>
-  delivery === null
-    ? only()
-    : { changes: { delivery: { ...delivery, sessionId: null, firstWrittenAt: null, writes: 0 } }, outputs: [] };
+export const undoWrite = (context: CommandContext): Decided => ({
+  changes: { delivery: { ...deliveryOf(context), sessionId: null, firstWrittenAt: null, writes: 0 } },
+  outputs: [],
+});
 
 const answered = (context: CommandContext, said: Partial<Answer>): Decided => ({
   changes: { answer: { ...context.answer, ...said } },
@@ -210,23 +219,25 @@ export function keepWord(context: CommandContext, { ack }: Of<'ack.received'>): 
   return answered(context, { progress, result, error, late: answer.timedOutAt !== null });
 }
 
-export const stampTimeout = (context: CommandContext, { at }: { at: EpochMs }): Decided =>
-  answered(context, { timedOutAt: at });
+export const stampTimeout = (context: CommandContext, { at }: Moment): Decided => answered(context, { timedOutAt: at });
 
 export const countStrayWord = (context: CommandContext): Decided =>
   answered(context, { strayWords: context.answer.strayWords + 1 });
 
-export const isOwn = (context: CommandContext, { deviceId }: { deviceId: string }): boolean =>
-  context.deviceId === deviceId;
+const isOwn = (context: CommandContext, { deviceId }: { deviceId: string }): boolean => context.deviceId === deviceId;
 
-export const isStillHeard = ({ answer }: CommandContext, at: EpochMs): boolean =>
+export const says = (context: CommandContext, event: Of<'ack.received'>, { word }: { word: AckStatus }): boolean =>
+  event.ack.status === word && isOwn(context, event) && isStillHeard(context, event);
+
+const isStillHeard = ({ answer }: CommandContext, { at }: Moment): boolean =>
   answer.timedOutAt === null || at - answer.timedOutAt <= LATE_WORD_MS;
 
-export const isCounted = (context: CommandContext): boolean => context.answer.strayWords < MAX_STRAY_WORDS;
+export const isCountedStray = (context: CommandContext, event: Of<'ack.received'>): boolean =>
+  isOwn(context, event) && context.answer.strayWords < MAX_STRAY_WORDS;
 
 export const closeConfirmation = (): Decided => ({ changes: { confirmation: null }, outputs: [] });
 
-export const announce = (context: CommandContext, { at }: { at: EpochMs }): Decided => {
+export const announce = (context: CommandContext, { at }: Moment): Decided => {
   const { tenantId, deviceId, id: commandId, status, verification } = context;
   return only({
     type: 'command.changed',
@@ -239,17 +250,26 @@ export const announce = (context: CommandContext, { at }: { at: EpochMs }): Deci
   });
 };
 
-export const watch = ({ deviceId, id: commandId, verification: { expected } }: CommandContext): Decided =>
-  expected === null ? only() : only({ type: 'verification.watch', deviceId, commandId, expected });
+/** A refused command is not known well enough to expect anything. */
+export const expectsNothing = (_: CommandContext, { judgement }: Of<'self.judged'>): boolean =>
+  judgement.kind === 'refused' || judgement.expected === null;
+
+export const watch = ({ deviceId, id: commandId, verification }: CommandContext): Decided =>
+  only({ type: 'verification.watch', deviceId, commandId, expected: verification.expected as JsonObject });
 
 export const unwatch = ({ deviceId, id: commandId }: CommandContext): Decided =>
   only({ type: 'verification.unwatch', deviceId, commandId });
 
-export const checked = (context: CommandContext, at: EpochMs, found: Partial<Verification>) => ({
+export const matches = (context: CommandContext, event: Of<'state.observed'>): boolean =>
+  event.matches && isOwn(context, event);
+export const differs = (context: CommandContext, event: Of<'state.observed'>): boolean =>
+  !event.matches && isOwn(context, event);
+
+export const checked = (context: CommandContext, { at }: Moment, found: Partial<Verification>) => ({
   verification: { ...context.verification, ...found, checkedAt: at },
 });
 
-export const observe = (context: CommandContext, { at, observed }: Of<'state.observed'>): Decided => ({
-  changes: checked(context, at, { observed }),
+export const observe = (context: CommandContext, event: Of<'state.observed'>): Decided => ({
+  changes: checked(context, event, { observed: event.observed }),
   outputs: [],
 });

@@ -3,10 +3,11 @@ import { type AckStatus, type CommandStatus, LATE_WORD_MS, type VerificationStat
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
 import type { CommandContext } from './command-types.ts';
-import { deciding } from './decision.ts';
+import { asking, deciding } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = decisions.AnyCommandEvent;
+type Judged = decisions.Of<'self.judged' | 'self.judged_again'>;
 
 const blank: CommandContext = {
   id: '',
@@ -31,19 +32,19 @@ const blank: CommandContext = {
 };
 
 const act = deciding<CommandContext, Event>();
-const until = (deadline: number | null | undefined, at: number): number => Math.max(0, (deadline ?? at) - at);
+const when = asking<CommandContext, Event>();
 const endedWithoutSuccess: readonly CommandStatus[] = ['rejected', 'expired', 'cancelled', 'failed'];
 
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    judge: raise(({ context, event }) => decisions.judgeRequest(context, event as never)),
-    judgeAgain: raise(({ context, event }) => decisions.judgeConfirmed(context, event as never)),
+    judge: raise(({ event }) => decisions.judgeRequest(event as decisions.Of<'request'>)),
+    judgeAgain: raise(({ context, event }) => decisions.judgeConfirmed(context, event as decisions.Of<'confirm'>)),
     record: act(decisions.record),
     awaitConfirmation: act(decisions.awaitConfirmation),
     closeConfirmation: act(decisions.closeConfirmation),
+    refuse: act(decisions.refuse),
     refuseConfirmation: act(decisions.refuseConfirmation),
-    refuseByGateway: act(decisions.refuseByGateway),
     refuseCancel: act(decisions.refuseCancel),
     dispatch: act(decisions.dispatch),
     write: act(decisions.write),
@@ -58,7 +59,7 @@ const base = setup({
     }),
     close: raise(({ event }) => ({ type: 'self.closed', at: event.at })),
     conclude: assign(({ context, event }, { status }: { status: VerificationStatus }) =>
-      decisions.checked(context, event.at, { status }),
+      decisions.checked(context, event, { status }),
     ),
     announce: act(decisions.announce),
     watch: act(decisions.watch),
@@ -66,36 +67,26 @@ const base = setup({
     observe: act(decisions.observe),
   },
   guards: {
-    isRefused: ({ event }) => 'judgement' in event && event.judgement.kind === 'refused',
-    needsConfirmation: ({ event }) => 'judgement' in event && event.judgement.kind === 'confirmation',
-    hasSession: ({ event }) => decisions.sessionOf(event) !== null,
-    isUnconfirmable: ({ context, event }) =>
-      event.type === 'confirm' && decisions.confirmationRefusal(context, event) !== null,
-    mayWrite: ({ context, event }) => decisions.mayWrite(context, event.at),
-    mayWriteAgain: ({ context, event }) => event.type === 'session.ready' && decisions.mayWriteAgain(context, event),
-    isOnlyWrite: ({ context, event }) => event.type === 'write.undone' && decisions.isOnlyWrite(context, event),
-    says: ({ context, event }, params: { word: AckStatus }) =>
-      event.type === 'ack.received' &&
-      event.ack.status === params.word &&
-      decisions.isOwn(context, event) &&
-      decisions.isStillHeard(context, event.at),
-    isCountedStray: ({ context, event }) =>
-      event.type === 'ack.received' && decisions.isOwn(context, event) && decisions.isCounted(context),
-    expectsNothing: ({ event }) =>
-      event.type === 'self.judged' && (event.judgement.kind === 'refused' || event.judgement.expected === null),
-    isDispatched: ({ context }) => context.status === 'dispatched',
-    isSucceeded: ({ context }) => context.status === 'succeeded',
-    isEnded: ({ context }) => endedWithoutSuccess.includes(context.status),
-    matches: ({ context, event }) =>
-      event.type === 'state.observed' && event.matches && decisions.isOwn(context, event),
-    differs: ({ context, event }) =>
-      event.type === 'state.observed' && !event.matches && decisions.isOwn(context, event),
-    sawState: ({ context }) => context.verification.observed !== null,
+    isRefused: when((_, { judgement }: Judged) => judgement.kind === 'refused'),
+    needsConfirmation: when((_, { judgement }: Judged) => judgement.kind === 'confirmation'),
+    hasSession: when(decisions.hasSession),
+    mayWrite: when(decisions.mayWrite),
+    mayWriteAgain: when(decisions.mayWriteAgain),
+    isOnlyWrite: when(decisions.isOnlyWrite),
+    says: when(decisions.says),
+    isCountedStray: when(decisions.isCountedStray),
+    expectsNothing: when(decisions.expectsNothing),
+    isDispatched: when(({ status }) => status === 'dispatched'),
+    isSucceeded: when(({ status }) => status === 'succeeded'),
+    isEnded: when(({ status }) => endedWithoutSuccess.includes(status)),
+    matches: when(decisions.matches),
+    differs: when(decisions.differs),
+    sawState: when(({ verification }) => verification.observed !== null),
   },
   delays: {
-    confirmationOver: ({ context, event }) => until(context.confirmation?.expiresAt, event.at),
-    ttlOver: ({ context, event }) => until(context.delivery?.expiresAt, event.at),
-    answerOver: ({ context, event }) => until(decisions.answerDue(context, event.at), event.at),
+    confirmationOver: ({ context, event }) => decisions.confirmationLeft(context, event),
+    ttlOver: ({ context, event }) => decisions.ttlLeft(context, event),
+    answerOver: ({ context, event }) => decisions.answerLeft(context, event),
     lateWordOver: LATE_WORD_MS,
     verificationOver: ({ context }) => context.verification.withinMs,
   },
@@ -148,9 +139,9 @@ export const commandMachine = base.createMachine({
           exit: 'closeConfirmation',
           after: { confirmationOver: 'expired' },
           on: {
-            confirm: [{ guard: 'isUnconfirmable', actions: 'refuseConfirmation' }, { actions: 'judgeAgain' }],
+            confirm: { actions: 'judgeAgain' },
             'self.judged_again': [
-              { guard: 'isRefused', actions: 'refuseByGateway' },
+              { guard: 'isRefused', actions: 'refuse' },
               { guard: 'hasSession', target: 'written', actions: [...toDispatch, 'write'] },
               { target: 'queued', actions: toDispatch },
             ],

@@ -16,13 +16,18 @@ export const refusing = (code: RefusalCode, detail: string) => only({ type: 'ref
 /** Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order. */
 export const deciding =
   <Context extends MachineContext, Event extends EventObject>() =>
-  <Type extends Event['type']>(
-    decide: (context: Context, event: Extract<Event, { type: Type }>) => Decision<Context>,
-  ) =>
+  <Taken extends Event>(decide: (context: Context, event: Taken) => Decision<Context>) =>
     enqueueActions<Context, Event, undefined, Event, never, never, never, never, Output>(
       ({ context, event, enqueue }) => {
-        const { changes, outputs } = decide(context, event as Extract<Event, { type: Type }>);
+        const { changes, outputs } = decide(context, event as Taken);
         if (changes) enqueue.assign(changes as never);
         for (const output of outputs) enqueue.emit(output as never);
       },
     );
+
+/** Makes guards out of pure predicates. The chart asks each only of the events it is written for. */
+export const asking =
+  <Context, Event extends EventObject>() =>
+  <Asked extends Event, Params = undefined>(holds: (context: Context, event: Asked, params: Params) => boolean) =>
+  ({ context, event }: { context: Context; event: Event }, params: Params): boolean =>
+    holds(context, event as Asked, params);

@@ -8,6 +8,8 @@ import type { Output } from './outputs.ts';
 
 type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type Decided = Decision<DeviceContext>;
+type Moment = { at: EpochMs };
+type Grace = NonNullable<DeviceContext['grace']>;
 
 export function register(context: DeviceContext, { at, device, key, manifest }: Of<'register'>): Decided {
   const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
@@ -27,7 +29,7 @@ export function register(context: DeviceContext, { at, device, key, manifest }: 
 export const patch = (_: DeviceContext, { changes }: Of<'patch'>): Decided => ({ changes, outputs: [] });
 
 /** A device is placed only while it is active: revoked ones hold no home. */
-export const placesDevice = ({ changes }: Of<'patch'>): boolean =>
+export const placesDevice = (_: DeviceContext, { changes }: Of<'patch'>): boolean =>
   typeof changes.homeId === 'string' || typeof changes.roomId === 'string';
 
 /** A key version is given once, in order; of two rotations at the same time the second is refused. */
@@ -45,15 +47,15 @@ export function rotate(context: DeviceContext, { at, key, graceUntil }: Of<'rota
   };
 }
 
-export const graceLeft = ({ grace }: DeviceContext, at: EpochMs): Milliseconds =>
-  grace === null ? 0 : Math.max(0, grace.until - at);
+export const graceLeft = ({ grace }: DeviceContext, { at }: Moment): Milliseconds =>
+  Math.max(0, (grace as Grace).until - at);
 
-export const isGraceOver = (context: DeviceContext, at: EpochMs): boolean => graceLeft(context, at) === 0;
+export const isGraceOver = (context: DeviceContext, event: Moment): boolean => graceLeft(context, event) === 0;
 
-export function endGrace(context: DeviceContext, { at }: { at: EpochMs }): Decided {
-  const outputs = context.grace ? keyEnded(context, context.grace.keyVersion, at, [context.keyVersion]) : [];
-  return { changes: { grace: null }, outputs };
-}
+export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
+  changes: { grace: null },
+  outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
+});
 
 /** The old key stops verifying, and the session that it opened ends. */
 function keyEnded(
@@ -115,5 +117,5 @@ export const refuseActive = () => refusing('ILLEGAL_TRANSITION', 'The device is 
 /** Told whenever the link changes. */
 export const presence =
   (online: boolean) =>
-  ({ id: deviceId, tenantId }: DeviceContext, { at }: { at: EpochMs }): Decided =>
+  ({ id: deviceId, tenantId }: DeviceContext, { at }: Moment): Decided =>
     only({ type: 'device.presence', tenantId, deviceId, online, at });

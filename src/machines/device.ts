@@ -1,6 +1,6 @@
 import { setup, stateIn } from 'xstate';
 import { emptyWindow } from '../domain/replay.ts';
-import { deciding } from './decision.ts';
+import { asking, deciding } from './decision.ts';
 import * as administration from './device-administration.ts';
 import * as reports from './device-reports.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
@@ -29,6 +29,7 @@ const blank: DeviceContext = {
 };
 
 const act = deciding<DeviceContext, DeviceEvent>();
+const when = asking<DeviceContext, DeviceEvent>();
 
 const base = setup({
   types: { context: {} as DeviceContext, events: {} as DeviceEvent, emitted: {} as Output },
@@ -54,13 +55,12 @@ const base = setup({
   },
   guards: {
     isActive: stateIn({ administration: 'active' }),
-    isNextKey: ({ context, event }) =>
-      (event.type === 'rotate' || event.type === 'reinstate') && administration.isNextKey(context, event),
-    isGraceOver: ({ context, event }) => administration.isGraceOver(context, event.at),
-    placesDevice: ({ event }) => event.type === 'patch' && administration.placesDevice(event),
+    isNextKey: when(administration.isNextKey),
+    isGraceOver: when(administration.isGraceOver),
+    placesDevice: when(administration.placesDevice),
   },
   delays: {
-    graceOver: ({ context, event }) => administration.graceLeft(context, event.at),
+    graceOver: ({ context, event }) => administration.graceLeft(context, event),
   },
 });
 

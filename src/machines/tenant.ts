@@ -1,7 +1,7 @@
 import { setup } from 'xstate';
 import { DEFAULT_POLICY } from '../domain/policy.ts';
 import type { EpochMs } from '../domain/values.ts';
-import { type Decision, deciding } from './decision.ts';
+import { asking, type Decision, deciding } from './decision.ts';
 import type { Output } from './outputs.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
@@ -47,6 +47,7 @@ const setPolicy =
   });
 
 const act = deciding<TenantContext, TenantEvent>();
+const when = asking<TenantContext, TenantEvent>();
 
 /** A tenant: whether its people and devices may act at all. Who its members are is not here but in the users' records. */
 export const tenantMachine = setup({
@@ -61,7 +62,7 @@ export const tenantMachine = setup({
     setPolicySuspended: act(setPolicy(true)),
   },
   guards: {
-    isNewTier: ({ context, event }) => event.type === 'tier.set' && event.tier !== context.tier,
+    isNewTier: when((context, { tier }: Of<'tier.set'>) => tier !== context.tier),
   },
 }).createMachine({
   id: 'tenant',
