@@ -5,14 +5,7 @@ import {
   DEFAULT_VERIFY_WITHIN_S,
   LATE_WORD_MS,
 } from '../domain/command.ts';
-import {
-  type DispatchLimits,
-  dispatchLimits,
-  type GatewayFacts,
-  judge,
-  mayConfirm,
-  type Verdict,
-} from '../domain/gateway.ts';
+import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';

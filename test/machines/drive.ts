@@ -10,7 +10,7 @@ export interface Step {
 }
 
 /** Drives a machine the way the runtime does, without the runtime: decide, keep, remember the timers that run. */
-export class Driven<Context> {
+export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;
   readonly running = new Map<string, { event: string; dueAt: number }>();
   private readonly definition: MachineDefinition<Context>;
@@ -33,7 +33,8 @@ export class Driven<Context> {
     return this.snapshot.value;
   }
 
-  send(event: MachineEvent): Step {
+  /** One of the machine's events, or a timer's. */
+  send(event: Event | { type: `xstate.after.${string}`; at: number }): Step {
     const before = this.snapshot;
     this.outputs = [];
     this.timers = [];
@@ -52,7 +53,7 @@ export class Driven<Context> {
     const [id, timer] = [...this.running].sort(([, a], [, b]) => a.dueAt - b.dueAt)[0] ?? [];
     if (!id || !timer) throw new Error('no timer runs');
     this.running.delete(id);
-    return this.send({ type: timer.event, at: timer.dueAt + late });
+    return this.send({ type: timer.event as `xstate.after.${string}`, at: timer.dueAt + late });
   }
 
   /** As the store would give it back: only what is stored survives. */

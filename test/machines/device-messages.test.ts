@@ -1,0 +1,284 @@
+import { describe, expect, it } from 'vitest';
+import { MAX_STATE_BYTES, twinOf } from '../../src/domain/twin.ts';
+import type { DeviceEvent, Watch } from '../../src/machines/device-types.ts';
+import { ack, COMMAND, DEVICE, mark, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
+
+const accepted = { type: 'message.accepted', repeat: false };
+const presence = (isOnline: boolean, at: number) => ({
+  type: 'device.presence',
+  tenantId: TENANT,
+  deviceId: DEVICE,
+  online: isOnline,
+  at,
+});
+const heartbeat = (sequence: number, messageId?: string): DeviceEvent => ({
+  type: 'heartbeat.received',
+  at: T0 + 1_000,
+  mark: mark(sequence, messageId),
+});
+const hello = (firmware?: string): DeviceEvent => ({
+  type: 'hello.received',
+  at: T0 + 1_000,
+  ...(firmware !== undefined && { firmware }),
+});
+
+/** Online, with sequence number 1 used and `{on: true}` reported. */
+const online = () => {
+  const driven = registered();
+  driven.send(report(1, { on: true }));
+  return driven;
+};
+
+describe('the link', () => {
+  const firsts: DeviceEvent[] = [
+    hello(),
+    heartbeat(1),
+    report(1, {}),
+    ack(1),
+    { type: 'message.rejected', at: T0 + 1_000, mark: mark(1), code: 'PAYLOAD_INVALID' },
+  ];
+
+  it.each(firsts)('is online from the first verified message on: $type', (event) => {
+    const driven = registered();
+    const step = driven.send(event);
+    expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'online' });
+    expect(step.outputs.at(-1)).toEqual(presence(true, T0 + 1_000));
+    expect(ofType(driven.send(event).outputs, 'device.presence')).toEqual([]);
+  });
+
+  it('is offline after silence, and online again with the next message, a repeated one too', () => {
+    const driven = online();
+    const step = driven.send({ type: 'presence.lost', at: T0 + 9_000 });
+    expect(step.outputs).toEqual([presence(false, T0 + 9_000)]);
+    expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
+    expect(driven.send({ type: 'presence.lost', at: T0 + 9_000 })).toEqual({ same: true, outputs: [], timers: [] });
+    expect(driven.send(report(1, { on: true })).outputs).toEqual([
+      { type: 'message.accepted', repeat: true },
+      presence(true, T0 + 1_000),
+    ]);
+  });
+});
+
+describe('the sequence number', () => {
+  const messages: [string, (sequence: number, messageId: string) => DeviceEvent][] = [
+    ['a state', (sequence, messageId) => report(sequence, { on: false }, { mark: mark(sequence, messageId) })],
+    ['an acknowledgement', (sequence, messageId) => ack(sequence, { mark: mark(sequence, messageId) })],
+    ['a heartbeat', (sequence, messageId) => heartbeat(sequence, messageId)],
+    [
+      'a refused message',
+      (sequence, messageId) => ({
+        type: 'message.rejected',
+        at: T0,
+        mark: mark(sequence, messageId),
+        code: 'PAYLOAD_INVALID',
+      }),
+    ],
+  ];
+
+  it.each(messages)('of %s is used once: its repeat changes nothing', (_, message) => {
+    const driven = online();
+    expect(driven.send(message(2, 'first')).same).toBe(false);
+    expect(driven.context.replay.highest).toBe(2);
+    expect(driven.send(message(2, 'first'))).toEqual({
+      same: true,
+      outputs: [{ type: 'message.accepted', repeat: true }],
+      timers: [],
+    });
+  });
+
+  it.each(messages)('of %s is refused under another message, and far below the highest', (_, message) => {
+    const driven = online();
+    driven.send(message(200, 'first'));
+    const refused = (code: string) => ({ same: true, outputs: [{ type: 'message.refused', code }], timers: [] });
+    expect(driven.send(message(200, 'second'))).toEqual(refused('SEQUENCE_REUSED'));
+    expect(driven.send(message(136, 'old'))).toEqual(refused('SEQUENCE_TOO_OLD'));
+    expect(driven.send(message(137, 'late')).same).toBe(false);
+  });
+});
+
+describe('a hello', () => {
+  it('stands outside the window and tells where to go on', () => {
+    const driven = online();
+    driven.send(report(41, {}));
+    expect(driven.send(hello())).toEqual({
+      same: true,
+      outputs: [{ type: 'hello.accepted', lastSequence: 41, keyVersion: 1 }],
+      timers: [],
+    });
+  });
+
+  it('brings the firmware', () => {
+    const driven = online();
+    expect(driven.send(hello('1.2.0')).same).toBe(false);
+    expect(driven.context.firmware).toBe('1.2.0');
+    expect(driven.send(hello('1.2.0')).same).toBe(true);
+    expect(driven.send(hello()).same).toBe(true);
+    expect(driven.context.firmware).toBe('1.2.0');
+  });
+});
+
+describe('a heartbeat', () => {
+  it('moves the window and nothing else', () => {
+    const driven = online();
+    const before = driven.context;
+    expect(driven.send(heartbeat(2)).outputs).toEqual([accepted]);
+    expect({ ...driven.context, replay: null }).toEqual({ ...before, replay: null });
+  });
+});
+
+describe('a refused payload', () => {
+  it('uses its number and is told why', () => {
+    const driven = online();
+    const event: DeviceEvent = { type: 'message.rejected', at: T0, mark: mark(2), code: 'PAYLOAD_INVALID' };
+    expect(driven.send(event).outputs).toEqual([{ type: 'message.refused', code: 'PAYLOAD_INVALID' }]);
+    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+  });
+});
+
+describe('a reported state', () => {
+  it('is merged, counted and told', () => {
+    const driven = online();
+    const step = driven.send(report(2, { level: 5, on: null }, { at: T0 + 7 }));
+    expect(step.outputs).toEqual([
+      accepted,
+      {
+        type: 'device.state',
+        tenantId: TENANT,
+        deviceId: DEVICE,
+        state: { level: 5 },
+        stateVersion: 2,
+        at: T0 + 7,
+      },
+    ]);
+    expect(driven.context).toMatchObject({ state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } });
+  });
+
+  it('replaces the whole when it says so', () => {
+    const driven = online();
+    driven.send(report(2, { level: 5 }, { full: true }));
+    expect(driven.context.state).toEqual({ level: 5 });
+  });
+
+  it('counts even when it says nothing new', () => {
+    const driven = online();
+    driven.send(report(2, { on: true }));
+    expect(driven.context.stateVersion).toBe(2);
+  });
+
+  it('is refused when the merge is over 32 KiB, and has used its number', () => {
+    const driven = online();
+    const step = driven.send(report(2, { text: 'x'.repeat(MAX_STATE_BYTES) }));
+    expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);
+    expect(driven.context).toMatchObject({ state: { on: true }, stateVersion: 1, replay: { highest: 2 } });
+  });
+
+  it('is measured the same after a reload', () => {
+    const driven = online();
+    driven.send(report(2, { nested: { a: [1, 'two', null] }, é: '\u{1f4a1}' }));
+    const { bytes } = driven.context.reported;
+    expect(bytes).toBe(twinOf(driven.context.state).bytes);
+    driven.reload();
+    expect(driven.context.reported.bytes).toBe(bytes);
+  });
+
+  it('costs a device with 20 properties little to keep', () => {
+    const driven = online();
+    const state = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`property_${n}`, `value ${n}`]));
+    for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { mark: mark(n, uuid(n)) }));
+    expect(Object.keys(driven.context).length).toBeLessThanOrEqual(19);
+    expect(driven.context.replay.slots.length).toBe(512);
+  });
+});
+
+describe('a watch', () => {
+  const watch = (expected: Watch['expected'], seen = false, commandId = COMMAND): Watch => ({
+    commandId,
+    expected,
+    seen,
+  });
+  const told = (matches: boolean, observed: object, id = COMMAND) => ({
+    type: 'actor.tell',
+    to: { kind: 'command', id },
+    event: { type: 'state.observed', deviceId: DEVICE, observed, matches },
+  });
+
+  it('tells its command of a match, with the properties it waits for and no others', () => {
+    const step = online().send(report(2, { level: 70, secret: 1 }, { watches: [watch({ level: 70 }, true)] }));
+    expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell']);
+    expect(step.outputs[2]).toEqual(told(true, { level: 70 }));
+  });
+
+  it('matches on the merged state, not on the report alone', () => {
+    const step = online().send(report(2, { level: 70 }, { watches: [watch({ level: 70, on: true })] }));
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(true, { level: 70, on: true })]);
+  });
+
+  it('tells of the first state that does not match, and of no other', () => {
+    const step = (seen: boolean) => online().send(report(2, { on: false }, { watches: [watch({ level: 70 }, seen)] }));
+    expect(ofType(step(false).outputs, 'actor.tell')).toEqual([told(false, {})]);
+    expect(ofType(step(true).outputs, 'actor.tell')).toEqual([]);
+  });
+
+  it('is one of many', () => {
+    const watches = [watch({ on: false }), watch({ on: true }, false, uuid(31)), watch({ on: 0 }, true, uuid(32))];
+    const step = online().send(report(2, {}, { watches }));
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(false, { on: true }), told(true, { on: true }, uuid(31))]);
+  });
+
+  it('reads no property that the state does not own', () => {
+    const expected = JSON.parse('{"__proto__": {"a": 1}, "toString": null}');
+    const step = online().send(report(2, {}, { watches: [watch(expected)] }));
+    expect(ofType(step.outputs, 'actor.tell')).toEqual([told(false, {})]);
+  });
+});
+
+describe('an acknowledgement', () => {
+  const word = (status: string, more: object = {}) => ({
+    type: 'actor.tell',
+    to: { kind: 'command', id: COMMAND },
+    event: { type: 'ack.received', deviceId: DEVICE, ack: { status, ...more } },
+  });
+
+  it('is passed on to its command', () => {
+    const driven = online();
+    const step = driven.send(ack(2, { ack: { status: 'failed', error: 'jammed' } }));
+    expect(step.outputs).toEqual([accepted, word('failed', { error: 'jammed' })]);
+    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+  });
+
+  it('of a command that this device does not have is refused and uses its number', () => {
+    const driven = online();
+    const step = driven.send(ack(2, { known: false, state: { on: false } }));
+    expect(step.outputs).toEqual([{ type: 'message.refused', code: 'UNKNOWN_COMMAND' }]);
+    expect(driven.context).toMatchObject({ state: { on: true }, replay: { highest: 2 } });
+  });
+
+  it('brings a state, which is told before the word', () => {
+    const driven = online();
+    const watches = [{ commandId: COMMAND, expected: { level: 70 }, seen: false }];
+    const step = driven.send(ack(2, { state: { level: 70 }, watches, at: T0 + 8 }));
+    expect(typesOf(step.outputs)).toEqual(['message.accepted', 'device.state', 'actor.tell', 'actor.tell']);
+    expect(step.outputs.slice(1)).toEqual([
+      expect.objectContaining({ state: { on: true, level: 70 }, stateVersion: 2, at: T0 + 8 }),
+      {
+        type: 'actor.tell',
+        to: { kind: 'command', id: COMMAND },
+        event: { type: 'state.observed', deviceId: DEVICE, observed: { level: 70 }, matches: true },
+      },
+      word('succeeded'),
+    ]);
+  });
+
+  it('merges its state, never replaces', () => {
+    const driven = online();
+    driven.send(ack(2, { state: { level: 1 } }));
+    expect(driven.context.state).toEqual({ on: true, level: 1 });
+  });
+
+  it('with a state too large is refused whole', () => {
+    const driven = online();
+    const step = driven.send(ack(2, { state: { text: 'x'.repeat(MAX_STATE_BYTES) } }));
+    expect(step.outputs).toEqual([{ type: 'message.refused', code: 'STATE_TOO_LARGE' }]);
+    expect(driven.context).toMatchObject({ stateVersion: 1, replay: { highest: 2 } });
+  });
+});

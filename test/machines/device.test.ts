@@ -1,0 +1,338 @@
+import { describe, expect, it } from 'vitest';
+import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
+import type { Driven } from './drive.ts';
+import {
+  ack,
+  blankDevice,
+  DEVICE,
+  HOME,
+  HOUR,
+  key,
+  manifest,
+  mark,
+  other,
+  ROOM,
+  register,
+  registered,
+  report,
+  T0,
+  TENANT,
+  typesOf,
+} from './samples.ts';
+
+const GRACE = 24 * HOUR;
+const GRACE_TIMER = 'xstate.after.graceOver.device.administration.active.two_keys';
+const NOTHING = { same: true, outputs: [], timers: [] };
+
+const rotate = (version: number, at: number) =>
+  ({ type: 'rotate', at, by: other, key: key(version), graceUntil: at + GRACE }) satisfies DeviceEvent;
+const revoke = (at = T0 + HOUR) => ({ type: 'revoke', at, by: other, reason: 'stolen' }) satisfies DeviceEvent;
+const reinstate = (version: number, at = T0 + 2 * HOUR) =>
+  ({ type: 'reinstate', at, by: other, reason: 'found', key: key(version) }) satisfies DeviceEvent;
+
+const online = () => {
+  const driven = registered();
+  driven.send(report(1, { on: true }));
+  return driven;
+};
+const revoked = () => {
+  const driven = registered();
+  driven.send(revoke());
+  return driven;
+};
+const refusalOf = (driven: Driven<DeviceContext, DeviceEvent>, event: DeviceEvent) => {
+  const step = driven.send(event);
+  expect(step).toMatchObject({ same: true, timers: [] });
+  expect(typesOf(step.outputs)).toEqual(['refused']);
+  return (step.outputs[0] as { refusal: { code: string } }).refusal;
+};
+
+describe('registration', () => {
+  it('makes an active device that is offline', () => {
+    const driven = registered();
+    expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
+    expect(driven.context).toMatchObject({
+      id: DEVICE,
+      tenantId: TENANT,
+      deviceType: 'smart_light',
+      homeId: HOME,
+      createdAt: T0,
+      keyVersion: 1,
+      signingAlg: 'hmac-sha256',
+      grace: null,
+      manifestVersion: 1,
+      manifestOwn: false,
+      state: {},
+      stateVersion: 0,
+      firmware: null,
+    });
+  });
+
+  it('puts its key and its manifest into the same commit', () => {
+    const put = { type: 'key.put', deviceId: DEVICE, key: key(1) };
+    expect(blankDevice().send(register())).toEqual({
+      same: false,
+      outputs: [put, { type: 'manifest.put', manifest: manifest(1) }],
+      timers: [],
+    });
+    const bare = blankDevice();
+    expect(bare.send(register({ manifest: null })).outputs).toEqual([put]);
+    expect(bare.context).toMatchObject({ manifestVersion: 0, manifestOwn: false });
+  });
+
+  it("takes the algorithm of the key, and keeps a manifest of one's own as such", () => {
+    const driven = registered({ key: key(1, { signingAlg: 'ed25519' }), manifest: manifest(4, { own: true }) });
+    expect(driven.context).toMatchObject({ signingAlg: 'ed25519', manifestVersion: 4, manifestOwn: true });
+  });
+
+  it('happens once', () => {
+    expect(registered().send(register())).toEqual(NOTHING);
+  });
+
+  it('comes before everything else', () => {
+    const events: DeviceEvent[] = [
+      report(1, {}),
+      ack(1),
+      revoke(),
+      reinstate(1),
+      rotate(2, T0),
+      { type: 'delete', at: T0 },
+    ];
+    for (const event of events) {
+      expect(blankDevice().send(event), event.type).toEqual(NOTHING);
+    }
+  });
+});
+
+describe('a patch', () => {
+  it('changes what it names, of an active device and a revoked one', () => {
+    for (const driven of [registered(), revoked()]) {
+      const step = driven.send({ type: 'patch', at: T0, changes: { name: 'Lamp', metadata: { a: 1 } } } as DeviceEvent);
+      expect(step).toMatchObject({ same: false, outputs: [] });
+      expect(driven.context).toMatchObject({ name: 'Lamp', metadata: { a: 1 }, deviceType: 'smart_light' });
+    }
+  });
+
+  it('places no revoked device, but may take its place away', () => {
+    const place = (changes: object) => ({ type: 'patch', at: T0, changes }) as DeviceEvent;
+    expect(refusalOf(revoked(), place({ homeId: HOME })).code).toBe('DEVICE_REVOKED');
+    expect(refusalOf(revoked(), place({ roomId: ROOM })).code).toBe('DEVICE_REVOKED');
+    expect(revoked().send(place({ homeId: null, roomId: null })).same).toBe(false);
+  });
+});
+
+describe('a rotation', () => {
+  it('brings a new key and leaves the old one its grace', () => {
+    const driven = registered();
+    const step = driven.send(rotate(2, T0 + 5));
+    expect(driven.value).toEqual({ administration: { active: 'two_keys' }, link: 'offline' });
+    expect(driven.context).toMatchObject({ keyVersion: 2, grace: { keyVersion: 1, until: T0 + 5 + GRACE } });
+    expect(step.outputs).toEqual([
+      { type: 'key.put', deviceId: DEVICE, key: key(2) },
+      { type: 'key.grace', deviceId: DEVICE, keyVersion: 1, graceUntil: T0 + 5 + GRACE },
+    ]);
+    expect(step.timers).toEqual([{ set: GRACE_TIMER, event: GRACE_TIMER, delay: GRACE }]);
+  });
+
+  it('takes the algorithm of the new key', () => {
+    const driven = registered();
+    driven.send({ ...rotate(2, T0), key: key(2, { signingAlg: 'ed25519' }) });
+    expect(driven.context.signingAlg).toBe('ed25519');
+  });
+
+  it('ends an older grace at once, with the session of that key, and counts the new one from its own time', () => {
+    const driven = registered();
+    driven.send(rotate(2, T0));
+    const step = driven.send(rotate(3, T0 + HOUR));
+    expect(step.outputs).toEqual([
+      { type: 'keys.end', deviceId: DEVICE, status: 'retired', except: [2, 3], at: T0 + HOUR },
+      { type: 'session.end', tenantId: TENANT, deviceId: DEVICE, keyVersion: 1, reason: 'the key is retired' },
+      { type: 'key.put', deviceId: DEVICE, key: key(3) },
+      { type: 'key.grace', deviceId: DEVICE, keyVersion: 2, graceUntil: T0 + HOUR + GRACE },
+    ]);
+    expect(step.timers).toEqual([{ clear: GRACE_TIMER }, { set: GRACE_TIMER, event: GRACE_TIMER, delay: GRACE }]);
+    expect(driven.context).toMatchObject({ keyVersion: 3, grace: { keyVersion: 2, until: T0 + HOUR + GRACE } });
+  });
+
+  it('is refused when another one was faster, with and without a key in grace', () => {
+    const driven = registered();
+    expect(refusalOf(driven, rotate(1, T0)).code).toBe('CONFLICT');
+    expect(refusalOf(driven, rotate(3, T0)).code).toBe('CONFLICT');
+    driven.send(rotate(2, T0));
+    expect(refusalOf(driven, rotate(2, T0 + 1)).code).toBe('CONFLICT');
+    expect(driven.context.grace).toEqual({ keyVersion: 1, until: T0 + GRACE });
+  });
+
+  it('is over 24 h later: the old key is retired and its session ends', () => {
+    const driven = registered();
+    driven.send(rotate(2, T0));
+    driven.reload();
+    const step = driven.fire();
+    expect(step.outputs).toEqual([
+      { type: 'keys.end', deviceId: DEVICE, status: 'retired', except: [2], at: T0 + GRACE },
+      { type: 'session.end', tenantId: TENANT, deviceId: DEVICE, keyVersion: 1, reason: 'the key is retired' },
+    ]);
+    expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
+    expect(driven.context.grace).toBeNull();
+    expect(driven.running.size).toBe(0);
+  });
+
+  it('is not cut short by the timer of an earlier one: what is left is set again', () => {
+    const driven = registered();
+    driven.send(rotate(2, T0));
+    driven.send(rotate(3, T0 + HOUR));
+    const step = driven.send({ type: GRACE_TIMER, at: T0 + GRACE });
+    expect(step.outputs).toEqual([]);
+    expect(driven.context.grace).toEqual({ keyVersion: 2, until: T0 + HOUR + GRACE });
+    expect(driven.running.get(GRACE_TIMER)).toEqual({ event: GRACE_TIMER, dueAt: T0 + HOUR + GRACE });
+  });
+});
+
+describe('a revocation', () => {
+  it('kills the keys, ends the session, tells the commands and puts the device offline', () => {
+    const driven = online();
+    const step = driven.send(revoke());
+    expect(driven.value).toEqual({ administration: 'revoked', link: 'offline' });
+    expect(step.outputs).toEqual([
+      { type: 'device.presence', tenantId: TENANT, deviceId: DEVICE, online: false, at: T0 + HOUR },
+      { type: 'keys.end', deviceId: DEVICE, status: 'revoked', at: T0 + HOUR },
+      { type: 'session.end', tenantId: TENANT, deviceId: DEVICE, reason: 'the device is revoked' },
+      { type: 'commands.tell', deviceId: DEVICE, event: { type: 'device.revoked', deviceId: DEVICE } },
+    ]);
+  });
+
+  it('gives up the home and the room', () => {
+    expect(revoked().context).toMatchObject({ homeId: null, roomId: null });
+  });
+
+  it('ends the grace and its timer', () => {
+    const driven = registered();
+    driven.send(rotate(2, T0));
+    const step = driven.send(revoke());
+    expect(step.timers).toEqual([{ clear: GRACE_TIMER }]);
+    expect(driven.context.grace).toBeNull();
+    expect(driven.send({ type: GRACE_TIMER, at: T0 + GRACE })).toEqual(NOTHING);
+  });
+
+  it('is done once', () => {
+    expect(revoked().send(revoke())).toEqual(NOTHING);
+  });
+
+  it('leaves no message understood', () => {
+    const driven = revoked();
+    const messages: DeviceEvent[] = [
+      report(1, { on: true }),
+      ack(1),
+      { type: 'hello.received', at: T0, firmware: '2' },
+      { type: 'heartbeat.received', at: T0, mark: mark(1) },
+      { type: 'message.rejected', at: T0, mark: mark(1), code: 'PAYLOAD_INVALID' },
+      { type: 'presence.lost', at: T0 },
+    ];
+    for (const message of messages) expect(driven.send(message), message.type).toEqual(NOTHING);
+  });
+
+  it('refuses what needs an active device', () => {
+    const driven = revoked();
+    expect(refusalOf(driven, rotate(2, T0)).code).toBe('DEVICE_REVOKED');
+    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) }).code).toBe('DEVICE_REVOKED');
+    expect(refusalOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 1 }).code).toBe(
+      'DEVICE_REVOKED',
+    );
+  });
+});
+
+describe('a reinstatement', () => {
+  it('gives a new key under the next version and a replay window anew; the history goes on', () => {
+    const driven = online();
+    driven.send(revoke());
+    const step = driven.send(reinstate(2));
+    expect(step.outputs).toEqual([{ type: 'key.put', deviceId: DEVICE, key: key(2) }]);
+    expect(driven.value).toEqual({ administration: { active: 'one_key' }, link: 'offline' });
+    expect(driven.context).toMatchObject({
+      keyVersion: 2,
+      state: { on: true },
+      stateVersion: 1,
+      replay: { highest: 0 },
+    });
+    driven.send(report(1, { on: false }));
+    expect(driven.context.stateVersion).toBe(2);
+  });
+
+  it('takes the algorithm of the new key', () => {
+    const driven = revoked();
+    driven.send({ ...reinstate(2), key: key(2, { signingAlg: 'ed25519' }) });
+    expect(driven.context.signingAlg).toBe('ed25519');
+  });
+
+  it('never uses a key version again', () => {
+    const driven = revoked();
+    expect(refusalOf(driven, reinstate(1)).code).toBe('CONFLICT');
+    expect(refusalOf(driven, reinstate(3)).code).toBe('CONFLICT');
+  });
+
+  it('is refused for an active device', () => {
+    expect(refusalOf(registered(), reinstate(2))).toEqual({
+      code: 'ILLEGAL_TRANSITION',
+      detail: 'The device is active: revoke it first.',
+    });
+  });
+});
+
+describe('a deletion', () => {
+  it('is for revoked devices, and final', () => {
+    const driven = registered();
+    expect(refusalOf(driven, { type: 'delete', at: T0 }).code).toBe('ILLEGAL_TRANSITION');
+    driven.send(revoke());
+    expect(driven.send({ type: 'delete', at: T0 })).toEqual({ same: false, outputs: [], timers: [] });
+    expect(driven.value).toEqual({ administration: 'deleted', link: 'offline' });
+    const later: DeviceEvent[] = [
+      register(),
+      reinstate(2),
+      revoke(),
+      rotate(2, T0),
+      report(1, {}),
+      { type: 'patch', at: T0, changes: { name: 'x' } },
+      { type: 'delete', at: T0 },
+    ];
+    for (const event of later) expect(driven.send(event), event.type).toEqual(NOTHING);
+  });
+});
+
+describe('a manifest', () => {
+  const given = manifest(99, { deviceId: 'other', tenantId: 'other', category: 'switch' });
+
+  it("of one's own replaces the automatic one, under the next version", () => {
+    const driven = registered();
+    const step = driven.send({ type: 'manifest.register', at: T0, manifest: given });
+    expect(step.outputs).toEqual([
+      { type: 'manifest.put', manifest: { ...given, deviceId: DEVICE, tenantId: TENANT, version: 2, own: true } },
+    ]);
+    expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true, category: 'switch' });
+    expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: given })).toEqual({
+      code: 'CONFLICT',
+      detail: 'The device has a manifest of its own already.',
+    });
+  });
+
+  it('is the first one where there was none', () => {
+    const driven = registered({ manifest: null });
+    driven.send({ type: 'manifest.register', at: T0, manifest: given });
+    expect(driven.context.manifestVersion).toBe(1);
+  });
+
+  it('is replaced by who knows its version', () => {
+    const driven = registered();
+    const update = (expectedVersion: number) =>
+      ({ type: 'manifest.update', at: T0, manifest: given, expectedVersion }) satisfies DeviceEvent;
+    expect(refusalOf(driven, update(2))).toEqual({ code: 'CONFLICT', detail: "The manifest's version is 1." });
+    expect(typesOf(driven.send(update(1)).outputs)).toEqual(['manifest.put']);
+    expect(driven.context).toMatchObject({ manifestVersion: 2, manifestOwn: true });
+    expect(refusalOf(driven, update(1)).code).toBe('CONFLICT');
+  });
+
+  it('that does not exist is not replaced', () => {
+    const driven = registered({ manifest: null });
+    const update: DeviceEvent = { type: 'manifest.update', at: T0, manifest: given, expectedVersion: 0 };
+    expect(refusalOf(driven, update)).toEqual({ code: 'NOT_FOUND', detail: 'The device has no manifest yet.' });
+  });
+});
