@@ -24,5 +24,8 @@ export function isKnownClosed(actors: Actors, deviceId: string, tenantId: string
 
 function isIn(actor: Committed<object>, region: string, state: string): boolean {
   const { value } = actor.snapshot;
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && value[region] === state;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
+  const inside = value[region];
+  // A state with states of its own is an object of its name.
+  return inside === state || (typeof inside === 'object' && inside !== null && Object.hasOwn(inside, state));
 }
