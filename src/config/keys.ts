@@ -1,11 +1,4 @@
-import {
-  createHash,
-  createPrivateKey,
-  createSecretKey,
-  generateKeyPairSync,
-  type KeyObject,
-  randomBytes,
-} from 'node:crypto';
+import { createPrivateKey, createSecretKey, generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { SettingName } from './settings.ts';
@@ -13,8 +6,6 @@ import { ConfigError, type Read } from './values.ts';
 
 /** An Ed25519 key pair. What is secret sits in a `KeyObject`, which shows nothing when it is printed. */
 export interface SigningPair {
-  /** The JWK's own, or its RFC 7638 thumbprint. */
-  kid: string;
   privateKey: KeyObject;
   /** 32 raw bytes, base64url. */
   publicKey: string;
@@ -165,20 +156,14 @@ function parsePair(text: string): SigningPair | null {
     return null;
   }
   if (typeof jwk !== 'object' || jwk === null) return null;
-  const { kty, crv, d, x, kid } = jwk as Record<string, unknown>;
+  const { kty, crv, d, x } = jwk as Record<string, unknown>;
   if (kty !== 'OKP' || crv !== 'Ed25519' || typeof d !== 'string' || typeof x !== 'string') return null;
   try {
     const privateKey = createPrivateKey({ key: { kty, crv, d, x }, format: 'jwk' });
     // Node derives the public half from `d` and never looks at `x`.
     if (privateKey.export({ format: 'jwk' }).x !== x) return null;
-    return { kid: typeof kid === 'string' && kid !== '' ? kid : thumbprint(x), privateKey, publicKey: x };
+    return { privateKey, publicKey: x };
   } catch {
     return null;
   }
 }
-
-/** RFC 7638: the required members in the order of their names, without spaces. */
-const thumbprint = (x: string): string =>
-  createHash('sha256')
-    .update(JSON.stringify({ crv: 'Ed25519', kty: 'OKP', x }))
-    .digest('base64url');

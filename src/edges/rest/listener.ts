@@ -97,9 +97,11 @@ function refuseMethod(exchange: Exchange, allow: string): void {
 
 function entriesOf(parts: RestParts, route: Route): Entry[] {
   const answer = answering(parts, route);
-  const roots = route.atRoot ? [...ROOTS, ''] : ROOTS;
+  const roots = rootsOf(route);
   return roots.map((root) => ({ method: route.method, path: root + route.path, root, label: route.path, answer }));
 }
+
+const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [''] : atRoot ? [...ROOTS, ''] : ROOTS);
 
 function pagesOf(page: Page): Entry[] {
   const answer: Answering = async (exchange, values) => {

@@ -11,8 +11,8 @@ export interface Route {
   operation: Operation;
   /** The usual status; the operation may answer another one. 204 sends no body. */
   success: 200 | 201 | 202 | 204;
-  /** Stands at the root too (contract §2). */
-  atRoot?: true;
+  /** Stands at the root too, or there alone (contract §2). */
+  atRoot?: true | 'only';
   /** Members that a header may carry instead, by the header's lower-case name: `{ 'if-match': 'version' }`. */
   headers?: Readonly<Record<string, string>>;
 }

@@ -1,0 +1,64 @@
+// Our own framing of server-to-client texts (RFC 6455 §5.2): `ws` would build a frame per client and write it in two parts.
+
+const TEXT_FINAL = 0x81;
+/** What is joined for one write, where the frames are small enough. */
+const CHUNK_BYTES = 64 * 1024;
+
+/** A whole unmasked text frame: header and payload in one buffer, to be written to any number of clients. */
+export function textFrame(text: string): Buffer {
+  const length = Buffer.byteLength(text);
+  const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
+  const frame = Buffer.allocUnsafe(head + length);
+  frame[0] = TEXT_FINAL;
+  if (head === 2) {
+    frame[1] = length;
+  } else if (head === 4) {
+    frame[1] = 126;
+    frame.writeUInt16BE(length, 2);
+  } else {
+    frame[1] = 127;
+    frame.writeBigUInt64BE(BigInt(length), 2);
+  }
+  frame.write(text, head);
+  return frame;
+}
+
+/** A framed update, as many clients may get it. */
+export interface Told {
+  frame: Buffer;
+  /** What it is about, and which of several about it. */
+  subject: string;
+  version: number | null;
+}
+
+export interface Chunk {
+  bytes: Buffer;
+  /** The updates in it, in order. */
+  items: readonly Told[];
+}
+
+/** Joins frames, in order, into buffers of about 64 KiB; a larger frame stands alone. One chunk is made at a time. */
+export function* chunksOf(items: readonly Told[]): Generator<Chunk> {
+  let start = 0;
+  while (start < items.length) {
+    let end = start;
+    let bytes = 0;
+    for (; end < items.length; end++) {
+      const { length } = (items[end] as Told).frame;
+      if (end > start && bytes + length > CHUNK_BYTES) break;
+      bytes += length;
+    }
+    const part = items.slice(start, end);
+    yield { bytes: join(part, bytes), items: part };
+    start = end;
+  }
+}
+
+function join(items: readonly Told[], bytes: number): Buffer {
+  const [first] = items;
+  if (items.length === 1 && first !== undefined) return first.frame;
+  return Buffer.concat(
+    items.map(({ frame }) => frame),
+    bytes,
+  );
+}

@@ -1,0 +1,105 @@
+import type { Actors } from '../../actors/contract.ts';
+import type { Role } from '../../domain/roles.ts';
+import type { NeededScope } from '../../domain/scopes.ts';
+import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
+import type { VolatileOutput } from '../../machines/outputs.ts';
+
+/** One thing to tell the clients of a tenant. */
+export interface Update {
+  kind: KindName;
+  tenantId: Uuid;
+  /** Null where it belongs to no device: clients that filter by device do not get it. */
+  deviceId: Uuid | null;
+  /** What it is about: for a slow client a newer update of the same subject replaces an older one. */
+  subject: string;
+  /** Counts up for each subject, or null: what a snapshot told already is not told again. */
+  version: number | null;
+  message(): JsonObject;
+}
+
+/** An output that clients may ask for with `events` (contract §6). */
+interface Kind {
+  /** What its GET wants. */
+  role: Role;
+  scope: NeededScope;
+  listen(actors: Pick<Actors, 'on'>, tell: (update: Update) => void): () => void;
+}
+
+type TenantOutput = Extract<VolatileOutput, { tenantId: Uuid }>;
+type OutputOf<T extends TenantOutput['type']> = Extract<TenantOutput, { type: T }>;
+
+interface Row<T extends TenantOutput['type']> {
+  output: T;
+  scope: NeededScope;
+  deviceOf(output: OutputOf<T>): Uuid | null;
+  subjectOf(output: OutputOf<T>): string;
+  versionOf?(output: OutputOf<T>): number;
+  message(output: OutputOf<T>): JsonObject;
+}
+
+const row = <T extends TenantOutput['type']>(kind: KindName, { output: type, scope, ...row }: Row<T>): Kind => ({
+  role: 'user',
+  scope,
+  listen: (actors, tell) =>
+    actors.on(type, (told) => {
+      const output = told as OutputOf<T>;
+      tell({
+        kind,
+        tenantId: output.tenantId,
+        deviceId: row.deviceOf(output),
+        subject: `${kind} ${row.subjectOf(output)}`,
+        version: row.versionOf?.(output) ?? null,
+        message: () => row.message(output),
+      });
+    }),
+});
+
+export const kindNames = ['state', 'presence', 'command'] as const;
+export type KindName = (typeof kindNames)[number];
+
+export const kinds: Readonly<Record<KindName, Kind>> = {
+  state: row('state', {
+    output: 'device.state',
+    scope: 'read:devices',
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ deviceId }) => deviceId,
+    versionOf: ({ stateVersion }) => stateVersion,
+    message: ({ deviceId, state, at }) => stateMessage(deviceId, state, at),
+  }),
+  presence: row('presence', {
+    output: 'device.presence',
+    scope: 'read:devices',
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ deviceId }) => deviceId,
+    message: ({ deviceId, online, at }) => ({
+      type: 'presence_update',
+      device_id: deviceId,
+      online,
+      timestamp: at,
+    }),
+  }),
+  command: row('command', {
+    output: 'command.changed',
+    scope: 'read:commands',
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ commandId }) => commandId,
+    message: ({ commandId, deviceId, status, verification, at }) => ({
+      type: 'command_update',
+      command_id: commandId,
+      device_id: deviceId,
+      status,
+      verification,
+      timestamp: at,
+    }),
+  }),
+};
+
+/** The whole reported state of a device. */
+export const stateMessage = (deviceId: Uuid, state: JsonObject, at: EpochMs): JsonObject => ({
+  type: 'state_update',
+  device_id: deviceId,
+  state,
+  timestamp: at,
+});
+
+export const stateSubject = (deviceId: Uuid): string => `state ${deviceId}`;

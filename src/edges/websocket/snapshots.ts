@@ -1,0 +1,59 @@
+import type { Uuid } from '../../domain/values.ts';
+import type { Services } from '../../operations/operation.ts';
+import { type Told, textFrame } from './frames.ts';
+import { stateMessage, stateSubject } from './kinds.ts';
+
+/** Current states by subject, framed; shared by all who asked at about the same time. */
+export type Snapshot = ReadonlyMap<string, Told>;
+
+/**
+ * Reads the current states of tenants. Who asks while a tenant's states are being read gets the next reading, for the
+ * running one may have begun before they were listening.
+ */
+export class Snapshots {
+  readonly #read: Services['store']['devices']['states'];
+  readonly #running = new Map<Uuid, Promise<Snapshot>>();
+  readonly #next = new Map<Uuid, Promise<Snapshot>>();
+
+  constructor(read: Services['store']['devices']['states']) {
+    this.#read = read;
+  }
+
+  /** A reading that begins after this call. */
+  take(tenantId: Uuid, devices: ReadonlySet<Uuid> | null): Promise<Snapshot> {
+    if (devices !== null) return this.#load(tenantId, [...devices]);
+    const running = this.#running.get(tenantId);
+    if (running === undefined) return this.#start(tenantId);
+    let next = this.#next.get(tenantId);
+    if (next === undefined) {
+      next = running
+        .catch(() => null)
+        .then(() => {
+          this.#next.delete(tenantId);
+          return this.#start(tenantId);
+        });
+      this.#next.set(tenantId, next);
+    }
+    return next;
+  }
+
+  #start(tenantId: Uuid): Promise<Snapshot> {
+    const started = this.#load(tenantId).finally(() => {
+      if (this.#running.get(tenantId) === started) this.#running.delete(tenantId);
+    });
+    this.#running.set(tenantId, started);
+    return started;
+  }
+
+  /** A device that never reported has no state to tell. */
+  async #load(tenantId: Uuid, ids?: readonly Uuid[]): Promise<Snapshot> {
+    const snapshot = new Map<string, Told>();
+    for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
+      if (reportedAt === null) continue;
+      const subject = stateSubject(deviceId);
+      const frame = textFrame(JSON.stringify(stateMessage(deviceId, state, reportedAt)));
+      snapshot.set(subject, { subject, version: stateVersion, frame });
+    }
+    return snapshot;
+  }
+}

@@ -1,0 +1,54 @@
+import { type Refusal, refuse } from '../../domain/refusals.ts';
+import { atLeast } from '../../domain/roles.ts';
+import { allows } from '../../domain/scopes.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import type { TenantContext } from '../../machines/tenant-types.ts';
+import type { Caller, Services } from '../../operations/operation.ts';
+import type { User } from '../../operations/users.ts';
+import type { Interest } from './interest.ts';
+import { kinds } from './kinds.ts';
+
+const no = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;
+
+/** Why a caller may not hear what it asked for, as far as the caller itself tells; null where it may. */
+export function bars(caller: Caller, interest: Interest): Refusal | null {
+  if (caller.user === null) return no('UNAUTHENTICATED', 'token must be a valid credential');
+  if (caller.tenantId === null) return no('TENANT_REQUIRED', 'register a tenant first');
+  for (const kind of interest.kinds) {
+    const { role, scope } = kinds[kind];
+    if (!atLeast(caller.role, role)) return no('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
+    if (!allows(caller.scopes, scope)) return no('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
+  }
+  return null;
+}
+
+/** Why a caller let in earlier has to go now that its user is `user`; null where it may stay. */
+export function barsNow(caller: Caller, interest: Interest, user: User | null): Refusal | null {
+  if (user === null) return no('UNAUTHENTICATED', 'the user is gone');
+  if (user.tenantId !== caller.tenantId) return no('TENANT_REQUIRED', 'no longer in this tenant');
+  return bars({ ...caller, role: atLeast(user.role, caller.role) ? caller.role : user.role }, interest);
+}
+
+/** Whether its credential is over. The clocks' leeway is for signing in; a connection ends on time. */
+export function isOver({ token }: Caller, now: EpochMs): Refusal | null {
+  return token !== null && token.expiresAt <= now ? no('UNAUTHENTICATED', 'the token has expired') : null;
+}
+
+export const revoked = (): Refusal => no('UNAUTHENTICATED', 'the token was revoked');
+export const suspended = (): Refusal => no('TENANT_SUSPENDED', 'the tenant is suspended');
+
+/** What the caller alone does not tell: looked at after it is listened to, so that no change is missed in between. */
+export async function barsAround(
+  { actors, users, revocations }: Pick<Services, 'actors' | 'users' | 'revocations'>,
+  caller: Caller,
+  interest: Interest,
+): Promise<Refusal | null> {
+  const { user, tenantId, token } = caller;
+  if (user === null || tenantId === null) return bars(caller, interest);
+  const ref = { kind: 'tenant', id: tenantId } as const;
+  const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
+  if (tenant === null) return no('TENANT_REQUIRED', 'the tenant is gone');
+  if (tenant.snapshot.value === 'suspended') return suspended();
+  if (token !== null && revocations.has(token.id)) return revoked();
+  return barsNow(caller, interest, await users.get(user.id));
+}

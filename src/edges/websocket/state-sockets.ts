@@ -1,0 +1,202 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { refusalOf } from '../../operations/faults.ts';
+import type { Caller, Services } from '../../operations/operation.ts';
+import { isTicket, redeemTicket } from '../../operations/tickets.ts';
+import { requestIdOf } from '../shared/http.ts';
+import type { Identity } from '../shared/identity.ts';
+import { Audiences } from './audiences.ts';
+import { closeOf } from './close-codes.ts';
+import { Connection } from './connection.ts';
+import { type Interest, readInterest } from './interest.ts';
+import { kinds } from './kinds.ts';
+import { defaultLimits, type SocketLimits } from './limits.ts';
+import { Snapshots } from './snapshots.ts';
+import { bars, barsAround, barsNow, isOver, revoked, suspended } from './standing.ts';
+
+export interface StateSocketParts {
+  services: Pick<Services, 'actors' | 'cache' | 'clock' | 'log' | 'newId' | 'revocations' | 'users'> & {
+    store: { devices: Pick<Services['store']['devices'], 'states'> };
+  };
+  identity: Pick<Identity, 'authenticate'>;
+  limits?: Partial<SocketLimits>;
+}
+
+/** `/ws/state` (contract §6). */
+export interface StateSockets {
+  /**
+   * For the HTTP server's `upgrade`; another path is 404. The request's URL loses its query at once: it holds the
+   * credential.
+   */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Connections; of those the slow or new ones, updates that wait for them, and bytes that wait in all sockets. */
+  counts(): { connections: number; apart: number; waiting: number; buffered: number };
+  /** Says goodbye to everybody; resolves when they are gone. */
+  close(): Promise<void>;
+}
+
+const STATE_PATH = '/ws/state';
+
+const NOBODY: Interest = { kinds: new Set(), devices: null, snapshot: false };
+
+export function makeStateSockets({ services, identity, limits: given }: StateSocketParts): StateSockets {
+  const { actors, clock, log, newId, revocations, users } = services;
+  const limits = { ...defaultLimits, ...given };
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: limits.maxPayload,
+  });
+  const audiences = new Audiences();
+  const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));
+  const connections = new Set<Connection>();
+  let closing: (() => void) | null = null;
+
+  async function callerOf(credential: string | null, requestId: Uuid): Promise<Outcome<Caller>> {
+    const asking = { via: 'websocket', requestId };
+    if (credential === null || !isTicket(credential)) return identity.authenticate(credential, asking);
+    const caller = await redeemTicket(services, credential, asking);
+    return caller === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : done(caller);
+  }
+
+  /** Lets a client in, or says why not. Nothing is missed between its snapshot and what follows. */
+  async function admit(connection: Connection, caller: Caller): Promise<Refusal | null> {
+    const { interest } = connection;
+    const barred = bars(caller, interest) ?? isOver(caller, clock.now());
+    const { tenantId } = caller;
+    if (barred !== null || tenantId === null) return barred;
+    connection.caller = caller;
+    audiences.add(connection, tenantId);
+    const refused = await barsAround(services, caller, interest);
+    if (refused !== null) return refused;
+    const wanted = interest.snapshot && interest.kinds.has('state');
+    const snapshot = wanted ? await snapshots.take(tenantId, interest.devices) : null;
+    connection.admit(snapshot, performance.now());
+    audiences.wake(connection);
+    return null;
+  }
+
+  async function serve(ws: WebSocket, socket: Duplex, query: URLSearchParams, requestId: Uuid): Promise<void> {
+    const interest = readInterest(query);
+    const connection: Connection = new Connection({
+      ws,
+      socket,
+      limits,
+      interest: interest.ok ? interest.value : NOBODY,
+      drained: () => audiences.wake(connection),
+    });
+    connections.add(connection);
+    ws.on('close', () => {
+      connections.delete(connection);
+      audiences.remove(connection);
+      if (connections.size === 0) closing?.();
+    });
+    // What a client sends wrongly is answered with a close frame by the library.
+    ws.on('error', () => {});
+    if (closing !== null) return goAway(connection);
+    try {
+      const caller = await callerOf(query.get('token'), requestId);
+      const refusal = caller.ok
+        ? ((await admit(connection, caller.value)) ?? (interest.ok ? null : interest.refusal))
+        : caller.refusal;
+      if (refusal !== null) end(connection, refusal);
+    } catch (thrown) {
+      end(connection, refusalOf(thrown, log, { request_id: requestId, operation: 'watchState' }));
+    }
+  }
+
+  function end(connection: Connection, refusal: Refusal): void {
+    audiences.remove(connection);
+    const { code, reason } = closeOf(refusal);
+    connection.close(code, reason);
+  }
+
+  function endWhere(why: (caller: Caller) => Refusal | null): void {
+    for (const connection of connections) {
+      const refusal = connection.caller === null ? null : why(connection.caller);
+      if (refusal !== null) end(connection, refusal);
+    }
+  }
+
+  async function lookAgain(userId: Uuid): Promise<void> {
+    const theirs = [...connections].filter(({ caller }) => caller?.user?.id === userId);
+    if (theirs.length === 0) return;
+    const user = await users.get(userId);
+    for (const connection of theirs) {
+      const { caller, interest } = connection;
+      const refusal = caller === null ? null : barsNow(caller, interest, user);
+      if (refusal !== null) end(connection, refusal);
+    }
+  }
+
+  let pingAt = performance.now() + limits.pingMs;
+  const looking = setInterval(() => {
+    const now = performance.now();
+    const pinging = now >= pingAt;
+    if (pinging) pingAt = now + limits.pingMs;
+    const time = clock.now();
+    endWhere((caller) => isOver(caller, time));
+    for (const connection of connections) if (connection.look(now, pinging)) audiences.wake(connection);
+  }, limits.lookMs);
+  looking.unref();
+
+  const ears = [
+    ...Object.values(kinds).map((kind) => kind.listen(actors, (update) => audiences.tell(update))),
+    actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
+      if (isSuspended) endWhere((caller) => (caller.tenantId === tenantId ? suspended() : null));
+    }),
+    revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revoked() : null))),
+    users.onChange((id) => {
+      lookAgain(id).catch((thrown: unknown) => {
+        log.error({ err: thrown }, 'a user could not be looked at again');
+        endWhere(({ user, requestId }) => (user?.id === id ? refusalOf(thrown, log, { request_id: requestId }) : null));
+      });
+    }),
+  ];
+
+  return {
+    upgrade(request, socket, head) {
+      const { path, query } = split(request.url ?? '');
+      request.url = path;
+      if (path !== STATE_PATH) return nowhere(socket);
+      const requestId = requestIdOf(request.headers, newId);
+      server.handleUpgrade(request, socket, head, (ws) => {
+        log.debug({ request_id: requestId }, 'websocket opened');
+        void serve(ws, socket, query, requestId);
+      });
+    },
+    counts() {
+      const apart = audiences.apart();
+      let buffered = 0;
+      for (const connection of connections) buffered += connection.buffered;
+      return { connections: connections.size, apart: apart.connections, waiting: apart.waiting, buffered };
+    },
+    async close() {
+      clearInterval(looking);
+      for (const stop of ears) stop();
+      const gone = new Promise<void>((resolve) => {
+        closing = resolve;
+      });
+      for (const connection of connections) goAway(connection);
+      if (connections.size > 0) await gone;
+    },
+  };
+}
+
+const goAway = (connection: Connection): void => connection.close(1001, 'the service is shutting down');
+
+function nowhere(socket: Duplex): void {
+  socket.on('error', () => {});
+  socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
+}
+
+function split(url: string): { path: string; query: URLSearchParams } {
+  const at = url.indexOf('?');
+  return at === -1
+    ? { path: url, query: new URLSearchParams() }
+    : { path: url.slice(0, at), query: new URLSearchParams(url.slice(at + 1)) };
+}

@@ -1,0 +1,137 @@
+import { randomBytes } from 'node:crypto';
+import { connect } from 'node:net';
+import { v7 } from 'uuid';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+
+let house: House;
+let edge: OpenSockets;
+let owner: { token: string; tenantId: string };
+beforeEach(async () => {
+  house = await makeHouse();
+  owner = await house.owner();
+});
+afterEach(async () => {
+  await edge.close();
+  await house.close();
+});
+
+const text = 'x'.repeat(20_000);
+const tell = (deviceId: string, n: number) =>
+  edge.emit({
+    type: 'device.state',
+    ...{ tenantId: owner.tenantId, deviceId, state: { n, text }, stateVersion: n, at: n },
+  });
+
+/** Emits in slices, so that sockets are written in between. */
+async function flood(ids: readonly string[], rounds: number) {
+  for (let n = 1; n <= rounds; n++) {
+    for (const id of ids) tell(id, n);
+    if (n % 20 === 0) await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+describe('a client that does not read', () => {
+  it('costs no growing queue, hears the latest state of each device, and goes on from there', async () => {
+    edge = await openSockets(house, { highWater: 256 * 1024 });
+    const ids = Array.from({ length: 5 }, () => v7());
+    const slow = await edge.connect(owner.token);
+    const quick = await edge.connect(owner.token);
+    await eventually(() => edge.sockets.counts().apart === 0);
+    slow.socket.pause();
+    await flood(ids, 1_000);
+    await eventually(() => edge.sockets.counts().apart === 1);
+    await flood(ids, 3_000);
+    expect(edge.sockets.counts().waiting).toBeLessThanOrEqual(ids.length);
+    // The quick client has read all there is: what is left is the slow one's.
+    await eventually(() => quick.texts.at(-1)?.endsWith('"timestamp":3000}') === true);
+    expect(edge.sockets.counts().buffered).toBeLessThan(256 * 1024 + 64 * 1024 + text.length);
+    slow.socket.resume();
+    await eventually(() => edge.sockets.counts().apart === 0);
+    for (const id of ids) tell(id, 3_001);
+    const last = (heard: Record<string, unknown>[]) =>
+      ids.map((id) => heard.findLast(({ device_id }) => device_id === id)?.timestamp);
+    await eventually(() => last(slow.heard).every((n) => n === 3_001));
+    expect(slow.heard.length).toBeLessThan(15_000);
+    await eventually(() => last(quick.heard).every((n) => n === 3_001));
+  });
+
+  it('hears the latest presence of each device and the latest status of each command', async () => {
+    edge = await openSockets(house, { highWater: 64 * 1024 });
+    const client = await edge.connect(owner.token, 'events=state,presence,command');
+    await eventually(() => edge.sockets.counts().apart === 0);
+    client.socket.pause();
+    const [deviceId, commandId, other] = [v7(), v7(), v7()];
+    await flood([deviceId], 1_000);
+    await eventually(() => edge.sockets.counts().apart === 1);
+    const { tenantId } = owner;
+    for (let n = 0; n < 10; n++) {
+      edge.emit({ type: 'device.presence', tenantId, deviceId, online: n % 2 === 1, at: n });
+      for (const status of ['dispatched', 'acknowledged', 'succeeded'] as const) {
+        const id = n === 0 ? other : commandId;
+        edge.emit({
+          type: 'command.changed',
+          tenantId,
+          deviceId,
+          commandId: id,
+          status,
+          verification: 'pending',
+          at: n,
+        });
+      }
+    }
+    expect(edge.sockets.counts().waiting).toBe(4);
+    client.socket.resume();
+    await eventually(() => client.heard.at(-1)?.timestamp === 9);
+    const rest = client.heard.slice(-4);
+    expect(rest.map(({ type, status, online, timestamp }) => [type, status ?? online, timestamp])).toEqual([
+      ['state_update', undefined, 1_000],
+      ['command_update', 'succeeded', 0],
+      ['presence_update', true, 9],
+      ['command_update', 'succeeded', 9],
+    ]);
+  });
+
+  it('is sent away when too much of different things waits for it', async () => {
+    edge = await openSockets(house, { highWater: 64 * 1024, maxWaiting: 50 });
+    const client = await edge.connect(owner.token);
+    await eventually(() => edge.sockets.counts().apart === 0);
+    client.socket.pause();
+    await flood([v7()], 1_000);
+    await eventually(() => edge.sockets.counts().apart === 1);
+    for (let n = 0; n < 60; n++) tell(v7(), 1);
+    client.socket.resume();
+    expect((await client.closed).code).toBe(1013);
+    await eventually(() => edge.sockets.counts().connections === 0);
+    expect(edge.sockets.counts().waiting).toBe(0);
+  });
+
+  it('is taken for dead when it neither answers nor takes a byte', async () => {
+    edge = await openSockets(house, { pingMs: 40 });
+    const { hostname, port } = new URL(house.url);
+    const dead = connect(Number(port), hostname);
+    dead.write(
+      `GET /ws/state?token=${owner.token} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\n\r\n`,
+    );
+    const ended = new Promise((resolve) => dead.once('close', resolve));
+    dead.on('error', () => {}).pause();
+    const living = await edge.connect(owner.token);
+    await eventually(() => edge.sockets.counts().connections === 2);
+    await eventually(() => edge.sockets.counts().connections === 1);
+    dead.resume();
+    await ended;
+    expect(living.socket.readyState).toBe(living.socket.OPEN);
+  });
+});
+
+it('everybody is told goodbye when the service stops, and nobody is let in any more', async () => {
+  edge = await openSockets(house);
+  const clients = [await edge.connect(owner.token), await edge.connect(owner.token)];
+  const stopped = edge.sockets.close();
+  for (const client of clients) expect((await client.closed).code).toBe(1001);
+  await stopped;
+  expect((await (await edge.connect(owner.token)).closed).code).toBe(1001);
+});

@@ -1,0 +1,206 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { eventually } from '../../support/clock.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import { type Client, type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+
+let house: House;
+let edge: OpenSockets;
+let owner: { token: string; tenantId: string };
+beforeAll(async () => {
+  house = await makeHouse();
+  edge = await openSockets(house, { settleMs: 300 });
+  owner = await house.owner();
+});
+afterAll(async () => {
+  await edge.close();
+  await house.close();
+});
+
+/** What the store holds: the number is state and version at once. */
+let stored: Map<string, number>;
+beforeEach(() => {
+  stored = new Map();
+  edge.store.reads = 0;
+  edge.store.states = async (_, ids) => rows(ids);
+});
+
+const rows = (ids?: readonly string[]) =>
+  [...stored]
+    .filter(([id]) => ids === undefined || ids.includes(id))
+    .map(([deviceId, n]) => ({ deviceId, state: { n }, stateVersion: n, reportedAt: n === 0 ? null : n }));
+
+const tell = (deviceId: string, n: number) =>
+  edge.emit({
+    type: 'device.state',
+    ...{ tenantId: owner.tenantId, deviceId, state: { n }, stateVersion: n, at: n },
+  } as VolatileOutput);
+
+/** Holds the next reading until it is let go; what it answers is what the store holds when it began. */
+function holdReading() {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  edge.store.states = async (_, ids) => {
+    const read = rows(ids);
+    await held;
+    return read;
+  };
+  return { release, begun: (reads = 1) => eventually(() => edge.store.reads === reads) };
+}
+
+/** Device and number of each update heard, once the pong to a ping sent now has come. */
+async function heardBy(client: Client): Promise<[unknown, unknown][]> {
+  client.socket.send('ping');
+  const pongs = client.texts.filter((text) => text === 'pong').length;
+  await eventually(() => client.texts.filter((text) => text === 'pong').length > pongs);
+  return client.heard.map(({ device_id, state }) => [device_id, (state as { n: number }).n]);
+}
+
+const snapshot = (query = '') => edge.connect(owner.token, `snapshot=1&${query}`);
+
+describe('a snapshot', () => {
+  it('starts with the current state of every device that ever reported one', async () => {
+    const [one, two, silent] = [v7(), v7(), v7()];
+    stored = new Map([
+      [one, 3],
+      [silent, 0],
+      [two, 9],
+    ]);
+    const client = await snapshot();
+    await client.hears(2);
+    tell(one, 4);
+    expect(await client.hears(3)).toEqual([
+      { type: 'state_update', device_id: one, state: { n: 3 }, timestamp: 3 },
+      { type: 'state_update', device_id: two, state: { n: 9 }, timestamp: 9 },
+      { type: 'state_update', device_id: one, state: { n: 4 }, timestamp: 4 },
+    ]);
+  });
+
+  it('holds the filtered devices alone', async () => {
+    const [one, two] = [v7(), v7()];
+    stored = new Map([
+      [one, 1],
+      [two, 2],
+    ]);
+    const client = await snapshot(`device_id=${two}&device_id=${v7()}`);
+    expect(await heardBy(client)).toEqual([[two, 2]]);
+  });
+
+  it('is not read for a client that did not ask for states', async () => {
+    stored.set(v7(), 1);
+    expect(await heardBy(await snapshot('events=presence'))).toEqual([]);
+    expect(await heardBy(await edge.connect(owner.token))).toEqual([]);
+    expect(edge.store.reads).toBe(0);
+  });
+
+  it('gives way to a newer update that came while it was read, told once', async () => {
+    const device = v7();
+    stored.set(device, 5);
+    const { release, begun } = holdReading();
+    const client = await snapshot();
+    await begun();
+    tell(device, 6);
+    tell(device, 7);
+    release();
+    expect(await heardBy(client)).toEqual([[device, 7]]);
+  });
+
+  it('hides an update that it had already, however late that comes out', async () => {
+    const device = v7();
+    stored.set(device, 5);
+    const { release, begun } = holdReading();
+    const client = await snapshot();
+    await begun();
+    tell(device, 4);
+    release();
+    await client.hears(1);
+    tell(device, 5);
+    tell(device, 6);
+    await client.hears(2);
+    expect(await heardBy(client)).toEqual([
+      [device, 5],
+      [device, 6],
+    ]);
+  });
+
+  it('comes before what else happened while it was read', async () => {
+    const device = v7();
+    stored.set(device, 5);
+    const { release, begun } = holdReading();
+    const client = await snapshot('events=state,presence');
+    await begun();
+    const presence = { tenantId: owner.tenantId, deviceId: device, online: true, at: 1 };
+    edge.emit({ type: 'device.presence', ...presence });
+    release();
+    expect((await client.hears(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
+  });
+
+  it('is read once for all who ask while another one is being read', async () => {
+    const device = v7();
+    stored.set(device, 1);
+    const { release, begun } = holdReading();
+    const first = await snapshot();
+    await begun();
+    const others = await Promise.all([snapshot(), snapshot(), snapshot()]);
+    stored.set(device, 2);
+    release();
+    expect(await heardBy(first)).toEqual([[device, 1]]);
+    for (const other of others) expect(await heardBy(other)).toEqual([[device, 2]]);
+    expect(edge.store.reads).toBe(2);
+  });
+
+  it('that cannot be read closes 1013', async () => {
+    edge.store.states = async () => {
+      throw new StoreUnavailable('away');
+    };
+    const { code, reason } = await (await snapshot()).closed;
+    expect(code).toBe(1013);
+    expect(reason).toMatch(/^STORE_UNAVAILABLE: /);
+  });
+
+  it('leaves no gap and tells nothing twice, whenever a client comes', async () => {
+    const ids = Array.from({ length: 5 }, () => v7());
+    for (const id of ids) stored.set(id, 1);
+    const soon = (most: number) => new Promise((resolve) => setTimeout(resolve, Math.random() * most));
+    edge.store.states = async (_, wanted) => {
+      await soon(3);
+      const read = rows(wanted);
+      await soon(6);
+      return read;
+    };
+    let running = true;
+    // Durable first, told a little later, in order: as the runtime does it.
+    const devices = ids.map(async (id) => {
+      for (let n = 2; running || n < 50; n++) {
+        stored.set(id, n);
+        await soon(4);
+        tell(id, n);
+      }
+    });
+    const clients: Client[] = [];
+    for (let n = 0; n < 60; n++) {
+      clients.push(await snapshot());
+      await soon(5);
+    }
+    running = false;
+    await Promise.all(devices);
+    for (const client of clients) {
+      for (const id of ids) {
+        const last = stored.get(id) as number;
+        const numbers = await eventually(() => {
+          const told = client.heard
+            .filter(({ device_id }) => device_id === id)
+            .map(({ timestamp }) => Number(timestamp));
+          return told.at(-1) === last ? told : null;
+        });
+        const from = numbers[0] as number;
+        expect(numbers).toEqual(Array.from({ length: last - from + 1 }, (_, n) => from + n));
+      }
+    }
+    await eventually(() => edge.sockets.counts().apart === 0);
+  });
+});

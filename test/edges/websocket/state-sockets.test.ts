@@ -1,0 +1,353 @@
+import { request } from 'node:http';
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { signToken } from '../../../src/operations/tokens.ts';
+import { eventually } from '../../support/clock.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+
+let house: House<MemoryStore>;
+let edge: OpenSockets;
+let owner: { token: string; userId: string; tenantId: string };
+beforeAll(async () => {
+  house = await makeHouse();
+  edge = await openSockets(house);
+  owner = await house.owner();
+});
+afterAll(async () => {
+  await edge.close();
+  await house.close();
+});
+
+const state = (deviceId: string, brightness: number, tenantId = owner.tenantId): VolatileOutput => ({
+  type: 'device.state',
+  ...{ tenantId, deviceId, state: { brightness }, stateVersion: brightness, at: 1_767_225_600_000 + brightness },
+});
+const presence = (deviceId: string, online: boolean): VolatileOutput => ({
+  type: 'device.presence',
+  ...{ tenantId: owner.tenantId, deviceId, online, at: 1_767_225_600_000 },
+});
+const command = (deviceId: string, commandId: string): VolatileOutput => ({
+  type: 'command.changed',
+  ...{ tenantId: owner.tenantId, deviceId, commandId, status: 'acknowledged', verification: 'pending', at: 7 },
+});
+/** A client that was let in: its ping is not answered before. */
+async function listening(token: string | null, query = '') {
+  const client = await edge.connect(token, query);
+  client.socket.send('ping');
+  await eventually(() => client.texts.pop() === 'pong');
+  return client;
+}
+
+describe('a client with a good token', () => {
+  it('hears the whole reported state of its devices', async () => {
+    const client = await listening(owner.token);
+    const deviceId = v7();
+    edge.emit(state(deviceId, 40));
+    expect(await client.hears(1)).toEqual([
+      { type: 'state_update', device_id: deviceId, state: { brightness: 40 }, timestamp: 1_767_225_600_040 },
+    ]);
+    client.socket.close();
+    expect((await client.closed).code).toBe(1005);
+  });
+
+  it('hears updates in order, every one, however many come at once', async () => {
+    const client = await listening(owner.token);
+    const ids = [v7(), v7(), v7()];
+    for (let n = 1; n <= 900; n++) edge.emit(state(ids[n % 3] as string, n));
+    const heard = await client.hears(900);
+    expect(heard.map((message) => (message.state as { brightness: number }).brightness)).toEqual(
+      Array.from({ length: 900 }, (_, n) => n + 1),
+    );
+  });
+
+  it('hears texts of every length whole', async () => {
+    const client = await listening(owner.token);
+    const texts = [0, 1, 40, 125, 126, 60_000, 65_400, 65_536, 70_000, 200_000].map((length) => 'ä'.repeat(length));
+    texts.forEach((text, n) => {
+      edge.emit({ ...state(v7(), n + 1), state: { text } } as VolatileOutput);
+    });
+    const heard = await client.hears(texts.length);
+    expect(heard.map((message) => (message.state as { text: string }).text.length)).toEqual(texts.map((t) => t.length));
+    expect(heard.at(-1)?.state).toEqual({ text: texts.at(-1) });
+  });
+
+  it('hears nothing of another tenant, whatever it asks for', async () => {
+    const other = await house.owner();
+    const secret = v7();
+    const mine = v7();
+    const all = await listening(owner.token, 'events=state,presence,command');
+    const nosy = await listening(owner.token, `device_id=${secret}&device_id=${mine}`);
+    edge.emit(state(secret, 1, other.tenantId));
+    edge.emit(state(mine, 2));
+    expect((await nosy.hears(1)).map(({ device_id }) => device_id)).toEqual([mine]);
+    expect((await all.hears(1)).map(({ device_id }) => device_id)).toEqual([mine]);
+  });
+
+  it('gets pong for the text ping, and silence for anything else', async () => {
+    const client = await listening(owner.token);
+    client.socket.send('hello');
+    client.socket.send(Buffer.from('ping'));
+    client.socket.send('{"type":"subscribe"}');
+    client.socket.send('ping');
+    await eventually(() => client.texts.length > 0);
+    expect(client.texts).toEqual(['pong']);
+    const ponged = new Promise<string>((resolve) => client.socket.once('pong', (data) => resolve(String(data))));
+    client.socket.ping('x');
+    expect(await ponged).toBe('x');
+  });
+
+  it('is sent away for a message that is too large or too many', async () => {
+    const large = await listening(owner.token);
+    large.socket.send('x'.repeat(2_000));
+    expect((await large.closed).code).toBe(1009);
+    const flooding = await listening(owner.token);
+    for (let n = 0; n < 5_000; n++) flooding.socket.send('ping');
+    expect((await flooding.closed).code).toBe(1008);
+  });
+});
+
+describe('events', () => {
+  it('are the exact list of kinds', async () => {
+    const deviceId = v7();
+    const commandId = v7();
+    const both = await listening(owner.token, 'events=presence,command');
+    const one = await listening(owner.token, 'events=presence');
+    edge.emit(state(deviceId, 1));
+    edge.emit(command(deviceId, commandId));
+    edge.emit(presence(deviceId, true));
+    expect(await both.hears(2)).toEqual([
+      {
+        type: 'command_update',
+        command_id: commandId,
+        device_id: deviceId,
+        status: 'acknowledged',
+        verification: 'pending',
+        timestamp: 7,
+      },
+      { type: 'presence_update', device_id: deviceId, online: true, timestamp: 1_767_225_600_000 },
+    ]);
+    expect((await one.hears(1)).map(({ type }) => type)).toEqual(['presence_update']);
+  });
+
+  it('may be repeated and given as several parameters', async () => {
+    const client = await listening(owner.token, 'events=state,state&events=presence');
+    const deviceId = v7();
+    edge.emit(state(deviceId, 1));
+    edge.emit(presence(deviceId, false));
+    expect((await client.hears(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
+  });
+
+  it.each([
+    'events=weather',
+    'events=state,',
+    'events=',
+    'events=State',
+    'device_id=lamp',
+    'device_id=',
+    'snapshot=yes',
+  ])('that cannot be understood close 4400: %s', async (query) => {
+    const client = await edge.connect(owner.token, query);
+    const { code, reason } = await client.closed;
+    expect(code).toBe(4400);
+    expect(reason).toMatch(/^VALIDATION_FAILED: /);
+  });
+
+  it('of one device are all that a filter lets through', async () => {
+    const [one, two, three] = [v7(), v7(), v7()];
+    const client = await listening(owner.token, `events=state,command&device_id=${one.toUpperCase()}&device_id=${two}`);
+    for (const id of [three, two, one]) edge.emit(state(id, 5));
+    edge.emit(command(three, v7()));
+    edge.emit(command(one, v7()));
+    expect((await client.hears(3)).map(({ device_id }) => device_id)).toEqual([two, one, one]);
+  });
+});
+
+describe('a credential', () => {
+  it.each([
+    ['none', async () => null],
+    ['an empty one', async () => ''],
+    ['a text', async () => 'nonsense'],
+    [
+      'an expired token',
+      async () => signToken(house.key, { sub: 'a', jti: v7(), ttlS: 1 }, house.clock.now() - 60_000),
+    ],
+    [
+      'an unsigned token',
+      async () => {
+        const [, payload] = owner.token.split('.');
+        return `${Buffer.from('{"alg":"none"}').toString('base64url')}.${payload}.`;
+      },
+    ],
+    ['an unknown ticket', async () => `ws_${'A'.repeat(43)}`],
+    ['a malformed ticket', async () => 'ws_'],
+  ])('that is no good closes 4401: %s', async (_, make) => {
+    const client = await edge.connect(await make(), 'events=weather');
+    expect((await client.closed).code).toBe(4401);
+    expect(client.texts).toEqual([]);
+  });
+
+  it('that expires closes 4401 within a second', async () => {
+    const token = await house.token('someone-else');
+    await house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Short' } });
+    const short = await house.token('someone-else', { ttlS: 120 });
+    const client = await listening(short);
+    house.clock.advance(119_000);
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    expect(client.socket.readyState).toBe(client.socket.OPEN);
+    house.clock.advance(1_000);
+    expect((await client.closed).code).toBe(4401);
+  });
+
+  it('that is logged out closes 4401', async () => {
+    const token = await house.member(owner.tenantId, 'user');
+    const client = await listening(token);
+    expect((await house.call('POST', '/v1/auth/logout', { token })).status).toBe(200);
+    const { code, reason } = await client.closed;
+    expect([code, reason]).toEqual([4401, 'UNAUTHENTICATED: the token was revoked']);
+    expect((await (await edge.connect(token)).closed).code).toBe(4401);
+  });
+
+  it('of a viewer, or of somebody without a tenant, closes 4403', async () => {
+    const viewer = await edge.connect(await house.member(owner.tenantId, 'viewer'));
+    expect(await viewer.closed).toEqual({ code: 4403, reason: 'FORBIDDEN_ROLE: state needs the role user' });
+    const nobody = await edge.connect(await house.token('nobody'));
+    expect(await nobody.closed).toEqual({ code: 4403, reason: 'TENANT_REQUIRED: register a tenant first' });
+  });
+
+  it('whose scopes do not cover a kind closes 4403', async () => {
+    const scoped = await signToken(house.key, { sub: 'scoped', jti: v7(), scope: 'read:devices' }, house.clock.now());
+    await house.call('GET', '/v1/auth/me', { token: scoped });
+    const user = [...house.store.users.values()].find(({ sub }) => sub === 'scoped');
+    if (user === undefined) throw new Error('no user');
+    house.store.users.set(user.id, { ...user, tenantId: owner.tenantId, role: 'admin' });
+    house.services.users.changed(user.id);
+    const client = await listening(scoped, 'events=state,presence');
+    expect((await (await edge.connect(scoped, 'events=state,command')).closed).code).toBe(4403);
+    expect(client.socket.readyState).toBe(client.socket.OPEN);
+  });
+
+  it('whose user lost the role or the tenant closes 4403, and a user who is gone 4401', async () => {
+    const change = async (changed: object | null) => {
+      const token = await house.member(owner.tenantId, 'user');
+      const me = await house.call('GET', '/v1/auth/me', { token });
+      const client = await listening(token);
+      const user = house.store.users.get(me.body.user.id);
+      if (user === undefined) throw new Error('no user');
+      if (changed === null) house.store.users.delete(user.id);
+      else house.store.users.set(user.id, { ...user, ...changed });
+      house.services.users.changed(user.id);
+      return (await client.closed).code;
+    };
+    expect(await change({ role: 'viewer' })).toBe(4403);
+    expect(await change({ tenantId: null, role: 'none' })).toBe(4403);
+    expect(await change({ tenantId: v7() })).toBe(4403);
+    expect(await change(null)).toBe(4401);
+  });
+
+  it('stays good when its user gains a role', async () => {
+    const token = await house.member(owner.tenantId, 'user');
+    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    const client = await listening(token);
+    const user = house.store.users.get(body.user.id);
+    if (user === undefined) throw new Error('no user');
+    house.store.users.set(user.id, { ...user, role: 'admin' });
+    house.services.users.changed(user.id);
+    client.socket.send('ping');
+    await eventually(() => client.texts.includes('pong'));
+    expect(client.socket.readyState).toBe(client.socket.OPEN);
+  });
+
+  it('never reaches a log or a later reader of the request', async () => {
+    const seen: string[] = [];
+    const look = (incoming: { url?: string }) => seen.push(incoming.url ?? '');
+    house.server.on('upgrade', look);
+    const client = await listening(owner.token, 'events=state');
+    house.server.off('upgrade', look);
+    expect(seen).toEqual(['/ws/state']);
+    client.socket.terminate();
+  });
+});
+
+describe('a suspended tenant', () => {
+  it('loses its connections with 4403 and gets no new ones until it is resumed', async () => {
+    const other = await house.owner();
+    const client = await listening(other.token);
+    const ref = { kind: 'tenant', id: other.tenantId } as const;
+    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
+    expect(await client.closed).toEqual({ code: 4403, reason: 'TENANT_SUSPENDED: the tenant is suspended' });
+    expect((await (await edge.connect(other.token)).closed).code).toBe(4403);
+    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
+    const again = await listening(other.token);
+    expect(again.socket.readyState).toBe(again.socket.OPEN);
+  });
+});
+
+describe('a ticket', () => {
+  const ticketOf = async (token: string) => house.call('POST', '/ws/ticket', { token });
+
+  it('opens one connection, once', async () => {
+    const { status, body } = await ticketOf(owner.token);
+    expect(status).toBe(201);
+    expect(body).toEqual({ ticket: expect.stringMatching(/^ws_[A-Za-z0-9_-]{43}$/), expires_in: 30 });
+    const client = await listening(body.ticket);
+    const deviceId = v7();
+    edge.emit(state(deviceId, 3));
+    expect((await client.hears(1))[0]?.device_id).toBe(deviceId);
+    expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
+  });
+
+  it('is too old after 30 s', async () => {
+    const { body } = await ticketOf(owner.token);
+    house.clock.advance(30_000);
+    expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
+  });
+
+  it('dies with the token it was made with, and so does its connection', async () => {
+    const token = await house.member(owner.tenantId, 'user');
+    const [used, unused] = [await ticketOf(token), await ticketOf(token)];
+    const client = await listening(used.body.ticket);
+    await house.call('POST', '/v1/auth/logout', { token });
+    expect((await client.closed).code).toBe(4401);
+    expect((await (await edge.connect(unused.body.ticket)).closed).code).toBe(4401);
+  });
+
+  it('needs the role user, and stands at the root only', async () => {
+    const viewer = await house.member(owner.tenantId, 'viewer');
+    expect((await ticketOf(viewer)).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await house.call('POST', '/v1/ws/ticket', { token: owner.token })).status).toBe(404);
+    expect((await house.call('POST', '/ws/ticket')).status).toBe(401);
+  });
+
+  it('is no bearer token', async () => {
+    const { body } = await ticketOf(owner.token);
+    expect((await house.call('GET', '/v1/homes', { token: body.ticket })).status).toBe(401);
+  });
+});
+
+describe('an upgrade', () => {
+  const statusOf = (path: string, headers: Record<string, string> = {}) =>
+    new Promise<number | undefined>((resolve, reject) => {
+      const { hostname, port } = new URL(house.url);
+      const asked = request({
+        hostname,
+        port,
+        path,
+        headers: { connection: 'upgrade', upgrade: 'websocket', ...headers },
+      });
+      asked.on('response', (response) => resolve(response.resume().statusCode)).on('error', reject);
+      asked.end();
+    });
+
+  it('that is no WebSocket handshake is refused on HTTP', async () => {
+    expect(await statusOf('/ws/state')).toBe(400);
+    expect(await statusOf('/ws/state', { upgrade: 'h2c' })).toBe(400);
+  });
+
+  it('of another path is 404', async () => {
+    expect(await statusOf('/ws/nothing?token=x')).toBe(404);
+    expect(await statusOf('/ws/state/')).toBe(404);
+  });
+});

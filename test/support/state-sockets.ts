@@ -1,0 +1,128 @@
+import { WebSocket } from 'ws';
+import type { Actors } from '../../src/actors/contract.ts';
+import type { SocketLimits } from '../../src/edges/websocket/limits.ts';
+import { makeStateSockets, type StateSockets } from '../../src/edges/websocket/state-sockets.ts';
+import type { VolatileOutput } from '../../src/machines/outputs.ts';
+import type { Cache, DeviceStore } from '../../src/store/contract.ts';
+import { eventually } from './clock.ts';
+import type { House } from './house.ts';
+
+type States = Awaited<ReturnType<DeviceStore['states']>>;
+
+/** A client of `/ws/state` and all it heard. */
+export class Client {
+  readonly socket: WebSocket;
+  readonly texts: string[] = [];
+  readonly opened: Promise<void>;
+  readonly closed: Promise<{ code: number; reason: string }>;
+
+  constructor(url: string) {
+    this.socket = new WebSocket(url);
+    this.socket.on('message', (data) => this.texts.push(String(data)));
+    this.opened = new Promise((resolve) => this.socket.once('open', () => resolve()));
+    this.closed = new Promise((resolve, reject) => {
+      this.socket.once('close', (code, reason) => resolve({ code, reason: String(reason) }));
+      this.socket.once('error', reject);
+    });
+    this.closed.catch(() => {});
+  }
+
+  /** The JSON messages heard so far. */
+  get heard(): Record<string, unknown>[] {
+    return this.texts.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text));
+  }
+
+  /** Once it has heard that many. */
+  hears(count: number): Promise<Record<string, unknown>[]> {
+    return eventually(() => (this.heard.length >= count ? this.heard : null));
+  }
+}
+
+/** The edge on a house's HTTP server, fed by the house's runtime and by what a test emits. */
+export interface OpenSockets {
+  sockets: StateSockets;
+  emit(output: VolatileOutput): void;
+  /** What the store answers to a snapshot; a test may hold it back or change it. */
+  store: { states: DeviceStore['states']; reads: number };
+  /** Opens a client; resolves when it was let in or sent away. */
+  connect(token: string | null, query?: string): Promise<Client>;
+  close(): Promise<void>;
+}
+
+export async function openSockets(house: House, limits: Partial<SocketLimits> = {}): Promise<OpenSockets> {
+  const listeners = new Map<string, Set<(output: never) => void>>();
+  const { actors } = house.runtime;
+  const on = ((type, sink) => {
+    const sinks = listeners.get(type) ?? new Set();
+    listeners.set(type, sinks.add(sink));
+    const stop = actors.on(type, sink);
+    return () => {
+      stop();
+      sinks.delete(sink);
+    };
+  }) as Actors['on'];
+  Object.assign(
+    house.services.cache,
+    memoryCache(() => house.clock.now()),
+  );
+  const store = {
+    reads: 0,
+    states: async (): Promise<States> => [],
+  } satisfies OpenSockets['store'];
+  const sockets = makeStateSockets({
+    services: {
+      ...house.services,
+      actors: {
+        on,
+        peek: (ref) => actors.peek(ref),
+        read: (ref) => actors.read(ref),
+      } as Actors,
+      store: {
+        devices: {
+          states: (...asked) => {
+            store.reads++;
+            return (store as OpenSockets['store']).states(...asked);
+          },
+        },
+      },
+    },
+    identity: house.identity,
+    limits: { lookMs: 20, ...limits },
+  });
+  house.server.on('upgrade', sockets.upgrade);
+  const clients: Client[] = [];
+  return {
+    sockets,
+    store,
+    emit(output) {
+      for (const sink of listeners.get(output.type) ?? []) sink(output as never);
+    },
+    async connect(token, query = '') {
+      const credential = token === null ? '' : `token=${encodeURIComponent(token)}&`;
+      const client = new Client(`${house.url.replace('http', 'ws')}/ws/state?${credential}${query}`);
+      clients.push(client);
+      await client.opened;
+      return client;
+    },
+    async close() {
+      for (const { socket } of clients) socket.terminate();
+      house.server.off('upgrade', sockets.upgrade);
+      await sockets.close();
+    },
+  };
+}
+
+/** The cache as far as tickets go. */
+function memoryCache(now: () => number): Pick<Cache, 'set' | 'take'> {
+  const kept = new Map<string, { value: string; until: number }>();
+  return {
+    async set(key, value, ttlMs) {
+      kept.set(key, { value, until: now() + ttlMs });
+    },
+    async take(key) {
+      const found = kept.get(key);
+      kept.delete(key);
+      return found !== undefined && found.until > now() ? found.value : null;
+    },
+  };
+}
