@@ -36,7 +36,22 @@ export const canonicalFieldNames = [
 
 /** The RFC 8785 (JCS) form. The value is JSON that passed `parseJson` or `checkJson`; NaN and lone surrogates throw. */
 export function canonicalPayload(value: Json): string {
-  return canonicalize(value) as string;
+  // ECMAScript writes numbers and strings as RFC 8785 does: where the keys are in order, only white space could differ.
+  return isInOrder(value) ? JSON.stringify(value) : (canonicalize(value) as string);
+}
+
+/** Whether every object's keys come in UTF-16 order; false as well for what `canonicalize` would refuse. */
+function isInOrder(value: Json): boolean {
+  if (typeof value === 'string') return value.isWellFormed();
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (value === null || typeof value !== 'object') return typeof value === 'boolean' || value === null;
+  if (Array.isArray(value)) return value.every(isInOrder);
+  let last = '';
+  for (const key in value) {
+    if (key < last || !key.isWellFormed() || !isInOrder(value[key] as Json)) return false;
+    last = key;
+  }
+  return true;
 }
 
 /** SHA-256 of the canonical form, lower-case hex. */
