@@ -21,7 +21,10 @@ export const notFound = (noun: Noun) => refuse('NOT_FOUND', nouns[noun]);
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
 
 /** The slug of a group, in a path. */
-export const slug = z.string().min(1).max(64).meta({ noun: 'group' });
+export const slug = z
+  .string()
+  .regex(/^[a-z0-9-]{1,64}$/)
+  .meta({ noun: 'group' });
 
 /** A name that a person gives: 1–100 characters, not only blanks, no control characters. */
 export const givenName = z

@@ -23,6 +23,7 @@ import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey 
 import { makeUsers } from '../../src/operations/users.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { assertDocumented } from './documented.ts';
 import { MemoryStore } from './memory-store.ts';
 
 export interface Sent {
@@ -154,7 +155,9 @@ export async function makeHouseOn<Kept extends Store>(
     });
     const text = await response.text();
     const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
-    return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    const received = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    if (isJson) assertDocumented(method, path, received);
+    return received;
   };
 
   const become: House['become'] = async (userId, changes) => {

@@ -105,11 +105,17 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     tags: [tag],
     'x-role': operation.role,
     'x-scope': operation.scope,
-    security: operation.role === null ? [] : [{ bearer: [] }],
+    security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(inBody.length > 0 && { requestBody: bodyOf(operation, input, inPath, inBody) }),
     responses: { ...answersOf(route, schemas), ...problemsOf(route, inBody.length > 0, shared) },
   };
+}
+
+/** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
+function securityOf({ role, greets }: Operation): JsonObject[] {
+  if (role !== null) return [{ bearer: [] }];
+  return greets ? [{}, { bearer: [] }] : [];
 }
 
 const IDEMPOTENCY_KEY: JsonObject = {

@@ -1,0 +1,247 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { done, refuse } from '../../src/domain/refusals.ts';
+import { type Operation, operation } from '../../src/operations/operation.ts';
+import { makePerform } from '../../src/operations/perform.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { type House, makeHouse, type Received } from '../support/house.ts';
+
+let house: House;
+let token: string;
+let tenantId: string;
+beforeEach(async () => {
+  house = await makeHouse();
+  ({ token, tenantId } = await house.owner());
+});
+afterEach(() => house.close());
+
+const create = (key: string, body: unknown = { home_name: 'One' }, more: { path?: string; token?: string } = {}) =>
+  house.call('POST', more.path ?? '/v1/homes', {
+    token: more.token ?? token,
+    body,
+    headers: { 'idempotency-key': key },
+  });
+const replayed = ({ headers }: Received) => headers.get('idempotent-replayed');
+
+describe('the same request again', () => {
+  it('gets the stored answer, says so, and changes nothing', async () => {
+    const first = await create('k');
+    const again = await create('k');
+    expect([first.status, replayed(first)]).toEqual([201, null]);
+    expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body]);
+    expect(again.headers.get('x-request-id')).not.toBe(first.headers.get('x-request-id'));
+    expect(house.store.homes.size).toBe(1);
+  });
+
+  it('is the same through the other root, with a slash at the end, and with its members in another order', async () => {
+    const first = await create('k', { home_name: 'One', timezone: 'Europe/Rome' });
+    const body = '{ "timezone": "Europe/Rome", "home_name": "One" }';
+    for (const path of ['/api/v1/homes', '/v1/homes/']) {
+      const again = await create('k', body, { path });
+      expect([replayed(again), again.body]).toEqual(['true', first.body]);
+    }
+  });
+
+  it('is another request with another key, or on another path', async () => {
+    const { body: home } = await create('k');
+    expect(replayed(await create('l'))).toBeNull();
+    const room = () => create('k', { name: 'Kitchen' }, { path: `/v1/homes/${home.id}/rooms` });
+    expect(replayed(await room())).toBeNull();
+    expect(replayed(await room())).toBe('true');
+  });
+
+  it('is another request by another principal of the tenant', async () => {
+    await create('k');
+    const other = await house.member(tenantId, 'admin');
+    expect(replayed(await create('k', { home_name: 'One' }, { token: other }))).toBeNull();
+    expect(house.store.homes.size).toBe(2);
+  });
+
+  it('is the same with another token of the same person', async () => {
+    const subject = house.store.users.values().next().value?.sub ?? '';
+    await create('k');
+    expect(replayed(await create('k', { home_name: 'One' }, { token: await house.token(subject) }))).toBe('true');
+  });
+
+  it('tells nothing of the old tenant to who has moved to another one', async () => {
+    const first = await create('k');
+    const other = await house.owner();
+    const user = [...house.store.users.values()].find((user) => user.tenantId === tenantId);
+    house.become(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
+    const again = await create('k');
+    expect([again.status, replayed(again)]).toEqual([201, null]);
+    expect(again.body.id).not.toBe(first.body.id);
+  });
+
+  it('with another body is 422', async () => {
+    await create('k');
+    const { status, body } = await create('k', { home_name: 'Two' });
+    expect([status, body.code]).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
+  });
+
+  it('after 24 hours is a new one', async () => {
+    const mine = () => house.token('ada', { ttlS: 3_600 });
+    const { tenantId } = await house.owner();
+    await house.call('GET', '/v1/auth/me', { token: await mine() });
+    house.become([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
+      tenantId,
+      role: 'owner',
+    });
+    await create('k', undefined, { token: await mine() });
+    house.clock.advance(24 * 3_600_000 - 1);
+    expect(replayed(await create('k', undefined, { token: await mine() }))).toBe('true');
+    house.clock.advance(2);
+    expect(replayed(await create('k', undefined, { token: await mine() }))).toBeNull();
+  });
+
+  it('is refused to who may no longer ask', async () => {
+    await create('k');
+    const [user] = [...house.store.users.values()];
+    house.become(user?.id ?? '', { role: 'viewer' });
+    expect((await create('k')).body.code).toBe('FORBIDDEN_ROLE');
+  });
+
+  it('finds a tenant registered though its maker now has one', async () => {
+    const newcomer = await house.token('new');
+    const register = () => create('k', { tenant_name: 'Mine' }, { path: '/v1/tenant/register', token: newcomer });
+    const first = await register();
+    const again = await register();
+    expect([again.status, replayed(again), again.body]).toEqual([201, 'true', first.body]);
+  });
+});
+
+it('keeps the answer sealed', async () => {
+  const { body } = await create('k');
+  const [row] = [...house.store.idempotencyRows.values()];
+  expect(row).toMatchObject({ method: 'POST', path: '/homes', key: 'k', state: 'done' });
+  expect(JSON.stringify(row)).not.toContain(body.id);
+});
+
+it('keeps no refusal: the next try is a new one', async () => {
+  const path = '/v1/groups';
+  const { status } = await create('k', { name: 'x', device_ids: ['0190a000-0000-7000-8000-000000000000'] }, { path });
+  expect(status).toBe(404);
+  expect(house.store.idempotencyRows.size).toBe(0);
+  expect((await create('k', { name: 'x' }, { path })).status).toBe(201);
+});
+
+it('keeps nothing when the effect was not kept', async () => {
+  house.store.records.insertHome = () => Promise.reject(new StoreUnavailable('away'));
+  expect((await create('k')).status).toBe(503);
+  expect(house.store.idempotencyRows.size).toBe(0);
+});
+
+it('is not looked at on what changes nothing, and not kept for nobody', async () => {
+  const headers = { 'idempotency-key': 'k' };
+  expect((await house.call('GET', '/v1/homes', { token, headers })).status).toBe(200);
+  expect((await house.call('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+  expect(house.store.idempotencyRows.size).toBe(0);
+});
+
+it.each([
+  ['', ' '],
+  ['a blank', 'a b'],
+  ['256 characters', 'x'.repeat(256)],
+  ['umlauts', 'ü'],
+])('refuses a key with %s', async (_, key) => {
+  const { status, body } = await create(key);
+  expect([status, body.code]).toEqual([400, 'VALIDATION_FAILED']);
+});
+
+describe('while the first request runs', () => {
+  let release: () => void;
+  const held = () =>
+    new Promise<void>((resolve) => {
+      release = resolve;
+    });
+
+  it('a second one is 409 with Retry-After, and with another body 422', async () => {
+    const insert = house.store.records.insertHome;
+    const wait = held();
+    let started = false;
+    house.store.records.insertHome = async (...given) => {
+      started = true;
+      await wait;
+      return insert(...given);
+    };
+    const first = create('k');
+    await expect.poll(() => started).toBe(true);
+    const second = await create('k');
+    expect([second.status, second.body.code, second.headers.get('retry-after')]).toEqual([409, 'CONFLICT', '1']);
+    expect((await create('k', { home_name: 'Two' })).status).toBe(422);
+    release();
+    expect((await first).status).toBe(201);
+    expect(replayed(await create('k'))).toBe('true');
+  });
+
+  it('many at once make one thing', async () => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => create('k')));
+    expect(house.store.homes.size).toBe(1);
+    expect(answers.every(({ status }) => status === 201 || status === 409)).toBe(true);
+  });
+});
+
+describe('an operation with several targets', () => {
+  const made: string[] = [];
+  let crash = false;
+  const many = operation({
+    name: 'many',
+    summary: 'Make three things',
+    input: z.strictObject({}),
+    output: z.object({ ids: z.array(z.string()) }),
+    role: 'user',
+    scope: null,
+    changes: true,
+    async run({ newId }, { idempotent }) {
+      const ids = (idempotent?.resumed as string[] | null) ?? [newId(), newId(), newId()];
+      if (idempotent?.resumed === null) await idempotent.begin(ids);
+      for (const id of ids) {
+        if (!made.includes(id)) made.push(id);
+        if (crash) throw new StoreUnavailable('away');
+      }
+      return done({ body: { ids } });
+    },
+  });
+
+  it('that was cut off goes on under the ids it had planned', async () => {
+    const ask = async () => {
+      const who = await house.identity.authenticate(token, { via: 'rest', requestId: house.services.newId() });
+      if (!who.ok) throw new Error('not signed in');
+      const keyed = { key: 'k', method: 'POST', path: '/many', body: {} };
+      // A new `perform` each time: the process that ran the first one is gone.
+      return makePerform(house.services)(many, { input: {}, caller: who.value, keyed });
+    };
+    crash = true;
+    expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'STORE_UNAVAILABLE' } });
+    expect(made).toHaveLength(1);
+    expect([...house.store.idempotencyRows.values()][0]?.state).toBe('running');
+    crash = false;
+    const second = await ask();
+    expect(made).toHaveLength(3);
+    expect(second).toEqual({ ok: true, value: { body: { ids: made } } });
+    expect(await ask()).toEqual({ ok: true, value: { body: { ids: made }, replayed: true } });
+  });
+});
+
+it('asks the policy before it looks a stored answer up', async () => {
+  let allowed = true;
+  const guarded: Operation = operation({
+    name: 'guarded',
+    summary: 'Something the policy decides on',
+    input: z.strictObject({}),
+    output: z.object({ secret: z.string() }),
+    role: 'user',
+    scope: null,
+    changes: true,
+    policy: async () => (allowed ? done(null) : refuse('CONFIRMATION_FAILED', 'Not you.')),
+    run: async () => done({ status: 409, body: { secret: 'of a dry run' } }),
+  });
+  const who = await house.identity.authenticate(token, { via: 'rest', requestId: house.services.newId() });
+  if (!who.ok) throw new Error('not signed in');
+  const keyed = { key: 'k', method: 'POST', path: '/guarded', body: {} };
+  const ask = () => house.perform(guarded, { input: {}, caller: who.value, keyed });
+  expect(await ask()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' } } });
+  expect(await ask()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' }, replayed: true } });
+  allowed = false;
+  expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'CONFIRMATION_FAILED' } });
+});

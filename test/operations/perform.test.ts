@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../../src/actors/contract.ts';
+import type { RefusalCode } from '../../src/domain/refusals.ts';
+import { done } from '../../src/domain/refusals.ts';
+import { routes } from '../../src/edges/rest/table.ts';
+import { idOf } from '../../src/operations/inputs.ts';
+import { type Caller, flagNames, type Operation, operation } from '../../src/operations/operation.ts';
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
+import { type House, makeHouse } from '../support/house.ts';
+
+let house: House;
+let caller: Caller;
+beforeAll(async () => {
+  house = await makeHouse();
+  const { token } = await house.owner();
+  const who = await house.identity.authenticate(token, { via: 'test', requestId: house.services.newId() });
+  if (!who.ok) throw new Error('not signed in');
+  caller = who.value;
+});
+afterAll(() => house.close());
+
+const base = operation({
+  name: 'base',
+  summary: 'Nothing much',
+  input: z.strictObject({}),
+  output: z.object({ ran: z.boolean() }),
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  run: async () => done({ body: { ran: true } }),
+});
+
+async function codeOf(changes: Partial<Operation>, by: Partial<Caller> = {}, input: unknown = {}) {
+  const outcome = await house.perform({ ...base, ...changes }, { input, caller: { ...caller, ...by }, keyed: null });
+  return outcome.ok ? 'ran' : outcome.refusal.code;
+}
+
+describe('who may', () => {
+  const key = { kind: 'user', id: 'x', key: 'tk_12345', person: false } as const;
+  it.each<[string, RefusalCode | 'ran', Partial<Operation>, Partial<Caller>]>([
+    ['a member with the role', 'ran', {}, {}],
+    ['nobody', 'UNAUTHENTICATED', {}, { user: null }],
+    ['nobody where nobody is needed', 'ran', { role: null }, { user: null }],
+    ['a person without a tenant', 'TENANT_REQUIRED', {}, { tenantId: null, role: 'none' }],
+    ['a person without a tenant where none is needed', 'ran', { role: 'none' }, { tenantId: null, role: 'none' }],
+    ['too low a role', 'FORBIDDEN_ROLE', {}, { role: 'viewer' }],
+    ['the role none in a tenant', 'FORBIDDEN_ROLE', { role: 'viewer' }, { role: 'none' }],
+    ['the scope', 'ran', {}, { scopes: ['read:devices'] }],
+    ['a wider scope', 'ran', {}, { scopes: ['*:devices'] }],
+    ['another scope', 'INSUFFICIENT_SCOPE', {}, { scopes: ['write:devices', 'read:homes'] }],
+    ['the role goes before the scope', 'FORBIDDEN_ROLE', {}, { role: 'viewer', scopes: ['read:homes'] }],
+    ['no platform operator', 'FORBIDDEN', { platform: true }, {}],
+    [
+      'a platform operator without a tenant',
+      'ran',
+      { platform: true, role: 'none' },
+      { platformAdmin: true, tenantId: null },
+    ],
+    ['a key where a person is needed', 'FORBIDDEN', { person: true }, { principal: key }],
+  ])('%s: %s', async (_, code, changes, by) => {
+    expect(await codeOf(changes, by)).toBe(code);
+  });
+});
+
+describe('flags', () => {
+  it.each<[string, string, string, Partial<Operation>]>([
+    ['maintenance stops changes', 'maintenance_mode', 'MAINTENANCE', { changes: true }],
+    ['maintenance lets reads through', 'maintenance_mode', 'ran', {}],
+    [
+      'maintenance lets what is meant for it through',
+      'maintenance_mode',
+      'ran',
+      { changes: true, inMaintenance: true },
+    ],
+    ['registration', 'registration_lock', 'REGISTRATION_LOCKED', { stoppedBy: 'registration_lock' }],
+    ['commands', 'commands_disabled', 'COMMANDS_DISABLED', { stoppedBy: 'commands_disabled' }],
+    ['cognition', 'cognition_disabled', 'COGNITION_DISABLED', { stoppedBy: 'cognition_disabled' }],
+    ['another flag does not matter', 'registration_lock', 'ran', { stoppedBy: 'commands_disabled', changes: true }],
+  ])('%s', async (_, flag, code, changes) => {
+    const name = flagNames.find((name) => name === flag);
+    if (name === undefined) throw new Error(flag);
+    await house.flags.set(name, true);
+    const found = await codeOf(changes);
+    await house.flags.set(name, false);
+    expect(found).toBe(code);
+    expect(await codeOf(changes)).toBe('ran');
+  });
+});
+
+describe('input', () => {
+  const input = z.strictObject({ id: idOf('device'), room_id: idOf('room').optional(), name: z.string() });
+  const ask = (given: unknown) => house.perform({ ...base, input }, { input: given, caller, keyed: null });
+  const id = '0190a000-0000-7000-8000-000000000000';
+
+  it('an id that is no UUID is NOT_FOUND with its noun, when nothing else is wrong', async () => {
+    expect(await ask({ id: 'x', name: 'y' })).toMatchObject({
+      refusal: { code: 'NOT_FOUND', detail: 'There is no such device.' },
+    });
+    expect(await ask({ id, room_id: '', name: 'y' })).toMatchObject({ refusal: { detail: 'There is no such room.' } });
+    expect(await ask({ id: 'x' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await ask({ id: 7, name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    expect(await ask({ name: 'y' })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+  });
+
+  it.each([[null], ['x'], [[]], [7], [undefined]])('%j is VALIDATION_FAILED', async (given) => {
+    expect(await ask(given)).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+  });
+
+  it('strings that no store takes are refused on any wire', async () => {
+    for (const name of ['a\0b', '\ud800']) {
+      expect(await ask({ id, name })).toMatchObject({ refusal: { code: 'VALIDATION_FAILED' } });
+    }
+  });
+});
+
+describe('faults', () => {
+  it.each<[Error, RefusalCode, number | undefined, boolean]>([
+    [new StoreUnavailable('connect ECONNREFUSED 10.0.0.7'), 'STORE_UNAVAILABLE', 2, false],
+    [new CommitUnknown('in COMMIT'), 'STORE_UNAVAILABLE', 2, false],
+    [new Overloaded('mailbox'), 'OVERLOADED', 1, false],
+    [new NoSuchActor('device'), 'NOT_FOUND', undefined, false],
+    [new Quarantined('device'), 'INTERNAL', undefined, true],
+    [new EventFailed('boom'), 'INTERNAL', undefined, true],
+    [new DataRefused('22P05', 'SELECT secret'), 'VALIDATION_FAILED', undefined, true],
+    [new TypeError('secret is not a function'), 'INTERNAL', undefined, true],
+  ])('%o becomes %s', async (fault, code, retryAfterS, logged) => {
+    house.errors.length = 0;
+    const outcome = await house.perform(
+      { ...base, run: () => Promise.reject(fault) },
+      { input: {}, caller, keyed: null },
+    );
+    expect(outcome).toMatchObject({ ok: false, refusal: { code } });
+    if (outcome.ok) return;
+    expect(outcome.refusal.retryAfterS).toBe(retryAfterS);
+    expect(outcome.refusal.detail).not.toContain(fault.message);
+    expect(house.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
+  });
+
+  it('what is thrown before the first promise is caught too', async () => {
+    const run = () => {
+      throw new Error('boom');
+    };
+    expect(await codeOf({ run })).toBe('INTERNAL');
+  });
+});
+
+describe('every operation', () => {
+  it('has a name of its own', () => {
+    const operations = new Set(routes.map((route) => route.operation));
+    expect(new Set([...operations].map(({ name }) => name)).size).toBe(operations.size);
+  });
+
+  it.each(routes.map((route) => [route.operation.name, route.operation] as const))(
+    '%s refuses unknown fields',
+    (_, { input }) => {
+      const issues = input.safeParse({ zz_unknown: 1 }).error?.issues ?? [];
+      expect(issues.some((issue) => issue.code === 'unrecognized_keys' && issue.keys.includes('zz_unknown'))).toBe(
+        true,
+      );
+    },
+  );
+
+  it.each(routes.map((route) => [`${route.method} ${route.path}`, route] as const))(
+    '%s takes its path’s members',
+    (_, route) => {
+      const input = route.operation.input as z.ZodObject;
+      for (const [, name] of route.path.matchAll(/\{(\w+)\}/g)) expect(Object.keys(input.shape)).toContain(name);
+    },
+  );
+
+  it('that changes something in a tenant names a scope', () => {
+    for (const { operation } of routes) {
+      if (operation.role !== null && operation.changes) expect([operation.name, operation.scope]).not.toContain(null);
+    }
+  });
+});

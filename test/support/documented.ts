@@ -1,0 +1,37 @@
+import { expect } from 'vitest';
+import { isObject } from '../../src/domain/json-size.ts';
+import { openApi } from '../../src/edges/rest/openapi.ts';
+import { makeRouter } from '../../src/edges/rest/router.ts';
+import { chapters, routes } from '../../src/edges/rest/table.ts';
+
+const router = makeRouter(routes);
+// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+const document = openApi(chapters) as any;
+
+/** Fails when the API reference does not tell of this answer: its status, its refusal's code, each of its members. */
+export function assertDocumented(
+  method: string,
+  path: string,
+  received: { status: number; headers: Headers; body: unknown },
+): void {
+  const bare = path.replace(/^\/(api\/)?v1(?=\/)/, '');
+  const found = router.find(method, bare.replace(/\?.*/, ''));
+  if (found === null || !('entry' in found) || (bare === path && !found.entry.atRoot)) return;
+  const { operation, success, path: pattern } = found.entry;
+  const about = `${method} ${pattern} → ${received.status}`;
+  const responses = document.paths[pattern][found.entry.method.toLowerCase()].responses;
+  const documented = responses[received.status];
+  expect(documented, about).toBeDefined();
+  if (received.headers.get('content-type') === 'application/problem+json') {
+    const { code } = received.body as { code: string };
+    expect(documented.$ref?.split('/').at(-1).split('-'), `${about} ${code}`).toContain(code);
+    return;
+  }
+  const schema = operation.answers?.[received.status]?.body ?? (received.status === success ? operation.output : null);
+  expect(schema, about).not.toBeNull();
+  const body = isObject(received.body) && received.status === 409 ? withoutWire(received.body) : received.body;
+  expect(schema?.parse(body), about).toEqual(body);
+}
+
+/** A dry run's 409 carries what the wire adds (contract §2). */
+const withoutWire = ({ code: _, request_id: __, ...body }: Record<string, unknown>) => body;
