@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
 import { type House, makeHouse } from '../support/house.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House;
+let house: House<MemoryStore>;
 let token: string;
 let tenantId: string;
 let stranger: string;

@@ -5,8 +5,9 @@ import { type Operation, operation } from '../../src/operations/operation.ts';
 import { makePerform } from '../../src/operations/perform.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { type House, makeHouse, type Received } from '../support/house.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House;
+let house: House<MemoryStore>;
 let token: string;
 let tenantId: string;
 beforeEach(async () => {
@@ -67,7 +68,7 @@ describe('the same request again', () => {
     const first = await create('k');
     const other = await house.owner();
     const user = [...house.store.users.values()].find((user) => user.tenantId === tenantId);
-    house.become(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
+    await house.become(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
     const again = await create('k');
     expect([again.status, replayed(again)]).toEqual([201, null]);
     expect(again.body.id).not.toBe(first.body.id);
@@ -83,7 +84,7 @@ describe('the same request again', () => {
     const mine = () => house.token('ada', { ttlS: 3_600 });
     const { tenantId } = await house.owner();
     await house.call('GET', '/v1/auth/me', { token: await mine() });
-    house.become([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
+    await house.become([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
       tenantId,
       role: 'owner',
     });
@@ -97,7 +98,7 @@ describe('the same request again', () => {
   it('is refused to who may no longer ask', async () => {
     await create('k');
     const [user] = [...house.store.users.values()];
-    house.become(user?.id ?? '', { role: 'viewer' });
+    await house.become(user?.id ?? '', { role: 'viewer' });
     expect((await create('k')).body.code).toBe('FORBIDDEN_ROLE');
   });
 

@@ -8,8 +8,9 @@ import { idOf } from '../../src/operations/inputs.ts';
 import { type Caller, flagNames, type Operation, operation } from '../../src/operations/operation.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { type House, makeHouse } from '../support/house.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House;
+let house: House<MemoryStore>;
 let caller: Caller;
 beforeAll(async () => {
   house = await makeHouse();

@@ -2,9 +2,10 @@ import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-let house: House;
+let house: House<MemoryStore>;
 let token: string;
 beforeAll(async () => {
   house = await makeHouse();

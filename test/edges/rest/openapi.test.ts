@@ -1,0 +1,100 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, it } from 'vitest';
+import { refusals } from '../../../src/domain/refusals.ts';
+import { openApi } from '../../../src/edges/rest/openapi.ts';
+import { chapters, routes } from '../../../src/edges/rest/table.ts';
+
+// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+const document = JSON.parse(JSON.stringify(openApi(chapters))) as any;
+const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, item]) =>
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  Object.entries<any>(item).map(([method, operation]) => ({ path, method, operation })),
+);
+
+/** What a reference points at. */
+function resolve(ref: string): unknown {
+  let found: unknown = document;
+  for (const part of ref.replace(/^#\//, '').split('/')) found = (found as Record<string, unknown>)?.[part];
+  return found;
+}
+
+function* walk(value: unknown): Generator<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null) return;
+  if (!Array.isArray(value)) yield value as Record<string, unknown>;
+  for (const item of Object.values(value)) yield* walk(item);
+}
+
+describe('the document', () => {
+  it('is OpenAPI 3.1 and has every route, each once', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(operations).toHaveLength(routes.length);
+    expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(routes.length);
+  });
+
+  it('has no reference that leads nowhere, and none into zod', () => {
+    for (const { $ref } of walk(document)) {
+      if (typeof $ref !== 'string') continue;
+      expect($ref).toMatch(/^#\/components\//);
+      expect([$ref, resolve($ref)]).not.toContain(undefined);
+    }
+    expect(JSON.stringify(document)).not.toMatch(/\$defs|__schema|"noun"/);
+  });
+
+  it('has no component that nobody uses', () => {
+    const used = new Set([...walk(document)].map(({ $ref }) => $ref));
+    for (const [kind, components] of Object.entries<object>(document.components)) {
+      if (kind === 'securitySchemes') continue;
+      for (const name of Object.keys(components)) expect(used).toContain(`#/components/${kind}/${name}`);
+    }
+  });
+
+  it('has schemas that compile', () => {
+    const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
+    for (const format of ['uuid', 'date-time']) ajv.addFormat(format, true);
+    ajv.addVocabulary(['components']);
+    ajv.addSchema({ $id: 'doc', components: document.components }, 'doc');
+    for (const { schema } of walk({ paths: document.paths, responses: document.components.responses })) {
+      if (typeof schema !== 'object') continue;
+      const text = JSON.stringify(schema).replaceAll('"#/components/', '"doc#/components/');
+      expect(() => ajv.compile(JSON.parse(text))).not.toThrow();
+    }
+  });
+});
+
+describe.each(operations.map((entry) => [entry.operation.operationId, entry] as const))(
+  '%s',
+  (_, { path, method, operation }) => {
+    const parameters = (operation.parameters ?? []) as { name: string; in: string; required: boolean }[];
+
+    it('declares the members of its path, and takes a body only where one belongs', () => {
+      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      expect(parameters.filter((one) => one.in === 'path' && one.required).map(({ name }) => name)).toEqual(inPath);
+      if (method === 'get' || method === 'delete') expect(operation.requestBody).toBeUndefined();
+    });
+
+    it('says who may call it', () => {
+      expect(operation).toHaveProperty('x-role');
+      expect(operation).toHaveProperty('x-scope');
+      expect(operation.security.length === 0 || operation['x-role'] !== null || path === '/auth/logout').toBe(true);
+      if (operation['x-role'] !== null) expect(operation.responses).toHaveProperty('401');
+    });
+
+    it('has a success and its refusals, each under its own status', () => {
+      const statuses = Object.keys(operation.responses);
+      expect(statuses.some((status) => /^2/.test(status))).toBe(true);
+      for (const [status, { $ref }] of Object.entries<{ $ref?: string }>(operation.responses)) {
+        if ($ref === undefined) continue;
+        for (const code of $ref.split('/').at(-1)?.split('-') ?? []) {
+          expect(refusals[code as keyof typeof refusals].status).toBe(Number(status));
+        }
+      }
+    });
+
+    it('has an example that its own schema takes', () => {
+      const body = operation.requestBody?.content['application/json'];
+      if (body?.example === undefined) return;
+      const ajv = new Ajv2020({ strict: false, formats: { uuid: true, 'date-time': true } });
+      expect(ajv.validate(body.schema, body.example)).toBe(true);
+    });
+  },
+);

@@ -1,0 +1,138 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
+import { createLocalJWKSet, jwtVerify } from 'jose';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { makeStandby } from '../../../src/edges/rest/standby.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: House<MemoryStore>;
+beforeAll(async () => {
+  house = await makeHouse({ mounts: { graphql: (_, response) => void response.end('elsewhere') } });
+});
+afterAll(() => house.close());
+
+const get = (path: string) => house.call('GET', path);
+
+describe('metrics', () => {
+  it('stand under every root, in Prometheus’ form, and count answers by the route’s pattern', async () => {
+    const { token } = await house.owner();
+    await house.call('GET', '/v1/homes/abc/rooms', { token });
+    for (const path of ['/metrics', '/v1/metrics', '/api/v1/metrics']) {
+      const { status, headers, body } = await get(path);
+      expect(status).toBe(200);
+      expect(headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/);
+      expect(headers.get('x-request-id')).not.toBeNull();
+      expect(body).toContain('twinkeep_http_requests_total{route="/homes/{homeId}/rooms",method="GET",status="404"} 1');
+      expect(body).toContain('twinkeep_http_request_duration_seconds_bucket');
+      expect(body).toContain('nodejs_eventloop_lag_p99_seconds');
+      expect(body).not.toContain('abc');
+    }
+  });
+});
+
+describe('the public keys', () => {
+  it('verify an internal token, and hold nothing private', async () => {
+    const { body } = await get('/.well-known/jwks.json');
+    expect(Object.keys(body.keys[0])).not.toContain('d');
+    const verified = await jwtVerify(await house.token('ada'), createLocalJWKSet(body), { issuer: 'urn:twinkeep' });
+    expect(verified.payload.sub).toBe('ada');
+  });
+
+  it('stand at the root alone', async () => {
+    expect((await get('/v1/.well-known/jwks.json')).status).toBe(404);
+    expect((await get('/v1/openapi.json')).status).toBe(404);
+  });
+});
+
+describe('the API reference', () => {
+  it('is a page of our own files: nothing inline, nothing from elsewhere', async () => {
+    const { status, headers, body } = await get('/docs');
+    expect(status).toBe(200);
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("script-src 'self'");
+    expect(policy).not.toMatch(/unsafe|https?:|\*/);
+    expect(body).not.toMatch(/https?:\/\/|<script>|style=|onload=/);
+    for (const [, file] of body.matchAll(/(?:src|href)="(\/docs\/[^"]+)"/g)) {
+      expect([file, (await get(file)).status]).toEqual([file, 200]);
+    }
+    expect((await get('/docs/start.js')).body).toContain("url: '/openapi.json'");
+  });
+
+  it('serves no other file', async () => {
+    for (const file of ['package.json', 'index.html', '..%2fpackage.json', '__proto__', 'swagger-ui.css.map', '%00']) {
+      const { status } = await get(`/docs/${file}`);
+      expect([file, status]).toEqual([file, 404]);
+    }
+  });
+
+  it('has no other method', async () => {
+    expect((await house.call('POST', '/docs', { body: {} })).status).toBe(405);
+  });
+});
+
+it('hands what belongs to another edge over', async () => {
+  expect((await get('/graphql?x=1')).body).toBe('elsewhere');
+  expect((await get('/graphqlx')).status).toBe(404);
+});
+
+describe('what is no HTTP', () => {
+  const talk = (text: string) =>
+    new Promise<string>((resolve) => {
+      let answer = '';
+      const socket = connect(Number(new URL(house.url).port), '127.0.0.1', () => socket.write(text));
+      socket.on('data', (chunk) => {
+        answer += chunk;
+      });
+      socket.on('close', () => resolve(answer));
+    });
+
+  it.each([
+    ['nonsense', 'nonsense\r\n\r\n', 400],
+    ['two lengths', 'POST /v1/homes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400],
+    [
+      'a length and chunks',
+      'POST /v1/homes HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      400,
+    ],
+    ['headers without end', `GET /version HTTP/1.1\r\nHost: x\r\nA: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+  ])('%s gets a problem document and the connection is closed', async (_, text, status) => {
+    const answer = await talk(text);
+    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+    expect(answer).toContain('X-Request-ID: ');
+    expect(answer).toContain('X-API-Version: 1');
+    expect(JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))).toMatchObject({ status, code: 'VALIDATION_FAILED' });
+  });
+
+  it('does not mind an expectation nobody knows', async () => {
+    expect(await talk('GET /version HTTP/1.1\r\nHost: x\r\nExpect: miracles\r\nConnection: close\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 200 /,
+    );
+  });
+});
+
+describe('a process that stands by', () => {
+  it('lives, is not ready, and sends everything else away', async () => {
+    const server = createServer(makeStandby({ newId: house.services.newId, uptimeS: () => 3 }));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const ask = async (path: string) => {
+      const response = await fetch(url + path);
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    };
+    for (const root of ['', '/v1', '/api/v1']) {
+      expect(await ask(`${root}/health/live`)).toMatchObject({ status: 200, body: { status: 'alive', uptime: 3 } });
+      expect(await ask(`${root}/health/ready`)).toMatchObject({ status: 503, body: { status: 'standby' } });
+      expect(await ask(`${root}/health`)).toMatchObject({ status: 503, body: { status: 'degraded' } });
+      expect(await ask(`${root}/version`)).toMatchObject({ status: 503, body: { code: 'STANDBY' } });
+    }
+    const { headers } = await ask('/v1/homes');
+    expect([headers.get('retry-after'), headers.get('x-api-version')]).toEqual(['5', '1']);
+    await new Promise((resolve) => {
+      server.close(resolve);
+      server.closeAllConnections();
+    });
+  });
+});
