@@ -1,5 +1,9 @@
 import { join } from 'node:path';
-import type { Store } from './contract.ts';
+import { MemoryCache } from './cache/memory.ts';
+import { RedisCache } from './cache/redis.ts';
+import type { ActiveLock, Cache, Store } from './contract.ts';
+import { AdvisoryLock } from './lock/advisory.ts';
+import { SocketLock } from './lock/socket.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
 import { migrate } from './postgres/migrations.ts';
@@ -20,4 +24,21 @@ export async function openStore(at: { databaseUrl: string | null; dataDir: strin
     throw error;
   }
   return createStore(database, embedded ? 1 : 2);
+}
+
+/**
+ * The right to be the active process. It is acquired before the store is opened: the embedded database must never be open
+ * twice, and a standby must not migrate under the active process.
+ */
+export const openLock = ({ databaseUrl, dataDir }: { databaseUrl: string | null; dataDir: string }): ActiveLock =>
+  databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl);
+
+const CACHE_WAIT_MS = 2_000;
+
+/** Redis or Valkey where there is a URL, else this process's memory. A Redis that is away delays the start by 2 s at most. */
+export async function openCache({ redisUrl }: { redisUrl: string | null }): Promise<Cache> {
+  if (redisUrl === null) return new MemoryCache();
+  const cache = new RedisCache(redisUrl);
+  await cache.ready(CACHE_WAIT_MS);
+  return cache;
 }

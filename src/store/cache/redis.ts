@@ -1,0 +1,198 @@
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import type { Cache } from '../contract.ts';
+import { MemoryCache } from './memory.ts';
+
+/** Ours among others in one Redis. */
+const PREFIX = 'twinkeep:';
+/** A cache that takes longer is of no use. */
+const COMMAND_TIMEOUT_MS = 500;
+const CONNECT_TIMEOUT_MS = 2_000;
+const PROBE_MS = 250;
+const MAX_RETRY_MS = 1_000;
+const CATCH_UP_BATCH = 1_000;
+
+/**
+ * A cache in Redis 6.2 and later or Valkey. All that this process writes is also kept in it, so that while Redis is away
+ * the process goes on with what it knew; what it wrote meanwhile is passed on when Redis is back.
+ */
+export class RedisCache implements Cache {
+  private readonly commands: Redis;
+  private readonly subscriber: Redis;
+  private readonly local = new MemoryCache();
+  /** Keys that were changed while Redis was away. */
+  private readonly behind = new Set<string>();
+  private readonly channels = new Set<string>();
+  /** Tells our own messages from those of other processes. */
+  private readonly origin = randomUUID();
+  private away = true;
+  private closed = false;
+  private returning = false;
+  private probe: NodeJS.Timeout | null = null;
+
+  constructor(url: string) {
+    const options = {
+      enableOfflineQueue: false,
+      autoResendUnfulfilledCommands: false,
+      autoResubscribe: false,
+      maxRetriesPerRequest: 0,
+      commandTimeout: COMMAND_TIMEOUT_MS,
+      connectTimeout: CONNECT_TIMEOUT_MS,
+      keepAlive: 5_000,
+      retryStrategy: (times: number) => Math.min(times * 50, MAX_RETRY_MS),
+      // A replica that was the primary until now: connect again, to whoever is.
+      reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+      connectionName: 'twinkeep',
+    };
+    this.commands = new Redis(url, options);
+    this.subscriber = new Redis(url, options);
+    for (const client of [this.commands, this.subscriber]) client.on('error', () => {});
+    this.commands.on('ready', () => void this.comeBack());
+    this.commands.on('close', () => this.goAway());
+    this.subscriber.on('ready', () => {
+      for (const channel of this.channels) void this.listen(channel);
+    });
+    this.subscriber.on('message', (channel: string, text: string) => this.heard(channel, text));
+  }
+
+  /** Resolves when Redis answers, or after `timeoutMs` without it. */
+  async ready(timeoutMs: number): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (this.away && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+
+  async get(key: string): Promise<string | null> {
+    return this.ask(
+      () => this.commands.get(PREFIX + key),
+      () => this.local.get(key),
+    );
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    await this.local.set(key, value, ttlMs);
+    await this.change(key, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs)));
+  }
+
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    const first = await this.local.add(key, value, ttlMs);
+    const set = await this.change(key, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs), 'NX'));
+    return set === undefined ? first : set === 'OK';
+  }
+
+  async take(key: string): Promise<string | null> {
+    const known = await this.local.take(key);
+    const taken = await this.change(key, () => this.commands.getdel(PREFIX + key));
+    return taken === undefined ? known : taken;
+  }
+
+  async delete(key: string): Promise<void> {
+    await this.local.delete(key);
+    await this.change(key, () => this.commands.del(PREFIX + key));
+  }
+
+  /** Listeners here are told directly, those of other processes through Redis. */
+  async publish(channel: string, message: string): Promise<void> {
+    await this.local.publish(channel, message);
+    await this.ask(
+      () => this.commands.publish(PREFIX + channel, `${this.origin} ${message}`),
+      async () => 0,
+    );
+  }
+
+  async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
+    const stop = await this.local.subscribe(channel, listener);
+    this.channels.add(channel);
+    await this.listen(channel);
+    return async () => {
+      await stop();
+      if (this.local.hasListeners(channel)) return;
+      this.channels.delete(channel);
+      await this.subscriber.unsubscribe(PREFIX + channel).catch(() => {});
+    };
+  }
+
+  healthy(): boolean {
+    return !this.away;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    if (this.probe) clearTimeout(this.probe);
+    this.commands.disconnect();
+    this.subscriber.disconnect();
+    await this.local.close();
+  }
+
+  /** Fails while Redis is away; it is done again when the connection is ready. */
+  private async listen(channel: string): Promise<void> {
+    await this.subscriber.subscribe(PREFIX + channel).catch(() => {});
+  }
+
+  private heard(channel: string, text: string): void {
+    const gap = text.indexOf(' ');
+    if (text.slice(0, gap) === this.origin) return;
+    void this.local.publish(channel.slice(PREFIX.length), text.slice(gap + 1));
+  }
+
+  private async ask<T>(run: () => Promise<T>, fallback: () => Promise<T>): Promise<T> {
+    if (!this.away) {
+      try {
+        return await run();
+      } catch {
+        this.goAway();
+      }
+    }
+    return fallback();
+  }
+
+  /** Undefined where Redis was not changed: it is told when it is back. */
+  private change<T>(key: string, run: () => Promise<T>): Promise<T | undefined> {
+    return this.ask<T | undefined>(run, async () => {
+      this.behind.add(key);
+      return undefined;
+    });
+  }
+
+  private goAway(): void {
+    this.away = true;
+    if (this.closed || this.probe) return;
+    this.probe = setTimeout(() => {
+      this.probe = null;
+      void this.comeBack();
+    }, PROBE_MS).unref();
+  }
+
+  private async comeBack(): Promise<void> {
+    if (!this.away || this.closed || this.returning) return;
+    this.returning = true;
+    try {
+      await this.commands.ping();
+      while (this.behind.size > 0) await this.catchUp();
+      this.away = false;
+    } catch {
+      this.goAway();
+    } finally {
+      this.returning = false;
+    }
+  }
+
+  private async catchUp(): Promise<void> {
+    const keys = [...this.behind].slice(0, CATCH_UP_BATCH);
+    await Promise.all(
+      keys.map(async (key) => {
+        const entry = this.local.entry(key);
+        this.behind.delete(key);
+        try {
+          if (entry) await this.commands.set(PREFIX + key, entry.value, 'PX', whole(entry.ttlMs));
+          else await this.commands.del(PREFIX + key);
+        } catch (error) {
+          this.behind.add(key);
+          throw error;
+        }
+      }),
+    );
+  }
+}
+
+/** Redis takes whole milliseconds, at least one. */
+const whole = (ttlMs: number): number => Math.max(1, Math.ceil(ttlMs));

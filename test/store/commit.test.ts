@@ -1,0 +1,417 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/domain/values.ts';
+import type { DurableOutput, RowOutput } from '../../src/machines/outputs.ts';
+import { DataRefused } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import {
+  commandCommit,
+  deviceCommit,
+  idempotencyRow,
+  journalEntry,
+  newId,
+  next,
+  tenantCommit,
+} from '../support/turns.ts';
+
+const tell = (id: string): DurableOutput => ({
+  type: 'actor.tell',
+  to: { kind: 'command', id },
+  event: { type: 'device.revoked', deviceId: id },
+});
+
+const keyPut = (deviceId: string, keyVersion: number): RowOutput => ({
+  type: 'key.put',
+  deviceId,
+  key: { keyVersion, signingAlg: 'hmac-sha256', sealedSecret: `sealed ${keyVersion}`, publicKey: null, createdAt: 1 },
+});
+
+/** A commit that leaves something in every table. */
+function full(id = newId()) {
+  const idempotency = idempotencyRow();
+  const commit = deviceCommit({
+    id,
+    journal: [journalEntry(1)],
+    outbox: [{ n: 0, output: tell(id) }],
+    timers: { set: [{ ref: { kind: 'device', id }, id: 'grace', event: 'over', dueAt: 5_000 }] },
+    rows: [
+      keyPut(id, 1),
+      {
+        type: 'manifest.put',
+        manifest: { deviceId: id, tenantId: newId(), category: 'light', version: 1, own: false, capabilities: [] },
+      },
+    ],
+    idempotency,
+  });
+  return { id, commit, idempotency };
+}
+
+eachStore('a turn', (backend) => {
+  const actors = () => backend().store.actors;
+  const devices = () => backend().store.devices;
+  const turn = (...commits: ReturnType<typeof deviceCommit>[]) => actors().commit({ actors: commits, delivered: [] });
+  const load = async (id: string) => (await actors().load('device', [id]))[0];
+  const outboxOf = async (id: string) =>
+    (await actors().pendingOutbox(10_000)).filter((row) => row.from.id === id).map((row) => [row.version, row.n]);
+  const timersOf = async (id: string) =>
+    (await actors().dueTimers(Number.MAX_SAFE_INTEGER, 10_000)).filter((timer) => timer.ref.id === id);
+
+  it('with nothing in it does nothing', async () => {
+    expect(await actors().commit({ actors: [], delivered: [] })).toEqual({ lost: [] });
+  });
+
+  it('creates an actor and reads it back as it was', async () => {
+    const context: JsonObject = {
+      text: 'quotes " and \\ and ’ and \n and 𝄞',
+      number: -1.5e-7,
+      big: 2 ** 53,
+      nested: { list: [1, null, true, {}], empty: '' },
+    };
+    const commit = deviceCommit({ version: 3, value: { link: 'online', administration: { active: 'one' } }, context });
+    expect(await turn(commit)).toEqual({ lost: [] });
+    expect(await load(commit.ref.id)).toEqual({
+      ref: commit.ref,
+      tenantId: commit.tenantId,
+      version: 3,
+      machineVersion: 1,
+      value: commit.value,
+      context,
+      since: 1_000,
+      quarantine: null,
+    });
+  });
+
+  it('keeps journal, outbox, timers, keys, manifest and stored answer with its actor', async () => {
+    const { id, commit, idempotency } = full();
+    await turn(commit);
+    expect(await actors().journal({ kind: 'device', id }, 10)).toEqual([journalEntry(1)]);
+    expect(await outboxOf(id)).toEqual([[1, 0]]);
+    expect(await timersOf(id)).toEqual([{ ref: { kind: 'device', id }, id: 'grace', event: 'over', dueAt: 5_000 }]);
+    expect((await devices().keyHistory(id)).map((key) => key.status)).toEqual(['active']);
+    expect((await devices().manifests([id])).map((manifest) => manifest.version)).toEqual([1]);
+    expect(await backend().store.idempotency.find(idempotency)).toEqual(idempotency);
+  });
+
+  it('of a loser leaves nothing behind, and keeps the others', async () => {
+    const { id, commit } = full();
+    await turn(commit);
+    const winner = full();
+    const idempotency = idempotencyRow();
+    const loser = next(commit, {
+      readVersion: 7,
+      version: 8,
+      journal: [journalEntry(8)],
+      outbox: [{ n: 0, output: tell(id) }],
+      timers: { set: [{ ref: commit.ref, id: 'new', event: 'over', dueAt: 1 }], clear: ['grace'] },
+      rows: [keyPut(id, 2), { type: 'keys.end', deviceId: id, status: 'revoked', at: 2 }],
+      idempotency,
+      delivered: [{ from: commit.ref, version: 1, n: 0 }],
+    });
+    expect(await turn(loser, winner.commit)).toEqual({ lost: [commit.ref] });
+    expect((await load(id))?.version).toBe(1);
+    expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
+    expect(await outboxOf(id)).toEqual([[1, 0]]);
+    expect((await timersOf(id)).map((timer) => timer.id)).toEqual(['grace']);
+    expect((await devices().keyHistory(id)).map((key) => key.status)).toEqual(['active']);
+    expect(await backend().store.idempotency.find(idempotency)).toBeNull();
+    expect(await actors().journal(winner.commit.ref, 10)).toHaveLength(1);
+  });
+
+  it('loses a creation where the actor exists already', async () => {
+    const { commit } = full();
+    await turn(commit);
+    const again = full(commit.ref.id);
+    expect(await turn(again.commit)).toEqual({ lost: [commit.ref] });
+    expect(await backend().store.idempotency.find(again.idempotency)).toBeNull();
+    expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
+  });
+
+  it('of which the half is lost answers exactly that half', async () => {
+    const commits = Array.from({ length: 50 }, () => deviceCommit());
+    await turn(...commits);
+    const changed = commits.map((commit, n) => next(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));
+    const { lost } = await turn(...changed);
+    expect(lost).toEqual(commits.filter((_, n) => n % 2 === 1).map((commit) => commit.ref));
+  });
+
+  it('mixes kinds, creations and changes', async () => {
+    const device = deviceCommit();
+    await turn(device);
+    const command = commandCommit({ columns: { device_id: device.ref.id } });
+    const tenant = tenantCommit();
+    expect(await turn(next(device, { value: 'changed' }), command, tenant, deviceCommit())).toEqual({ lost: [] });
+    expect((await load(device.ref.id))?.value).toBe('changed');
+    expect((await actors().load('command', [command.ref.id]))[0]?.tenantId).toBe(command.tenantId);
+    expect(await backend().store.identity.slugTaken(`tenant-${tenant.ref.id}`)).toBe(true);
+  });
+
+  it('of 2,000 actors is kept whole', async () => {
+    const commits = Array.from({ length: 2_000 }, () => full().commit);
+    expect(await turn(...commits)).toEqual({ lost: [] });
+    expect(await turn(...commits.map((commit) => next(commit, { value: 'changed' })))).toEqual({ lost: [] });
+    const loaded = await actors().load(
+      'device',
+      commits.map((commit) => commit.ref.id),
+    );
+    expect(loaded).toHaveLength(2_000);
+    expect(new Set(loaded.map((actor) => `${actor.version} ${actor.value}`))).toEqual(new Set(['2 changed']));
+  });
+
+  it('with a NUL among good rows is refused whole, as data', async () => {
+    const commits = [deviceCommit(), deviceCommit({ context: { text: 'a\u0000b' } }), deviceCommit()];
+    await expect(turn(...commits)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '22P05' });
+    expect(
+      await actors().load(
+        'device',
+        commits.map((commit) => commit.ref.id),
+      ),
+    ).toEqual([]);
+  });
+
+  it('with a lone surrogate is refused as data', async () => {
+    await expect(turn(deviceCommit({ context: { text: 'a\ud800b' } }))).rejects.toBeInstanceOf(DataRefused);
+  });
+
+  it('with a value out of range, a broken id or a taken slug is refused as data', async () => {
+    const tenant = tenantCommit();
+    await turn(tenant);
+    const { slug } = tenant.columns as { slug: string };
+    for (const bad of [
+      deviceCommit({ since: 2 ** 70 }),
+      deviceCommit({ id: 'no uuid' }),
+      tenantCommit({ columns: { slug } }),
+    ]) {
+      await expect(turn(bad)).rejects.toBeInstanceOf(DataRefused);
+    }
+  });
+
+  describe('and its timers', () => {
+    const timer = (id: string, name: string, dueAt: number) => ({
+      ref: { kind: 'device' as const, id },
+      id: name,
+      event: 'over',
+      dueAt,
+    });
+
+    it('are set, set again and cleared', async () => {
+      const id = newId();
+      const first = deviceCommit({ id, timers: { set: [timer(id, 'a', 10), timer(id, 'b', 20)] } });
+      await turn(first);
+      const second = next(first, { timers: { set: [timer(id, 'a', 30)], clear: ['b', 'unknown'] } });
+      await turn(second);
+      expect(await timersOf(id)).toEqual([timer(id, 'a', 30)]);
+      await turn(next(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
+      expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
+      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }]);
+      expect(await timersOf(id)).toEqual([]);
+    });
+
+    it('come due oldest first, and only up to the moment asked for', async () => {
+      const id = newId();
+      await turn(deviceCommit({ id, timers: { set: [timer(id, 'c', -7), timer(id, 'a', -9), timer(id, 'b', -8)] } }));
+      expect(await actors().nextTimerAt()).toBe(-9);
+      expect((await actors().dueTimers(-8, 10)).map((due) => due.id)).toEqual(['a', 'b']);
+      expect((await actors().dueTimers(-7, 2)).map((due) => due.id)).toEqual(['a', 'b']);
+      await actors().dropTimers(['a', 'b', 'c'].map((name) => ({ ref: { kind: 'device', id }, id: name })));
+    });
+  });
+
+  describe('and its outbox', () => {
+    it('comes back in the order of its writing, until it is delivered', async () => {
+      const id = newId();
+      const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: tell(id) })) });
+      await turn(first);
+      const second = next(first, { outbox: [0, 1].map((n) => ({ n, output: tell(id) })) });
+      await turn(second);
+      expect(await outboxOf(id)).toEqual([
+        [1, 0],
+        [1, 1],
+        [1, 2],
+        [2, 0],
+        [2, 1],
+      ]);
+      expect((await actors().pendingOutbox(10_000)).find((row) => row.from.id === id)?.output).toEqual(tell(id));
+      const from = first.ref;
+      await turn(next(second, { delivered: [{ from, version: 1, n: 0 }] }));
+      await actors().commit({ actors: [], delivered: [{ from, version: 1, n: 2 }] });
+      await actors().commit({ actors: [deviceCommit()], delivered: [{ from, version: 2, n: 0 }] });
+      expect(await outboxOf(id)).toEqual([
+        [1, 1],
+        [2, 1],
+      ]);
+    });
+  });
+
+  describe('and its keys', () => {
+    it('rotate: the old one is in grace, and retired when that is over', async () => {
+      const id = newId();
+      const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
+      await turn(first);
+      const second = next(first, {
+        rows: [keyPut(id, 2), { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 }],
+      });
+      await turn(second);
+      const live = (await devices().liveKeys([id, newId()])).get(id);
+      expect(live?.map(({ keyVersion, status, graceUntil }) => [keyVersion, status, graceUntil])).toEqual([
+        [2, 'active', null],
+        [1, 'grace', 500],
+      ]);
+      expect(live?.[0]).toMatchObject({ sealedSecret: 'sealed 2', signingAlg: 'hmac-sha256', publicKey: null });
+      await turn(next(second, { rows: [{ type: 'keys.end', deviceId: id, status: 'retired', except: [2], at: 501 }] }));
+      expect(
+        (await devices().keyHistory(id)).map(({ keyVersion, status, endedAt }) => [keyVersion, status, endedAt]),
+      ).toEqual([
+        [2, 'active', null],
+        [1, 'retired', 501],
+      ]);
+    });
+
+    it('take several changes of one turn in their order', async () => {
+      const id = newId();
+      const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
+      await turn(first);
+      await turn(
+        next(first, {
+          rows: [
+            keyPut(id, 2),
+            { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 },
+            { type: 'keys.end', deviceId: id, status: 'retired', except: [2, 3], at: 10 },
+            keyPut(id, 3),
+            { type: 'key.grace', deviceId: id, keyVersion: 2, graceUntil: 600 },
+            { type: 'keys.end', deviceId: id, status: 'revoked', except: [], at: 20 },
+            keyPut(id, 4),
+          ],
+        }),
+      );
+      const keys = await devices().keyHistory(id);
+      expect(
+        keys.map(({ keyVersion, status, graceUntil, endedAt }) => [keyVersion, status, graceUntil, endedAt]),
+      ).toEqual([
+        [4, 'active', null, null],
+        [3, 'revoked', null, 20],
+        [2, 'revoked', 600, 20],
+        [1, 'retired', 500, 10],
+      ]);
+      expect((await devices().liveKeys([id])).get(id)?.map((key) => key.keyVersion)).toEqual([4]);
+    });
+
+    it('never replace a key version that was given before', async () => {
+      const id = newId();
+      const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
+      await turn(first);
+      await expect(turn(next(first, { rows: [keyPut(id, 1)] }))).rejects.toBeInstanceOf(DataRefused);
+      expect((await load(id))?.version).toBe(1);
+    });
+  });
+
+  it('replaces a manifest by the last one of the turn', async () => {
+    const { id, commit } = full();
+    await turn(commit);
+    const manifest = { deviceId: id, tenantId: commit.tenantId, category: null, own: true };
+    const capability = {
+      id: 1,
+      action: 'blink',
+      description: 'Blinks',
+      safetyClass: 'NORMAL' as const,
+      paramSchema: { type: 'object' },
+      supportsDryRun: false,
+    };
+    await turn(
+      next(commit, {
+        rows: [
+          { type: 'manifest.put', manifest: { ...manifest, version: 2, capabilities: [] } },
+          { type: 'manifest.put', manifest: { ...manifest, version: 3, capabilities: [capability] } },
+        ],
+      }),
+    );
+    expect(await devices().manifests([id])).toMatchObject([
+      { deviceId: id, category: null, version: 3, own: true, capabilities: [capability] },
+    ]);
+  });
+
+  describe('that makes a member', () => {
+    const user = async () => {
+      const id = newId();
+      return backend().store.identity.upsertUser({
+        id,
+        iss: 'urn:test',
+        sub: id,
+        email: null,
+        emailVerified: false,
+        createdAt: 1,
+      });
+    };
+    const binding = (userId: string) => {
+      const tenant = tenantCommit();
+      return {
+        ...tenant,
+        rows: [{ type: 'member.bind' as const, userId, tenantId: tenant.ref.id, role: 'owner' as const }],
+      };
+    };
+
+    it('binds a user without a tenant', async () => {
+      const { id } = await user();
+      const commit = binding(id);
+      await turn(commit);
+      expect(await backend().store.identity.user(id)).toMatchObject({ tenantId: commit.ref.id, role: 'owner' });
+    });
+
+    it('is refused for one who has a tenant or does not exist, and leaves no tenant', async () => {
+      const { id } = await user();
+      const first = binding(id);
+      await turn(first);
+      for (const commit of [binding(id), binding(newId())]) {
+        await expect(turn(commit)).rejects.toMatchObject({ name: 'DataRefused', sqlState: '23505' });
+        expect(await actors().load('tenant', [commit.ref.id])).toEqual([]);
+      }
+      expect((await backend().store.identity.user(id))?.tenantId).toBe(first.ref.id);
+    });
+  });
+
+  describe('with a stored answer', () => {
+    it('finishes the one that was running under the same key', async () => {
+      const running = idempotencyRow({ state: 'running', answer: 'ids' });
+      await backend().store.idempotency.put(running);
+      const done = { ...running, state: 'done' as const, answer: 'answer' };
+      await turn(deviceCommit({ idempotency: done }));
+      expect(await backend().store.idempotency.find(running)).toEqual(done);
+    });
+
+    it('keeps one row where two actors of the turn carry the same key', async () => {
+      const row = idempotencyRow();
+      expect(await turn(deviceCommit({ idempotency: row }), deviceCommit({ idempotency: row }))).toEqual({ lost: [] });
+      expect(await backend().store.idempotency.find(row)).toEqual(row);
+    });
+  });
+
+  it('reads the journal newest first, in pages', async () => {
+    const commit = deviceCommit({ version: 5, journal: [1, 2, 3, 4, 5].map((version) => journalEntry(version)) });
+    await turn(commit);
+    const page = await actors().journal(commit.ref, 2);
+    expect(page.map((entry) => entry.version)).toEqual([5, 4]);
+    expect((await actors().journal(commit.ref, 10, 4)).map((entry) => entry.version)).toEqual([3, 2, 1]);
+    expect(await actors().journal({ kind: 'command', id: commit.ref.id }, 10)).toEqual([]);
+  });
+
+  it('hides a deleted device, and keeps its journal', async () => {
+    const { id, commit } = full();
+    await turn(commit);
+    const deleted = next(commit, {
+      columns: { ...commit.columns, revoked: true, deleted: true },
+      journal: [journalEntry(2)],
+    });
+    await turn(deleted);
+    expect(await load(id)).toBeUndefined();
+    expect(await actors().journal(commit.ref, 10)).toHaveLength(2);
+    expect(await turn(deviceCommit({ id }))).toEqual({ lost: [commit.ref] });
+  });
+
+  it('leaves a quarantine as it is', async () => {
+    const commit = deviceCommit();
+    await turn(commit);
+    await actors().quarantine(commit.ref, 'it threw');
+    await turn(next(commit));
+    expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: 'it threw' });
+    await actors().quarantine(commit.ref, null);
+    expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: null });
+  });
+});
