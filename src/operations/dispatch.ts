@@ -2,6 +2,8 @@ import { hash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { actionAsked, jsonObject, timeoutSeconds, ttlSeconds } from '../domain/fields.ts';
 import { dispatchLimits, judge } from '../domain/gateway.ts';
+import { jsonBytes } from '../domain/json-size.ts';
+import { MAX_PARAMS_BYTES } from '../domain/param-schema.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { preview } from '../domain/twin.ts';
 import type { JsonObject } from '../domain/values.ts';
@@ -15,7 +17,8 @@ import type { Caller, Services } from './operation.ts';
 /** What a request for a command says beside its targets. */
 export const wishFields = {
   action: actionAsked,
-  params: jsonObject.optional(),
+  // A refused command is kept too, so what no schema would take is not even asked.
+  params: jsonObject.refine((params) => jsonBytes(params) <= MAX_PARAMS_BYTES, 'is too large').optional(),
   dry_run: z.boolean().optional().meta({ description: 'Check and preview; nothing is sent until it is confirmed' }),
   ttl_s: ttlSeconds
     .optional()

@@ -78,7 +78,8 @@ export async function openPglite(): Promise<{ backend: Backend; close(): Promise
   };
 }
 
-async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
+/** A new database on PostgreSQL. */
+export async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
   const { url, drop } = await freshDatabase(serverUrl);
   const database = connectPostgres(url);
   const backend: Backend = { name: 'PostgreSQL', store: createStore(database, 2), database, url };

@@ -1,0 +1,88 @@
+import { v7 } from 'uuid';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Manifest } from '../../src/domain/manifest.ts';
+import { automaticManifest } from '../../src/domain/registry.ts';
+import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+
+let asked: (readonly string[])[];
+let stored: Map<string, Manifest>;
+let cache: ManifestCache;
+
+beforeEach(() => {
+  asked = [];
+  stored = new Map();
+  cache = new ManifestCache({
+    manifests: async (ids) => {
+      asked.push(ids);
+      return ids.flatMap((id) => structuredClone(stored.get(id)) ?? []);
+    },
+  });
+});
+
+function manifest(more: Partial<Manifest> = {}): Manifest {
+  const made = automaticManifest({ deviceId: v7(), tenantId: v7(), deviceType: 'light' }) as Manifest;
+  const whole = { ...made, ...more };
+  stored.set(whole.deviceId, whole);
+  return whole;
+}
+const holder = ({ deviceId, version }: Manifest) => ({ id: deviceId, manifestVersion: version });
+
+describe('ManifestCache', () => {
+  it('asks once for all that are not at hand', async () => {
+    const [a, b, c] = [manifest(), manifest(), manifest()];
+    cache.keep(a);
+    const found = await cache.of([a, b, c].map(holder));
+    expect([...found.keys()].sort()).toEqual([a, b, c].map(({ deviceId }) => deviceId).sort());
+    expect(asked).toEqual([[b.deviceId, c.deviceId]]);
+    await cache.of([a, b, c].map(holder));
+    expect(asked).toHaveLength(1);
+  });
+
+  it('answers a device without a manifest without asking', async () => {
+    const none = { id: v7(), manifestVersion: 0 };
+    expect(cache.peek(none)).toBeNull();
+    expect((await cache.of([none])).size).toBe(0);
+    expect(asked).toEqual([]);
+  });
+
+  it('does not answer with another version than the device has', async () => {
+    const old = manifest({ version: 1 });
+    cache.keep(old);
+    const current = { ...old, version: 2, own: true, capabilities: [] };
+    stored.set(old.deviceId, current);
+    expect(cache.peek(holder(current))).toBeUndefined();
+    expect((await cache.of([holder(current)])).get(old.deviceId)).toEqual(current);
+  });
+
+  it('does not go back to an older version that was read before', () => {
+    const newer = manifest({ version: 3, own: true, capabilities: [] });
+    cache.keep(newer);
+    cache.keep({ ...newer, version: 2 });
+    expect(cache.peek(holder(newer))).toEqual(newer);
+  });
+
+  it('shares what the store copied of the registry', async () => {
+    const [a, b] = [manifest(), manifest()];
+    const found = await cache.of([a, b].map(holder));
+    expect(found.get(a.deviceId)?.capabilities).toBe(found.get(b.deviceId)?.capabilities);
+    expect(found.get(a.deviceId)?.capabilities).toBe(a.capabilities);
+  });
+
+  it('keeps an automatic manifest as it was stored where the registry has moved on', async () => {
+    const older = manifest();
+    const [first] = older.capabilities;
+    stored.set(older.deviceId, { ...older, capabilities: first ? [first] : [] });
+    expect((await cache.of([holder(older)])).get(older.deviceId)?.capabilities).toEqual([first]);
+  });
+
+  it('keeps no more bytes of their own manifests than its bound', () => {
+    const description = 'x'.repeat(200_000);
+    const made = Array.from({ length: 400 }, () => {
+      const { capabilities, ...rest } = manifest({ own: true });
+      return cache.keep({ ...rest, capabilities: capabilities.slice(0, 1).map((one) => ({ ...one, description })) });
+    });
+    const kept = made.filter((one) => cache.peek(holder(one)) !== undefined);
+    expect(kept.length).toBeGreaterThan(300);
+    expect(kept.length).toBeLessThan(340);
+  });
+});
