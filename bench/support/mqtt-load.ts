@@ -153,7 +153,7 @@ process.on('message', async (message: { load?: Load; go?: true }) => {
     const now = Date.now();
     clients = load.devices.map((device) => new LoadClient(device, load.messages, now));
     inFlight = load.inFlight;
-    // One by one would take the connect backlog's mood into the figures.
+    // One by one: a crowd at the door is not what is measured.
     for (const client of clients) await client.connect(load.port);
     process.send?.({ ready: true });
   }
@@ -169,9 +169,9 @@ process.on('message', async (message: { load?: Load; go?: true }) => {
     };
     for (const client of clients) client.close();
     process.send?.({ result });
-    process.disconnect();
   }
 });
+process.on('disconnect', () => process.exit(0));
 
 let clients: LoadClient[] = [];
 let inFlight = 1;

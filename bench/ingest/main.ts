@@ -1,0 +1,122 @@
+// How many signed QoS 1 state messages a second are durable in PostgreSQL before their PUBACK, against bare aedes acknowledging the same bytes?
+
+import { connectAsync } from 'mqtt';
+import { type Child, startChild } from '../support/child.ts';
+import { compare } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import type { Load, LoadDevice, LoadResult } from '../support/mqtt-load.ts';
+import { readOptions } from '../support/options.ts';
+import { populate } from '../support/population.ts';
+import { startCluster } from '../support/postgres.ts';
+import { makeDeployment, startService } from '../support/service.ts';
+
+const CONNECTIONS = 200;
+const IN_FLIGHT = 20;
+const AT_LEAST = 0.35;
+const AT_LEAST_OF_DURABLE = 3;
+
+const options = readOptions();
+const messages = options.short ? 20 : 1_000;
+
+printMachine();
+const cluster = await startCluster();
+console.log(await cluster.describe());
+console.log(
+  `${CONNECTIONS} connections, ${IN_FLIGHT} in flight each, ${messages} messages each a try, one WebSocket client`,
+);
+const deployment = makeDeployment(await cluster.database('ingest'));
+const { token, devices } = await populate(deployment, { devices: CONNECTIONS });
+const service = await startService(deployment, { profile: options.profile });
+await service.active;
+const watcher = startChild(new URL('./watcher.ts', import.meta.url));
+watcher.send({ watch: { port: service.port, token } });
+await watcher.receive('watching');
+
+/** Signs everything, connects, and then measures only the acknowledging. */
+async function acknowledge(port: number, firstSequence: number): Promise<number> {
+  const load: Load = {
+    port,
+    devices: devices.map(
+      ({ deviceId, tenantId, secret }): LoadDevice => ({ deviceId, tenantId, secret, firstSequence }),
+    ),
+    messages,
+    inFlight: IN_FLIGHT,
+  };
+  const child = startChild(new URL('../support/mqtt-load.ts', import.meta.url));
+  child.send({ load });
+  await child.receive('ready');
+  child.send({ go: true });
+  const { acknowledged, milliseconds } = await child.receive<LoadResult>('result');
+  await child.end();
+  return (acknowledged / milliseconds) * 1_000;
+}
+
+async function startBroker(args: string[]): Promise<{ child: Child; port: number }> {
+  const child = startChild(new URL('../support/bare-broker.ts', import.meta.url), {
+    args,
+    env: { NODE_ENV: 'production' },
+  });
+  return { child, port: await child.receive<number>('port') };
+}
+
+let sent = 0;
+const ours = async (): Promise<number> => {
+  const perSecond = await acknowledge(service.mqttPort, sent + 1);
+  sent += messages;
+  return perSecond;
+};
+
+const bare = await startBroker([]);
+await compare(
+  {
+    name: 'state messages durable before their PUBACK',
+    unit: 'messages/s',
+    ours,
+    floor: () => acknowledge(bare.port, 1),
+    floorName: 'bare aedes',
+    atLeast: AT_LEAST,
+  },
+  options,
+);
+await bare.child.end();
+
+// A durable session that sleeps: the broker must keep for it what it acknowledges.
+const durable = await startBroker(['--durable']);
+const sleeper = await connectAsync(`mqtt://127.0.0.1:${durable.port}`, { clean: false, clientId: 'sleeper' });
+await sleeper.subscribeAsync('proto/#', { qos: 1 });
+await sleeper.endAsync();
+await compare(
+  {
+    name: 'against aedes with durable sessions in LevelDB',
+    unit: 'messages/s',
+    ours,
+    floor: () => acknowledge(durable.port, 1),
+    floorName: 'aedes-persistence-level',
+    atLeast: AT_LEAST_OF_DURABLE,
+  },
+  options,
+);
+await durable.child.end();
+
+// Nothing acknowledged may be missing: the twin of each device counts what was sent.
+let wrong = 0;
+for (const { deviceId } of devices) {
+  const answer = await fetch(`http://127.0.0.1:${service.port}/v1/devices/${deviceId}`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  const { device } = (await answer.json()) as { device: { state: { counter: number }; state_version: number } };
+  if (device.state.counter !== messages || device.state_version !== sent) wrong += 1;
+}
+watcher.send({ tell: true });
+const seen = await watcher.receive<{ updates: number; counters: [string, number][] }>('seen');
+const current = seen.counters.filter(([, counter]) => counter === messages).length;
+console.log(
+  `${sent * CONNECTIONS} acknowledged; ${CONNECTIONS - wrong} of ${CONNECTIONS} twins hold exactly what was sent; ` +
+    `the WebSocket client got ${seen.updates} updates and knows the last state of ${current} devices`,
+);
+
+await watcher.end();
+await service.stop();
+await cluster.stop();
+deployment.remove();
+if (wrong > 0 || current < CONNECTIONS) throw new Error('what was acknowledged is not all there');

@@ -1,0 +1,90 @@
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../support/clock.ts';
+import { commandWith, register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+const run = promisify(execFile);
+const page = readFileSync(new URL('../../docs/devices.md', import.meta.url), 'utf8');
+const block = (language: string): string => {
+  const found = new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(page)?.[1];
+  if (found === undefined) throw new Error(`no ${language} on the page`);
+  return found;
+};
+const has = (command: string, ...args: string[]) => spawnSync(command, args).status === 0;
+const shellTools =
+  has('jq', '--version') && has('openssl', 'version') && spawnSync('mosquitto_sub', ['--help']).error === undefined;
+const python =
+  ['/usr/bin/python3', 'python3'].find((command) => has(command, '-c', 'import paho.mqtt.client')) ?? 'python3';
+const pythonTools = has(python, '-c', 'import paho.mqtt.client');
+// What is not installed cannot be run; the continuous integration installs it and insists.
+const required = process.env.REQUIRE_SERVERS === '1';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let folder: string;
+
+beforeAll(async () => {
+  at = await startService();
+  owner = await at.owner();
+  folder = mkdtempSync(join(tmpdir(), 'twinkeep-page-'));
+});
+afterAll(async () => {
+  await at.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const environment = (device: Record<string, string>) => ({
+  PATH: process.env.PATH ?? '',
+  HOST: '127.0.0.1',
+  PORT: new URL(device.mqtt_url ?? '').port,
+  DEVICE_ID: device.device_id ?? '',
+  TENANT_ID: device.tenant_id ?? '',
+  DEVICE_SECRET: device.device_secret ?? '',
+  STATE_DIR: folder,
+});
+
+describe('the page on devices', () => {
+  it.runIf(shellTools || required)('has a device in shell that carries out one command a call', async () => {
+    const device = await register(owner);
+    const script = join(folder, 'light.sh');
+    writeFileSync(script, block('sh'));
+    for (const [action, params, state] of [
+      ['set_brightness', { level: 70 }, { on: true, brightness: 70 }],
+      ['turn_off', {}, { on: false, brightness: 70 }],
+    ] as const) {
+      const asked = await owner.post(`/v1/device/${device.device_id}/command`, { action, params });
+      expect(asked.status).toBe(202);
+      const { stdout } = await run('sh', [script], { env: environment(device), timeout: 30_000 });
+      expect(stdout).toContain(`did ${action}`);
+      await commandWith(owner, asked.body.command_id, (one) => one.status === 'succeeded');
+      expect((await owner.get(`/v1/devices/${device.device_id}`)).body.device.state).toEqual(state);
+    }
+    expect(readFileSync(join(folder, 'sequence'), 'utf8').trim()).toBe('3');
+  });
+
+  it.runIf(pythonTools || required)('has a device in Python that stays and answers', async () => {
+    const device = await register(owner);
+    const script = join(folder, 'light.py');
+    writeFileSync(script, block('python'));
+    const child = spawn(python, [script], { env: environment(device), stdio: ['ignore', 'pipe', 'inherit'] });
+    try {
+      const state = async () => (await owner.get(`/v1/devices/${device.device_id}`)).body.device;
+      await eventually(async () => (await state()).state.brightness === 0, 20_000);
+      expect((await state()).firmware).toBe('1.0.0');
+      const asked = await owner.post(`/v1/device/${device.device_id}/command`, {
+        action: 'set_brightness',
+        params: { level: 30 },
+      });
+      const done = await commandWith(owner, asked.body.command_id, (one) => one.verification.status === 'verified');
+      expect(done.timeline.map((entry: { status: string }) => entry.status)).toContain('acknowledged');
+      expect((await state()).state).toEqual({ on: true, brightness: 30 });
+    } finally {
+      child.kill();
+    }
+  });
+});

@@ -1,0 +1,51 @@
+import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
+import { simulateLight } from '../../src/device/homes/light.ts';
+import { simulateLock } from '../../src/device/homes/lock.ts';
+import { eventually } from './clock.ts';
+import type { Answer, Api } from './service.ts';
+
+export { simulateLight, simulateLock };
+
+/** Registers a device through REST; throws when it is refused. */
+export async function register(
+  owner: Api & { homeId: string },
+  more: Record<string, unknown> = {},
+): Promise<Answer['body']> {
+  const answer = await owner.post('/v1/device/register', {
+    device_type: 'smart_light',
+    home_id: owner.homeId,
+    ...more,
+  });
+  if (answer.status !== 201) throw new Error(JSON.stringify(answer.body));
+  return answer.body;
+}
+
+/** A device of the library that signs in as `registered`, and is online when this resolves. */
+export async function connect(
+  registered: Answer['body'],
+  options: Partial<DeviceOptions> = {},
+  { online = true } = {},
+): Promise<Device> {
+  const device = await connectDevice({
+    mqttUrl: registered.mqtt_url,
+    tenantId: registered.tenant_id,
+    deviceId: registered.device_id,
+    secret: registered.device_secret,
+    signingAlg: registered.signing_alg,
+    keyVersion: registered.key_version,
+    initialSequence: registered.initial_sequence,
+    cloudPublicKeys: registered.cloud_public_keys,
+    backoff: { minMs: 20, maxMs: 200 },
+    ...options,
+  });
+  if (online) await eventually(() => device.online);
+  return device;
+}
+
+/** A command as `GET /commands/{id}` shows it, once it has that status. */
+export async function commandWith(caller: Api, commandId: string, check: (command: Answer['body']) => boolean) {
+  return eventually(async () => {
+    const { body } = await caller.get(`/v1/commands/${commandId}`);
+    return check(body.command) ? body.command : null;
+  });
+}

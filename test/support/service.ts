@@ -1,0 +1,130 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readConfig } from '../../src/config.ts';
+import type { Log } from '../../src/domain/log.ts';
+import { issueToken, type Service, start } from '../../src/main.ts';
+import { type TestClock, testClock } from './clock.ts';
+
+export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+export interface Answer {
+  status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+  body: any;
+  headers: Headers;
+}
+
+/** A caller with a token, as `curl` would be one. */
+export interface Api {
+  token: string;
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  put(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer>;
+  patch(path: string, body: unknown): Promise<Answer>;
+  delete(path: string): Promise<Answer>;
+}
+
+export interface TestService {
+  service: Service;
+  url: string;
+  clock: TestClock;
+  dataDir: string;
+  fatal: string[];
+  /** An anonymous caller, or one with that token. */
+  api(token?: string): Api;
+  /** A token of this subject. */
+  token(sub: string, more?: { email?: string; scope?: string }): Promise<string>;
+  /** The owner of a new tenant with a home. */
+  owner(sub?: string): Promise<Api & { tenantId: string; homeId: string; userId: string }>;
+  stop(): Promise<void>;
+}
+
+/** The assembled service on loopback, on free ports. Its clock starts at the real time and moves with it, plus what a test adds. */
+export async function startService(
+  env: Record<string, string> = {},
+  more: { clock?: TestClock; log?: Log } = {},
+): Promise<TestService> {
+  const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
+  const config = readConfig(
+    { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', LOG_LEVEL: 'silent', ...env, DATA_DIR: dataDir },
+    false,
+  );
+  const clock = more.clock ?? runningClock();
+  const fatal: string[] = [];
+  const service = await start(config, { log: more.log ?? quiet, clock, onFatal: (reason) => fatal.push(reason) });
+  const token = (sub: string, extra: { email?: string; scope?: string } = {}) =>
+    issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
+  const api = (bearer = ''): Api => apiOf(service.url, bearer);
+  let owners = 0;
+  return {
+    service,
+    url: service.url,
+    clock,
+    dataDir,
+    fatal,
+    api,
+    token,
+    async owner(sub = `owner-${++owners}`) {
+      const caller = api(await token(sub, { email: `${sub}@example.com` }));
+      const tenant = await caller.post('/v1/tenant/register', { tenant_name: `Tenant of ${sub}` });
+      const home = await caller.post('/v1/homes', { home_name: 'Home', timezone: 'Europe/Berlin' });
+      if (tenant.status !== 201 || home.status !== 201) throw new Error(JSON.stringify([tenant.body, home.body]));
+      return { ...caller, tenantId: tenant.body.tenant_id, userId: tenant.body.user_id, homeId: home.body.id };
+    },
+    async stop() {
+      await service.stop();
+      if (!env.DATA_DIR) rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Real time, which a test can push forward. */
+export function runningClock(): TestClock {
+  let ahead = 0;
+  return {
+    now: () => Date.now() + ahead,
+    advance: (milliseconds) => {
+      ahead += milliseconds;
+    },
+    set: (to) => {
+      ahead = to - Date.now();
+    },
+  };
+}
+
+export { testClock };
+
+export function apiOf(url: string, token: string): Api {
+  const ask = async (
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Answer> => {
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get('content-type') ?? '');
+    return {
+      status: response.status,
+      body: isJson && text !== '' ? JSON.parse(text) : text,
+      headers: response.headers,
+    };
+  };
+  return {
+    token,
+    get: (path, headers) => ask('GET', path, undefined, headers),
+    post: (path, body, headers) => ask('POST', path, body, headers),
+    put: (path, body, headers) => ask('PUT', path, body, headers),
+    patch: (path, body) => ask('PATCH', path, body),
+    delete: (path) => ask('DELETE', path),
+  };
+}
