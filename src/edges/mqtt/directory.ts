@@ -1,6 +1,6 @@
 import type { DeviceContext } from '../../machines/device-types.ts';
+import type { CommittedDevice } from '../../operations/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
-import type { Device } from './standing.ts';
 
 export type LiveKey = NonNullable<
   ReturnType<Awaited<ReturnType<Services['store']['devices']['liveKeys']>>['get']>
@@ -8,7 +8,7 @@ export type LiveKey = NonNullable<
 
 /** What a sign-in needs of a device. */
 export interface Entry {
-  device: Device | null;
+  device: CommittedDevice | null;
   /** Keys that may verify, in no order; the current one and the one in grace. */
   keys: readonly LiveKey[];
 }

@@ -1,17 +1,17 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
+import { belongs, type CommittedDevice, isRevoked } from '../../operations/device-view.ts';
 
-export type Device = Committed<DeviceContext>;
-export type Tenant = Committed<TenantContext>;
+type CommittedTenant = Committed<TenantContext>;
 
 /** Whether a device may talk now: it exists, belongs to this tenant and is not revoked. */
-export function isActive(device: Device | null | undefined, tenantId: string): boolean {
-  return device?.snapshot.context.tenantId === tenantId && isIn(device, 'administration', 'active');
+export function isActive(device: CommittedDevice | null | undefined, tenantId: string): boolean {
+  return device !== null && device !== undefined && belongs(device, tenantId) && !isRevoked(device);
 }
 
 /** Whether a tenant's devices and users may talk now. */
-export function isOpen(tenant: Tenant | null | undefined): boolean {
+export function isOpen(tenant: CommittedTenant | null | undefined): boolean {
   return tenant?.snapshot.value === 'active';
 }
 
@@ -20,12 +20,4 @@ export function isKnownClosed(actors: Actors, deviceId: string, tenantId: string
   const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
   const tenant = actors.peek<TenantContext>({ kind: 'tenant', id: tenantId });
   return (device !== undefined && !isActive(device, tenantId)) || (tenant !== undefined && !isOpen(tenant));
-}
-
-function isIn(actor: Committed<object>, region: string, state: string): boolean {
-  const { value } = actor.snapshot;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
-  const inside = value[region];
-  // A state with states of its own is an object of its name.
-  return inside === state || (typeof inside === 'object' && inside !== null && Object.hasOwn(inside, state));
 }

@@ -185,7 +185,7 @@ export class House {
     const { tenantId, keyVersion } = row.device;
     return this.#committed(
       { kind: 'device', id },
-      { administration: row.revoked ? 'revoked' : 'active', link: 'offline' },
+      { administration: row.revoked ? 'revoked' : { active: 'one_key' }, link: 'offline' },
       {
         id,
         tenantId,
