@@ -251,7 +251,8 @@ export class Supervisor implements Actors, TurnEnd {
         told,
       });
     }
-    if (entity.version === 0 || (entity.snapshot.status === 'done' && entity.mailbox.length === 0)) {
+    const rests = entity.definition.rests(entity.snapshot as unknown as Snapshot);
+    if (entity.version === 0 || (rests && entity.mailbox.length === 0)) {
       this.entities.delete(addressOf(entity.ref));
     }
   }

@@ -29,8 +29,6 @@ export function verificationOf({ value }: Pick<Snapshot, 'value'>): Verification
   return verification === 'idle' || typeof verification === 'object' ? 'pending' : verification;
 }
 
-/** Whether it can be confirmed, written, answered or cancelled no more. */
-export const isOver = (snapshot: Pick<Snapshot, 'value'>): boolean => over.has(statusOf(snapshot));
 const over: ReadonlySet<CommandStatus> = new Set([
   'rejected',
   'succeeded',
@@ -40,6 +38,7 @@ const over: ReadonlySet<CommandStatus> = new Set([
   'cancelled',
 ]);
 
+/** What the device reports is compared with the expected state. */
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
 const stored = z.strictObject({
@@ -173,6 +172,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     };
   },
   journal,
+  rests: (snapshot) => over.has(statusOf(snapshot)) && !isWatching(snapshot),
   isSoft: () => false,
   visible: ({ confirmation, ...rest }) => {
     const { tokenHash: _, ...shown } = confirmation ?? { tokenHash: '' };

@@ -40,6 +40,8 @@ export interface MachineDefinition<Context = object> {
   journal(event: MachineEvent, before: Snapshot<Context> | null, after: Snapshot<Context>): JournalNote | null;
   /** True for an event whose only lasting effect is on the replay window: adopted in memory, kept with the next commit. */
   isSoft(event: MachineEvent): boolean;
+  /** True where nothing is waited for any more: the actor need not stay in memory, though words may still reach it. */
+  rests(snapshot: Snapshot<Context>): boolean;
   /** The context as an operator may see it. */
   visible(context: Context): JsonObject;
 }

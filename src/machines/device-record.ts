@@ -128,6 +128,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
     };
   },
   journal,
+  rests: (snapshot) => administrationOf(snapshot) === 'deleted',
   isSoft: (event) => event.type === 'heartbeat.received',
   visible: ({ replay, reported, ...rest }) => ({
     ...rest,

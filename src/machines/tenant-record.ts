@@ -59,6 +59,7 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
     created_at: snapshot.context.createdAt,
   }),
   journal,
+  rests: () => false,
   isSoft: () => false,
   visible: toJson,
 };

@@ -201,6 +201,7 @@ export const lamp: MachineDefinition<LampContext> = {
   },
   columns: () => ({}),
   journal: (event) => (event.type === 'beat' ? null : { data: null }),
+  rests: ({ status }) => status === 'done',
   isSoft: (event) => event.type === 'beat',
   visible: (context) => ({ ...context }) as JsonObject,
 };

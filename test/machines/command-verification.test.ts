@@ -1,0 +1,194 @@
+import { describe, expect, it } from 'vitest';
+import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import type { Driven } from './drive.ts';
+import {
+  asked,
+  COMMAND,
+  capability,
+  DEVICE,
+  dimmer,
+  HOUR,
+  observed,
+  ofType,
+  ready,
+  said,
+  T0,
+  typesOf,
+  uuid,
+} from './samples.ts';
+
+type Command = Driven<CommandContext, CommandEvent>;
+const NOTHING = { same: true, outputs: [], timers: [] };
+const VERIFY_TIMER = 'xstate.after.verificationOver.command.verification.watching.closing';
+const unwatch = { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND };
+
+const words = (command: Command) => [statusOf(command.asSnapshot()), verificationOf(command.asSnapshot())];
+const written = () => asked({ session: 's1' });
+const after = (...events: CommandEvent[]) => {
+  const command = written();
+  for (const event of events) command.send(event);
+  return command;
+};
+const timedOut = () => {
+  const command = written();
+  command.fire();
+  return command;
+};
+
+describe('the verification', () => {
+  it.each([
+    ['queued', () => asked(), 'dispatched'],
+    ['written', written, 'dispatched'],
+    ['acknowledged', () => after(said('accepted', T0 + 1)), 'acknowledged'],
+    ['in progress', () => after(said('in_progress', T0 + 1)), 'in_progress'],
+    ['succeeded', () => after(said('succeeded', T0 + 1)), 'succeeded'],
+    ['timed out', timedOut, 'timed_out'],
+  ] as const)('of a command that is %s comes with the expected state', (_, make, status) => {
+    const command = make();
+    const step = command.send(observed(true, T0 + 2_000));
+    expect(words(command)).toEqual([status, 'verified']);
+    expect(step.outputs).toEqual([
+      unwatch,
+      expect.objectContaining({ type: 'command.changed', status, verification: 'verified', at: T0 + 2_000 }),
+    ]);
+    expect(command.context.verification).toMatchObject({ observed: { brightness: 70 }, checkedAt: T0 + 2_000 });
+    expect(command.send(observed(false, T0 + 3_000))).toEqual(NOTHING);
+  });
+
+  it('stands when the command succeeds or fails after it', () => {
+    for (const word of ['succeeded', 'failed'] as const) {
+      const command = after(observed(true, T0 + 1));
+      const step = command.send(said(word, T0 + 2));
+      expect(words(command)).toEqual([word, 'verified']);
+      expect(step.outputs).toMatchObject([{ type: 'command.changed', status: word, verification: 'verified' }]);
+      expect(command.running.size).toBe(0);
+    }
+  });
+
+  it('has verify_within_s from the success on', () => {
+    const command = after(said('accepted', T0 + 1));
+    const step = command.send(said('succeeded', T0 + 20_000));
+    expect(step.outputs).toMatchObject([{ type: 'command.changed', status: 'succeeded', verification: 'pending' }]);
+    expect(step.timers).toContainEqual({ set: VERIFY_TIMER, event: VERIFY_TIMER, delay: 10_000 });
+  });
+
+  it("takes the capability's own verify_within_s", () => {
+    const slow = capability('set_brightness', { ...dimmer, verify_within_s: 90 });
+    const command = asked({ session: 's1', facts: { manifest: { capabilities: [slow], version: 1 } } });
+    command.send(said('succeeded', T0 + 1));
+    expect([...command.running.values()]).toEqual([{ event: VERIFY_TIMER, dueAt: T0 + 90_001 }]);
+  });
+
+  it('is timed_out when no state came by then', () => {
+    const command = after(said('succeeded', T0 + 1));
+    const step = command.fire();
+    expect(words(command)).toEqual(['succeeded', 'timed_out']);
+    expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'timed_out', at: T0 + 10_001 }]);
+    expect(command.context.verification).toMatchObject({ observed: null, checkedAt: T0 + 10_001 });
+  });
+
+  it.each([
+    ['before', [observed(false, T0 + 1), said('succeeded', T0 + 2)]],
+    ['after', [said('succeeded', T0 + 1), observed(false, T0 + 2)]],
+  ] as const)('is mismatched when another state came %s the success', (_, events) => {
+    const command = after(...events);
+    expect(words(command)).toEqual(['succeeded', 'pending']);
+    const step = command.fire();
+    expect(words(command)).toEqual(['succeeded', 'mismatched']);
+    expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'mismatched' }]);
+    expect(command.context.verification.observed).toEqual({ brightness: 20 });
+  });
+
+  it('is mismatched too by a state that has none of the expected properties', () => {
+    const command = after(observed(false, T0 + 1, {}), said('succeeded', T0 + 2));
+    command.fire();
+    expect(words(command)).toEqual(['succeeded', 'mismatched']);
+  });
+
+  it('is verified by a match after a mismatch', () => {
+    const command = after(observed(false, T0 + 1), said('succeeded', T0 + 2), observed(true, T0 + 3));
+    expect(words(command)).toEqual(['succeeded', 'verified']);
+    expect(command.running.size).toBe(0);
+  });
+
+  it('keeps what was seen and when, without telling anybody that nothing is decided', () => {
+    const command = written();
+    expect(command.send(observed(false, T0 + 5))).toEqual({ same: false, outputs: [], timers: [] });
+    expect(command.context.verification).toMatchObject({
+      status: 'pending',
+      observed: { brightness: 20 },
+      checkedAt: T0 + 5,
+    });
+  });
+
+  it("is not moved by another device's state", () => {
+    for (const matches of [true, false]) {
+      expect(written().send({ ...observed(matches, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
+    }
+  });
+
+  it.each([
+    ['failed', (): Command => after(said('failed', T0 + 9))],
+    [
+      'expired',
+      (): Command => {
+        const command = asked();
+        command.fire();
+        return command;
+      },
+    ],
+    [
+      'cancelled',
+      (): Command => {
+        const command = asked();
+        command.send({ type: 'device.revoked', at: T0 + 9, deviceId: DEVICE });
+        return command;
+      },
+    ],
+  ] as const)('is unverifiable when the command %s', (status, make) => {
+    const command = make();
+    expect(words(command)).toEqual([status, 'unverifiable']);
+    expect(command.context.verification.checkedAt).not.toBeNull();
+  });
+
+  it('is given up together with the watch when the command fails', () => {
+    const step = written().send(said('failed', T0 + 9));
+    expect(typesOf(step.outputs)).toEqual(['verification.unwatch', 'command.changed']);
+    expect(ofType(step.outputs, 'command.changed')).toMatchObject([{ status: 'failed', verification: 'unverifiable' }]);
+  });
+
+  it('is unverifiable from the start where nothing is expected', () => {
+    const command = asked({ action: 'blink', params: {}, session: 's1' });
+    expect(words(command)).toEqual(['dispatched', 'unverifiable']);
+    expect(command.context.verification).toMatchObject({ expected: null, checkedAt: T0 });
+    command.send(said('succeeded', T0 + 1));
+    expect(words(command)).toEqual(['succeeded', 'unverifiable']);
+    expect(command.running.size).toBe(0);
+  });
+
+  it('goes on while a late word may come, and has its time after it', () => {
+    const command = timedOut();
+    expect(words(command)).toEqual(['timed_out', 'pending']);
+    command.send(said('succeeded', T0 + HOUR));
+    expect(words(command)).toEqual(['succeeded', 'pending']);
+    expect([...command.running.values()]).toEqual([{ event: VERIFY_TIMER, dueAt: T0 + HOUR + 10_000 }]);
+  });
+
+  it.each([
+    [false, 'timed_out'],
+    [true, 'mismatched'],
+  ] as const)('ends with the last chance of a late word (a state seen: %s)', (seen, verification) => {
+    const command = timedOut();
+    if (seen) command.send(observed(false, T0 + HOUR));
+    const step = command.fire();
+    expect(words(command)).toEqual(['timed_out', verification]);
+    expect(step.outputs).toMatchObject([unwatch, { status: 'timed_out', verification }]);
+    expect(command.context.verification.status).toBe(verification);
+  });
+
+  it('is not disturbed by writing again', () => {
+    const command = written();
+    expect(typesOf(command.send(ready('s2', T0 + 1)).outputs)).toEqual(['command.write']);
+  });
+});

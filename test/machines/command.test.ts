@@ -1,0 +1,518 @@
+import { describe, expect, it } from 'vitest';
+import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import type { Driven } from './drive.ts';
+import {
+  asked,
+  asker,
+  blankCommand,
+  COMMAND,
+  DEVICE,
+  HOUR,
+  observed,
+  ofType,
+  other,
+  ready,
+  request,
+  said,
+  T0,
+  TENANT,
+  typesOf,
+  uuid,
+} from './samples.ts';
+
+type Command = Driven<CommandContext, CommandEvent>;
+const NOTHING = { same: true, outputs: [], timers: [] };
+const MINUTE = 60_000;
+const TIMEOUT = 30_000;
+const TTL_TIMER = 'xstate.after.ttlOver.command.lifecycle.queued';
+const ANSWER_TIMER = 'xstate.after.answerOver.command.lifecycle.written';
+
+const status = (command: Command) => statusOf(command.asSnapshot());
+const revoked = (at: number) => ({ type: 'device.revoked', at, deviceId: DEVICE }) satisfies CommandEvent;
+const cancel = (at: number) => ({ type: 'cancel', at, by: other, reason: 'changed my mind' }) satisfies CommandEvent;
+const undone = (sessionId: string, at: number) => ({ type: 'write.undone', at, sessionId }) satisfies CommandEvent;
+const message = {
+  messageId: uuid(20),
+  requestId: 'request-1',
+  action: 'set_brightness',
+  params: { level: 70 },
+  issuedAt: T0,
+  expiresAt: T0 + MINUTE,
+};
+const write = (sessionId: string, critical = false) => ({
+  type: 'command.write',
+  tenantId: TENANT,
+  deviceId: DEVICE,
+  commandId: COMMAND,
+  sessionId,
+  critical,
+  message,
+});
+const changed = (to: string, verification: string, at: number) => ({
+  type: 'command.changed',
+  tenantId: TENANT,
+  deviceId: DEVICE,
+  commandId: COMMAND,
+  status: to,
+  verification,
+  at,
+});
+const watch = {
+  type: 'verification.watch',
+  deviceId: DEVICE,
+  commandId: COMMAND,
+  expected: { brightness: 70 },
+};
+
+/** Commands in each status, all NORMAL and without an expected state. */
+const blink = { action: 'blink', params: {} };
+const written = (more: object = {}) => asked({ ...blink, session: 's1', ...more });
+const after = (command: Command, ...events: CommandEvent[]) => {
+  for (const event of events) command.send(event);
+  return command;
+};
+const inStatus = {
+  rejected: () => asked({ action: 'fly' }),
+  awaiting_confirmation: () => asked({ ...blink, facts: { dryRun: true } }),
+  queued: () => asked(blink),
+  dispatched: () => written(),
+  acknowledged: () => after(written(), said('accepted', T0 + 1)),
+  in_progress: () => after(written(), said('in_progress', T0 + 1)),
+  succeeded: () => after(written(), said('succeeded', T0 + 1)),
+  failed: () => after(written(), said('failed', T0 + 1)),
+  timed_out: () => {
+    const command = written();
+    command.fire();
+    return command;
+  },
+  closed: () => {
+    const command = written();
+    command.fire();
+    command.fire();
+    return command;
+  },
+  expired: () => {
+    const command = asked(blink);
+    command.fire();
+    return command;
+  },
+  cancelled: () => after(asked(blink), cancel(T0 + 1)),
+};
+type Where = keyof typeof inStatus;
+const everywhere = Object.keys(inStatus) as Where[];
+const finalPlaces: Where[] = ['rejected', 'succeeded', 'failed', 'closed', 'expired', 'cancelled'];
+
+describe('a request', () => {
+  it('is written at once where a session stands, and the time for an answer runs', () => {
+    const command = blankCommand();
+    const step = command.send(request({ session: 's1' }));
+    expect(command.value).toEqual({ lifecycle: { written: 'dispatched' }, verification: { watching: 'open' } });
+    expect(step.outputs).toEqual([write('s1'), changed('dispatched', 'pending', T0), watch]);
+    expect(step.timers).toEqual([{ set: ANSWER_TIMER, event: ANSWER_TIMER, delay: TIMEOUT }]);
+    expect(command.context.delivery).toEqual({
+      dispatchedAt: T0,
+      expiresAt: T0 + MINUTE,
+      firstWrittenAt: T0,
+      sessionId: 's1',
+      writes: 1,
+    });
+  });
+
+  it('is queued until its ttl where none stands', () => {
+    const command = blankCommand();
+    const step = command.send(request());
+    expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
+    expect(status(command)).toBe('dispatched');
+    expect(step.outputs).toEqual([changed('dispatched', 'pending', T0), watch]);
+    expect(step.timers).toEqual([{ set: TTL_TIMER, event: TTL_TIMER, delay: MINUTE }]);
+    expect(command.context.delivery).toMatchObject({ firstWrittenAt: null, sessionId: null, writes: 0 });
+  });
+
+  it('is remembered whole', () => {
+    const { context } = asked({ ttlS: 5, timeoutS: 7 });
+    expect(context).toMatchObject({
+      id: COMMAND,
+      tenantId: TENANT,
+      deviceId: DEVICE,
+      action: 'set_brightness',
+      params: { level: 70 },
+      messageId: uuid(20),
+      requestId: 'request-1',
+      requestedBy: asker,
+      requestedAt: T0,
+      safetyClass: 'NORMAL',
+      manifestVersion: 7,
+      limits: { ttlMs: 5_000, timeoutMs: 7_000 },
+      confirmedBy: null,
+      refusal: null,
+      confirmation: null,
+      verification: { status: 'pending', expected: { brightness: 70 }, withinMs: 10_000 },
+    });
+    expect(Object.keys(context).length).toBeLessThanOrEqual(19);
+  });
+
+  it('that the gateway refuses is rejected with its code, and has nothing to verify', () => {
+    const command = blankCommand();
+    const step = command.send(request({ params: { level: 'bright' }, ttlS: 9 }));
+    expect(command.value).toEqual({ lifecycle: 'rejected', verification: 'unverifiable' });
+    expect(step).toEqual({ same: false, outputs: [changed('rejected', 'unverifiable', T0)], timers: [] });
+    expect(command.context).toMatchObject({
+      status: 'rejected',
+      refusal: { code: 'PARAMS_INVALID', detail: "The parameters of 'set_brightness' are not valid." },
+      safetyClass: 'NORMAL',
+      delivery: null,
+      limits: { ttlMs: 9_000, timeoutMs: 30_000 },
+    });
+  });
+
+  it.each([
+    ['an unknown action', { action: 'fly' }, 'ACTION_NOT_IN_MANIFEST'],
+    ['no manifest', { facts: { manifest: null } }, 'MANIFEST_NOT_FOUND'],
+    ['a revoked device', { facts: { device: { revoked: true } } }, 'DEVICE_REVOKED'],
+    ['a suspended tenant', { facts: { tenant: { suspended: true } } }, 'TENANT_SUSPENDED'],
+    ['a ttl out of range', { ttlS: 86_401 }, 'VALIDATION_FAILED'],
+    ['a timeout out of range', { timeoutS: 3_601 }, 'VALIDATION_FAILED'],
+    ["a critical action's ttl over 300 s", { action: 'unlock', params: {}, ttlS: 301 }, 'VALIDATION_FAILED'],
+  ])('with %s is rejected', (_, more, code) => {
+    const command = asked(more as never);
+    expect(status(command)).toBe('rejected');
+    expect(command.context.refusal?.code).toBe(code);
+  });
+
+  it('knows neither class nor version where there is no manifest', () => {
+    expect(asked({ facts: { manifest: null } }).context).toMatchObject({ safetyClass: null, manifestVersion: null });
+  });
+
+  it('is judged by what it asks, whatever action the facts name, and is never confirmed already', () => {
+    const command = asked({ action: 'unlock', params: {}, facts: { action: 'blink', params: {}, confirmed: true } });
+    expect(status(command)).toBe('awaiting_confirmation');
+  });
+
+  it('comes once', () => {
+    for (const where of everywhere) expect(inStatus[where]().send(request()), where).toEqual(NOTHING);
+  });
+});
+
+describe('a queued command', () => {
+  it('is written when the subscription is granted', () => {
+    const command = asked();
+    const step = command.send(ready('s2', T0 + 5_000));
+    expect(step.outputs).toEqual([write('s2')]);
+    expect(step.timers).toEqual([{ clear: TTL_TIMER }, { set: ANSWER_TIMER, event: ANSWER_TIMER, delay: TIMEOUT }]);
+    expect(command.context.delivery).toEqual({
+      dispatchedAt: T0,
+      expiresAt: T0 + MINUTE,
+      firstWrittenAt: T0 + 5_000,
+      sessionId: 's2',
+      writes: 1,
+    });
+  });
+
+  it('is not written any more when its ttl is over, even before the timer has fired', () => {
+    expect(asked().send(ready('s2', T0 + MINUTE - 1)).outputs).toEqual([write('s2')]);
+    expect(asked().send(ready('s2', T0 + MINUTE))).toEqual(NOTHING);
+  });
+
+  it('expires when it was not written within its ttl', () => {
+    const command = asked({ ttlS: 5 });
+    const step = command.fire();
+    expect(status(command)).toBe('expired');
+    expect(step.outputs).toEqual([
+      { type: 'verification.unwatch', deviceId: DEVICE, commandId: COMMAND },
+      changed('expired', 'unverifiable', T0 + 5_000),
+    ]);
+    expect(command.running.size).toBe(0);
+  });
+
+  it('is cancelled by its caller, and when its device is revoked', () => {
+    for (const event of [cancel(T0 + 1), revoked(T0 + 1)]) {
+      const command = asked();
+      const step = command.send(event);
+      expect(status(command)).toBe('cancelled');
+      expect(ofType(step.outputs, 'command.changed')).toEqual([changed('cancelled', 'unverifiable', T0 + 1)]);
+      expect(step.timers).toEqual([{ clear: TTL_TIMER }]);
+    }
+  });
+
+  it('counts a word of its device for nothing: it has not been told', () => {
+    const command = inStatus.queued();
+    expect(command.send(said('succeeded', T0 + 1))).toMatchObject({ same: false, outputs: [] });
+    expect(status(command)).toBe('dispatched');
+    expect(command.context.answer).toMatchObject({ strayWords: 1, result: null });
+  });
+});
+
+describe('a written command', () => {
+  it('moves on the words of its device', () => {
+    const command = written();
+    expect(ofType(command.send(said('accepted', T0 + 1)).outputs, 'command.changed')).toEqual([
+      changed('acknowledged', 'unverifiable', T0 + 1),
+    ]);
+    expect(ofType(command.send(said('in_progress', T0 + 2, { progress: 10 })).outputs, 'command.changed')).toEqual([
+      changed('in_progress', 'unverifiable', T0 + 2),
+    ]);
+    expect(command.context.answer.progress).toBe(10);
+    expect(command.send(said('in_progress', T0 + 3, { progress: 50 })).outputs).toEqual([]);
+    expect(command.context.answer.progress).toBe(50);
+    const step = command.send(said('succeeded', T0 + 4, { result: { took: 3 } }));
+    expect(step.outputs).toEqual([changed('succeeded', 'unverifiable', T0 + 4)]);
+    expect(step.timers).toEqual([{ clear: ANSWER_TIMER }]);
+    expect(command.context.answer).toMatchObject({ progress: 50, result: { took: 3 }, error: null, late: false });
+  });
+
+  it.each([
+    ['dispatched', 'succeeded'],
+    ['dispatched', 'failed'],
+    ['dispatched', 'in_progress'],
+    ['acknowledged', 'succeeded'],
+    ['acknowledged', 'failed'],
+    ['acknowledged', 'in_progress'],
+    ['in_progress', 'succeeded'],
+    ['in_progress', 'failed'],
+  ] as const)('in %s becomes %s on that word', (where, word) => {
+    const command = inStatus[where]();
+    command.send(said(word, T0 + 5, { error: 'e' }));
+    expect(status(command)).toBe(word);
+    expect(command.context.answer.error).toBe('e');
+  });
+
+  it.each(['acknowledged', 'in_progress'] as const)('in %s is not moved back by a belated "accepted"', (where) => {
+    expect(inStatus[where]().send(said('accepted', T0 + 5))).toEqual(NOTHING);
+  });
+
+  it("hears no other device's words", () => {
+    for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
+      expect(written().send({ ...said(word, T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
+    }
+  });
+
+  it('times out after the first write, whatever was heard and written since', () => {
+    const command = written({ timeoutS: 20 });
+    for (const event of [said('accepted', T0 + 1), said('in_progress', T0 + 2), ready('s2', T0 + 10_000)]) {
+      expect(command.send(event).timers).toEqual([]);
+    }
+    expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 20_000 }]);
+    const step = command.fire(5);
+    expect(status(command)).toBe('timed_out');
+    expect(step.outputs).toEqual([changed('timed_out', 'unverifiable', T0 + 20_005)]);
+    expect(command.context.answer.timedOutAt).toBe(T0 + 20_005);
+  });
+
+  it('times out when its device is revoked', () => {
+    for (const where of ['dispatched', 'acknowledged', 'in_progress'] as const) {
+      const command = inStatus[where]();
+      command.send(revoked(T0 + 9));
+      expect(status(command), where).toBe('timed_out');
+    }
+  });
+
+  it('is not cancelled any more', () => {
+    expect(inStatus.acknowledged().send(cancel(T0 + 2)).outputs).toEqual([
+      {
+        type: 'refused',
+        refusal: { code: 'ILLEGAL_TRANSITION', detail: 'The command is acknowledged and cannot be cancelled.' },
+      },
+    ]);
+  });
+});
+
+describe('writing again', () => {
+  it('is done once per session while it is open and not expired, and starts no timer', () => {
+    for (const where of ['dispatched', 'acknowledged', 'in_progress'] as const) {
+      const command = inStatus[where]();
+      expect(command.send(ready('s1', T0 + 10)), where).toEqual(NOTHING);
+      const step = command.send(ready('s2', T0 + 10));
+      expect(step).toMatchObject({ same: false, timers: [] });
+      expect(typesOf(step.outputs)).toEqual(['command.write']);
+      expect(command.context.delivery).toMatchObject({ sessionId: 's2', writes: 2, firstWrittenAt: T0 });
+      expect(command.send(ready('s2', T0 + 11))).toEqual(NOTHING);
+      expect(typesOf(command.send(ready('s3', T0 + 12)).outputs)).toEqual(['command.write']);
+    }
+  });
+
+  it('repeats the very same message', () => {
+    const command = asked({ session: 's1' });
+    expect(command.send(ready('s2', T0 + 10)).outputs).toEqual([write('s2')]);
+  });
+
+  it('ends when the command expires', () => {
+    const command = () => written({ ttlS: 2 });
+    expect(typesOf(command().send(ready('s2', T0 + 1_999)).outputs)).toEqual(['command.write']);
+    expect(command().send(ready('s2', T0 + 2_000))).toEqual(NOTHING);
+  });
+
+  it.each([...finalPlaces, 'timed_out', 'awaiting_confirmation'] as Where[])('is not done in %s', (where) => {
+    expect(inStatus[where]().send(ready('s2', T0 + 10))).toEqual(NOTHING);
+  });
+});
+
+describe('a write that did not happen', () => {
+  it('takes the command back into the queue, with what is left of its ttl', () => {
+    const command = asked({ session: 's1' });
+    const step = command.send(undone('s1', T0 + 40_000));
+    expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
+    expect(step.outputs).toEqual([]);
+    expect(step.timers).toEqual([{ clear: ANSWER_TIMER }, { set: TTL_TIMER, event: TTL_TIMER, delay: 20_000 }]);
+    expect(command.context.delivery).toEqual({
+      dispatchedAt: T0,
+      expiresAt: T0 + MINUTE,
+      firstWrittenAt: null,
+      sessionId: null,
+      writes: 0,
+    });
+    expect(command.send(ready('s2', T0 + 50_000)).outputs).toEqual([write('s2')]);
+    expect(command.context.delivery).toMatchObject({ firstWrittenAt: T0 + 50_000, writes: 1 });
+    expect([...command.running.values()]).toEqual([{ event: ANSWER_TIMER, dueAt: T0 + 80_000 }]);
+  });
+
+  it('leaves nothing but expiry when the ttl is over', () => {
+    const command = asked({ session: 's1', timeoutS: 120 });
+    const step = command.send(undone('s1', T0 + 70_000));
+    expect(step.timers.at(-1)).toEqual({ set: TTL_TIMER, event: TTL_TIMER, delay: 0 });
+    command.fire();
+    expect(status(command)).toBe('expired');
+  });
+
+  it('of another session, or of a second write, changes nothing', () => {
+    expect(written().send(undone('s2', T0 + 1))).toEqual(NOTHING);
+    const twice = after(written(), ready('s2', T0 + 1));
+    expect(twice.send(undone('s2', T0 + 2))).toEqual(NOTHING);
+    expect(twice.send(undone('s1', T0 + 2))).toEqual(NOTHING);
+  });
+
+  it('is a mistake once the device has answered', () => {
+    expect(inStatus.acknowledged().send(undone('s1', T0 + 2))).toEqual(NOTHING);
+    expect(inStatus.in_progress().send(undone('s1', T0 + 2))).toEqual(NOTHING);
+  });
+});
+
+describe('a command that timed out', () => {
+  it.each(['succeeded', 'failed'] as const)('still becomes %s on a late word', (word) => {
+    const command = inStatus.timed_out();
+    const at = T0 + TIMEOUT + 24 * HOUR;
+    command.send(said(word, at, { result: 1 }));
+    expect(status(command)).toBe(word);
+    expect(command.context.answer).toMatchObject({ late: true, result: 1 });
+    expect(command.running.size).toBe(0);
+  });
+
+  it('hears nothing after 24 h, even before the timer has fired', () => {
+    const command = inStatus.timed_out();
+    command.send(said('succeeded', T0 + TIMEOUT + 24 * HOUR + 1));
+    expect(status(command)).toBe('timed_out');
+    expect(command.context.answer).toMatchObject({ late: false, strayWords: 1 });
+  });
+
+  it('is closed after 24 h', () => {
+    const command = inStatus.timed_out();
+    expect([...command.running.values()]).toEqual([expect.objectContaining({ dueAt: T0 + TIMEOUT + 24 * HOUR })]);
+    const step = command.fire();
+    expect(step.outputs).toEqual([]);
+    expect(command.value).toEqual({ lifecycle: 'closed', verification: 'unverifiable' });
+    expect(status(command)).toBe('timed_out');
+  });
+
+  it('counts other late words for nothing', () => {
+    const command = inStatus.timed_out();
+    command.send(said('accepted', T0 + HOUR));
+    command.send(said('in_progress', T0 + HOUR));
+    expect(status(command)).toBe('timed_out');
+    expect(command.context.answer.strayWords).toBe(2);
+  });
+
+  it('keeps waiting for a word when its device is revoked', () => {
+    expect(inStatus.timed_out().send(revoked(T0 + HOUR))).toEqual(NOTHING);
+  });
+});
+
+describe('a final status', () => {
+  it.each(finalPlaces)('%s is changed by no word, which is counted up to a bound', (where) => {
+    const command = inStatus[where]();
+    const before = status(command);
+    for (const word of ['accepted', 'in_progress', 'succeeded', 'failed'] as const) {
+      const step = command.send(said(word, T0 + 60 * HOUR, { result: 'late' }));
+      expect(step).toEqual({ same: false, outputs: [], timers: [] });
+    }
+    expect(status(command)).toBe(before);
+    expect(command.context.answer.strayWords).toBe(4);
+    expect(command.context.answer.result).toBeNull();
+    for (let n = 4; n < 32; n++) command.send(said('failed', T0 + 60 * HOUR));
+    expect(command.send(said('failed', T0 + 60 * HOUR))).toEqual(NOTHING);
+    expect(command.context.answer.strayWords).toBe(32);
+  });
+
+  it.each(finalPlaces)("%s does not count another device's words", (where) => {
+    expect(inStatus[where]().send({ ...said('failed', T0 + 1), deviceId: uuid(99) })).toEqual(NOTHING);
+  });
+
+  it.each(finalPlaces)('%s refuses a cancellation and has no timer', (where) => {
+    const command = inStatus[where]();
+    const word = where === 'closed' ? 'timed_out' : where;
+    expect(command.send(cancel(T0 + 1))).toEqual({
+      same: true,
+      outputs: [
+        {
+          type: 'refused',
+          refusal: { code: 'ILLEGAL_TRANSITION', detail: `The command is ${word} and cannot be cancelled.` },
+        },
+      ],
+      timers: [],
+    });
+    expect(command.running.size).toBe(0);
+    expect(command.send(revoked(T0 + 1))).toEqual(NOTHING);
+    expect(command.send(undone('s1', T0 + 1))).toEqual(NOTHING);
+  });
+});
+
+describe('a critical command', () => {
+  it('is written once, ever', () => {
+    const command = after(
+      asked({ action: 'unlock', params: {} }),
+      { ...confirmed(), session: { sessionId: 's1' } },
+      ready('s1', T0 + 2),
+    );
+    expect(status(command)).toBe('dispatched');
+    expect(command.context.delivery?.writes).toBe(1);
+    expect(command.send(ready('s2', T0 + 3))).toEqual(NOTHING);
+    command.send(said('in_progress', T0 + 4));
+    expect(command.send(ready('s3', T0 + 5))).toEqual(NOTHING);
+  });
+
+  it('is written later when no byte of that write had left', () => {
+    const command = after(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
+    command.send(undone('s1', T0 + 2));
+    const step = command.send(ready('s2', T0 + 3));
+    expect(ofType(step.outputs, 'command.write')).toMatchObject([{ sessionId: 's2', critical: true }]);
+    expect(command.send(ready('s3', T0 + 4))).toEqual(NOTHING);
+  });
+});
+
+const confirmed = (): Extract<CommandEvent, { type: 'confirm' }> => ({
+  type: 'confirm',
+  at: T0 + 1,
+  by: asker,
+  tokenHash: 'hash of the token',
+  policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
+  facts: request().facts,
+  session: null,
+});
+
+describe('the words kept beside the value', () => {
+  it.each(everywhere)('are those of the value in %s', (where) => {
+    const command = inStatus[where]();
+    expect(command.context.status).toBe(status(command));
+    expect(command.context.verification.status).toBe(verificationOf(command.asSnapshot()));
+  });
+
+  it('survive a reload in every status', () => {
+    for (const where of everywhere) {
+      const command = inStatus[where]();
+      const { value, context } = command;
+      command.reload();
+      expect(command.value, where).toEqual(value);
+      expect(command.context, where).toEqual(context);
+      expect(command.send(observed(true, T0 + 2)), where).toEqual(NOTHING);
+    }
+  });
+});
