@@ -25,7 +25,7 @@ const unwatch = { type: 'verification.unwatch', deviceId: DEVICE, commandId: COM
 
 const words = (command: Command) => [statusOf(command.asSnapshot()), verificationOf(command.asSnapshot())];
 const written = () => asked({ session: 's1' });
-const after = (...events: CommandEvent[]) => {
+const having = (...events: CommandEvent[]) => {
   const command = written();
   for (const event of events) command.send(event);
   return command;
@@ -40,9 +40,9 @@ describe('the verification', () => {
   it.each([
     ['queued', () => asked(), 'dispatched'],
     ['written', written, 'dispatched'],
-    ['acknowledged', () => after(said('accepted', T0 + 1)), 'acknowledged'],
-    ['in progress', () => after(said('in_progress', T0 + 1)), 'in_progress'],
-    ['succeeded', () => after(said('succeeded', T0 + 1)), 'succeeded'],
+    ['acknowledged', () => having(said('accepted', T0 + 1)), 'acknowledged'],
+    ['in progress', () => having(said('in_progress', T0 + 1)), 'in_progress'],
+    ['succeeded', () => having(said('succeeded', T0 + 1)), 'succeeded'],
     ['timed out', timedOut, 'timed_out'],
   ] as const)('of a command that is %s comes with the expected state', (_, make, status) => {
     const command = make();
@@ -58,7 +58,7 @@ describe('the verification', () => {
 
   it('stands when the command succeeds or fails after it', () => {
     for (const word of ['succeeded', 'failed'] as const) {
-      const command = after(observed(true, T0 + 1));
+      const command = having(observed(true, T0 + 1));
       const step = command.send(said(word, T0 + 2));
       expect(words(command)).toEqual([word, 'verified']);
       expect(step.outputs).toMatchObject([{ type: 'command.changed', status: word, verification: 'verified' }]);
@@ -67,7 +67,7 @@ describe('the verification', () => {
   });
 
   it('has verify_within_s from the success on', () => {
-    const command = after(said('accepted', T0 + 1));
+    const command = having(said('accepted', T0 + 1));
     const step = command.send(said('succeeded', T0 + 20_000));
     expect(step.outputs).toMatchObject([{ type: 'command.changed', status: 'succeeded', verification: 'pending' }]);
     expect(step.timers).toContainEqual({ set: VERIFY_TIMER, event: VERIFY_TIMER, delay: 10_000 });
@@ -81,7 +81,7 @@ describe('the verification', () => {
   });
 
   it('is timed_out when no state came by then', () => {
-    const command = after(said('succeeded', T0 + 1));
+    const command = having(said('succeeded', T0 + 1));
     const step = command.fire();
     expect(words(command)).toEqual(['succeeded', 'timed_out']);
     expect(step.outputs).toMatchObject([unwatch, { status: 'succeeded', verification: 'timed_out', at: T0 + 10_001 }]);
@@ -92,7 +92,7 @@ describe('the verification', () => {
     ['before', [observed(false, T0 + 1), said('succeeded', T0 + 2)]],
     ['after', [said('succeeded', T0 + 1), observed(false, T0 + 2)]],
   ] as const)('is mismatched when another state came %s the success', (_, events) => {
-    const command = after(...events);
+    const command = having(...events);
     expect(words(command)).toEqual(['succeeded', 'pending']);
     const step = command.fire();
     expect(words(command)).toEqual(['succeeded', 'mismatched']);
@@ -101,13 +101,13 @@ describe('the verification', () => {
   });
 
   it('is mismatched too by a state that has none of the expected properties', () => {
-    const command = after(observed(false, T0 + 1, {}), said('succeeded', T0 + 2));
+    const command = having(observed(false, T0 + 1, {}), said('succeeded', T0 + 2));
     command.fire();
     expect(words(command)).toEqual(['succeeded', 'mismatched']);
   });
 
   it('is verified by a match after a mismatch', () => {
-    const command = after(observed(false, T0 + 1), said('succeeded', T0 + 2), observed(true, T0 + 3));
+    const command = having(observed(false, T0 + 1), said('succeeded', T0 + 2), observed(true, T0 + 3));
     expect(words(command)).toEqual(['succeeded', 'verified']);
     expect(command.running.size).toBe(0);
   });
@@ -129,7 +129,7 @@ describe('the verification', () => {
   });
 
   it.each([
-    ['failed', (): Command => after(said('failed', T0 + 9))],
+    ['failed', (): Command => having(said('failed', T0 + 9))],
     [
       'expired',
       (): Command => {

@@ -68,7 +68,7 @@ const watch = {
 /** Commands in each status, all NORMAL and without an expected state. */
 const blink = { action: 'blink', params: {} };
 const written = (more: object = {}) => asked({ ...blink, session: 's1', ...more });
-const after = (command: Command, ...events: CommandEvent[]) => {
+const having = (command: Command, ...events: CommandEvent[]) => {
   for (const event of events) command.send(event);
   return command;
 };
@@ -77,10 +77,10 @@ const inStatus = {
   awaiting_confirmation: () => asked({ ...blink, facts: { dryRun: true } }),
   queued: () => asked(blink),
   dispatched: () => written(),
-  acknowledged: () => after(written(), said('accepted', T0 + 1)),
-  in_progress: () => after(written(), said('in_progress', T0 + 1)),
-  succeeded: () => after(written(), said('succeeded', T0 + 1)),
-  failed: () => after(written(), said('failed', T0 + 1)),
+  acknowledged: () => having(written(), said('accepted', T0 + 1)),
+  in_progress: () => having(written(), said('in_progress', T0 + 1)),
+  succeeded: () => having(written(), said('succeeded', T0 + 1)),
+  failed: () => having(written(), said('failed', T0 + 1)),
   timed_out: () => {
     const command = written();
     command.fire();
@@ -97,7 +97,7 @@ const inStatus = {
     command.fire();
     return command;
   },
-  cancelled: () => after(asked(blink), cancel(T0 + 1)),
+  cancelled: () => having(asked(blink), cancel(T0 + 1)),
 };
 type Where = keyof typeof inStatus;
 const everywhere = Object.keys(inStatus) as Where[];
@@ -376,7 +376,7 @@ describe('a write that did not happen', () => {
 
   it('of another session, or of a second write, changes nothing', () => {
     expect(written().send(undone('s2', T0 + 1))).toEqual(NOTHING);
-    const twice = after(written(), ready('s2', T0 + 1));
+    const twice = having(written(), ready('s2', T0 + 1));
     expect(twice.send(undone('s2', T0 + 2))).toEqual(NOTHING);
     expect(twice.send(undone('s1', T0 + 2))).toEqual(NOTHING);
   });
@@ -467,7 +467,7 @@ describe('a final status', () => {
 
 describe('a critical command', () => {
   it('is written once, ever', () => {
-    const command = after(
+    const command = having(
       asked({ action: 'unlock', params: {} }),
       { ...confirmed(), session: { sessionId: 's1' } },
       ready('s1', T0 + 2),
@@ -480,7 +480,7 @@ describe('a critical command', () => {
   });
 
   it('is written later when no byte of that write had left', () => {
-    const command = after(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
+    const command = having(asked({ action: 'unlock', params: {} }), { ...confirmed(), session: { sessionId: 's1' } });
     command.send(undone('s1', T0 + 2));
     const step = command.send(ready('s2', T0 + 3));
     expect(ofType(step.outputs, 'command.write')).toMatchObject([{ sessionId: 's2', critical: true }]);

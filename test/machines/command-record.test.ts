@@ -1,0 +1,234 @@
+import { describe, expect, it } from 'vitest';
+import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import type { CommandColumns } from '../../src/store/contract.ts';
+import type { Driven } from './drive.ts';
+import { asked, asker, confirm, DEVICE, observed, other, ready, request, said, T0, TENANT } from './samples.ts';
+
+type Command = Driven<CommandContext, CommandEvent>;
+const { journal, columns, toStored, fromStored, rests } = commandDefinition;
+
+/** What the journal keeps of `event`. */
+const noteOf = (command: Command, event: CommandEvent) => {
+  const before = command.asSnapshot();
+  command.send(event);
+  return journal(event, before, command.asSnapshot());
+};
+/** What the journal keeps of the next timer. */
+const noteOfTimer = (command: Command) => {
+  const before = command.asSnapshot();
+  const [timer] = [...command.running.values()];
+  command.fire();
+  return journal({ type: (timer as { event: string }).event, at: T0 }, before, command.asSnapshot());
+};
+const written = () => asked({ session: 's1' });
+const waiting = () => asked({ action: 'unlock', params: {} });
+
+describe('the words for a stored value', () => {
+  it.each([
+    ['submitted', 'submitted'],
+    ['awaiting_confirmation', 'awaiting_confirmation'],
+    ['queued', 'dispatched'],
+    [{ written: 'dispatched' }, 'dispatched'],
+    [{ written: 'acknowledged' }, 'acknowledged'],
+    [{ written: 'in_progress' }, 'in_progress'],
+    ['timed_out', 'timed_out'],
+    ['closed', 'timed_out'],
+    ['succeeded', 'succeeded'],
+  ])('%j is %s', (lifecycle, status) => {
+    expect(statusOf({ value: { lifecycle, verification: 'idle' } })).toBe(status);
+  });
+
+  it.each([
+    ['idle', 'pending'],
+    [{ watching: 'open' }, 'pending'],
+    [{ watching: 'closing' }, 'pending'],
+    ['verified', 'verified'],
+    ['timed_out', 'timed_out'],
+    ['unverifiable', 'unverifiable'],
+  ])('%j is %s', (verification, word) => {
+    expect(verificationOf({ value: { lifecycle: 'queued', verification } })).toBe(word);
+  });
+});
+
+describe('the record of a command', () => {
+  it('has the columns that queries need', () => {
+    const expected: CommandColumns = {
+      device_id: DEVICE,
+      action: 'set_brightness',
+      status: 'dispatched',
+      verification: 'pending',
+      critical: false,
+      written: false,
+      token_hash: null,
+      created_at: T0,
+    };
+    const command = asked();
+    expect(columns(command.asSnapshot())).toEqual(expected);
+    command.send(ready('s1', T0 + 1));
+    expect(columns(command.asSnapshot())).toEqual({ ...expected, written: true });
+    command.send({ type: 'write.undone', at: T0 + 2, sessionId: 's1' });
+    expect(columns(command.asSnapshot())).toEqual(expected);
+    command.send(ready('s1', T0 + 3));
+    command.send(observed(true, T0 + 4));
+    expect(columns(command.asSnapshot())).toEqual({ ...expected, written: true, verification: 'verified' });
+  });
+
+  it('can be found by its token while it can be confirmed, and is not compared with states before it is dispatched', () => {
+    const critical = waiting();
+    expect(columns(critical.asSnapshot())).toMatchObject({
+      critical: true,
+      written: false,
+      token_hash: 'hash of the token',
+      verification: 'unverifiable',
+    });
+    critical.send(confirm());
+    expect(columns(critical.asSnapshot())).toMatchObject({ critical: true, written: true, token_hash: null });
+    expect(columns(asked({ facts: { dryRun: true } }).asSnapshot())).toMatchObject({
+      status: 'awaiting_confirmation',
+      verification: 'idle',
+    });
+  });
+
+  it('rests when it is over and nothing is waited for', () => {
+    const command = written();
+    expect(rests(command.asSnapshot())).toBe(false);
+    command.send(said('succeeded', T0 + 1));
+    expect(rests(command.asSnapshot())).toBe(false);
+    command.send(observed(true, T0 + 2));
+    expect(rests(command.asSnapshot())).toBe(true);
+    expect(rests(asked({ action: 'fly' }).asSnapshot())).toBe(true);
+    for (const event of [said('failed', T0 + 1), said('accepted', T0 + 1), said('in_progress', T0 + 1)]) {
+      const blinking = asked({ action: 'blink', params: {}, session: 's1' });
+      blinking.send(event);
+      expect(rests(blinking.asSnapshot()), event.ack.status).toBe(event.ack.status === 'failed');
+    }
+    for (const make of [
+      () => asked({ action: 'blink', params: {} }),
+      () => asked({ action: 'blink', params: {}, session: 's1' }),
+    ]) {
+      const command = make();
+      expect(rests(command.asSnapshot())).toBe(false);
+      command.fire();
+      expect(rests(command.asSnapshot())).toBe(true);
+    }
+    const cancelled = asked();
+    cancelled.send({ type: 'cancel', at: T0 + 1, by: other });
+    expect(rests(cancelled.asSnapshot())).toBe(true);
+    expect(rests(waiting().asSnapshot())).toBe(false);
+  });
+
+  it('is never soft', () => {
+    expect(commandDefinition.isSoft(said('accepted', T0))).toBe(false);
+  });
+
+  it('belongs to its tenant', () => {
+    expect(commandDefinition.tenantOf(asked().context)).toBe(TENANT);
+  });
+
+  it("shows an operator all but the token's hash", () => {
+    const shown = commandDefinition.visible(waiting().context);
+    expect(shown).toMatchObject({ action: 'unlock', confirmation: { expiresAt: T0 + 300_000, asked: false } });
+    expect(JSON.stringify(shown)).not.toContain('hash of the token');
+    expect(commandDefinition.visible(asked().context)).toMatchObject({ confirmation: null });
+  });
+
+  it('refuses a stored context that does not fit', () => {
+    const stored = toStored(waiting().context);
+    expect(fromStored(stored)).toEqual(waiting().context);
+    expect(() => fromStored(toStored(asked({ action: 'fly' }).context))).not.toThrow();
+    for (const wrong of [
+      { status: 'lost' },
+      { params: [] },
+      { safetyClass: 'HIGH' },
+      { refusal: { code: 'NO_SUCH_CODE', detail: '' } },
+      { refusal: { code: 7, detail: '' } },
+      { refusal: { code: 'toString', detail: '' } },
+      { confirmation: {} },
+      { delivery: {} },
+      { answer: {} },
+      { verification: {} },
+      { limits: {} },
+      { requestedBy: { kind: 'robot', id: 'x' } },
+      { more: 1 },
+    ]) {
+      expect(() => fromStored({ ...stored, ...wrong } as never), JSON.stringify(wrong)).toThrow();
+    }
+  });
+
+  it('keeps all of a principal', () => {
+    const by = { ...other, key: 'abcdefgh', via: 'rest', person: true };
+    const command = waiting();
+    command.send(confirm({ by }));
+    command.reload();
+    expect(command.context.confirmedBy).toEqual(by);
+    expect(command.context.requestedBy).toEqual(asker);
+  });
+});
+
+describe('the journal of a command', () => {
+  it('begins with the request, or its refusal', () => {
+    const of = (command: Command, event: CommandEvent) => journal(event, null, command.asSnapshot());
+    expect(of(asked(), request())).toEqual({ data: { action: 'set_brightness', safety_class: 'NORMAL' } });
+    expect(of(asked({ action: 'fly' }), request())).toEqual({
+      data: {
+        action: 'fly',
+        safety_class: null,
+        code: 'ACTION_NOT_IN_MANIFEST',
+        reason: "The device does not offer 'fly'.",
+      },
+    });
+  });
+
+  it('says how it was confirmed, and never by which token', () => {
+    expect(noteOf(waiting(), confirm())).toEqual({ data: { inbox: false } });
+    expect(noteOf(waiting(), confirm({ tokenHash: null }))).toEqual({ data: { inbox: true } });
+    expect(noteOf(waiting(), confirm({ tokenHash: 'wrong' }))).toBeNull();
+  });
+
+  it('says why it was cancelled', () => {
+    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other, reason: 'a mistake' })).toEqual({
+      data: { reason: 'a mistake' },
+    });
+    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other })).toEqual({ data: {} });
+    expect(noteOf(asked(), { type: 'device.revoked', at: T0, deviceId: DEVICE })).toEqual({
+      data: { reason: 'the device was revoked' },
+    });
+  });
+
+  it('counts the writes', () => {
+    const command = asked();
+    expect(noteOf(command, ready('s1', T0 + 1))).toEqual({ data: { writes: 1 } });
+    expect(noteOf(command, { type: 'write.undone', at: T0 + 2, sessionId: 's1' })).toEqual({ data: { writes: 0 } });
+  });
+
+  it("keeps the device's words, those that changed nothing too, but not how far it is", () => {
+    const command = written();
+    const word = (status: string, late = false, stray_words = 0) => ({ data: { word: status, late, stray_words } });
+    expect(noteOf(command, said('accepted', T0 + 1))).toEqual(word('accepted'));
+    expect(noteOf(command, said('in_progress', T0 + 2))).toEqual(word('in_progress'));
+    expect(noteOf(command, said('in_progress', T0 + 3, { progress: 50 }))).toBeNull();
+    expect(noteOf(command, said('succeeded', T0 + 4))).toEqual(word('succeeded'));
+    expect(noteOf(command, said('in_progress', T0 + 5))).toEqual(word('in_progress', false, 1));
+    const late = written();
+    late.fire();
+    expect(noteOf(late, said('failed', T0 + 99_000))).toEqual(word('failed', true));
+  });
+
+  it('keeps what was observed', () => {
+    expect(noteOf(written(), observed(true, T0 + 1))).toEqual({ data: { matches: true } });
+    expect(noteOf(written(), observed(false, T0 + 1))).toEqual({ data: { matches: false } });
+  });
+
+  it('says of each timer what it ended', () => {
+    expect(noteOfTimer(waiting())).toEqual({ data: { reason: 'not confirmed in time' } });
+    expect(noteOfTimer(asked())).toEqual({ data: { reason: 'not written within ttl_s' } });
+    const command = written();
+    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no final word within timeout_s' } });
+    expect(noteOfTimer(command)).toEqual({ data: { reason: 'no late word within 24 h' } });
+    const done = written();
+    done.send(said('succeeded', T0 + 1));
+    expect(noteOfTimer(done)).toEqual({ data: { reason: 'verify_within_s is over' } });
+    expect(journal({ type: 'unheard of', at: T0 }, null, done.asSnapshot())).toEqual({ data: { reason: null } });
+  });
+});

@@ -1,0 +1,192 @@
+import { describe, expect, it } from 'vitest';
+import { judgeSequence } from '../../src/domain/replay.ts';
+import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
+import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
+import type { DeviceColumns } from '../../src/store/contract.ts';
+import type { Driven } from './drive.ts';
+import {
+  ack,
+  blankDevice,
+  HOME,
+  HOUR,
+  key,
+  manifest,
+  mark,
+  other,
+  ROOM,
+  register,
+  registered,
+  report,
+  T0,
+  TENANT,
+} from './samples.ts';
+
+type Device = Driven<DeviceContext, DeviceEvent>;
+const { journal, columns, toStored, fromStored } = deviceDefinition;
+
+const rotate: DeviceEvent = { type: 'rotate', at: T0, by: other, key: key(2), graceUntil: T0 + 24 * HOUR };
+const revoke: DeviceEvent = { type: 'revoke', at: T0, by: other, reason: 'stolen' };
+const having = (...events: DeviceEvent[]): Device => {
+  const driven = registered();
+  for (const event of events) driven.send(event);
+  return driven;
+};
+/** What the journal keeps of `event`. */
+const noteOf = (driven: Device, event: DeviceEvent) => {
+  const before = driven.asSnapshot();
+  driven.send(event);
+  return journal(event, before, driven.asSnapshot());
+};
+
+describe('the state of a device in a word', () => {
+  it.each([
+    ['unregistered', blankDevice(), false],
+    ['active', registered(), false],
+    ['active', having(rotate, report(1, {})), true],
+    ['revoked', having(report(1, {}), revoke), false],
+    ['deleted', having(revoke, { type: 'delete', at: T0 }), false],
+  ] as const)('is %s', (word, driven, isNow) => {
+    expect(administrationOf(driven.asSnapshot())).toBe(word);
+    expect(isOnline(driven.asSnapshot())).toBe(isNow);
+    expect(deviceDefinition.rests(driven.asSnapshot())).toBe(word === 'deleted');
+  });
+});
+
+describe('the record of a device', () => {
+  it('comes back from the store as it was, its replay window included', () => {
+    const driven = having(rotate, report(1, { on: true, list: [1, null] }), report(3, {}), {
+      type: 'hello.received',
+      at: T0,
+      firmware: '1.0.0',
+    });
+    const { context, value } = driven;
+    driven.reload();
+    expect(driven.context).toEqual(context);
+    expect(driven.value).toEqual(value);
+    expect(judgeSequence(driven.context.replay, 3, 'm3')).toBe('repeat');
+    expect(judgeSequence(driven.context.replay, 3, 'other')).toBe('reused');
+    expect(judgeSequence(driven.context.replay, 2, 'm2')).toBe('fresh');
+    expect(deviceDefinition.tenantOf(context)).toBe(TENANT);
+  });
+
+  it('holds no key', () => {
+    expect(JSON.stringify(toStored(registered().context))).not.toContain('sealed');
+  });
+
+  it('refuses a stored context that does not fit', () => {
+    const stored = toStored(registered().context);
+    expect(() => fromStored(stored)).not.toThrow();
+    for (const wrong of [
+      { state: [] },
+      { state: null },
+      { stateVersion: -1 },
+      { stateVersion: 1.5 },
+      { keyVersion: '1' },
+      { grace: {} },
+      { signingAlg: 'none' },
+      { homeId: 'home' },
+      { replay: { highest: 0, slots: 'AAAA' } },
+      { more: 1 },
+    ]) {
+      expect(() => fromStored({ ...stored, ...wrong } as never), JSON.stringify(wrong)).toThrow();
+    }
+  });
+
+  it('has the columns that queries need', () => {
+    const expected: DeviceColumns = {
+      device_type: 'smart_light',
+      home_id: HOME,
+      room_id: ROOM,
+      category: 'light',
+      firmware: null,
+      revoked: false,
+      deleted: false,
+      online: false,
+      created_at: T0,
+    };
+    expect(columns(registered().asSnapshot())).toEqual(expected);
+    expect(columns(having(report(1, {})).asSnapshot())).toEqual({ ...expected, online: true });
+    const gone = { ...expected, home_id: null, room_id: null, revoked: true };
+    expect(columns(having(revoke).asSnapshot())).toEqual(gone);
+    expect(columns(having(revoke, { type: 'delete', at: T0 }).asSnapshot())).toEqual({ ...gone, deleted: true });
+  });
+
+  it('is soft for heartbeats alone', () => {
+    const soft = (event: DeviceEvent) => deviceDefinition.isSoft(event);
+    expect(soft({ type: 'heartbeat.received', at: T0, mark: mark(1) })).toBe(true);
+    expect(soft(report(1, {}))).toBe(false);
+  });
+
+  it('shows an operator all but the slots of the window', () => {
+    const shown = deviceDefinition.visible(having(report(5, { on: true })).context);
+    expect(shown).toMatchObject({ lastSequence: 5, stateBytes: 11, reportedAt: T0 + 1_000, state: { on: true } });
+    expect(shown).not.toHaveProperty('replay');
+    expect(shown).not.toHaveProperty('reported');
+  });
+});
+
+describe('the journal of a device', () => {
+  it('keeps what people did, without a secret', () => {
+    const driven = blankDevice();
+    driven.send(register());
+    expect(journal(register(), null, driven.asSnapshot())).toEqual({
+      data: {
+        device_type: 'smart_light',
+        category: 'light',
+        home_id: HOME,
+        room_id: ROOM,
+        key_version: 1,
+        signing_alg: 'hmac-sha256',
+        manifest_version: 1,
+      },
+    });
+    expect(noteOf(driven, { type: 'patch', at: T0, changes: { name: 'Lamp', roomId: null } })).toEqual({
+      data: { name: 'Lamp', room_id: null },
+    });
+    expect(noteOf(driven, { type: 'patch', at: T0, changes: { homeId: HOME, metadata: { a: 1 } } })).toEqual({
+      data: { home_id: HOME, metadata: { a: 1 } },
+    });
+    expect(noteOf(driven, rotate)).toEqual({
+      data: { key_version: 2, signing_alg: 'hmac-sha256', grace_until: T0 + 24 * HOUR },
+    });
+    expect(noteOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) })).toEqual({
+      data: { manifest_version: 2, actions: ['turn_on'] },
+    });
+    expect(noteOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 2 })).toEqual({
+      data: { manifest_version: 3, actions: ['turn_on'] },
+    });
+    expect(noteOf(driven, revoke)).toEqual({ data: { reason: 'stolen', home_id: HOME, room_id: null } });
+    expect(noteOf(driven, { type: 'reinstate', at: T0, reason: 'found', key: key(3) })).toEqual({
+      data: { reason: 'found', key_version: 3, signing_alg: 'hmac-sha256' },
+    });
+    expect(noteOf(driven, { type: 'revoke', at: T0 })).toEqual({ data: { home_id: null, room_id: null } });
+    expect(noteOf(driven, { type: 'delete', at: T0 })).toEqual({ data: {} });
+  });
+
+  it("keeps the end of a key's grace", () => {
+    const driven = having(rotate);
+    const before = driven.asSnapshot();
+    const [event] = [...driven.running.values()].map((timer) => timer.event);
+    driven.fire();
+    expect(journal({ type: event as string, at: T0 }, before, driven.asSnapshot())).toEqual({
+      data: { key_version: 1 },
+    });
+  });
+
+  it('keeps nothing that was refused', () => {
+    expect(noteOf(registered(), { type: 'reinstate', at: T0, reason: 'x', key: key(2) })).toBeNull();
+  });
+
+  it('keeps no telemetry', () => {
+    const telemetry: DeviceEvent[] = [
+      report(1, { on: true }),
+      ack(2),
+      { type: 'hello.received', at: T0, firmware: '1.0.0' },
+      { type: 'heartbeat.received', at: T0, mark: mark(3) },
+      { type: 'message.rejected', at: T0, mark: mark(4), code: 'PAYLOAD_INVALID' },
+      { type: 'presence.lost', at: T0 },
+    ];
+    const driven = registered();
+    for (const event of telemetry) expect(noteOf(driven, event), event.type).toBeNull();
+  });
+});

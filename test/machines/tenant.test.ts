@@ -1,0 +1,129 @@
+import { describe, expect, it } from 'vitest';
+import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
+import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
+import { Driven } from './drive.ts';
+import { asker, other, T0, TENANT, uuid } from './samples.ts';
+
+const NOTHING = { same: true, outputs: [], timers: [] };
+const POLICY = { confirm_by: 'person', confirm_ttl_s: 60 } as const;
+
+const register: TenantEvent = {
+  type: 'register',
+  at: T0,
+  by: asker,
+  tenant: { id: TENANT, name: 'Lindenhof', slug: 'lindenhof', tier: 'free' },
+  ownerId: asker.id,
+};
+const changed = (suspended: boolean, at: number) => ({ type: 'tenant.changed', tenantId: TENANT, suspended, at });
+const blank = () => new Driven<TenantContext, TenantEvent>(tenantDefinition);
+const active = () => {
+  const driven = blank();
+  driven.send(register);
+  return driven;
+};
+const suspended = () => {
+  const driven = active();
+  driven.send({ type: 'suspend', at: T0 + 1, by: other });
+  return driven;
+};
+
+describe('a tenant', () => {
+  it('is registered once, with its owner in the same commit', () => {
+    const driven = blank();
+    expect(driven.send(register)).toEqual({
+      same: false,
+      outputs: [{ type: 'member.bind', userId: asker.id, tenantId: TENANT, role: 'owner' }, changed(false, T0)],
+      timers: [],
+    });
+    expect(driven.value).toBe('active');
+    expect(driven.context).toEqual({
+      id: TENANT,
+      name: 'Lindenhof',
+      slug: 'lindenhof',
+      tier: 'free',
+      policy: { confirm_by: 'requester', confirm_ttl_s: 300 },
+      createdAt: T0,
+    });
+    expect(driven.send(register)).toEqual(NOTHING);
+  });
+
+  it('is nobody before that', () => {
+    for (const event of [
+      { type: 'suspend', at: T0 },
+      { type: 'resume', at: T0 },
+      { type: 'tier.set', at: T0, tier: 'pro' },
+      { type: 'policy.set', at: T0, policy: POLICY },
+    ] satisfies TenantEvent[]) {
+      expect(blank().send(event)).toEqual(NOTHING);
+    }
+  });
+
+  it('is suspended and resumed, each once', () => {
+    const driven = active();
+    expect(driven.send({ type: 'resume', at: T0 + 1 })).toEqual(NOTHING);
+    expect(driven.send({ type: 'suspend', at: T0 + 2 }).outputs).toEqual([changed(true, T0 + 2)]);
+    expect(isSuspended(driven.asSnapshot())).toBe(true);
+    expect(driven.send({ type: 'suspend', at: T0 + 3 })).toEqual(NOTHING);
+    expect(driven.send({ type: 'resume', at: T0 + 4 }).outputs).toEqual([changed(false, T0 + 4)]);
+    expect(isSuspended(driven.asSnapshot())).toBe(false);
+  });
+
+  it.each([
+    ['active', active, false],
+    ['suspended', suspended, true],
+  ] as const)('takes a tier and a policy when it is %s', (value, make, isNow) => {
+    const driven = make();
+    expect(driven.send({ type: 'tier.set', at: T0 + 5, tier: 'pro' }).outputs).toEqual([changed(isNow, T0 + 5)]);
+    expect(driven.send({ type: 'tier.set', at: T0 + 6, tier: 'pro' })).toEqual(NOTHING);
+    expect(driven.send({ type: 'policy.set', at: T0 + 7, policy: POLICY }).outputs).toEqual([changed(isNow, T0 + 7)]);
+    expect(driven.context).toMatchObject({ tier: 'pro', policy: POLICY });
+    expect(driven.value).toBe(value);
+  });
+});
+
+describe('the record of a tenant', () => {
+  const snapshotOf = (driven: Driven<TenantContext, TenantEvent>) => driven.asSnapshot();
+
+  it('comes back from the store as it was', () => {
+    const driven = suspended();
+    const { context } = driven;
+    driven.reload();
+    expect(driven.context).toEqual(context);
+    expect(driven.value).toBe('suspended');
+    expect(tenantDefinition.tenantOf(context)).toBe(TENANT);
+    expect(tenantDefinition.visible(context)).toEqual({ ...context });
+  });
+
+  it('has the columns that queries need', () => {
+    const columns = { name: 'Lindenhof', slug: 'lindenhof', suspended: false, created_at: T0 };
+    expect(tenantDefinition.columns(snapshotOf(active()))).toEqual(columns);
+    expect(tenantDefinition.columns(snapshotOf(suspended()))).toEqual({ ...columns, suspended: true });
+  });
+
+  it('is journaled at each transition', () => {
+    const before = snapshotOf(active());
+    const having = snapshotOf(suspended());
+    const note = (event: TenantEvent) => tenantDefinition.journal(event, before, after);
+    expect(tenantDefinition.journal(register, null, before)).toEqual({
+      data: { name: 'Lindenhof', slug: 'lindenhof', tier: 'free', owner_id: asker.id },
+    });
+    expect(note({ type: 'suspend', at: T0 })).toEqual({ data: {} });
+    expect(note({ type: 'resume', at: T0 })).toEqual({ data: {} });
+    expect(note({ type: 'tier.set', at: T0, tier: 'pro' })).toEqual({ data: { tier: 'pro' } });
+    expect(note({ type: 'policy.set', at: T0, policy: POLICY })).toEqual({ data: { policy: POLICY } });
+    expect(tenantDefinition.journal({ type: 'suspend', at: T0 }, before, before)).toBeNull();
+  });
+
+  it('refuses a stored context that does not fit', () => {
+    const stored = tenantDefinition.toStored(active().context);
+    expect(tenantDefinition.fromStored(stored)).toEqual(active().context);
+    expect(() => tenantDefinition.fromStored({ ...stored, tier: 7 })).toThrow();
+    expect(() => tenantDefinition.fromStored({ ...stored, more: 1 })).toThrow();
+    expect(() => tenantDefinition.fromStored({ ...stored, id: uuid(1).slice(1) })).toThrow();
+  });
+
+  it('never rests, and nothing about it is soft', () => {
+    expect(tenantDefinition.rests(snapshotOf(suspended()))).toBe(false);
+    expect(tenantDefinition.isSoft(register)).toBe(false);
+  });
+});
