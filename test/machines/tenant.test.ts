@@ -102,7 +102,7 @@ describe('the record of a tenant', () => {
 
   it('is journaled at each transition', () => {
     const before = snapshotOf(active());
-    const having = snapshotOf(suspended());
+    const after = snapshotOf(suspended());
     const note = (event: TenantEvent) => tenantDefinition.journal(event, before, after);
     expect(tenantDefinition.journal(register, null, before)).toEqual({
       data: { name: 'Lindenhof', slug: 'lindenhof', tier: 'free', owner_id: asker.id },
