@@ -27,6 +27,14 @@ async function ownDevices({ store }: Services, tenantId: Uuid, given: readonly s
   return found.length === ids.length ? done(ids) : notFound('device');
 }
 
+// For the API reference.
+const GROUP = {
+  slug: 'evening-lights',
+  name: 'Evening lights',
+  description: 'All that goes on at dusk',
+  device_ids: ['0195d9a2-7f00-7000-8000-000000000003'],
+};
+
 export const createGroup = operation({
   name: 'createGroup',
   summary: 'Create a group of devices',
@@ -40,7 +48,10 @@ export const createGroup = operation({
   scope: 'write:groups',
   changes: true,
   refuses: ['NOT_FOUND'],
-  example: { input: { name: 'Evening lights', description: 'All that goes on at dusk', device_ids: [] } },
+  example: {
+    input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
+    output: { status: 'created', slug: GROUP.slug },
+  },
   async run(services, { input, caller, idempotent }) {
     const { store, clock } = services;
     const tenantId = tenantOf(caller);
@@ -64,6 +75,7 @@ export const listGroups = operation({
   role: 'user',
   scope: 'read:groups',
   changes: false,
+  example: { output: { groups: [GROUP], next_cursor: null } },
   async run({ store }, { input, caller }) {
     const listing = { route: 'groups', ids: 'text' as const };
     const start = startOf(listing, input.cursor);
@@ -97,6 +109,10 @@ export const joinGroup = operation({
   scope: 'write:groups',
   changes: true,
   refuses: ['NOT_FOUND'],
+  example: {
+    input: { device_ids: GROUP.device_ids },
+    output: { status: 'joined', slug: GROUP.slug, device_ids: GROUP.device_ids },
+  },
   async run(services, { input, caller, idempotent }) {
     const { records } = services.store;
     const tenantId = tenantOf(caller);

@@ -32,6 +32,15 @@ const homeBody = ({ id, name, timezone, createdAt }: Home) => ({
 });
 const createdBody = (id: Uuid) => ({ body: { status: 'created' as const, id } });
 
+// For the API reference.
+const HOME = {
+  id: '0195d9a2-7f00-7000-8000-000000000001',
+  home_name: 'Lakeside',
+  timezone: 'Europe/Berlin',
+  created_at: '2026-03-01T12:00:00.000Z',
+};
+const ROOM = { id: '0195d9a2-7f00-7000-8000-000000000002', name: 'Kitchen', home_id: HOME.id };
+
 export const createHome = operation({
   name: 'createHome',
   summary: 'Create a home',
@@ -40,7 +49,7 @@ export const createHome = operation({
   role: 'admin',
   scope: 'write:homes',
   changes: true,
-  example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' } },
+  example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' }, output: createdBody(HOME.id).body },
   async run({ store, clock, newId }, { input, caller, idempotent }) {
     const id = newId();
     const answer = createdBody(id);
@@ -66,6 +75,7 @@ export const listHomes = operation({
   role: 'viewer',
   scope: 'read:homes',
   changes: false,
+  example: { output: { homes: [HOME], next_cursor: null } },
   async run({ store }, { input, caller }) {
     const listing = { route: 'homes' };
     const start = startOf(listing, input.cursor);
@@ -84,7 +94,7 @@ export const updateHome = operation({
   scope: 'write:homes',
   changes: true,
   refuses: ['NOT_FOUND'],
-  example: { input: { home_name: 'Lakeside 2' } },
+  example: { input: { home_name: 'Lakeside' }, output: { home: HOME } },
   async run({ store }, { input, caller }) {
     const { homeId, home_name, timezone } = input;
     const updated = await store.records.updateHome(tenantOf(caller), homeId, {
@@ -128,7 +138,7 @@ export const createRoom = operation({
   scope: 'write:homes',
   changes: true,
   refuses: ['NOT_FOUND'],
-  example: { input: { name: 'Kitchen' } },
+  example: { input: { name: 'Kitchen' }, output: createdBody(ROOM.id).body },
   async run(services, { input, caller, idempotent }) {
     const { store, clock, newId } = services;
     const tenantId = tenantOf(caller);
@@ -152,6 +162,7 @@ export const listRooms = operation({
   scope: 'read:homes',
   changes: false,
   refuses: ['NOT_FOUND'],
+  example: { output: { rooms: [ROOM], next_cursor: null } },
   async run({ store }, { input, caller }) {
     const tenantId = tenantOf(caller);
     const listing = { route: 'rooms', filters: { home_id: input.homeId } };

@@ -91,8 +91,7 @@ function mayCall({ role, scope, platform, person }: Operation, caller: Caller): 
 
 async function tenantBars(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
   if (operation.role === null || operation.platform || operation.inSuspension || caller.tenantId === null) return null;
-  const ref = { kind: 'tenant', id: caller.tenantId } as const;
-  const tenant = services.actors.peek(ref) ?? (await services.actors.read(ref));
+  const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
   return tenant?.snapshot.value === 'suspended' ? refuse('TENANT_SUSPENDED', 'The tenant is suspended.') : null;
 }
 

@@ -7,6 +7,7 @@ import { operation } from './operation.ts';
 export const SERVICE_NAME = 'Twinkeep';
 /** Specification §9: the version of the service that `/status` and `/version` report. */
 export const SERVICE_VERSION = '1.0.0';
+/** The protocol that HTTP reports; devices speak PROTO/3.1. */
 export const REPORTED_PROTOCOL = 'PROTO/3.0';
 
 const nothing = z.strictObject({});

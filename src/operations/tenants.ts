@@ -18,6 +18,13 @@ export const registerTenant = operation({
   changes: true,
   stoppedBy: 'registration_lock',
   refuses: ['CONFLICT'],
+  example: {
+    input: { tenant_name: 'Lakeside' },
+    output: {
+      tenant_id: '0195d9a2-7f00-7000-8000-000000000004',
+      user_id: '0195d9a2-7f00-7000-8000-000000000005',
+    },
+  },
   run(services, { input, caller, idempotent }) {
     const { store, actors, users, clock, newId, settings } = services;
     // One at a time: nobody gets two tenants, and no two tenants one slug.

@@ -45,7 +45,7 @@ export function openApi(chapters: readonly { title: string; routes: readonly Rou
     },
     servers: [{ url: '/v1' }, { url: '/api/v1' }],
     tags: chapters.map(({ title }) => ({ name: title })),
-    paths,
+    paths: { ...paths, '/metrics': METRICS },
     components: {
       schemas: schemas.components,
       responses,
@@ -68,6 +68,17 @@ export function openApi(chapters: readonly { title: string; routes: readonly Rou
     },
   };
 }
+
+/** A page, not an operation; but the specification's table has it. */
+const METRICS: JsonObject = {
+  get: {
+    operationId: 'getMetrics',
+    summary: "Counters and gauges in Prometheus' text form",
+    tags: ['System'],
+    ...{ 'x-role': null, 'x-scope': null, security: [] },
+    responses: { 200: { description: 'Done', content: { 'text/plain': { schema: { type: 'string' } } } } },
+  },
+};
 
 const headerRef = (name: string): JsonObject => ({ $ref: `#/components/headers/${name}` });
 const COMMON_HEADERS: JsonObject = {

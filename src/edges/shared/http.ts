@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Refusal, refusals } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { REPORTED_PROTOCOL } from '../../operations/system.ts';
 
 export const API_VERSION = '1';
-/** The protocol that HTTP reports; devices speak PROTO/3.1 (specification §9). */
-export const PROTOCOL_VERSION = 'PROTO/3.0';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -19,7 +18,7 @@ export const standardHeaders = (requestId: Uuid): string[] => [
   'X-API-Version',
   API_VERSION,
   'X-Protocol-Version',
-  PROTOCOL_VERSION,
+  REPORTED_PROTOCOL,
   'X-Request-ID',
   requestId,
   'X-Content-Type-Options',
