@@ -87,4 +87,6 @@ export interface Sessions {
   seen(deviceId: Uuid, seen: { at: number; battery?: number }): void;
   refused(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;
+  /** Percent, as this session last told; undefined where the store knows all there is. */
+  battery(deviceId: Uuid): number | undefined;
 }

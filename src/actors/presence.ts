@@ -22,7 +22,7 @@ interface Unflushed {
  * the count of refusals are flushed in batches and may lose their last seconds in a crash.
  */
 export class Presence implements Sessions {
-  private readonly sessions = new Map<Uuid, LiveSession & { lastSeen: EpochMs; silent: boolean }>();
+  private readonly sessions = new Map<Uuid, LiveSession & { lastSeen: EpochMs; silent: boolean; battery?: number }>();
   private readonly unflushed = new Map<Uuid, Unflushed>();
   private returning: Uuid[] = [];
   private startedAt: EpochMs = 0;
@@ -104,6 +104,7 @@ export class Presence implements Sessions {
     if (session) {
       session.lastSeen = seen.at;
       session.silent = false;
+      if (seen.battery !== undefined) session.battery = seen.battery;
     }
     const waiting = this.unflushed.get(deviceId);
     if (waiting) {
@@ -125,6 +126,10 @@ export class Presence implements Sessions {
 
   lastSeen(deviceId: Uuid): EpochMs | undefined {
     return this.unflushed.get(deviceId)?.lastSeen || this.sessions.get(deviceId)?.lastSeen;
+  }
+
+  battery(deviceId: Uuid): number | undefined {
+    return this.unflushed.get(deviceId)?.battery ?? this.sessions.get(deviceId)?.battery;
   }
 
   /** Looks for silence, for devices that did not come back, and writes what was seen. */

@@ -78,7 +78,7 @@ export async function recordOf(
     online: isOnline(device.snapshot),
     state: context.state,
     state_version: context.stateVersion,
-    battery: heard?.battery ?? null,
+    battery: sessions.battery(context.id) ?? heard?.battery ?? null,
     key_version: context.keyVersion,
     signing_alg: context.signingAlg,
     manifest_version: context.manifestVersion === 0 ? null : context.manifestVersion,

@@ -100,7 +100,6 @@ describe('GET /devices/{id}', () => {
     await mine.connect(id);
     await mine.report(id, { on: true, brightness: 40 });
     house.runtime.sessions.seen(id, { at: house.clock.now(), battery: 87 });
-    await house.runtime.sessions.tick();
     const { status, body } = await mine.call('GET', `/devices/${id}`);
     expect(status).toBe(200);
     const now = new Date(house.clock.now()).toISOString();
@@ -126,6 +125,9 @@ describe('GET /devices/{id}', () => {
       },
     });
     mine.disconnect(id);
+    await house.runtime.sessions.tick();
+    const { device } = (await mine.call('GET', `/devices/${id}`)).body;
+    expect(device).toMatchObject({ last_seen: now, battery: 87 });
   });
 
   it('has no manifest_version where the type has no category', async () => {
