@@ -10,7 +10,13 @@ import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../sr
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { eventually as untilTrue } from '../../support/clock.ts';
-import type { House, TestDevice } from './house.ts';
+import type { TestDevice } from './house.ts';
+
+/** What a client must know of the service. */
+export interface Around {
+  readonly now: number;
+  readonly cloudPublicKey: string;
+}
 
 /** Looks again until nothing is thrown; for what happens on another side of a socket. */
 export async function eventually(check: () => unknown, withinMs = 5_000): Promise<void> {
@@ -34,11 +40,11 @@ export class Device {
   readonly mqtt: MqttClient;
   readonly clientId: string;
   readonly device: TestDevice;
-  readonly #house: House;
+  readonly #house: Around;
   readonly #key: SigningKey;
   sequence = 0;
 
-  private constructor(mqtt: MqttClient, clientId: string, device: TestDevice, house: House) {
+  private constructor(mqtt: MqttClient, clientId: string, device: TestDevice, house: Around) {
     this.mqtt = mqtt;
     this.clientId = clientId;
     this.device = device;
@@ -49,7 +55,7 @@ export class Device {
   }
 
   static async connect(
-    house: House,
+    house: Around,
     device: TestDevice,
     port: number,
     options: IClientOptions & { url?: string } = {},
@@ -131,7 +137,7 @@ export class Device {
 
 export const quiet: IClientOptions = { reconnectPeriod: 0, connectTimeout: 5_000, clean: true };
 
-export function credentials(house: House, device: TestDevice, at = house.now) {
+export function credentials(house: Around, device: TestDevice, at = house.now) {
   return sessionCredentials({ ...device, key: signingKey(device.alg, device.secret) }, at, newNonce());
 }
 
@@ -175,7 +181,7 @@ export class Raw {
   }
 
   /** Signed in as the device. */
-  static async signedIn(house: House, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
+  static async signedIn(house: Around, device: TestDevice, port: number): Promise<{ raw: Raw; clientId: string }> {
     const raw = await Raw.open(port);
     const { clientId, username, password } = credentials(house, device);
     raw.socket.write(packets.connect({ clientId, username, password }));
