@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { EventFailed } from '../actors/contract.ts';
 import { jsonObject, reason } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
@@ -63,12 +64,18 @@ export const commandDevice = operation({
     const tenant = await tenantFacts(services, caller);
     const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId) };
     const answer = (command: CommandContext) => answerTo(services, command, asked);
-    const command = await request(services, caller, asked, (decided) => {
-      if (idempotent === null) return null;
-      const answered = answer(decided);
-      return answered.ok ? idempotent.row(answered.value) : null;
-    });
-    return answer(command);
+    try {
+      const command = await request(services, caller, asked, (decided) => {
+        if (idempotent === null) return null;
+        const answered = answer(decided);
+        return answered.ok ? idempotent.row(answered.value) : null;
+      });
+      return answer(command);
+    } catch (fault) {
+      if (!(fault instanceof EventFailed)) throw fault;
+      services.log.error({ request_id: caller.requestId, device_id: deviceId, err: fault }, 'the gateway failed');
+      return refuse('GATEWAY_ERROR', 'The safety gateway failed; nothing was sent.');
+    }
   },
 });
 

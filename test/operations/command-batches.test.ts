@@ -127,6 +127,13 @@ describe('a fault in a batch', () => {
     expect(answer.headers.get('retry-after')).toBeTruthy();
   });
 
+  it('is a gateway error where one device was commanded', async () => {
+    breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
+    const answer = await mine.call('POST', `/device/${ids[0]}/command`, { action: 'turn_on' });
+    expect([answer.status, answer.body.code]).toEqual([500, 'GATEWAY_ERROR']);
+    expect(JSON.stringify(answer.body)).not.toContain('secret of the house');
+  });
+
   it('is logged and not described when it is a bug', async () => {
     breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
     const { body } = await turnOn({ 'idempotency-key': v7() });

@@ -57,6 +57,15 @@ describe('keys of a device', () => {
     expect(current).toMatchObject({ publicKey: publicKeyFromSeed(seeded.body.new_secret), sealedSecret: null });
   });
 
+  it('leaves HMAC behind when the device brings a public key', async () => {
+    const { device_id: id } = await mine.register();
+    const rotated = await mine.call('POST', `/device/${id}/rotate-secret`, { public_key: publicKey() });
+    expect(rotated.body).toEqual({ device_id: id, new_secret: null, key_version: 2 });
+    const { keys } = (await mine.call('GET', `/device/${id}/key-history`)).body;
+    expect(keys).toMatchObject([{ signing_alg: 'ed25519' }, { signing_alg: 'hmac-sha256', status: 'grace' }]);
+    expect((await mine.call('GET', `/devices/${id}`)).body.device.signing_alg).toBe('ed25519');
+  });
+
   it('gives two rotations at the same time two key versions', async () => {
     const { device_id: id } = await mine.register();
     const rotations = await Promise.all([1, 2].map(() => mine.call('POST', `/device/${id}/rotate-secret`)));

@@ -198,6 +198,19 @@ describe('PATCH /devices/{id}', () => {
     expect((await mine.call('PATCH', `/devices/${id}`, { name: 'Old lamp' })).status).toBe(200);
   });
 
+  it('keeps the room inside the home when two move one device at once', async () => {
+    const { body: second } = await mine.call('POST', '/homes', { home_name: 'Hill' });
+    const { device_id: id } = await mine.register();
+    const [away, inside] = await Promise.all([
+      mine.call('PATCH', `/devices/${id}`, { home_id: second.id }),
+      mine.call('PATCH', `/devices/${id}`, { room_id: mine.roomId }),
+    ]);
+    expect(away.status).toBe(200);
+    expect([200, 400]).toContain(inside.status);
+    const { device } = (await mine.call('GET', `/devices/${id}`)).body;
+    expect(device).toMatchObject({ home_id: second.id, room_id: null });
+  });
+
   it('does not place a device in a home that goes away at the same time', async () => {
     const { body: second } = await mine.call('POST', '/homes', { home_name: 'Hill' });
     const { device_id: id } = await mine.register();
