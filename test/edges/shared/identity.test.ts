@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { internalTokens, makeIdentity, type Proof, type Verifier } from '../../../src/edges/shared/identity.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -133,5 +134,67 @@ describe('logging out', () => {
     await house.runtime.actors.send({ kind: 'tenant', id: tenantId }, { type: 'suspend', at: house.clock.now() });
     expect((await me(token)).status).toBe(200);
     expect((await logout(token)).status).toBe(200);
+  });
+});
+
+describe('another kind of credential', () => {
+  const asking = { via: 'rest', requestId: '0195d9a2-7f00-7000-8000-000000000000' };
+
+  /** Something like an API key: of a user that is known, in one tenant, with a capped role. */
+  async function withKeys() {
+    const { tenantId, userId } = await house.owner();
+    const { users, revocations, clock, newId } = house.services;
+    const proof: Proof = {
+      who: { userId },
+      key: 'abcdefgh',
+      ...{ tenantId, roleCap: 'admin', scopes: ['read:devices'], platformAdmin: false, person: false, token: null },
+      until: Number.POSITIVE_INFINITY,
+    };
+    let verified = 0;
+    const keys: Verifier = {
+      recognises: (credential) => credential.startsWith('tk_'),
+      verify: async (credential) => {
+        verified++;
+        return credential === 'tk_good' ? proof : null;
+      },
+    };
+    const identity = makeIdentity({
+      verifiers: [internalTokens(house.key, clock), keys],
+      ...{ users, revocations, clock, newId },
+    });
+    const ask = async () => identity.authenticate('tk_good', asking);
+    return { identity, ask, userId, tenantId, verified: () => verified };
+  }
+
+  it('is a row in the list of verifiers, and is verified once', async () => {
+    const { ask, userId, tenantId, verified } = await withKeys();
+    await ask();
+    expect(await ask()).toMatchObject({
+      ok: true,
+      value: {
+        principal: { kind: 'user', id: userId, key: 'abcdefgh', via: 'rest', person: false },
+        ...{ tenantId, role: 'admin', scopes: ['read:devices'], token: null, requestId: asking.requestId },
+      },
+    });
+    expect(verified()).toBe(1);
+  });
+
+  it('is dead when its user has left the tenant, and has its user’s lesser role', async () => {
+    const { ask, userId } = await withKeys();
+    await house.become(userId, { role: 'viewer' });
+    expect(await ask()).toMatchObject({ value: { role: 'viewer' } });
+    await house.become(userId, { tenantId: null, role: 'none' });
+    expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'UNAUTHENTICATED' } });
+  });
+
+  it('is verified again when it was forgotten', async () => {
+    const { identity, ask, verified } = await withKeys();
+    await ask();
+    identity.forget(({ key }) => key === 'other');
+    await ask();
+    expect(verified()).toBe(1);
+    identity.forget(({ key }) => key === 'abcdefgh');
+    await ask();
+    expect(verified()).toBe(2);
   });
 });

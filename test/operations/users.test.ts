@@ -1,0 +1,78 @@
+import { describe, expect, it } from 'vitest';
+import { makeUsers } from '../../src/operations/users.ts';
+import type { User } from '../../src/store/contract.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+const ada: User = {
+  id: 'u1',
+  iss: 'urn:twinkeep',
+  sub: 'ada',
+  email: null,
+  emailVerified: false,
+  tenantId: null,
+  role: 'none',
+  createdAt: 0,
+};
+
+function setUp() {
+  const store = new MemoryStore();
+  store.users.set(ada.id, ada);
+  return { store, users: makeUsers(store.identity) };
+}
+
+describe('users in memory', () => {
+  it('are read once, however many ask at once', async () => {
+    const { store, users } = setUp();
+    await Promise.all([users.get('u1'), users.get('u1'), users.get('u1')]);
+    await users.get('u1');
+    expect([store.userReads, users.cached('u1')]).toEqual([1, ada]);
+  });
+
+  it('are read again after a change, and who listens hears of it', async () => {
+    const { store, users } = setUp();
+    const heard: string[] = [];
+    const stop = users.onChange((id) => heard.push(id));
+    await users.get('u1');
+    store.users.set('u1', { ...ada, role: 'admin' });
+    users.changed('u1');
+    expect(users.cached('u1')).toBeUndefined();
+    expect((await users.get('u1'))?.role).toBe('admin');
+    stop();
+    users.changed('u1');
+    expect(heard).toEqual(['u1']);
+  });
+
+  it('do not keep what was read before a change and arrived after it', async () => {
+    const { store, users } = setUp();
+    const read = store.identity.user;
+    const gate = Promise.withResolvers<void>();
+    store.identity.user = async (id) => {
+      const old = await read(id);
+      await gate.promise;
+      return old;
+    };
+    const slow = users.get('u1');
+    store.identity.user = read;
+    store.users.set('u1', { ...ada, role: 'admin' });
+    users.changed('u1');
+    const fresh = await users.get('u1');
+    gate.resolve();
+    expect([(await slow)?.role, fresh?.role, users.cached('u1')?.role]).toEqual(['none', 'admin', 'admin']);
+  });
+
+  it('are asked for again when the store failed', async () => {
+    const { store, users } = setUp();
+    const read = store.identity.user;
+    store.identity.user = () => Promise.reject(new Error('away'));
+    await expect(users.get('u1')).rejects.toThrow('away');
+    store.identity.user = read;
+    expect(await users.get('u1')).toEqual(ada);
+  });
+
+  it('that do not exist are not remembered', async () => {
+    const { store, users } = setUp();
+    expect(await users.get('u2')).toBeNull();
+    store.users.set('u2', { ...ada, id: 'u2' });
+    expect((await users.get('u2'))?.id).toBe('u2');
+  });
+});
