@@ -6,6 +6,7 @@ import { delimiter, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
+import { pgliteTemplate } from './pglite.ts';
 
 /*
  * Throwaway servers for a test run, where their programs are found: PostgreSQL with fsync off (a killed server keeps
@@ -17,6 +18,8 @@ declare module 'vitest' {
     /** Of a superuser, without a database's name; null where PostgreSQL is not installed. */
     postgresUrl: string | null;
     redisUrl: string | null;
+    /** A migrated embedded database, to be copied. */
+    pgliteTemplate: string;
   }
 }
 
@@ -29,7 +32,8 @@ const START_TIMEOUT_MS = 20_000;
 
 /** Vitest calls it once, before the first test file, and what it returns after the last. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+  const [postgres, redis, template] = await Promise.all([startPostgres(), startRedis(), pgliteTemplate()]);
+  project.provide('pgliteTemplate', template);
   project.provide('postgresUrl', postgres?.url ?? null);
   project.provide('redisUrl', redis?.url ?? null);
   const missing = [postgres ? '' : 'PostgreSQL', redis ? '' : 'Redis'].filter(Boolean);

@@ -1,10 +1,12 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inject } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { issueToken, type Service, start } from '../../src/main.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { copyPglite } from './pglite.ts';
 
 export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -40,12 +42,16 @@ export interface TestService {
   stop(): Promise<void>;
 }
 
-/** The assembled service on loopback, on free ports. Its clock starts at the real time and moves with it, plus what a test adds. */
+/**
+ * The assembled service on loopback, on free ports: on an embedded database of its own, or on what `env` says (as of a
+ * `Deployment`). Its clock starts at the real time and moves with it, plus what a test adds.
+ */
 export async function startService(
   env: Record<string, string> = {},
   more: { clock?: TestClock; log?: Log } = {},
 ): Promise<TestService> {
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
+  if (!env.DATA_DIR && !env.DATABASE_URL) copyPglite(inject('pgliteTemplate'), dataDir);
   const config = readConfig(
     { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', LOG_LEVEL: 'silent', ...env, DATA_DIR: dataDir },
     false,

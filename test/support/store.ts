@@ -9,6 +9,7 @@ import { connectPglite, connectPostgres } from '../../src/store/postgres/connect
 import type { Database } from '../../src/store/postgres/database.ts';
 import { migrate } from '../../src/store/postgres/migrations.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { copyPglite } from './pglite.ts';
 
 const TEMPLATE = 'twinkeep_template';
 /** Two test files may want the template at once. */
@@ -63,11 +64,10 @@ export interface Backend {
   url: string | null;
 }
 
-/** A new file-backed PGlite. */
+/** A new file-backed PGlite, migrated. */
 export async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pglite-'));
-  const database = await connectPglite(join(folder, 'db'));
-  await migrate(database);
+  const database = await connectPglite(copyPglite(inject('pgliteTemplate'), folder));
   const backend: Backend = { name: 'PGlite', store: createStore(database, 1), database, url: null };
   return {
     backend,
