@@ -25,10 +25,11 @@ import { makeStateSockets } from './edges/websocket/state-sockets.ts';
 import type { CommandContext } from './machines/command-types.ts';
 import { currentDefinition, definitionFor } from './machines/versions.ts';
 import { parseChangelog } from './operations/changelog.ts';
+import { loadFlags } from './operations/flags.ts';
 import { makeHealth } from './operations/health.ts';
 import { Locks } from './operations/locks.ts';
 import { ManifestCache } from './operations/manifest-cache.ts';
-import { type Flag, flagNames, type Services, type Settings } from './operations/operation.ts';
+import type { Services, Settings } from './operations/operation.ts';
 import { makePerform } from './operations/perform.ts';
 import { loadRevocations, readTokenKey, signToken, type TokenKey } from './operations/tokens.ts';
 import { makeUsers } from './operations/users.ts';
@@ -166,7 +167,7 @@ async function build(
   const tokenKey = await tokenKeyOf(config);
   const users = makeUsers(store.identity);
   const revocations = await loadRevocations(store.identity, clock);
-  const flags = await loadFlags(store);
+  const flags = await loadFlags(store.identity);
   const settings: Settings = {
     apiBaseUrl: '',
     mqttUrl: '',
@@ -188,7 +189,7 @@ async function build(
     newId: v7,
     seal: sealer.seal,
     open: sealer.open,
-    flags: () => flags,
+    flags: () => flags.current(),
     users,
     revocations,
     health: makeHealth({
@@ -291,11 +292,6 @@ function measure(metrics: Metrics, runtime: Runtime, mqtt: () => MqttEdge | null
 
 const lifecycleOf = (value: Json): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value.lifecycle ?? null) : value;
-
-async function loadFlags(store: Store): Promise<Record<Flag, boolean>> {
-  const stored = await store.identity.flags();
-  return Object.fromEntries(flagNames.map((flag) => [flag, stored[flag] === true])) as Record<Flag, boolean>;
-}
 
 const mqttUsers =
   (identity: Identity) =>
