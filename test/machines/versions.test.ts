@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import type { Json, JsonObject } from '../../src/domain/values.ts';
+import type { ActorKind } from '../../src/machines/outputs.ts';
+import { actorKinds, currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { Driven } from './drive.ts';
+import { declaredStates, statesIn } from './walks.ts';
+
+/** Rows as a shipped version of a machine wrote them, with the timers that ran. Never written anew: they are out there. */
+interface Kept {
+  value: Json;
+  context: JsonObject;
+  timers: `xstate.after.${string}`[];
+}
+
+const folder = new URL('./fixtures/', import.meta.url);
+const shipped = readdirSync(folder).map((file) => {
+  const [kind, version] = file.replace('.json', '').split('-');
+  const rows: Kept[] = JSON.parse(readFileSync(new URL(file, folder), 'utf8'));
+  return { kind: kind as ActorKind, version: Number(version), rows };
+});
+
+describe.each(shipped)('what version $version of the $kind machine stored', ({ kind, version, rows }) => {
+  const definition = definitionFor(kind, version);
+
+  it('still loads, and is stored the same again', () => {
+    for (const { value, context } of rows) {
+      const snapshot = definition.machine.resolveState({
+        value: value as never,
+        context: definition.fromStored(context) as never,
+      });
+      expect(snapshot.value).toEqual(value);
+      expect(JSON.parse(JSON.stringify(definition.toStored(snapshot.context)))).toEqual(context);
+    }
+  });
+
+  it('has a row for every state that can be stored', () => {
+    const declared = declaredStates(definition);
+    const kept = new Set(rows.flatMap(({ value }) => statesIn(value)));
+    // Before its creating event an actor is not stored.
+    const unstored = ['unregistered', 'administration.unregistered', 'lifecycle.submitted'];
+    expect(declared.filter((path) => !kept.has(path) && !unstored.includes(path))).toEqual([]);
+  });
+
+  it('has timers that its states still understand', () => {
+    for (const { value, context, timers } of rows) {
+      for (const type of timers) {
+        const driven = new Driven(definition);
+        driven.snapshot = definition.machine.resolveState({
+          value: value as never,
+          context: definition.fromStored(context) as never,
+        });
+        expect(driven.send({ type, at: 4_000_000_000_000 }).same, type).toBe(false);
+      }
+    }
+  });
+});
+
+describe('the registry of machines', () => {
+  it('has a fixture of what it makes new actors of', () => {
+    const kept = shipped.map(({ kind, version }) => `${kind} ${version}`);
+    for (const kind of actorKinds) expect(kept).toContain(`${kind} ${currentDefinition(kind).version}`);
+  });
+
+  it('gives new actors the newest version', () => {
+    for (const kind of actorKinds) {
+      const current = currentDefinition(kind);
+      expect(current.kind).toBe(kind);
+      expect(definitionFor(kind, current.version)).toBe(current);
+    }
+  });
+
+  it('says which version it lacks', () => {
+    expect(() => definitionFor('device', 0)).toThrow("there is no version 0 of the machine 'device' in this build");
+    expect(() => definitionFor('plan', 1)).toThrow(RangeError);
+    expect(() => currentDefinition('plan')).toThrow("there is no machine 'plan' in this build");
+  });
+});

@@ -1,0 +1,18 @@
+import type { AnyStateNode } from 'xstate';
+import type { Json, JsonObject } from '../../src/domain/values.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+
+/** The innermost states of a chart: `lifecycle.written.dispatched`. */
+export function declaredStates(definition: MachineDefinition): string[] {
+  const leaves = (node: AnyStateNode): AnyStateNode[] => {
+    const below = Object.values(node.states);
+    return below.length === 0 ? [node] : below.flatMap(leaves);
+  };
+  return leaves(definition.machine.root).map((node) => node.path.join('.'));
+}
+
+/** The innermost states that a value stands in. */
+export function statesIn(value: Json, path: readonly string[] = []): string[] {
+  if (typeof value === 'string') return [[...path, value].join('.')];
+  return Object.entries(value as JsonObject).flatMap(([key, below]) => statesIn(below, [...path, key]));
+}
