@@ -4,6 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { v7 } from 'uuid';
 import { sameValue } from './actors/draft.ts';
+import type { Limits } from './actors/limits.ts';
 import { createRuntime, type Runtime } from './actors/runtime.ts';
 import { type Config, httpUrl, mqttUrl } from './config.ts';
 import { type Clock, systemClock } from './domain/clock.ts';
@@ -12,6 +13,7 @@ import { makeSealer } from './domain/sealing.ts';
 import { signingKey } from './domain/signature.ts';
 import type { Json } from './domain/values.ts';
 import { type MqttEdge, openMqtt } from './edges/mqtt/edge.ts';
+import type { MqttLimits } from './edges/mqtt/limits.ts';
 import { metered } from './edges/mqtt/metered.ts';
 import type { MqttUser } from './edges/mqtt/users.ts';
 import { makeRest } from './edges/rest/listener.ts';
@@ -53,6 +55,10 @@ export interface StartOptions {
   clock?: Clock;
   /** Called once when the service cannot go on: the right to be the active process is lost. */
   onFatal?(reason: string): void;
+  /** Bounds other than the usual ones. */
+  limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits> };
+  /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
+  aroundStore?(store: Store): Store;
 }
 
 const PRUNE_MS = 3_600_000;
@@ -94,7 +100,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       log.error({}, 'the lock of the active process is lost');
       options.onFatal?.('the lock of the active process is lost');
     });
-    const built = await build(config, { clock, log, draining: () => stopping !== null });
+    const built = await build(config, { ...options, clock, draining: () => stopping !== null });
     if (!stands) await listen(server, config);
     const url = urlOf(config, server);
     await built.open(url);
@@ -151,9 +157,10 @@ interface House {
 
 async function build(
   config: Config,
-  { clock, log, draining }: { clock: Clock; log: Log; draining(): boolean },
+  { clock, log, limits, aroundStore, draining }: StartOptions & { clock: Clock; draining(): boolean },
 ): Promise<House> {
-  const store = await openStore(config);
+  const opened = await openStore(config);
+  const store = aroundStore?.(opened) ?? opened;
   const cache = await openCache(config);
   const metrics = makeMetrics();
   const runtime = createRuntime({
@@ -162,6 +169,7 @@ async function build(
     clock,
     log,
     meter: metrics.runtime,
+    ...(limits?.runtime && { limits: limits.runtime }),
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
   const tokenKey = await tokenKeyOf(config);
@@ -242,6 +250,7 @@ async function build(
         authenticateUser: mqttUsers(identity),
         log,
         meter: metered(metrics),
+        ...(limits?.mqtt && { limits: limits.mqtt }),
       });
       settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
     },

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inject } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import type { Log } from '../../src/domain/log.ts';
-import { issueToken, type Service, start } from '../../src/main.ts';
+import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { copyPglite } from './pglite.ts';
 
@@ -48,7 +48,7 @@ export interface TestService {
  */
 export async function startService(
   env: Record<string, string> = {},
-  more: { clock?: TestClock; log?: Log } = {},
+  more: Omit<Partial<StartOptions>, 'clock' | 'onFatal'> & { clock?: TestClock } = {},
 ): Promise<TestService> {
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   if (!env.DATA_DIR && !env.DATABASE_URL) copyPglite(inject('pgliteTemplate'), dataDir);
@@ -58,7 +58,7 @@ export async function startService(
   );
   const clock = more.clock ?? runningClock();
   const fatal: string[] = [];
-  const service = await start(config, { log: more.log ?? quiet, clock, onFatal: (reason) => fatal.push(reason) });
+  const service = await start(config, { log: quiet, ...more, clock, onFatal: (reason) => fatal.push(reason) });
   const token = (sub: string, extra: { email?: string; scope?: string } = {}) =>
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
   const api = (bearer = ''): Api => apiOf(service.url, bearer);
