@@ -1,4 +1,5 @@
 import type { Uuid } from '../domain/values.ts';
+import type { MachineEvent } from '../machines/definition.ts';
 import type { Watch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -10,7 +11,9 @@ const NONE: readonly Watch[] = [];
  * anew at each start; the machines decide, this only carries the question along with each report.
  */
 export class Watches {
-  private readonly byDevice = new Map<Uuid, Watch[]>();
+  private readonly byDevice = new Map<Uuid, Map<Uuid, Watch>>();
+  /** The same as lists, made when a report asks. */
+  private readonly lists = new Map<Uuid, readonly Watch[]>();
 
   constructor(supervisor: Supervisor) {
     supervisor.on('verification.watch', ({ deviceId, commandId, expected }) => {
@@ -19,14 +22,21 @@ export class Watches {
     supervisor.on('verification.unwatch', ({ deviceId, commandId }) => this.remove(deviceId, commandId));
     supervisor.onTransition((committed, event) => {
       if (committed.ref.kind !== 'command' || event.type !== 'state.observed') return;
-      const watch = this.byDevice.get((event as unknown as { deviceId: Uuid }).deviceId);
-      const own = watch?.find((one) => one.commandId === committed.ref.id);
+      const { deviceId } = event as MachineEvent & { deviceId: Uuid };
+      const own = this.byDevice.get(deviceId)?.get(committed.ref.id);
       if (own) own.seen = true;
     });
   }
 
   of(deviceId: Uuid): readonly Watch[] {
-    return this.byDevice.get(deviceId) ?? NONE;
+    const waiting = this.byDevice.get(deviceId);
+    if (waiting === undefined) return NONE;
+    let list = this.lists.get(deviceId);
+    if (list === undefined) {
+      list = [...waiting.values()];
+      this.lists.set(deviceId, list);
+    }
+    return list;
   }
 
   async load(store: Store): Promise<void> {
@@ -34,14 +44,20 @@ export class Watches {
   }
 
   private add(deviceId: Uuid, watch: Watch): void {
-    const others = this.byDevice.get(deviceId);
-    if (!others) this.byDevice.set(deviceId, [watch]);
-    else if (!others.some((one) => one.commandId === watch.commandId)) others.push(watch);
+    let waiting = this.byDevice.get(deviceId);
+    if (waiting === undefined) {
+      waiting = new Map();
+      this.byDevice.set(deviceId, waiting);
+    }
+    if (waiting.has(watch.commandId)) return;
+    waiting.set(watch.commandId, watch);
+    this.lists.delete(deviceId);
   }
 
   private remove(deviceId: Uuid, commandId: Uuid): void {
-    const left = this.byDevice.get(deviceId)?.filter((one) => one.commandId !== commandId);
-    if (left && left.length > 0) this.byDevice.set(deviceId, left);
-    else this.byDevice.delete(deviceId);
+    const waiting = this.byDevice.get(deviceId);
+    if (!waiting?.delete(commandId)) return;
+    this.lists.delete(deviceId);
+    if (waiting.size === 0) this.byDevice.delete(deviceId);
   }
 }
