@@ -55,8 +55,9 @@ export function commandStore(database: Database): CommandStore {
     async watching() {
       const rows = await database.read<WatchedRow>({
         name: 'commands_watching',
-        text: `select id, device_id, context->'expected' as expected, context->>'observed' is not null as seen
-          from commands where verification = 'pending' and context->>'expected' is not null order by id`,
+        text: `select id, device_id, context->'verification'->'expected' as expected,
+            context->'verification'->>'observed' is not null as seen
+          from commands where verification = 'pending' order by id`,
       });
       return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
         deviceId,

@@ -156,7 +156,7 @@ export function deviceStore(database: Database): DeviceStore {
       const rows = await database.read<StateRow>({
         name: wanted ? 'states_of' : 'states_all',
         text: `select id, context->'state' as state, (context->>'stateVersion')::bigint as state_version,
-            (context->>'stateReportedAt')::bigint as reported_at
+            (context->>'reportedAt')::bigint as reported_at
           from devices where tenant_id = $1 and not deleted${wanted ? ' and id = any($2::uuid[])' : ''}`,
         values: wanted ? [tenantId, idArray(wanted)] : [tenantId],
       });
