@@ -36,7 +36,6 @@ export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): 
   } catch {
     return { ok: false, reason: 'not valid JSON' };
   }
-  if (isPlain(text, value, limits.maxDepth ?? MAX_JSON_DEPTH)) return { ok: true, value };
   const { members, depth } = measure(text);
   if (depth > (limits.maxDepth ?? MAX_JSON_DEPTH)) {
     return { ok: false, reason: 'nested too deeply', lenient: value };
@@ -49,23 +48,6 @@ export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): 
   // JSON.parse keeps the last of repeated keys: then the text has more members than the value.
   if (walk.members !== members) return { ok: false, reason: 'a key is repeated', lenient: value };
   return { ok: true, value };
-}
-
-/**
- * Whether the text is word for word what JSON.stringify makes of its value: then no key is repeated and no number is out
- * of range. Without a backslash no string holds what only an escape can bring in, and with so few brackets it cannot be
- * nested too deeply. What most devices send passes here, in half the time of the walk.
- */
-function isPlain(text: string, value: Json, maxDepth: number): boolean {
-  return !text.includes('\\') && openings(text, maxDepth) <= maxDepth && JSON.stringify(value) === text;
-}
-
-/** Opening brackets in the text, also those in strings; counted to one more than `most`. */
-function openings(text: string, most: number): number {
-  let count = 0;
-  for (let at = text.indexOf('{'); at !== -1 && count <= most; at = text.indexOf('{', at + 1)) count++;
-  for (let at = text.indexOf('['); at !== -1 && count <= most; at = text.indexOf('[', at + 1)) count++;
-  return count;
 }
 
 /** The same rules for a value that something else has parsed; a repeated key can no longer be seen. */
