@@ -173,7 +173,7 @@ async function build(
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
   const tokenKey = await tokenKeyOf(config);
-  const users = makeUsers(store.identity);
+  const users = makeUsers(store);
   const revocations = await loadRevocations(store.identity, clock);
   const flags = await loadFlags(store.identity);
   const settings: Settings = {

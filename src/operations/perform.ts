@@ -7,6 +7,7 @@ import { refusalOf } from './faults.ts';
 import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
 import type { Answer, Caller, Operation, Services } from './operation.ts';
+import { makePatience } from './patience.ts';
 
 export interface Request {
   /** Unchecked: what came in a path, a query and a body, or as a tool's arguments. */
@@ -29,9 +30,10 @@ const MAINTENANCE_RETRY_S = 60;
 /** One for the process: it knows which idempotency keys are running. */
 export function makePerform(services: Services): Perform {
   const running: RunningKeys = new Map();
+  const patiently = makePatience((timeoutMs) => services.store.ping(timeoutMs));
   return async (operation, request) => {
     try {
-      return await run(services, running, operation, request);
+      return await patiently(run(services, running, operation, request));
     } catch (thrown) {
       const about = { operation: operation.name, request_id: request.caller.requestId };
       return { ok: false, refusal: refusalOf(thrown, services.log, about) };

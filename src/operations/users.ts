@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Uuid } from '../domain/values.ts';
-import type { IdentityStore, User } from '../store/contract.ts';
+import type { Store, User } from '../store/contract.ts';
+import { makePatience } from './patience.ts';
 
 export type { User };
 
@@ -18,14 +19,15 @@ export interface Users {
 
 const CACHED_USERS = 50_000;
 
-export function makeUsers(store: IdentityStore): Users {
+export function makeUsers(store: Pick<Store, 'identity' | 'ping'>): Users {
+  const patiently = makePatience((timeoutMs) => store.ping(timeoutMs));
   const users = new LRUCache<Uuid, User>({ max: CACHED_USERS });
   const loading = new Map<Uuid, Promise<User | null>>();
   const signing = new Map<string, Promise<User>>();
   const listeners = new Set<(id: Uuid) => void>();
 
   function load(id: Uuid): Promise<User | null> {
-    const started = store.user(id).then(
+    const started = store.identity.user(id).then(
       (user) => {
         // A change meanwhile took this load out of the map: what it read may be the old row.
         if (loading.get(id) === started) {
@@ -51,12 +53,12 @@ export function makeUsers(store: IdentityStore): Users {
 
   return {
     cached: (id) => users.get(id),
-    get: async (id) => users.get(id) ?? loading.get(id) ?? load(id),
+    get: async (id) => users.get(id) ?? patiently(loading.get(id) ?? load(id)),
     signIn(subject) {
       const name = JSON.stringify([subject.iss, subject.sub, subject.emailVerified ? subject.email : null]);
       let signed = signing.get(name);
       if (signed === undefined) {
-        signed = store
+        signed = store.identity
           .upsertUser(subject)
           .then((user) => {
             const known = users.get(user.id);
@@ -66,7 +68,7 @@ export function makeUsers(store: IdentityStore): Users {
           .finally(() => signing.delete(name));
         signing.set(name, signed);
       }
-      return signed;
+      return patiently(signed);
     },
     changed,
     onChange(listener) {

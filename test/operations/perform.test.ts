@@ -138,6 +138,15 @@ describe('faults', () => {
     expect(house.errors).toEqual(logged ? [{ request_id: caller.requestId, operation: 'base', err: fault }] : []);
   });
 
+  it('a store that says nothing any more is STORE_UNAVAILABLE after two seconds', async () => {
+    house.store.reachable = false;
+    const began = performance.now();
+    const code = await codeOf({ run: () => new Promise(() => {}) });
+    house.store.reachable = true;
+    expect(code).toBe('STORE_UNAVAILABLE');
+    expect(performance.now() - began).toBeLessThan(3_500);
+  });
+
   it('what is thrown before the first promise is caught too', async () => {
     const run = () => {
       throw new Error('boom');

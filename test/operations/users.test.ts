@@ -17,7 +17,7 @@ const ada: User = {
 function setUp() {
   const store = new MemoryStore();
   store.users.set(ada.id, ada);
-  return { store, users: makeUsers(store.identity) };
+  return { store, users: makeUsers(store) };
 }
 
 describe('users in memory', () => {

@@ -94,7 +94,7 @@ export async function makeHouseOn<Kept extends Store>(
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await readTokenKey(await exportJWK(privateKey));
   const flags = await loadFlags(store.identity);
-  const users = makeUsers(store.identity);
+  const users = makeUsers(store);
   const revocations = await loadRevocations(store.identity, clock);
   const newId = () => v7();
   const services: Services = {

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { makePatience } from '../../src/operations/patience.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+
+const PATIENCE_MS = 20;
+const never = new Promise<never>(() => {});
+const later = (milliseconds: number) => new Promise<string>((resolve) => setTimeout(resolve, milliseconds, 'done'));
+
+describe('waiting for the store', () => {
+  it('ends with the work, and asks nobody when that is quick', async () => {
+    let pings = 0;
+    const patiently = makePatience(async () => void pings++, PATIENCE_MS);
+    expect(await patiently(Promise.resolve(7))).toBe(7);
+    await expect(patiently(Promise.reject(new Error('boom')))).rejects.toThrow('boom');
+    await later(2 * PATIENCE_MS);
+    expect(pings).toBe(0);
+  });
+
+  it('goes on as long as the store answers', async () => {
+    let pings = 0;
+    const patiently = makePatience(async () => void pings++, PATIENCE_MS);
+    expect(await patiently(later(5 * PATIENCE_MS))).toBe('done');
+    expect(pings).toBeGreaterThan(1);
+  });
+
+  it('ends when it does not, and asks once for all who wait', async () => {
+    let pings = 0;
+    const patiently = makePatience(async () => {
+      pings++;
+      await later(1);
+      throw new Error('away');
+    }, PATIENCE_MS);
+    const outcomes = await Promise.allSettled([patiently(never), patiently(never), patiently(never)]);
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(StoreUnavailable) });
+    }
+    expect(pings).toBe(1);
+  });
+});
