@@ -1,0 +1,90 @@
+import { expect, it } from 'vitest';
+import { type CommandStatus, commandStatuses } from '../../src/domain/command.ts';
+import type { Position } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import { commandCommit, newId, next } from '../support/turns.ts';
+
+eachStore('commands', (backend) => {
+  const commands = () => backend().store.commands;
+  const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
+    backend().store.actors.commit({ actors, delivered: [] });
+
+  it('of a device are its history, newest first in pages', async () => {
+    const tenantId = newId();
+    const deviceId = newId();
+    const commits = Array.from({ length: 7 }, (_, n) =>
+      commandCommit({ tenantId, context: { n }, columns: { device_id: deviceId, created_at: n >> 1 } }),
+    );
+    await turn(...commits, commandCommit({ tenantId }));
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const page = await commands().list(tenantId, deviceId, 3, after);
+      seen.push(...page.items.map((actor) => actor.ref.id));
+      after = page.next ?? undefined;
+      await turn(commandCommit({ tenantId, columns: { device_id: deviceId, created_at: 99 } }));
+    } while (after);
+    const newestFirst = [...commits].sort(
+      (a, b) => (b.columns.created_at as number) - (a.columns.created_at as number) || (a.ref.id < b.ref.id ? 1 : -1),
+    );
+    expect(seen).toEqual(newestFirst.map((commit) => commit.ref.id));
+    expect(await commands().list(newId(), deviceId, 3)).toEqual({ items: [], next: null });
+    const [newest] = (await commands().list(tenantId, deviceId, 1)).items;
+    expect(newest).toMatchObject({ ref: { kind: 'command' }, tenantId, version: 1 });
+  });
+
+  it('that are pending are dispatched and not final, oldest first, critical ones until they were written', async () => {
+    const deviceId = newId();
+    const of = (status: CommandStatus, created_at: number, more: object = {}) =>
+      commandCommit({ columns: { device_id: deviceId, status, created_at, ...more } });
+    const queued = of('dispatched', 3);
+    const older = of('acknowledged', 2, { written: true });
+    const oldest = of('in_progress', 1, { written: true });
+    const critical = of('dispatched', 4, { critical: true });
+    const others = commandStatuses
+      .filter((status) => !['dispatched', 'acknowledged', 'in_progress'].includes(status))
+      .map((status) => of(status, 5));
+    await turn(queued, older, oldest, critical, ...others, of('dispatched', 0, { critical: true, written: true }));
+    expect(await commands().pending(deviceId)).toEqual([oldest, older, queued, critical].map((one) => one.ref.id));
+    expect(await commands().pending(newId())).toEqual([]);
+  });
+
+  it('that are open are all that can still be cancelled or answered in time', async () => {
+    const deviceId = newId();
+    const commits = commandStatuses.map((status) => commandCommit({ columns: { device_id: deviceId, status } }));
+    await turn(...commits);
+    const open = new Set(await commands().open(deviceId));
+    const statuses = commits.filter((one) => open.has(one.ref.id)).map((one) => one.columns.status);
+    expect(statuses).toEqual(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
+    const [submitted] = commits;
+    if (submitted) await turn(next(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
+    expect(await commands().open(deviceId)).toHaveLength(4);
+  });
+
+  it('are found by the hash of a token, of this device and tenant alone, while it can be used', async () => {
+    const tenantId = newId();
+    const deviceId = newId();
+    const hash = newId();
+    const commit = commandCommit({ tenantId, columns: { device_id: deviceId, token_hash: hash } });
+    await turn(commit);
+    expect(await commands().byToken(tenantId, deviceId, hash)).toBe(commit.ref.id);
+    expect(await commands().byToken(newId(), deviceId, hash)).toBeNull();
+    expect(await commands().byToken(tenantId, newId(), hash)).toBeNull();
+    await turn(next(commit, { columns: { ...commit.columns, token_hash: null } }));
+    expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
+  });
+
+  it('whose expected state is waited for are watched again', async () => {
+    const deviceId = newId();
+    const of = (verification: string, context: object) =>
+      commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } });
+    const unseen = of('pending', { expected: { on: true }, observed: null });
+    const seen = of('pending', { expected: { level: 3 }, observed: { level: 2 } });
+    await turn(unseen, seen, of('idle', { expected: { on: true }, observed: null }), of('verified', { expected: {} }));
+    const watches = (await commands().watching()).filter((watch) => watch.deviceId === deviceId);
+    expect(watches).toEqual([
+      { deviceId, commandId: unseen.ref.id, expected: { on: true }, seen: false },
+      { deviceId, commandId: seen.ref.id, expected: { level: 3 }, seen: true },
+    ]);
+  });
+});

@@ -1,0 +1,196 @@
+import { describe, expect, it } from 'vitest';
+import type { Position } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import { deviceCommit, newId, next } from '../support/turns.ts';
+
+eachStore('devices', (backend) => {
+  const devices = () => backend().store.devices;
+  const turn = (...actors: ReturnType<typeof deviceCommit>[]) =>
+    backend().store.actors.commit({ actors, delivered: [] });
+  const made = async (tenantId: string, ...columns: Parameters<typeof deviceCommit>[0][]) => {
+    const commits = columns.map((given) => deviceCommit({ tenantId, ...given }));
+    await turn(...commits);
+    return commits.map((commit) => commit.ref.id);
+  };
+
+  it('are listed with all that lists show', async () => {
+    const tenantId = newId();
+    const [homeId, roomId] = [newId(), newId()];
+    const [id = ''] = await made(tenantId, {
+      context: { name: 'Lamp' },
+      columns: { home_id: homeId, room_id: roomId, firmware: '1.2.0', online: true, created_at: 7 },
+    });
+    await devices().flushPresence([{ deviceId: id, lastSeen: 99, battery: 55.5 }]);
+    const expected = {
+      id,
+      tenantId,
+      name: 'Lamp',
+      deviceType: 'smart_light',
+      category: 'light',
+      homeId,
+      roomId,
+      firmware: '1.2.0',
+      revoked: false,
+      online: true,
+      lastSeen: 99,
+      battery: 55.5,
+      createdAt: 7,
+    };
+    expect(await devices().list(tenantId, {}, 10)).toEqual({ items: [expected], next: null });
+    expect(await devices().find(tenantId, [id, newId()])).toEqual([expected]);
+    expect(await devices().find(newId(), [id])).toEqual([]);
+    expect(await devices().find(tenantId, [])).toEqual([]);
+  });
+
+  it('come newest first in pages that neither repeat nor miss one while others are added', async () => {
+    const tenantId = newId();
+    // Many of one moment: only the id tells them apart.
+    const ids = await made(tenantId, ...Array.from({ length: 23 }, (_, n) => ({ columns: { created_at: n >> 3 } })));
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const page = await devices().list(tenantId, {}, 5, after);
+      seen.push(...page.items.map((device) => device.id));
+      after = page.next ?? undefined;
+      await made(tenantId, { columns: { created_at: 1_000 } });
+    } while (after);
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(new Set(seen)).toEqual(new Set(ids));
+    const { items } = await devices().list(tenantId, {}, 200);
+    const order = items.map(({ createdAt, id }) => [createdAt, id] as const);
+    expect(order).toEqual([...order].sort(([a, x], [b, y]) => b - a || (x < y ? 1 : -1)));
+  });
+
+  it('are filtered by home, room, type, link and revocation, together too', async () => {
+    const tenantId = newId();
+    const [homeId, roomId] = [newId(), newId()];
+    const [inRoom = '', inHome = '', lock = '', online = '', revoked = ''] = await made(
+      tenantId,
+      { columns: { home_id: homeId, room_id: roomId } },
+      { columns: { home_id: homeId } },
+      { columns: { device_type: 'smart_lock' } },
+      { columns: { online: true } },
+      { columns: { revoked: true } },
+    );
+    const listed = async (filter: Parameters<ReturnType<typeof devices>['list']>[1]) =>
+      new Set((await devices().list(tenantId, filter, 10)).items.map((device) => device.id));
+    expect(await listed({ homeId })).toEqual(new Set([inRoom, inHome]));
+    expect(await listed({ roomId })).toEqual(new Set([inRoom]));
+    expect(await listed({ deviceType: 'smart_lock' })).toEqual(new Set([lock]));
+    expect(await listed({ online: true })).toEqual(new Set([online]));
+    expect(await listed({ revoked: true })).toEqual(new Set([revoked]));
+    expect(await listed({ homeId, roomId, online: false, revoked: false, deviceType: 'smart_light' })).toEqual(
+      new Set([inRoom]),
+    );
+    expect(await listed({ homeId, online: true })).toEqual(new Set());
+  });
+
+  it('are counted, revoked ones too, deleted ones never', async () => {
+    const tenantId = newId();
+    const homeId = newId();
+    const before = await devices().countActive();
+    await made(
+      tenantId,
+      { columns: { home_id: homeId } },
+      { columns: { home_id: homeId, revoked: true } },
+      { columns: { home_id: homeId, revoked: true, deleted: true } },
+    );
+    expect(await devices().count(tenantId)).toBe(2);
+    expect(await devices().countActive()).toBe(before + 1);
+    expect(await devices().activeInHome(tenantId, homeId)).toBe(1);
+    expect(await devices().activeInHome(newId(), homeId)).toBe(0);
+    expect(await devices().placedIn(tenantId, { homeId })).toHaveLength(2);
+  });
+
+  it('of a room are those that can be commanded, by category when it is given', async () => {
+    const tenantId = newId();
+    const roomId = newId();
+    const [light = '', lock = ''] = await made(
+      tenantId,
+      { columns: { room_id: roomId, created_at: 1 } },
+      { columns: { room_id: roomId, category: 'lock', created_at: 2 } },
+      { columns: { room_id: roomId, revoked: true } },
+      {},
+    );
+    expect(await devices().inRoom(tenantId, roomId)).toEqual([light, lock]);
+    expect(await devices().inRoom(tenantId, roomId, 'lock')).toEqual([lock]);
+    expect(await devices().inRoom(newId(), roomId)).toEqual([]);
+    expect(new Set(await devices().placedIn(tenantId, { roomId }))).toHaveLength(3);
+  });
+
+  it('that are deleted are in no list and count', async () => {
+    const tenantId = newId();
+    const roomId = newId();
+    const commit = deviceCommit({ tenantId, columns: { room_id: roomId, online: true } });
+    await turn(commit);
+    expect(await devices().online()).toContain(commit.ref.id);
+    await turn(next(commit, { columns: { ...commit.columns, revoked: true, deleted: true } }));
+    expect(await devices().list(tenantId, {}, 10)).toEqual({ items: [], next: null });
+    expect(await devices().find(tenantId, [commit.ref.id])).toEqual([]);
+    expect(await devices().count(tenantId)).toBe(0);
+    expect(await devices().inRoom(tenantId, roomId)).toEqual([]);
+    expect(await devices().online()).not.toContain(commit.ref.id);
+    expect(await devices().states(tenantId)).toEqual([]);
+  });
+
+  it('show their whole reported states', async () => {
+    const tenantId = newId();
+    const [a = '', b = ''] = await made(
+      tenantId,
+      { context: { state: { on: true, deep: { a: [1] } }, stateVersion: 4, stateReportedAt: 12 } },
+      { context: { state: {}, stateVersion: 0, stateReportedAt: null } },
+    );
+    const states = await devices().states(tenantId);
+    expect(states).toHaveLength(2);
+    expect(states).toContainEqual({
+      deviceId: a,
+      state: { on: true, deep: { a: [1] } },
+      stateVersion: 4,
+      reportedAt: 12,
+    });
+    expect(await devices().states(tenantId, [b])).toEqual([
+      { deviceId: b, state: {}, stateVersion: 0, reportedAt: null },
+    ]);
+    expect(await devices().states(newId(), [a, b])).toEqual([]);
+  });
+
+  describe('when heard of', () => {
+    const presence = async (id: string) => (await devices().lastSeen([id])).get(id);
+
+    it('are seen at the latest time told, and keep a battery that is not told again', async () => {
+      const id = newId();
+      expect(await presence(id)).toBeUndefined();
+      await devices().flushPresence([]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 50, battery: 80, refusals: 2 }]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 40, refusals: 1 }]);
+      expect(await presence(id)).toEqual({ lastSeen: 50, battery: 80, refusals: 3 });
+      await devices().flushPresence([{ deviceId: id, lastSeen: 60, battery: 79 }]);
+      expect(await presence(id)).toEqual({ lastSeen: 60, battery: 79, refusals: 3 });
+    });
+
+    it('were never seen as long as only refusals are told', async () => {
+      const tenantId = newId();
+      const [id = ''] = await made(tenantId, {});
+      await devices().flushPresence([{ deviceId: id, lastSeen: 0, refusals: 1 }]);
+      expect(await presence(id)).toEqual({ lastSeen: null, battery: null, refusals: 1 });
+      expect((await devices().list(tenantId, {}, 1)).items[0]?.lastSeen).toBeNull();
+    });
+
+    it('tell when a key was last used', async () => {
+      const id = newId();
+      const key = { keyVersion: 1, signingAlg: 'ed25519' as const, sealedSecret: null, publicKey: 'pub', createdAt: 1 };
+      await turn(deviceCommit({ id, rows: [{ type: 'key.put', deviceId: id, key }] }));
+      await devices().flushPresence([{ deviceId: id, lastSeen: 30, keyVersion: 1 }]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 20, keyVersion: 1 }]);
+      expect(await devices().keyHistory(id)).toEqual([
+        { ...key, graceUntil: null, lastUsedAt: 30, endedAt: null, status: 'active' },
+      ]);
+    });
+
+    it('by the thousand are flushed at once', async () => {
+      const ids = Array.from({ length: 2_000 }, newId);
+      await devices().flushPresence(ids.map((deviceId) => ({ deviceId, lastSeen: 5 })));
+      expect((await devices().lastSeen(ids)).size).toBe(2_000);
+    });
+  });
+});

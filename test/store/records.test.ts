@@ -1,0 +1,235 @@
+import { describe, expect, it } from 'vitest';
+import { DataRefused, type Group, type Position } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import { deviceCommit, idempotencyRow, newId, next, tenantCommit } from '../support/turns.ts';
+
+eachStore('plain records', (backend) => {
+  const records = () => backend().store.records;
+  const identity = () => backend().store.identity;
+  const idempotency = () => backend().store.idempotency;
+  const home = (tenantId: string, createdAt = 1) => ({
+    id: newId(),
+    tenantId,
+    name: 'Home',
+    timezone: 'Europe/Berlin',
+    createdAt,
+  });
+
+  describe('homes', () => {
+    it('are kept with the stored answer, changed member by member, and deleted', async () => {
+      const one = home(newId());
+      const also = idempotencyRow();
+      await records().insertHome(one, also);
+      expect(await idempotency().find(also)).toEqual(also);
+      expect(await records().home(one.tenantId, one.id)).toEqual(one);
+      expect(await records().home(newId(), one.id)).toBeNull();
+      expect(await records().updateHome(one.tenantId, one.id, { name: 'Hut' })).toEqual({ ...one, name: 'Hut' });
+      expect(await records().updateHome(one.tenantId, one.id, { timezone: null })).toEqual({
+        ...one,
+        name: 'Hut',
+        timezone: null,
+      });
+      expect(await records().updateHome(newId(), one.id, { name: 'Mine' })).toBeNull();
+      expect(await records().deleteHome(newId(), one.id)).toBe(false);
+      expect(await records().deleteHome(one.tenantId, one.id)).toBe(true);
+      expect(await records().deleteHome(one.tenantId, one.id)).toBe(false);
+    });
+
+    it('that are refused leave no stored answer', async () => {
+      const one = home(newId());
+      await records().insertHome(one);
+      const also = idempotencyRow();
+      await expect(records().insertHome(one, also)).rejects.toBeInstanceOf(DataRefused);
+      expect(await idempotency().find(also)).toBeNull();
+    });
+
+    it('come newest first in pages', async () => {
+      const tenantId = newId();
+      const homes = Array.from({ length: 5 }, (_, n) => home(tenantId, n));
+      for (const one of homes) await records().insertHome(one);
+      const first = await records().homes(tenantId, 3);
+      expect(first.items.map((one) => one.createdAt)).toEqual([4, 3, 2]);
+      const second = await records().homes(tenantId, 3, first.next as Position);
+      expect(second.items.map((one) => one.createdAt)).toEqual([1, 0]);
+      expect(second.next).toBeNull();
+    });
+  });
+
+  it('rooms belong to a home and go with it', async () => {
+    const inHome = home(newId());
+    const { tenantId, id: homeId } = inHome;
+    await records().insertHome(inHome);
+    const rooms = [1, 2, 3].map((createdAt) => ({ id: newId(), tenantId, homeId, name: 'Room', createdAt }));
+    for (const room of rooms) await records().insertRoom(room);
+    const [first] = rooms;
+    if (!first) throw new Error('no room');
+    expect(await records().room(tenantId, first.id)).toEqual(first);
+    expect((await records().rooms(tenantId, homeId, 2)).items.map((room) => room.createdAt)).toEqual([3, 2]);
+    expect(await records().deleteRoom(tenantId, newId(), first.id)).toBe(false);
+    expect(await records().deleteRoom(tenantId, homeId, first.id)).toBe(true);
+    await expect(records().insertRoom({ ...first, homeId: newId() })).rejects.toBeInstanceOf(DataRefused);
+    await records().deleteHome(tenantId, homeId);
+    expect((await records().rooms(tenantId, homeId, 9)).items).toEqual([]);
+  });
+
+  describe('groups', () => {
+    const group = (tenantId: string, more: Partial<Group> = {}): Group => ({
+      tenantId,
+      slug: 'lights',
+      name: 'Lights',
+      description: null,
+      deviceIds: [],
+      createdAt: 1,
+      ...more,
+    });
+    const device = async (tenantId: string) => {
+      const commit = deviceCommit({ tenantId });
+      await backend().store.actors.commit({ actors: [commit], delivered: [] });
+      return commit;
+    };
+
+    it('have a slug of their own within the tenant', async () => {
+      const one = group(newId());
+      const also = idempotencyRow();
+      expect(await records().insertGroup(one)).toBe(true);
+      expect(await records().insertGroup(one, also)).toBe(false);
+      expect(await idempotency().find(also)).toBeNull();
+      expect(await records().insertGroup(group(newId()))).toBe(true);
+    });
+
+    it('are joined, once each, and left', async () => {
+      const tenantId = newId();
+      const [a, b] = [await device(tenantId), await device(tenantId)];
+      const ids = [a.ref.id, b.ref.id].sort();
+      await records().insertGroup(group(tenantId, { deviceIds: [a.ref.id] }));
+      const also = idempotencyRow();
+      expect((await records().joinGroup(tenantId, 'lights', ids, also))?.deviceIds).toEqual(ids);
+      expect(await idempotency().find(also)).toEqual(also);
+      expect(await records().joinGroup(tenantId, 'none', ids)).toBeNull();
+      expect(await records().leaveGroup(tenantId, 'lights', a.ref.id)).toBe(true);
+      expect(await records().leaveGroup(tenantId, 'lights', a.ref.id)).toBe(false);
+      expect((await records().group(tenantId, 'lights'))?.deviceIds).toEqual([b.ref.id]);
+      expect(await records().group(newId(), 'lights')).toBeNull();
+      expect(await records().deleteGroup(tenantId, 'lights')).toBe(true);
+      expect(await records().group(tenantId, 'lights')).toBeNull();
+    });
+
+    it('hold no deleted device', async () => {
+      const tenantId = newId();
+      const commit = await device(tenantId);
+      await records().insertGroup(group(tenantId, { deviceIds: [commit.ref.id] }));
+      const gone = next(commit, { columns: { ...commit.columns, revoked: true, deleted: true } });
+      await backend().store.actors.commit({ actors: [gone], delivered: [] });
+      expect((await records().group(tenantId, 'lights'))?.deviceIds).toEqual([]);
+    });
+
+    it('come newest first in pages, by slug where the moment is the same', async () => {
+      const tenantId = newId();
+      for (const slug of ['a', 'b', 'c', 'd']) await records().insertGroup(group(tenantId, { slug, createdAt: 5 }));
+      await records().insertGroup(group(tenantId, { slug: 'z', createdAt: 9 }));
+      const first = await records().groups(tenantId, 2);
+      expect(first.items.map((one) => one.slug)).toEqual(['z', 'd']);
+      const second = await records().groups(tenantId, 9, first.next as Position);
+      expect(second.items.map((one) => one.slug)).toEqual(['c', 'b', 'a']);
+    });
+  });
+
+  describe('users', () => {
+    const claims = (more: object = {}) => ({
+      id: newId(),
+      iss: 'urn:test',
+      sub: newId(),
+      email: 'a@example.org',
+      emailVerified: true,
+      createdAt: 5,
+      ...more,
+    });
+
+    it('are made on first sight, without a tenant, and found again', async () => {
+      const one = claims();
+      const user = await identity().upsertUser(one);
+      expect(user).toEqual({ ...one, tenantId: null, role: 'none' });
+      expect(await identity().upsertUser({ ...one, id: newId() })).toEqual(user);
+      expect(await identity().user(user.id)).toEqual(user);
+      expect(await identity().user(newId())).toBeNull();
+      expect((await identity().upsertUser({ ...one, id: newId(), iss: 'urn:other' })).id).not.toBe(user.id);
+    });
+
+    it('are made once by two requests at the same moment', async () => {
+      const one = claims();
+      const users = await Promise.all(Array.from({ length: 5 }, () => identity().upsertUser({ ...one, id: newId() })));
+      expect(new Set(users.map((user) => user.id)).size).toBe(1);
+    });
+
+    it('keep a verified email that changed, and no unverified one in its place', async () => {
+      const one = claims();
+      await identity().upsertUser(one);
+      expect((await identity().upsertUser({ ...one, email: 'b@example.org' })).email).toBe('b@example.org');
+      const unverified = await identity().upsertUser({ ...one, email: 'c@example.org', emailVerified: false });
+      expect(unverified).toMatchObject({ email: 'b@example.org', emailVerified: true });
+    });
+
+    it('take a slug once', async () => {
+      const tenant = tenantCommit();
+      expect(await identity().slugTaken(String(tenant.columns.slug))).toBe(false);
+      await backend().store.actors.commit({ actors: [tenant], delivered: [] });
+      expect(await identity().slugTaken(String(tenant.columns.slug))).toBe(true);
+    });
+
+    it('log out: a token stays revoked until it expires', async () => {
+      const jti = newId();
+      await identity().revokeToken(jti, 100);
+      await identity().revokeToken(jti, 50);
+      const listed = async (now: number) => (await identity().revokedTokens(now)).filter((token) => token.jti === jti);
+      expect(await listed(99)).toEqual([{ jti, expiresAt: 100 }]);
+      expect(await listed(100)).toEqual([]);
+    });
+  });
+
+  it('flags are set and set again', async () => {
+    await identity().setFlag('maintenance_mode', true);
+    await identity().setFlag('registration_lock', true);
+    await identity().setFlag('registration_lock', false);
+    expect(await identity().flags()).toEqual({ maintenance_mode: true, registration_lock: false });
+  });
+
+  describe('stored answers', () => {
+    it('are kept under principal, method, path and key together', async () => {
+      const row = idempotencyRow();
+      await idempotency().put(row);
+      expect(await idempotency().find(row)).toEqual(row);
+      for (const other of [{ principal: newId() }, { method: 'PUT' }, { path: '/homes' }, { key: 'x' }]) {
+        expect(await idempotency().find({ ...row, ...other })).toBeNull();
+      }
+    });
+
+    it('replace an older one of the same key', async () => {
+      const row = idempotencyRow({ state: 'running' });
+      await idempotency().put(row);
+      const later = { ...row, state: 'done' as const, answer: 'other', bodyHash: 'b'.repeat(64), expiresAt: 7 };
+      await idempotency().put(later);
+      expect(await idempotency().find(row)).toEqual(later);
+    });
+
+    it('take a path and key of any length', async () => {
+      const row = idempotencyRow({ path: `/${'p'.repeat(8_000)}`, key: 'k'.repeat(255) });
+      await idempotency().put(row);
+      expect(await idempotency().find(row)).toEqual(row);
+    });
+
+    it('are dropped with the secret of their device', async () => {
+      const deviceId = newId();
+      const row = idempotencyRow({ deviceId });
+      const other = idempotencyRow({ deviceId: newId() });
+      await idempotency().put(row);
+      await idempotency().put(other);
+      await idempotency().dropFor(deviceId);
+      expect(await idempotency().find(row)).toBeNull();
+      expect(await idempotency().find(other)).toEqual(other);
+    });
+  });
+
+  it('answers a ping in time', async () => {
+    await backend().store.ping(5_000);
+  });
+});

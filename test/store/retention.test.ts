@@ -1,0 +1,94 @@
+import { expect, it } from 'vitest';
+import { commandStatuses } from '../../src/domain/command.ts';
+import { eachStore } from '../support/store.ts';
+import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../support/turns.ts';
+
+const DAY = 86_400_000;
+const days = { commands: 90, journal: 365 };
+
+/** A UUID of version 7 made at that moment. */
+function idAt(at: number): string {
+  const hex = at.toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}${newId().slice(13)}`;
+}
+
+eachStore('retention', (backend) => {
+  const { now } = Date;
+  const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
+    backend().store.actors.commit({ actors, delivered: [] });
+  const left = async (kind: 'command' | 'device', ids: string[]) =>
+    new Set((await backend().store.actors.load(kind, ids)).map((actor) => actor.ref.id));
+  const old = (age: number, status: (typeof commandStatuses)[number] = 'succeeded') => {
+    const at = now() - age * DAY;
+    const id = idAt(at);
+    return commandCommit({ id, columns: { status, created_at: at }, journal: [journalEntry(1, { at })] });
+  };
+  const pruneAll = async () => {
+    let gone = 0;
+    for (;;) {
+      const step = await backend().store.retention.prune(now(), days, 2);
+      gone += step;
+      if (step === 0) return gone;
+    }
+  };
+
+  it('deletes commands past their days in batches, and never one that is open or has something to come', async () => {
+    const fresh = old(89);
+    const ended = [old(91), old(91, 'failed'), old(400), old(91, 'timed_out'), old(92, 'expired')];
+    const open = commandStatuses
+      .filter((status) => !['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'].includes(status))
+      .map((status) => old(500, status));
+    const timed = old(91);
+    timed.timers.set.push({ ref: timed.ref, id: 'verification', event: 'over', dueAt: now() });
+    const telling = old(91);
+    telling.outbox.push({
+      n: 0,
+      output: { type: 'commands.tell', deviceId: newId(), event: { type: 'device.revoked', deviceId: newId() } },
+    });
+    await turn(fresh, ...ended, ...open, timed, telling);
+    const first = await backend().store.retention.prune(now(), days, 2);
+    expect(first).toBeGreaterThan(0);
+    expect(first).toBeLessThanOrEqual(2 * 4);
+    await pruneAll();
+    const all = [fresh, ...ended, ...open, timed, telling];
+    const kept = await left(
+      'command',
+      all.map((commit) => commit.ref.id),
+    );
+    expect(kept).toEqual(new Set([fresh, ...open, timed, telling].map((commit) => commit.ref.id)));
+    expect(await pruneAll()).toBe(0);
+  });
+
+  it('keeps the journal longer than its command, and that of an open one as long as it is open', async () => {
+    const young = old(100);
+    const oldOne = old(366);
+    const open = old(366, 'dispatched');
+    const device = deviceCommit({ journal: [1, 366].map((age, n) => journalEntry(n + 1, { at: now() - age * DAY })) });
+    await turn(young, oldOne, open, device);
+    await pruneAll();
+    const { actors } = backend().store;
+    expect(await left('command', [young.ref.id])).toEqual(new Set());
+    expect(await actors.journal(young.ref, 9)).toHaveLength(1);
+    expect(await actors.journal(oldOne.ref, 9)).toEqual([]);
+    expect(await actors.journal(open.ref, 9)).toHaveLength(1);
+    expect((await actors.journal(device.ref, 9)).map((entry) => entry.version)).toEqual([1]);
+    expect(await left('device', [device.ref.id])).toEqual(new Set([device.ref.id]));
+  });
+
+  it('drops stored answers and revoked tokens that have expired', async () => {
+    const { idempotency, identity } = backend().store;
+    const gone = idempotencyRow({ expiresAt: now() - 1 });
+    const kept = idempotencyRow({ expiresAt: now() + DAY });
+    await idempotency.put(gone);
+    await idempotency.put(kept);
+    const [spent, live] = [newId(), newId()];
+    await identity.revokeToken(spent, now() - 1);
+    await identity.revokeToken(live, now() + DAY);
+    await pruneAll();
+    expect(await idempotency.find(gone)).toBeNull();
+    expect(await idempotency.find(kept)).toEqual(kept);
+    const tokens = (await identity.revokedTokens(0)).map((token) => token.jti);
+    expect(tokens).toContain(live);
+    expect(tokens).not.toContain(spent);
+  });
+});
