@@ -1,55 +1,62 @@
 import { randomBytes } from 'node:crypto';
-import { closeSync, linkSync, mkdirSync, openSync, realpathSync, renameSync, rmSync, statSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { createConnection, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type ActiveLock, OwnedByAnother } from '../contract.ts';
 
-const NAME = 'owner.sock';
-/** What fits into `sun_path`, with its end: 108 bytes on Linux, 104 elsewhere. */
+const NAME = /^owner-[0-9a-f]{12}\.sock$/;
+const newName = (): string => `owner-${randomBytes(6).toString('hex')}.sock`;
+/** What fits into `sun_path` with its end: 108 bytes on Linux, 104 elsewhere. */
 const LONGEST_PATH = 103;
 const TELL_TIMEOUT_MS = 1_000;
 const LOOK_MS = 1_000;
+const AGAIN_MS = 20;
 
-/** What the owner of a folder says of itself to whoever asks. */
-interface Owner {
+/** What a socket in the folder says of itself to whoever asks. */
+interface Claim {
   pid: number;
   /** ISO 8601. */
   since: string;
+  /** False while it still looks whether another is there. */
+  owner: boolean;
 }
 
 /**
- * A listening Unix socket in a folder says whose it is. PGlite has no lock of its own, and two processes on one folder
- * lose acknowledged rows. A socket on which nobody listens was left by a process that was killed.
+ * A listening Unix socket in a folder says whose the folder is. PGlite has no lock of its own, and two processes on one
+ * folder lose acknowledged rows. A socket on which nobody listens was left by a process that was killed.
+ *
+ * Each process listens first, under a name of its own that is never used again, and then asks all others that it
+ * finds: of two that start at once at least one sees the other, and of two that both only look the lesser name goes on.
  */
 export class SocketLock implements ActiveLock {
   private readonly dataDir: string;
   private readonly listeners: (() => void)[] = [];
-  private server: Server | null = null;
-  private place: Place | null = null;
-  private inode = 0;
+  private readonly claim: Claim = { pid: process.pid, since: new Date().toISOString(), owner: false };
+  private held: Socket | null = null;
   private look: NodeJS.Timeout | null = null;
 
   constructor(dataDir: string) {
     this.dataDir = dataDir;
   }
 
-  /** Does not wait: throws `OwnedByAnother`. */
+  /** Does not wait for an owner to go: throws `OwnedByAnother`. */
   async acquire(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
     mkdirSync(this.dataDir, { recursive: true, mode: 0o700 });
-    const place = placeIn(realpathSync(this.dataDir));
-    try {
-      for (;;) {
-        const server = await listen(place.path);
-        if (server) {
-          this.hold(server, place);
-          return;
-        }
-        await this.removeStale(place);
+    const folder = openFolder(realpathSync(this.dataDir));
+    while (!this.held) {
+      signal.throwIfAborted();
+      const socket = await listen(folder, this.claim);
+      try {
+        while (await this.othersAreLooking(socket)) await pause(AGAIN_MS, undefined, { signal });
+      } catch (error) {
+        await socket.close();
+        folder.close();
+        throw error;
       }
-    } catch (error) {
-      place.close();
-      throw error;
+      // It may have been removed as left behind in the instant before it listened.
+      if (socket.isThere()) this.hold(socket);
+      else await socket.close();
     }
   }
 
@@ -58,119 +65,131 @@ export class SocketLock implements ActiveLock {
   }
 
   async release(): Promise<void> {
-    const { server, place } = this;
+    const { held } = this;
     this.letGo();
-    if (!server) return;
-    await new Promise<void>((resolve) => server.close(() => resolve()));
-    place?.close();
+    if (!held) return;
+    await held.close();
+    held.folder.close();
   }
 
-  /** Returns when the place is free; throws where somebody listens. */
-  private async removeStale(place: Place): Promise<void> {
-    const aside = `${place.path}.${randomBytes(4).toString('hex')}`;
-    const owner = await ask(place.path);
-    if (owner) throw ownedBy(this.dataDir, owner);
-    try {
-      renameSync(place.path, aside);
-    } catch {
-      return; // another process was quicker
+  /** Throws where another owns the folder, or looks with a lesser name; removes what was left behind. */
+  private async othersAreLooking(own: Socket): Promise<boolean> {
+    let looking = false;
+    for (const name of readdirSync(own.folder.path)) {
+      if (!NAME.test(name) || name === own.name) continue;
+      const path = join(own.folder.path, name);
+      const other = await ask(path);
+      if (other === null) rmSync(path, { force: true });
+      else if (other.owner !== false || name < own.name) throw ownedBy(this.dataDir, other);
+      else looking = true;
     }
-    // Between the question and the renaming a new owner may have come: then it gets its name back.
-    const late = await ask(aside);
-    if (late) linkSync(aside, place.path);
-    rmSync(aside, { force: true });
-    if (late) throw ownedBy(this.dataDir, late);
+    return looking;
   }
 
-  private hold(server: Server, place: Place): void {
-    this.server = server;
-    this.place = place;
-    this.inode = statSync(place.path).ino;
+  private hold(socket: Socket): void {
+    this.claim.owner = true;
+    this.held = socket;
     this.look = setInterval(() => {
-      if (this.isOurs(place)) return;
+      // Without its name in the folder another process could come in.
+      if (socket.isThere()) return;
       this.letGo();
-      server.close();
+      void socket.close();
       for (const listener of this.listeners) listener();
     }, LOOK_MS);
-  }
-
-  /** The socket's file was neither removed nor replaced: else another process could come in. */
-  private isOurs(place: Place): boolean {
-    return statSync(place.path, { throwIfNoEntry: false })?.ino === this.inode;
   }
 
   private letGo(): void {
     if (this.look) clearInterval(this.look);
     this.look = null;
-    this.server = null;
+    this.held = null;
+    this.claim.owner = false;
   }
 }
 
-interface Place {
+interface Folder {
+  /** Short enough for a socket's path. */
   path: string;
   close(): void;
 }
 
-/** A path that is short enough: through an open descriptor of the folder where its own name is too long. */
-function placeIn(folder: string): Place {
-  const path = join(folder, NAME);
-  // The longest name made of it is that of a stale socket put aside.
-  if (Buffer.byteLength(path) + 9 <= LONGEST_PATH) return { path, close() {} };
-  if (process.platform !== 'linux') throw new Error(`DATA_DIR is too long for a socket in it: ${folder}`);
-  const descriptor = openSync(folder, 'r');
-  return { path: `/proc/self/fd/${descriptor}/${NAME}`, close: () => closeSync(descriptor) };
+/** Where the folder's own path is too long, it is reached through an open descriptor. */
+function openFolder(path: string): Folder {
+  if (Buffer.byteLength(join(path, newName())) <= LONGEST_PATH) return { path, close() {} };
+  if (process.platform !== 'linux') throw new Error(`DATA_DIR is too long for a socket in it: ${path}`);
+  const descriptor = openSync(path, 'r');
+  return { path: `/proc/self/fd/${descriptor}`, close: () => closeSync(descriptor) };
 }
 
-/** Null where the name is taken. */
-function listen(path: string): Promise<Server | null> {
-  const owner: Owner = { pid: process.pid, since: new Date().toISOString() };
-  const server = createServer((socket) => {
-    socket.on('error', () => {});
-    socket.end(JSON.stringify(owner));
-  });
-  return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) =>
-      error.code === 'EADDRINUSE' ? resolve(null) : reject(error),
-    );
-    server.listen({ path, readableAll: false, writableAll: false }, () => resolve(server.unref()));
-  });
+interface Socket {
+  folder: Folder;
+  name: string;
+  /** Its name was neither removed nor replaced. */
+  isThere(): boolean;
+  /** Removes the name too. */
+  close(): Promise<void>;
 }
 
-/** Who listens there: null where nobody does, empty where somebody does and says nothing. */
-function ask(path: string): Promise<Partial<Owner> | null> {
+async function listen(folder: Folder, claim: Claim): Promise<Socket> {
+  const name = newName();
+  const path = join(folder.path, name);
+  const server: Server = createServer((connection) => {
+    connection.on('error', () => {});
+    connection.end(JSON.stringify(claim));
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, resolve);
+  });
+  server.unref();
+  const inode = statSync(path, { throwIfNoEntry: false })?.ino;
+  return {
+    folder,
+    name,
+    isThere: () => inode !== undefined && statSync(path, { throwIfNoEntry: false })?.ino === inode,
+    close: () => new Promise((resolve) => server.close(() => resolve())),
+  };
+}
+
+/** What is said there: null where nobody listens, nothing where somebody does and is silent. */
+async function ask(path: string): Promise<Partial<Claim> | null> {
+  for (;;) {
+    const said = await hear(path);
+    // It closed before it answered, on its way out: now it is gone, or another question is answered.
+    if (said !== '') return said === null ? null : parsed(said);
+  }
+}
+
+/** The words of whoever listens: null for nobody, empty when the connection ended without one. */
+function hear(path: string): Promise<string | null> {
   return new Promise((resolve) => {
-    const socket = createConnection(path);
+    const connection = createConnection(path);
     let said = '';
-    let connected = false;
-    const finish = (): void => {
-      socket.destroy();
-      resolve(connected ? parsed(said) : null);
+    const finish = (words: string | null): void => {
+      connection.destroy();
+      resolve(words);
     };
-    socket.setTimeout(TELL_TIMEOUT_MS, finish);
-    socket.on('connect', () => {
-      connected = true;
-    });
-    socket.on('data', (chunk) => {
+    connection.setTimeout(TELL_TIMEOUT_MS, () => finish('{}'));
+    connection.on('data', (chunk) => {
       said += chunk;
     });
-    socket.on('end', finish);
-    socket.on('error', (error: NodeJS.ErrnoException) => {
-      // Its queue of connections is full, or it closed on us: somebody is there all the same.
-      if (error.code !== 'ECONNREFUSED' && error.code !== 'ENOENT') connected = true;
-      finish();
+    connection.on('end', () => finish(said));
+    connection.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED' || error.code === 'ENOENT') finish(null);
+      else if (error.code === 'ECONNRESET' || error.code === 'EPIPE') finish('');
+      else finish('{}'); // its queue of connections is full, or it is not ours to ask: somebody is there
     });
   });
 }
 
-function parsed(text: string): Partial<Owner> {
+function parsed(text: string): Partial<Claim> {
   try {
-    return JSON.parse(text) as Partial<Owner>;
+    return JSON.parse(text) as Partial<Claim>;
   } catch {
     return {};
   }
 }
 
-const ownedBy = (folder: string, { pid, since }: Partial<Owner>): OwnedByAnother =>
+const ownedBy = (folder: string, { pid, since }: Partial<Claim>): OwnedByAnother =>
   new OwnedByAnother(
     `The data in ${folder} belong to another running process${pid ? ` (pid ${pid}, since ${since})` : ''}. ` +
       'Stop it first, or set DATABASE_URL to share a PostgreSQL server.',

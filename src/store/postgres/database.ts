@@ -40,8 +40,9 @@ export class PooledDatabase implements Database {
 
   constructor(pool: pg.Pool) {
     this.pool = pool;
-    // An idle connection that breaks has left the pool already; whoever asks next gets another, or its error.
+    // An idle connection that breaks has left the pool already, and of one in use its query is told.
     pool.on('error', () => {});
+    pool.on('connect', (client) => client.on('error', () => {}));
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {

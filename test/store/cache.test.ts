@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { RedisCache } from '../../src/store/cache/redis.ts';
+import type { Cache } from '../../src/store/contract.ts';
+import { openCache } from '../../src/store/open.ts';
+import { eventually } from '../support/clock.ts';
+import { type Line, startProxy } from '../support/proxy.ts';
+
+const redisUrl = inject('redisUrl');
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function open(url: string | null): Promise<Cache> {
+  const cache = await openCache({ redisUrl: url });
+  closing.push(() => cache.close());
+  return cache;
+}
+
+const backends = [{ name: 'memory', url: null }, ...(redisUrl === null ? [] : [{ name: 'Redis', url: redisUrl }])];
+
+describe.each(backends)('a cache in $name', ({ url }) => {
+  it('keeps what it is given until its time is over', async () => {
+    const cache = await open(url);
+    const [key, brief] = [randomUUID(), randomUUID()];
+    expect(await cache.get(key)).toBeNull();
+    await cache.set(key, 'one', 60_000);
+    await cache.set(key, 'two "ü"', 60_000);
+    await cache.set(brief, 'gone', 20);
+    expect(await cache.get(key)).toBe('two "ü"');
+    await eventually(async () => (await cache.get(brief)) === null);
+    expect(await cache.get(key)).toBe('two "ü"');
+  });
+
+  it('adds only where there is nothing', async () => {
+    const cache = await open(url);
+    const key = randomUUID();
+    expect(await cache.add(key, 'one', 60_000)).toBe(true);
+    expect(await cache.add(key, 'two', 60_000)).toBe(false);
+    expect(await cache.get(key)).toBe('one');
+    await cache.delete(key);
+    expect(await cache.add(key, 'three', 20)).toBe(true);
+    await eventually(() => cache.add(key, 'four', 60_000));
+  });
+
+  it('gives a thing to one taker', async () => {
+    const cache = await open(url);
+    const key = randomUUID();
+    await cache.set(key, 'one', 60_000);
+    const taken = await Promise.all(Array.from({ length: 10 }, () => cache.take(key)));
+    expect(taken.filter((value) => value !== null)).toEqual(['one']);
+    expect(await cache.get(key)).toBeNull();
+  });
+
+  it('forgets what is deleted', async () => {
+    const cache = await open(url);
+    const key = randomUUID();
+    await cache.set(key, 'one', 60_000);
+    await cache.delete(key);
+    await cache.delete(key);
+    expect(await cache.get(key)).toBeNull();
+  });
+
+  it('tells listeners of a channel once each, until they stop', async () => {
+    const cache = await open(url);
+    const channel = randomUUID();
+    const heard: string[] = [];
+    const stop = await cache.subscribe(channel, (message) => heard.push(`a ${message}`));
+    const stopOther = await cache.subscribe(channel, (message) => heard.push(`b ${message}`));
+    await cache.publish(channel, 'x y');
+    await cache.publish(randomUUID(), 'not theirs');
+    await stop();
+    await cache.publish(channel, 'z');
+    await stopOther();
+    await cache.publish(channel, 'nobody');
+    expect(heard).toEqual(['a x y', 'b x y', 'b z']);
+  });
+
+  it('is healthy', async () => {
+    expect((await open(url)).healthy()).toBe(true);
+  });
+});
+
+describe.runIf(redisUrl)('two processes with one Redis', () => {
+  const two = async () => [await open(redisUrl), await open(redisUrl)] as const;
+
+  it('see what the other keeps', async () => {
+    const [a, b] = await two();
+    const key = randomUUID();
+    await a.set(key, 'one', 60_000);
+    expect(await b.get(key)).toBe('one');
+    expect(await b.add(key, 'two', 60_000)).toBe(false);
+    expect(await b.take(key)).toBe('one');
+    expect(await a.get(key)).toBeNull();
+    expect(await a.add(key, 'three', 60_000)).toBe(true);
+  });
+
+  it('hear each other', async () => {
+    const [a, b] = await two();
+    const channel = randomUUID();
+    const heard: string[] = [];
+    await a.subscribe(channel, (message) => heard.push(`a ${message}`));
+    const stop = await b.subscribe(channel, (message) => heard.push(`b ${message}`));
+    await a.publish(channel, 'hello');
+    await eventually(() => heard.length === 2);
+    await stop();
+    await b.publish(channel, 'again');
+    await eventually(() => heard.length === 3);
+    expect(heard.sort()).toEqual(['a again', 'a hello', 'b hello']);
+  });
+});
+
+describe.runIf(redisUrl)('a Redis that goes away', () => {
+  async function behindProxy(): Promise<{ proxy: Line; cache: Cache; direct: Cache }> {
+    const proxy = await startProxy(redisUrl ?? '');
+    closing.push(() => proxy.close());
+    const cache = await open(proxy.through(redisUrl ?? ''));
+    return { proxy, cache, direct: await open(redisUrl) };
+  }
+
+  it.each(['cut', 'silence'] as const)(
+    '(%s) is replaced by what the process knows, and caught up with',
+    async (how) => {
+      const { proxy, cache, direct } = await behindProxy();
+      const key = (name: string) => `${name} ${how}`;
+      for (const name of ['kept', 'deleted', 'taken', 'changed']) await cache.set(key(name), 'before', 60_000);
+      proxy[how]();
+      expect(await cache.get(key('kept'))).toBe('before');
+      expect(cache.healthy()).toBe(false);
+      await cache.delete(key('deleted'));
+      expect(await cache.take(key('taken'))).toBe('before');
+      expect(await cache.take(key('taken'))).toBeNull();
+      await cache.set(key('changed'), 'meanwhile', 60_000);
+      expect(await cache.add(key('added'), 'meanwhile', 60_000)).toBe(true);
+      expect(await cache.add(key('kept'), 'meanwhile', 60_000)).toBe(false);
+      proxy.restore();
+      await eventually(() => cache.healthy());
+      expect(await direct.get(key('deleted'))).toBeNull();
+      expect(await direct.get(key('taken'))).toBeNull();
+      expect(await direct.get(key('changed'))).toBe('meanwhile');
+      expect(await direct.get(key('added'))).toBe('meanwhile');
+      expect(await direct.get(key('kept'))).toBe('before');
+      for (const name of ['kept', 'changed', 'added']) await direct.delete(key(name));
+    },
+  );
+
+  it('still lets listeners of this process hear, and those of others when it is back', async () => {
+    const { proxy, cache, direct } = await behindProxy();
+    const channel = randomUUID();
+    const heard: string[] = [];
+    await cache.subscribe(channel, (message) => heard.push(message));
+    proxy.cut();
+    await cache.publish(channel, 'alone');
+    const late = randomUUID();
+    await cache.subscribe(late, (message) => heard.push(message));
+    expect(heard).toEqual(['alone']);
+    proxy.restore();
+    await eventually(async () => {
+      await direct.publish(channel, 'from another');
+      await direct.publish(late, 'later');
+      return heard.includes('from another') && heard.includes('later');
+    });
+  });
+
+  it('at the start does not keep the process from starting', async () => {
+    const proxy = await startProxy(redisUrl ?? '');
+    closing.push(() => proxy.close());
+    proxy.cut();
+    const cache = new RedisCache(proxy.through(redisUrl ?? ''));
+    closing.push(() => cache.close());
+    const key = randomUUID();
+    await cache.ready(50);
+    expect(cache.healthy()).toBe(false);
+    await cache.set(key, 'one', 60_000);
+    expect(await cache.get(key)).toBe('one');
+    proxy.restore();
+    await eventually(() => cache.healthy());
+    expect(await cache.get(key)).toBe('one');
+  });
+});

@@ -1,0 +1,197 @@
+import { DatabaseError } from 'pg';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
+import { connectPostgres } from '../../src/store/postgres/connect.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
+import { faultOf, isConnectionLost } from '../../src/store/postgres/faults.ts';
+import { createStore } from '../../src/store/postgres/store.ts';
+import { eventually } from '../support/clock.ts';
+import { startProxy } from '../support/proxy.ts';
+import { freshDatabase } from '../support/store.ts';
+import { deviceCommit, journalEntry, next } from '../support/turns.ts';
+
+const serverUrl = inject('postgresUrl');
+
+function serverError(code: string, severity = 'ERROR'): DatabaseError {
+  const error = new DatabaseError('the message', 0, 'error');
+  error.code = code;
+  error.severity = severity;
+  error.detail = 'Key (secret)=(value) exists.';
+  return error;
+}
+
+describe('an error of the server', () => {
+  it.each(['22P05', '22P02', '22003', '23505', '23502', '21000', '54000'])('%s refuses the data', (code) => {
+    for (const writing of [true, false]) {
+      const fault = faultOf(serverError(code), writing);
+      expect(fault).toBeInstanceOf(DataRefused);
+      expect(fault).toMatchObject({ sqlState: code, message: 'the message' });
+      expect(isConnectionLost(serverError(code))).toBe(false);
+    }
+  });
+
+  it.each(['53100', '53200', '53300', '57014', '58030', '40P01', '40001', '55P03', '25006', 'XX000'])(
+    '%s means that it can be asked again',
+    (code) => {
+      expect(faultOf(serverError(code), true)).toBeInstanceOf(StoreUnavailable);
+    },
+  );
+
+  it.each([
+    ['57P01', 'FATAL'],
+    ['57P02', 'FATAL'],
+    ['57P05', 'SCHWERWIEGEND'],
+    ['08006', 'ERROR'],
+    ['53100', 'PANIC'],
+  ])('%s (%s) leaves a write unknown, and a read to be asked again', (code, severity) => {
+    expect(faultOf(serverError(code, severity), true)).toBeInstanceOf(CommitUnknown);
+    expect(faultOf(serverError(code, severity), false)).toBeInstanceOf(StoreUnavailable);
+    expect(isConnectionLost(serverError(code, severity))).toBe(true);
+  });
+
+  it('that only a bug can cause is passed on as it is', () => {
+    const error = serverError('42P01');
+    expect(faultOf(error, true)).toBe(error);
+  });
+});
+
+describe('a broken connection', () => {
+  it('leaves a write unknown, and a read to be asked again', () => {
+    const error = new Error('Connection terminated unexpectedly');
+    expect(faultOf(error, true)).toBeInstanceOf(CommitUnknown);
+    expect(faultOf(error, false)).toBeInstanceOf(StoreUnavailable);
+    expect(isConnectionLost(error)).toBe(true);
+  });
+});
+
+describe.runIf(serverUrl)('a PostgreSQL server', () => {
+  const closing: (() => Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  async function opened(url?: string) {
+    const fresh = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(url ?? fresh.url);
+    closing.push(fresh.drop, () => database.close());
+    return { database, store: createStore(database, 2), url: fresh.url };
+  }
+
+  /** Holds the row of a device, so that the next commit of it waits; `pid` is then the waiting backend. */
+  async function holding(url: string, id: string) {
+    const holder = connectPostgres(url);
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let held = false;
+    const done = holder.transaction(async (query) => {
+      await query('select from devices where id = $1 for update', [id]);
+      held = true;
+      await gate;
+    });
+    await eventually(() => held);
+    closing.push(async () => {
+      release();
+      await done;
+      await holder.close();
+    });
+    return { release, pid: () => eventually(() => waiting(holder)) };
+  }
+
+  const waiting = async (database: Database): Promise<number | undefined> => {
+    const text = `select pid from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()`;
+    return (await database.read<{ pid: number }>({ text }))[0]?.pid;
+  };
+
+  it('that ends a session in mid-commit leaves the commit unknown; the next one goes through', async () => {
+    const { store, database, url } = await opened();
+    const commit = deviceCommit();
+    await store.actors.commit({ actors: [commit], delivered: [] });
+    const lock = await holding(url, commit.ref.id);
+    const changed = next(commit, { journal: [journalEntry(2)] });
+    const pending = store.actors.commit({ actors: [changed], delivered: [] });
+    pending.catch(() => {});
+    const pid = await lock.pid();
+    await database.read({ text: 'select pg_terminate_backend($1)', values: [pid] });
+    await expect(pending).rejects.toBeInstanceOf(CommitUnknown);
+    lock.release();
+    expect((await store.actors.load('device', [commit.ref.id]))[0]?.version).toBe(1);
+    expect(await store.actors.commit({ actors: [changed], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.journal(commit.ref, 9)).toHaveLength(1);
+  });
+
+  it('that cancels a commit has not done it', async () => {
+    const { store, database, url } = await opened();
+    const commit = deviceCommit();
+    await store.actors.commit({ actors: [commit], delivered: [] });
+    const lock = await holding(url, commit.ref.id);
+    const pending = store.actors.commit({ actors: [next(commit)], delivered: [] });
+    pending.catch(() => {});
+    await database.read({ text: 'select pg_cancel_backend($1)', values: [await lock.pid()] });
+    await expect(pending).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+
+  it('two of whose turns wait for each other refuses one of them to be asked again', async () => {
+    const { store } = await opened();
+    const commits = Array.from({ length: 2 }, () => deviceCommit());
+    await store.actors.commit({ actors: commits, delivered: [] });
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 40 }, (_, n) => {
+        const actors = commits.map((commit) => next(commit));
+        return store.actors.commit({ actors: n % 2 === 0 ? actors : actors.reverse(), delivered: [] });
+      }),
+    );
+    const won = outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value.lost.length < 2);
+    for (const outcome of outcomes) {
+      if (outcome.status === 'rejected') expect(outcome.reason).toBeInstanceOf(StoreUnavailable);
+    }
+    expect(won.length).toBeGreaterThan(0);
+    const loaded = await store.actors.load(
+      'device',
+      commits.map((commit) => commit.ref.id),
+    );
+    expect(loaded.map((actor) => actor.version)).toEqual([2, 2]);
+  });
+
+  it('that is cut off and comes back is used again without a new start', async () => {
+    const proxy = await startProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const fresh = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(proxy.through(fresh.url));
+    closing.push(fresh.drop, () => database.close());
+    const store = createStore(database, 2);
+    const commit = deviceCommit();
+    await store.actors.commit({ actors: [commit], delivered: [] });
+    proxy.cut();
+    await expect(store.actors.load('device', [commit.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(store.actors.commit({ actors: [next(commit)], delivered: [] })).rejects.toBeInstanceOf(
+      StoreUnavailable,
+    );
+    await expect(store.ping(1_000)).rejects.toBeInstanceOf(StoreUnavailable);
+    proxy.restore();
+    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+  });
+
+  it('that says nothing any more fails a ping in time', async () => {
+    const proxy = await startProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const fresh = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(proxy.through(fresh.url));
+    closing.push(fresh.drop, () => database.close());
+    const store = createStore(database, 2);
+    await store.ping(5_000);
+    proxy.silence();
+    await expect(store.ping(50)).rejects.toThrow(/no answer within 50 ms/);
+    proxy.cut();
+  });
+
+  it('that is not there is unavailable', async () => {
+    const database = connectPostgres('postgres://postgres@127.0.0.1:1/none');
+    closing.push(() => database.close());
+    await expect(database.read({ text: 'select 1' })).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(database.write({ text: 'select 1' })).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(database.transaction(async () => 1)).rejects.toBeInstanceOf(StoreUnavailable);
+  });
+});

@@ -1,0 +1,213 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { type ActiveLock, OwnedByAnother } from '../../src/store/contract.ts';
+import { openLock } from '../../src/store/open.ts';
+import { connectPostgres } from '../../src/store/postgres/connect.ts';
+import { eventually } from '../support/clock.ts';
+import { startProxy } from '../support/proxy.ts';
+import { freshDatabase } from '../support/store.ts';
+
+const serverUrl = inject('postgresUrl');
+const never = new AbortController().signal;
+const closing: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
+  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' });
+  closing.push(() => lock.release());
+  return lock;
+}
+
+/** Another process that takes the lock and keeps it; resolves when it has it. */
+async function holder(databaseUrl: string | null, dataDir: string): Promise<ChildProcess> {
+  const script = new URL('../support/hold-lock.ts', import.meta.url).pathname;
+  const child = spawn(process.execPath, [script], {
+    env: { ...process.env, HOLD: JSON.stringify({ databaseUrl, dataDir }) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  closing.push(() => void child.kill('SIGKILL'));
+  for await (const line of createInterface({ input: child.stdout })) if (line === 'held') return child;
+  throw new Error('the other process did not get the lock');
+}
+
+const killed = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    child.once('exit', () => resolve());
+    child.kill('SIGKILL');
+  });
+
+describe('a folder', () => {
+  const folder = (): string => {
+    const made = mkdtempSync(join(tmpdir(), 'twinkeep-lock-'));
+    closing.push(() => rmSync(made, { recursive: true, force: true }));
+    return made;
+  };
+
+  it('has one owner, whom the second is told; after it, it is free', async () => {
+    const dataDir = join(folder(), 'made', 'by', 'the', 'lock');
+    const first = lockOf({ dataDir });
+    await first.acquire(never);
+    const second = lockOf({ dataDir });
+    const refused = second.acquire(never);
+    await expect(refused).rejects.toBeInstanceOf(OwnedByAnother);
+    await expect(refused).rejects.toThrow(new RegExp(`pid ${process.pid}, since 2.*Z`));
+    await first.release();
+    expect(readdirSync(dataDir)).toEqual([]);
+    await second.acquire(never);
+  });
+
+  it('is free at once when its owner was killed', async () => {
+    const dataDir = folder();
+    const child = await holder(null, dataDir);
+    await expect(lockOf({ dataDir }).acquire(never)).rejects.toThrow(`pid ${child.pid}`);
+    await killed(child);
+    expect(readdirSync(dataDir)).toHaveLength(1);
+    await lockOf({ dataDir }).acquire(never);
+    expect(readdirSync(dataDir)).toHaveLength(1);
+  });
+
+  it('goes to one of many who find it left behind', async () => {
+    const dataDir = folder();
+    await killed(await holder(null, dataDir));
+    const outcomes = await Promise.allSettled(Array.from({ length: 20 }, () => lockOf({ dataDir }).acquire(never)));
+    const refusals = outcomes.flatMap((outcome) => (outcome.status === 'rejected' ? [outcome.reason] : []));
+    expect(refusals).toHaveLength(19);
+    for (const reason of refusals) expect(reason).toBeInstanceOf(OwnedByAnother);
+  });
+
+  it('still belongs to an owner that is stopped and says nothing', async () => {
+    const dataDir = folder();
+    const child = await holder(null, dataDir);
+    child.kill('SIGSTOP');
+    await expect(lockOf({ dataDir }).acquire(never)).rejects.toBeInstanceOf(OwnedByAnother);
+  });
+
+  it('may have a path longer than a socket address', async () => {
+    const dataDir = join(folder(), 'x'.repeat(120));
+    mkdirSync(dataDir);
+    const first = lockOf({ dataDir });
+    await first.acquire(never);
+    await expect(lockOf({ dataDir }).acquire(never)).rejects.toBeInstanceOf(OwnedByAnother);
+    await first.release();
+    await lockOf({ dataDir }).acquire(never);
+  });
+
+  it('is lost when somebody removes the socket', async () => {
+    const dataDir = folder();
+    const lock = lockOf({ dataDir });
+    await lock.acquire(never);
+    let lost = 0;
+    lock.onLost(() => {
+      lost += 1;
+    });
+    for (const name of readdirSync(dataDir)) rmSync(join(dataDir, name));
+    await eventually(() => lost === 1);
+  });
+});
+
+describe.runIf(serverUrl)('a PostgreSQL database', () => {
+  async function database(): Promise<string> {
+    const { url, drop } = await freshDatabase(serverUrl ?? '', true);
+    closing.push(drop);
+    return url;
+  }
+  /** Milliseconds until the lock is there. */
+  const within = async (promise: Promise<void>): Promise<number> => {
+    const start = performance.now();
+    await promise;
+    return performance.now() - start;
+  };
+  const backendOf = async (url: string): Promise<{ kill(): Promise<void> }> => {
+    const admin = connectPostgres(url);
+    closing.push(() => admin.close());
+    return {
+      async kill() {
+        const text = `select pg_terminate_backend(pid) from pg_locks
+          where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())`;
+        await admin.read({ text });
+      },
+    };
+  };
+
+  it('has one active process; the next takes over within two seconds of its release', async () => {
+    const databaseUrl = await database();
+    const first = lockOf({ databaseUrl });
+    await first.acquire(never);
+    const second = lockOf({ databaseUrl });
+    let active = false;
+    const waiting = second.acquire(never).then(() => {
+      active = true;
+    });
+    const third = lockOf({ databaseUrl: await database() });
+    await third.acquire(never); // another database is another deployment
+    expect(active).toBe(false);
+    await first.release();
+    expect(await within(waiting)).toBeLessThan(2_000);
+  });
+
+  it('is taken over within two seconds when the active process is killed', async () => {
+    const databaseUrl = await database();
+    const child = await holder(databaseUrl, '/nowhere');
+    const lock = lockOf({ databaseUrl });
+    const waiting = lock.acquire(never);
+    await killed(child);
+    expect(await within(waiting)).toBeLessThan(2_000);
+  });
+
+  it('tells the active process at once that its session ended, and another goes on', async () => {
+    const databaseUrl = await database();
+    const first = lockOf({ databaseUrl });
+    await first.acquire(never);
+    let lost = 0;
+    first.onLost(() => {
+      lost += 1;
+    });
+    const second = lockOf({ databaseUrl });
+    const waiting = second.acquire(never);
+    await (await backendOf(databaseUrl)).kill();
+    await eventually(() => lost === 1, 2_000);
+    expect(await within(waiting)).toBeLessThan(2_000);
+    await first.release();
+    expect(lost).toBe(1);
+  });
+
+  it('tells the active process within seconds that its line is dead', async () => {
+    const proxy = await startProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const lock = lockOf({ databaseUrl: proxy.through(await database()) });
+    await lock.acquire(never);
+    let lost = 0;
+    lock.onLost(() => {
+      lost += 1;
+    });
+    proxy.silence();
+    await eventually(() => lost === 1, 6_000);
+    proxy.cut();
+  });
+
+  it('is waited for while its server is away', async () => {
+    const proxy = await startProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    proxy.cut();
+    const lock = lockOf({ databaseUrl: proxy.through(await database()) });
+    const waiting = lock.acquire(never);
+    proxy.restore();
+    await waiting;
+    await lock.release();
+  });
+
+  it('is waited for no longer when the process is to end', async () => {
+    const databaseUrl = await database();
+    await lockOf({ databaseUrl }).acquire(never);
+    const stop = new AbortController();
+    const waiting = lockOf({ databaseUrl }).acquire(stop.signal);
+    stop.abort(new Error('the process ends'));
+    await expect(waiting).rejects.toThrow();
+  });
+});
