@@ -1,0 +1,93 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { openStore } from '../../src/store/open.ts';
+import { eventually } from '../support/clock.ts';
+import { copyPglite } from '../support/pglite.ts';
+import { freshDatabase } from '../support/store.ts';
+
+const serverUrl = inject('postgresUrl');
+const closing: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Where {
+  databaseUrl: string | null;
+  dataDir: string;
+}
+
+/** Lets another process write until it has said `rounds` acknowledgements, and kills it in the middle of its work. */
+async function writeAndKill(where: Where, rounds: number): Promise<{ ids: string[]; acknowledged: number }> {
+  const script = new URL('../support/keep-writing.ts', import.meta.url).pathname;
+  const child = spawn(process.execPath, [script], {
+    env: { ...process.env, WRITE: JSON.stringify(where) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  closing.push(() => void child.kill('SIGKILL'));
+  let acknowledged = 0;
+  let ids: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    const [version, ...rest] = line.split(' ');
+    acknowledged = Number(version);
+    ids = rest;
+    if (acknowledged === rounds) child.kill('SIGKILL');
+  }
+  return { ids, acknowledged };
+}
+
+const backends = [
+  {
+    name: 'file-backed PGlite',
+    async url(dataDir: string) {
+      copyPglite(inject('pgliteTemplate'), dataDir);
+      return null;
+    },
+  },
+  ...(serverUrl === null
+    ? []
+    : [
+        {
+          name: 'PostgreSQL',
+          async url() {
+            const { url, drop } = await freshDatabase(serverUrl);
+            closing.push(drop);
+            return url;
+          },
+        },
+      ]),
+];
+
+describe.each(backends)('a process killed while it writes to $name', ({ url }) => {
+  it('has lost nothing that was acknowledged, and left no half of a turn', async () => {
+    const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-crash-'));
+    closing.push(() => rmSync(dataDir, { recursive: true, force: true }));
+    const where = { databaseUrl: await url(dataDir), dataDir };
+    for (const rounds of [7, 40]) {
+      const { ids, acknowledged } = await writeAndKill(where, rounds);
+      expect(acknowledged).toBeGreaterThanOrEqual(rounds);
+      const store = await openStore(where);
+      try {
+        // The server may still be at the last statement of the process that is gone.
+        const loaded = await eventually(async () => {
+          const actors = await store.actors.load('device', ids);
+          return new Set(actors.map((actor) => actor.version)).size === 1 ? actors : null;
+        });
+        expect(loaded).toHaveLength(ids.length);
+        const [{ version } = { version: 0 }] = loaded;
+        expect(version).toBeGreaterThanOrEqual(acknowledged);
+        const timers = await store.actors.dueTimers(Number.MAX_SAFE_INTEGER, 1_000);
+        for (const { ref } of loaded) {
+          const journal = await store.actors.journal(ref, 1_000);
+          expect(journal.map((entry) => entry.version)).toEqual(Array.from({ length: version }, (_, n) => version - n));
+          expect(timers.filter((timer) => timer.ref.id === ref.id).map((timer) => timer.dueAt)).toEqual([version]);
+        }
+      } finally {
+        await store.close();
+      }
+    }
+  });
+});

@@ -1,0 +1,24 @@
+import { openStore } from '../../src/store/open.ts';
+import { deviceCommit, journalEntry, newId, next } from './turns.ts';
+
+// A process that commits turns of `WRITE` one after another and says each version that was acknowledged, until it is killed.
+const store = await openStore(JSON.parse(process.env.WRITE ?? '') as Parameters<typeof openStore>[0]);
+const timer = (id: string, version: number) => ({
+  set: [{ ref: { kind: 'device' as const, id }, id: 'timer', event: 'over', dueAt: version }],
+  clear: [],
+});
+let commits = Array.from({ length: 20 }, () => {
+  const id = newId();
+  return deviceCommit({ id, journal: [journalEntry(1)], timers: timer(id, 1), context: { text: 'x'.repeat(1_000) } });
+});
+for (;;) {
+  const { lost } = await store.actors.commit({ actors: commits, delivered: [] });
+  if (lost.length > 0) throw new Error('a version was lost without a rival');
+  const [first] = commits;
+  if (!first) throw new Error('nothing to write');
+  process.stdout.write(`${first.version} ${commits.map((commit) => commit.ref.id).join(' ')}\n`);
+  commits = commits.map((commit) => {
+    const version = commit.version + 1;
+    return next(commit, { journal: [journalEntry(version)], timers: timer(commit.ref.id, version) });
+  });
+}
