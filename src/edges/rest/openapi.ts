@@ -20,15 +20,22 @@ const problem = z
   })
   .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });
 
+/** A part of the API reference. */
+export interface Chapter {
+  title: string;
+  about: string;
+  routes: readonly Route[];
+}
+
 /** OpenAPI 3.1, from the same rows and schemas that serve the requests. */
-export function openApi(chapters: readonly { title: string; routes: readonly Route[] }[]): JsonObject {
+export function openApi(chapters: readonly Chapter[]): JsonObject {
   const schemas = new Schemas();
   schemas.output(z.object({ problem })); // makes the component
   const responses: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
   for (const { title, routes } of chapters) {
     for (const route of routes) {
-      const path = paths[route.path] ?? {};
+      const path: JsonObject = paths[route.path] ?? (route.atRoot === 'only' ? { servers: [{ url: '/' }] } : {});
       path[route.method.toLowerCase()] = operationOf(route, title, schemas, responses);
       paths[route.path] = path;
     }
@@ -44,7 +51,7 @@ export function openApi(chapters: readonly { title: string; routes: readonly Rou
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/v1' }, { url: '/api/v1' }],
-    tags: chapters.map(({ title }) => ({ name: title })),
+    tags: chapters.map(({ title, about }) => ({ name: title, description: about })),
     paths: { ...paths, '/metrics': METRICS },
     components: {
       schemas: schemas.components,

@@ -1,3 +1,4 @@
+import type { Chapter } from './openapi.ts';
 import type { Route } from './route.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
@@ -7,15 +8,15 @@ import { identityRoutes } from './routes/identity.ts';
 import { manifestRoutes } from './routes/manifests.ts';
 import { systemRoutes } from './routes/system.ts';
 
-/** The chapters of the API reference, in the order of the specification's tables. */
-export const chapters: readonly { title: string; routes: readonly Route[] }[] = [
-  { title: 'Identity and tenants', routes: identityRoutes },
-  { title: 'System', routes: systemRoutes },
-  { title: 'Devices', routes: deviceRoutes },
-  { title: 'Commands', routes: commandRoutes },
-  { title: 'Homes and rooms', routes: homeRoutes },
-  { title: 'Manifests', routes: manifestRoutes },
-  { title: 'Groups', routes: groupRoutes },
+/** In the order of the specification's tables. */
+export const chapters: readonly Chapter[] = [
+  { title: 'Identity and tenants', about: 'Who calls, and for which tenant', routes: identityRoutes },
+  { title: 'System', about: 'What the service is and how it is; no authentication', routes: systemRoutes },
+  { title: 'Devices', about: 'Registration, keys and records of devices', routes: deviceRoutes },
+  { title: 'Commands', about: 'Through the safety gateway to a device, and what became of it', routes: commandRoutes },
+  { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
+  { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
+  { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
 ];
 
 /** Every REST route: what is served, and what the API reference shows. */

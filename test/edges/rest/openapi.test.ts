@@ -6,7 +6,7 @@ import { chapters, routes } from '../../../src/edges/rest/table.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
 const document = JSON.parse(JSON.stringify(openApi(chapters))) as any;
-const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, item]) =>
+const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, { servers: _, ...item }]) =>
   // biome-ignore lint/suspicious/noExplicitAny: as above
   Object.entries<any>(item).map(([method, operation]) => ({ path, method, operation })),
 );
