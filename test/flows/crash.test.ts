@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { readTokenKey } from '../../src/config.ts';
+import { issueToken } from '../../src/main.ts';
+import { eventually } from '../support/clock.ts';
+import { Crowd } from '../support/crowd.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { register } from '../support/device.ts';
+import type { Fault } from '../support/faulty-store.ts';
+import { freePorts, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
+import { apiOf } from '../support/service.ts';
+
+const moments: [string, Fault][] = [
+  ['between deciding on a request and committing it', { at: 'decided', of: 'request' }],
+  ['between committing a request and answering it', { at: 'committed', of: 'request' }],
+  ['between deciding on a report and committing it', { at: 'decided', of: 'report' }],
+  ['between committing a report and acknowledging it', { at: 'committed', of: 'report' }],
+  ['between the mark of a critical command and its bytes', { at: 'committed', of: 'critical write' }],
+  ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
+  ['just after the mark of a delivered output', { at: 'committed', of: 'mark' }],
+];
+
+eachDeployment('a service that is killed again and again', (deployment) => {
+  let ports: Ports;
+  let service: ServiceProcess;
+  let crowd: Crowd;
+  let owner: Awaited<ReturnType<typeof newOwner>>;
+
+  async function newOwner() {
+    const token = await issueToken(readTokenKey(deployment().env), { sub: 'owner', ttlS: 86_400 });
+    const caller = apiOf(`http://127.0.0.1:${ports.PORT}`, token);
+    await caller.post('/v1/tenant/register', { tenant_name: 'Crowd' });
+    const { body } = await caller.post('/v1/homes', { home_name: 'Home' });
+    return { ...caller, homeId: body.id as string };
+  }
+
+  beforeAll(async () => {
+    ports = await freePorts();
+    service = startProcess(deployment(), ports);
+    await service.active;
+    owner = await newOwner();
+    crowd = new Crowd(owner);
+    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true })]);
+  });
+  afterAll(async () => {
+    await crowd.close();
+    await service.kill();
+  });
+
+  async function restart() {
+    expect(await service.exited).toMatchObject({ signal: 'SIGKILL' });
+    service = startProcess(deployment(), ports);
+    await service.active;
+    await crowd.goesOn();
+  }
+
+  it.each(moments)('goes on when it died %s', async (_when, fault) => {
+    await service.arm(fault);
+    await restart();
+  });
+
+  it('goes on when it died at no moment in particular', async () => {
+    await crowd.goesOn(5);
+    await service.kill();
+    await restart();
+  });
+
+  it('fires a timer that was set before it died', async () => {
+    const absent = await register(owner, { device_type: 'light' });
+    const { body } = await owner.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 1 });
+    await service.kill();
+    await restart();
+    await eventually(async () => {
+      const { command } = (await owner.get(`/v1/commands/${body.command_id}`)).body;
+      return command.status === 'expired';
+    });
+  });
+
+  it('lost nothing that it had acknowledged, and applied nothing twice', async () => {
+    await crowd.reckon();
+  });
+});

@@ -1,0 +1,51 @@
+import type { ActorCommit, CommandColumns, Store, TurnCommit } from '../../src/store/contract.ts';
+
+/** A turn that holds such a thing. */
+export type Holding = 'report' | 'request' | 'critical write' | 'mark';
+
+/** A moment in the life of a turn: decided and not yet committed, or committed and not yet released. */
+export interface Fault {
+  at: 'decided' | 'committed';
+  /** The first turn that holds it. */
+  of: Holding;
+}
+
+const isCommand = (actor: ActorCommit): boolean => actor.ref.kind === 'command';
+
+const holds: Record<Holding, (turn: TurnCommit) => boolean> = {
+  report: (turn) => turn.actors.some(({ ref, readVersion }) => ref.kind === 'device' && readVersion > 0),
+  request: (turn) => turn.actors.some((actor) => isCommand(actor) && actor.readVersion === 0),
+  'critical write': (turn) =>
+    turn.actors.some((actor) => {
+      const { critical, written, status } = actor.columns as unknown as CommandColumns;
+      return isCommand(actor) && critical && written && status === 'dispatched';
+    }),
+  /** What was released before is marked as delivered in this one. */
+  mark: (turn) => turn.delivered.length > 0 || turn.actors.some(({ delivered }) => delivered.length > 0),
+};
+
+/** A store whose process dies, as by `kill -9`, in the moment that was asked for. */
+export function faultyStore(): { arm(fault: Fault): void; around(store: Store): Store } {
+  let armed: Fault | null = null;
+  const dies = (at: Fault['at'], turn: TurnCommit): boolean => armed?.at === at && holds[armed.of](turn);
+  const die = (): Promise<never> => {
+    process.kill(process.pid, 'SIGKILL');
+    return new Promise(() => {});
+  };
+  return {
+    arm(fault) {
+      armed = fault;
+    },
+    around: (store) => ({
+      ...store,
+      actors: {
+        ...store.actors,
+        async commit(turn) {
+          if (dies('decided', turn)) return die();
+          const answer = await store.actors.commit(turn);
+          return dies('committed', turn) ? die() : answer;
+        },
+      },
+    }),
+  };
+}

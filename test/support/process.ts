@@ -1,0 +1,95 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import type { Deployment } from './deployment.ts';
+import type { Fault } from './faulty-store.ts';
+import type { FromService, ToService } from './service-process.ts';
+
+const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
+
+export interface Ports {
+  PORT: string;
+  MQTT_PORT: string;
+}
+
+export interface Ended {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  /** What it wrote on stderr. */
+  words: string;
+}
+
+/** A service in a process of its own; it ends with the test's. */
+export interface ServiceProcess {
+  pid: number;
+  /** Resolves with the URL when HTTP answers. */
+  listening: Promise<string>;
+  /** Resolves when it is the active process and serves. */
+  active: Promise<void>;
+  exited: Promise<Ended>;
+  /** It will die by itself in that moment. */
+  arm(fault: Fault): Promise<void>;
+  kill(signal?: NodeJS.Signals): Promise<Ended>;
+}
+
+/** Ports that were free a moment ago: who restarts a service wants it where it was. */
+export async function freePorts(): Promise<Ports> {
+  const [http, mqtt] = await Promise.all([freePort(), freePort()]);
+  return { PORT: `${http}`, MQTT_PORT: `${mqtt}` };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
+}
+
+export function startProcess(deployment: Deployment, more: Record<string, string> | Ports = {}): ServiceProcess {
+  const child = fork(entry, [], {
+    execArgv: [],
+    env: { PATH: process.env.PATH ?? '', ...deployment.env, ...more },
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+  });
+  let words = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    words = `${words}${chunk}`.slice(-8_000);
+  });
+  const exited = new Promise<Ended>((resolve) => {
+    child.once('close', (code, signal) => resolve({ code, signal, words }));
+  });
+  const said = <M extends string>(member: M): Promise<Extract<FromService, Record<M, unknown>>> =>
+    new Promise((resolve, reject) => {
+      const hear = (message: FromService): void => {
+        if (!(member in message)) return;
+        child.off('message', hear);
+        resolve(message as Extract<FromService, Record<M, unknown>>);
+      };
+      child.on('message', hear);
+      void exited.then(({ code, signal }) => reject(new Error(`the service ended (${signal ?? code}): ${words}`)));
+    });
+  const listening = said('listening').then(({ listening: url }) => url);
+  const active = said('active').then(() => {});
+  for (const promise of [listening, active]) promise.catch(() => {}); // whoever waits for it is told
+  return {
+    pid: child.pid ?? 0,
+    listening,
+    active,
+    exited,
+    async arm(fault) {
+      const armed = said('armed');
+      child.send({ fault } satisfies ToService);
+      await armed;
+    },
+    kill(signal = 'SIGKILL') {
+      end(child, signal);
+      return exited;
+    },
+  };
+}
+
+const end = (child: ChildProcess, signal: NodeJS.Signals): void => void child.kill(signal);

@@ -1,0 +1,48 @@
+import { readConfig } from '../../src/config.ts';
+import { start } from '../../src/main.ts';
+import { OwnedByAnother } from '../../src/store/contract.ts';
+import { type Fault, faultyStore } from './faulty-store.ts';
+
+/*
+ * The service in a process that a test may kill: started and ended as `twinkeep serve` does it, with a channel to the
+ * test, which can choose the moment of a death.
+ */
+
+/** To this process. */
+export type ToService = { fault: Fault };
+/** From it. */
+export type FromService = { listening: string } | { active: true; mqttUrl: string } | { armed: true };
+
+const say = (message: FromService): void => void process.send?.(message);
+const complain = (about: object, words: string): void => void process.stderr.write(`${words} ${errorIn(about)}\n`);
+const errorIn = (about: object): string => {
+  const { err, reason } = about as { err?: Error; reason?: string };
+  return err?.stack ?? reason ?? '';
+};
+
+const faults = faultyStore();
+process.on('message', ({ fault }: ToService) => {
+  faults.arm(fault);
+  say({ armed: true });
+});
+
+try {
+  const service = await start(readConfig(), {
+    log: { debug() {}, info() {}, warn: complain, error: complain },
+    aroundStore: faults.around,
+    onFatal(reason) {
+      process.stderr.write(`${reason}\n`);
+      process.exit(1);
+    },
+  });
+  const stop = (): void => void service.stop().then(() => process.exit(0));
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  process.on('disconnect', () => process.exit(0));
+  say({ listening: service.url });
+  await service.active;
+  say({ active: true, mqttUrl: service.mqttUrl() ?? '' });
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+  process.exit(error instanceof OwnedByAnother ? 2 : 1);
+}
