@@ -27,6 +27,8 @@ import { addressOf, Entity, type Letter } from './entity.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
 import type { RuntimeMeter } from './meter.ts';
+import { passivate } from './passivation.ts';
+import { Sinks } from './sinks.ts';
 import { type TurnEnd, Turns } from './turns.ts';
 
 /** Finds a machine's definition: the current one, or the version a stored actor was written by. */
@@ -58,14 +60,10 @@ const SETTLED: Promise<void> = Promise.resolve();
 const RELOAD_MS = 100;
 const NEVER = Number.POSITIVE_INFINITY;
 
-type TransitionWatcher = Parameters<Actors['onTransition']>[0];
-
 /** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
 export class Supervisor implements Actors, TurnEnd {
   private readonly entities = new Map<string, Entity>();
   private readonly loading = new Map<string, Promise<Entity | null>>();
-  private readonly sinks = new Map<string, Set<VolatileSink>>();
-  private readonly watchers = new Set<TransitionWatcher>();
   private waiting = 0;
   private closed = false;
 
@@ -76,6 +74,7 @@ export class Supervisor implements Actors, TurnEnd {
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
   private readonly loader: Loader;
+  private readonly sinks: Sinks;
   readonly turns: Turns;
   private afterwards: Afterwards = { deliver: () => SETTLED, timerSet() {}, unknownCommit() {} };
 
@@ -95,6 +94,7 @@ export class Supervisor implements Actors, TurnEnd {
     this.log = parts.log;
     this.meter = parts.meter;
     this.loader = new Loader(parts.store);
+    this.sinks = new Sinks(parts.log);
     this.turns = new Turns({ ...parts, end: this, maxInFlight: parts.turnsInFlight });
   }
 
@@ -153,19 +153,11 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {
-    let sinks = this.sinks.get(type);
-    if (!sinks) {
-      sinks = new Set();
-      this.sinks.set(type, sinks);
-    }
-    const listener = sink as unknown as VolatileSink;
-    sinks.add(listener);
-    return () => sinks.delete(listener);
+    return this.sinks.on(type, sink);
   }
 
-  onTransition(watcher: TransitionWatcher): () => void {
-    this.watchers.add(watcher);
-    return () => this.watchers.delete(watcher);
+  onTransition(watcher: Parameters<Actors['onTransition']>[0]): () => void {
+    return this.sinks.onTransition(watcher);
   }
 
   /** Lets a quarantined actor go on. False where there is no such actor. */
@@ -192,26 +184,7 @@ export class Supervisor implements Actors, TurnEnd {
 
   /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
   passivate(): number {
-    const now = this.clock.now();
-    const before = this.entities.size;
-    for (const [address, entity] of this.entities) {
-      if (entity.busy || entity.mailbox.length > 0 || entity.ready) continue;
-      const unused = now - entity.usedAt;
-      if (unused >= this.limits.idleMs) this.entities.delete(address);
-    }
-    let over = this.entities.size - this.limits.live;
-    if (over > 0) {
-      const byUse = [...this.entities].filter(
-        ([, entity]) => !entity.busy && entity.mailbox.length === 0 && !entity.ready,
-      );
-      byUse.sort(([, a], [, b]) => a.usedAt - b.usedAt);
-      for (const [address] of byUse) {
-        if (over <= 0) break;
-        this.entities.delete(address);
-        over -= 1;
-      }
-    }
-    const gone = before - this.entities.size;
+    const gone = passivate(this.entities, this.clock.now(), this.limits);
     if (gone > 0) this.meter.passivated(gone);
     return gone;
   }
@@ -226,14 +199,14 @@ export class Supervisor implements Actors, TurnEnd {
     entity.usedAt = this.clock.now();
     if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
     for (const step of made.steps) {
-      for (const output of step.outputs) if (isVolatile(output)) this.emit(output);
-      if (step.understood && this.watchers.size > 0) {
+      for (const output of step.outputs) if (isVolatile(output)) this.sinks.emit(output);
+      if (step.understood && this.sinks.watched) {
         const committed = {
           ...entity.committed(),
           snapshot: step.snapshot as unknown as Snapshot,
           version: step.version,
         };
-        for (const watch of this.watchers) this.guarded(() => watch(committed, step.letter.event, step.from));
+        this.sinks.transition(committed, step.letter.event, step.from);
       }
       const told =
         step.durable.length === 0
@@ -410,19 +383,6 @@ export class Supervisor implements Actors, TurnEnd {
       await this.store.commit({ actors: [], delivered: [key] });
     } catch (error) {
       this.log.warn({ err: error }, 'an undeliverable output stays until the next sweep');
-    }
-  }
-
-  private emit(output: VolatileOutput): void {
-    const sinks = this.sinks.get(output.type);
-    if (sinks) for (const sink of sinks) this.guarded(() => sink(output as never));
-  }
-
-  private guarded(act: () => void): void {
-    try {
-      act();
-    } catch (error) {
-      this.log.error({ err: error }, 'a sink failed');
     }
   }
 }

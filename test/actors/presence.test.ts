@@ -44,7 +44,8 @@ const session = (deviceId: string, sessionId: string) => ({
   keyVersion: 1,
   subscribed: false,
 });
-const emit = (output: Output) => (runtime.actors as unknown as { emit(output: Output): void }).emit(output);
+const emit = (output: Output) =>
+  (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
 
 describe('presence', () => {
   it('calls a device lost when its session ends, but not when an older session of it ends', async () => {

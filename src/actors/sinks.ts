@@ -1,0 +1,54 @@
+import type { Log } from '../domain/log.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { VolatileOutput } from '../machines/outputs.ts';
+import type { Actors, Committed, VolatileSink } from './contract.ts';
+
+type TransitionWatcher = Parameters<Actors['onTransition']>[0];
+
+/** Who listens to what was committed. One that throws is logged and stops nobody. */
+export class Sinks {
+  private readonly byType = new Map<string, Set<VolatileSink>>();
+  private readonly watchers = new Set<TransitionWatcher>();
+  private readonly log: Log;
+
+  constructor(log: Log) {
+    this.log = log;
+  }
+
+  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {
+    let sinks = this.byType.get(type);
+    if (!sinks) {
+      sinks = new Set();
+      this.byType.set(type, sinks);
+    }
+    const listener = sink as unknown as VolatileSink;
+    sinks.add(listener);
+    return () => sinks.delete(listener);
+  }
+
+  onTransition(watcher: TransitionWatcher): () => void {
+    this.watchers.add(watcher);
+    return () => this.watchers.delete(watcher);
+  }
+
+  emit(output: VolatileOutput): void {
+    const sinks = this.byType.get(output.type);
+    if (sinks) for (const sink of sinks) this.guarded(() => sink(output as never));
+  }
+
+  get watched(): boolean {
+    return this.watchers.size > 0;
+  }
+
+  transition(committed: Committed, event: MachineEvent, from: Parameters<TransitionWatcher>[2]): void {
+    for (const watch of this.watchers) this.guarded(() => watch(committed, event, from));
+  }
+
+  private guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      this.log.error({ err: error }, 'a sink failed');
+    }
+  }
+}
