@@ -5,7 +5,6 @@ import { UNACCEPTABLE_VERSION } from './frames.ts';
 import { type Connect, isUserName, newUserClientId, type Peer, type SignIn } from './gatekeeper.ts';
 import type { MqttLimits } from './limits.ts';
 import type { MqttMeter } from './meter.ts';
-import type { Packet } from './receive.ts';
 import type { Wire } from './wire.ts';
 
 /** What the broker asks of the house; everything that is not answered yes is refused. */
@@ -13,8 +12,8 @@ export interface BrokerEnds {
   signIn(connect: Connect, wire: Wire): Promise<SignIn>;
   /** The CONNACK is about to be written. Answers false where the connection came to an end meanwhile. */
   enter(peer: Peer): boolean;
-  /** False for what no session may do. */
-  receive(peer: Peer, packet: Packet): boolean;
+  /** The CONNACK is written: more may be read. */
+  ready(peer: Peer): void;
   maySubscribe(peer: Peer, filter: string, qos: number): boolean;
   /** The SUBACK is written. */
   subscribed(peer: Peer, filter: string, qos: number): void;
@@ -29,9 +28,9 @@ const NOT_AUTHORIZED = 5;
 const MQTT_3_1 = 3;
 
 /**
- * The broker library, with everything that it does by itself taken away: it parses, answers CONNECT, SUBSCRIBE and PING,
- * and watches keep-alive. It routes nothing, so that nobody can be reached but by a write to that one client
- * (`publish.ts`, `users.ts`), and it acknowledges nothing (`acks.ts`).
+ * The broker library, with everything that it does by itself taken away: it answers CONNECT, SUBSCRIBE and PING. It routes
+ * nothing, so that nobody can be reached but by a write to that one client (`publish.ts`, `users.ts`), and sees no
+ * message (`wire.ts`), because it would read the next ones only when all of a batch are acknowledged.
  */
 class SilentBroker extends Aedes {
   override publish(_packet: PublishPacket, ...rest: unknown[]): void {
@@ -48,7 +47,6 @@ export async function createBroker(
   const connects = new WeakMap<Wire, Pick<Connect, 'clean' | 'will'>>();
   const peers = new WeakMap<Wire, Peer>();
   const peerOf = (client: Client): Peer | undefined => peers.get(wireOf(client));
-  const defer = deferrer();
 
   const hooks: AedesOptions = {
     preConnect(client, packet, done) {
@@ -59,6 +57,9 @@ export async function createBroker(
         return done(new Error('only MQTT 3.1.1 is spoken here'), false);
       }
       connects.set(wire, { clean: packet.clean === true, will: packet.will !== undefined });
+      // The library sees too few of the packets to know silence.
+      wire.keepAlive(packet.keepalive ?? 0);
+      packet.keepalive = 0;
       if (isUserName(packet.username)) packet.clientId = newUserClientId();
       done(null, true);
     },
@@ -80,15 +81,9 @@ export async function createBroker(
       });
     },
 
-    authorizePublish(client, packet, done) {
-      const peer = client === null ? undefined : peerOf(client);
-      if (peer === undefined || !receives(peer, packet)) {
-        if (peer !== undefined) peer.wire.reason ??= 'forbidden';
-        return done(new Error('not allowed'));
-      }
-      // The acknowledgement is ours to write, when what the message caused is durable. The library goes on reading.
-      packet.qos = 0;
-      defer(done);
+    // Messages do not come this way.
+    authorizePublish(_client, _packet, done) {
+      done(new Error('not allowed'));
     },
 
     authorizeSubscribe(client, subscription, done) {
@@ -99,22 +94,6 @@ export async function createBroker(
 
     authorizeForward: () => null,
   };
-
-  function receives(peer: Peer, packet: PublishPacket): boolean {
-    try {
-      return ends.receive(peer, {
-        topic: packet.topic,
-        payload: typeof packet.payload === 'string' ? Buffer.from(packet.payload) : packet.payload,
-        qos: packet.qos,
-        retain: packet.retain,
-        packetId: packet.messageId,
-        length: packet.length ?? 0,
-      });
-    } catch (error) {
-      log.error({ err: error }, 'a message could not be handled');
-      return false;
-    }
-  }
 
   const broker = new SilentBroker({
     ...hooks,
@@ -127,7 +106,7 @@ export async function createBroker(
   emitter.on('error', (error: Error) => log.error({ err: error }, 'the broker library failed'));
   broker.on('clientReady', (client) => {
     const peer = peerOf(client);
-    peer?.wire.open(peer.flow);
+    if (peer !== undefined) ends.ready(peer);
   });
   broker.on('subscribe', (subscriptions, client) => {
     const peer = peerOf(client);
@@ -152,21 +131,4 @@ const wireOf = (client: Client): Wire => client.conn as Wire;
 function refusal(why: 'refused' | 'unavailable'): AuthenticateError {
   const returnCode = why === 'refused' ? NOT_AUTHORIZED : SERVER_UNAVAILABLE;
   return Object.assign(new Error('not signed in'), { returnCode }) as AuthenticateError;
-}
-
-/**
- * Runs callbacks after the packet at hand was parsed, many at a time: the library's parser must not be entered again
- * from within.
- */
-function deferrer(): (callback: () => void) => void {
-  let waiting: (() => void)[] = [];
-  const run = () => {
-    const due = waiting;
-    waiting = [];
-    for (const callback of due) callback();
-  };
-  return (callback) => {
-    if (waiting.length === 0) setImmediate(run);
-    waiting.push(callback);
-  };
 }

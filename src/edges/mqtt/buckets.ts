@@ -1,64 +1,80 @@
 /** Monotonic milliseconds: rates are about real time, not about the service's clock. */
-type Ticks = () => number;
+export type Ticks = () => number;
 
-interface Level {
-  tokens: number;
-  at: number;
+interface Rate {
+  perMs: number;
+  burst: number;
+  ticks: Ticks;
 }
 
-/** Token buckets by key. A key that was left alone until its bucket is full again is forgotten. */
-export class Buckets {
-  readonly #perMs: number;
-  readonly #burst: number;
-  readonly #ticks: Ticks;
-  readonly #levels = new Map<string, Level>();
-  #sweepAt = 0;
+/** One payer's tokens, full at first. */
+export class Bucket {
+  readonly #rate: Rate;
+  #tokens: number;
+  #at: number;
 
-  constructor(perSecond: number, burst: number, ticks: Ticks = () => performance.now()) {
-    this.#perMs = perSecond / 1000;
-    this.#burst = burst;
-    this.#ticks = ticks;
+  constructor(rate: Rate) {
+    this.#rate = rate;
+    this.#tokens = rate.burst;
+    this.#at = rate.ticks();
   }
 
   /** Takes a token and answers 0, or answers in how many milliseconds there will be one. */
-  take(key: string): number {
-    const level = this.#level(key);
-    if (level.tokens < 1) return Math.ceil((1 - level.tokens) / this.#perMs);
-    level.tokens -= 1;
+  take(): number {
+    this.#fill();
+    if (this.#tokens < 1) return Math.ceil((1 - this.#tokens) / this.#rate.perMs);
+    this.#tokens -= 1;
     return 0;
   }
 
   /** Takes a token though there may be none, and answers how long one who waits its turn would wait. */
-  owe(key: string): number {
-    const level = this.#level(key);
-    level.tokens = Math.max(level.tokens - 1, -this.#burst);
-    return level.tokens >= 0 ? 0 : Math.ceil(-level.tokens / this.#perMs);
+  owe(): number {
+    this.#fill();
+    this.#tokens = Math.max(this.#tokens - 1, -this.#rate.burst);
+    return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#rate.perMs);
+  }
+
+  isFull(): boolean {
+    this.#fill();
+    return this.#tokens >= this.#rate.burst;
+  }
+
+  #fill(): void {
+    const now = this.#rate.ticks();
+    this.#tokens = Math.min(this.#rate.burst, this.#tokens + (now - this.#at) * this.#rate.perMs);
+    this.#at = now;
+  }
+}
+
+/** Buckets by payer. One that is full again is forgotten, for a new one would be the same. */
+export class Buckets {
+  readonly #rate: Rate;
+  readonly #buckets = new Map<string, Bucket>();
+  #sweepAt: number;
+
+  constructor(perSecond: number, burst: number, ticks: Ticks = () => performance.now()) {
+    this.#rate = { perMs: perSecond / 1000, burst, ticks };
+    this.#sweepAt = ticks();
+  }
+
+  of(payer: string): Bucket {
+    this.#sweep();
+    const known = this.#buckets.get(payer);
+    if (known !== undefined) return known;
+    const fresh = new Bucket(this.#rate);
+    this.#buckets.set(payer, fresh);
+    return fresh;
   }
 
   get size(): number {
-    return this.#levels.size;
+    return this.#buckets.size;
   }
 
-  #level(key: string): Level {
-    const now = this.#ticks();
-    this.#sweep(now);
-    const level = this.#levels.get(key);
-    if (level === undefined) {
-      const fresh = { tokens: this.#burst, at: now };
-      this.#levels.set(key, fresh);
-      return fresh;
-    }
-    level.tokens = Math.min(this.#burst, level.tokens + (now - level.at) * this.#perMs);
-    level.at = now;
-    return level;
-  }
-
-  #sweep(now: number): void {
+  #sweep(): void {
+    const { burst, perMs, ticks } = this.#rate;
+    const now = ticks();
     if (now < this.#sweepAt) return;
-    const fillMs = this.#burst / this.#perMs;
-    this.#sweepAt = now + Math.max(fillMs, 1_000);
-    for (const [key, { tokens, at }] of this.#levels) {
-      if (tokens + (now - at) * this.#perMs >= this.#burst) this.#levels.delete(key);
-    }
+    this.#sweepAt = now + Math.max(burst / perMs, 1_000);
+    for (const [payer, bucket] of this.#buckets) if (bucket.isFull()) this.#buckets.delete(payer);
   }
 }

@@ -10,7 +10,8 @@ import { AckWriter } from './acks.ts';
 import { type BrokerEnds, createBroker } from './broker.ts';
 import { Buckets } from './buckets.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
-import { Gatekeeper } from './gatekeeper.ts';
+import { readPublish } from './frames.ts';
+import { Gatekeeper, type Peer } from './gatekeeper.ts';
 import { defaultLimits, type MqttLimits } from './limits.ts';
 import { type MqttMeter, unmetered } from './meter.ts';
 import { Downlink } from './publish.ts';
@@ -156,7 +157,7 @@ class Edge implements BrokerEnds {
     return this.#stopping ? 'unavailable' : this.#gatekeeper.signIn(connect, wire);
   }
 
-  enter(peer: Parameters<BrokerEnds['enter']>[0]): boolean {
+  enter(peer: Peer): boolean {
     const { wire } = peer;
     if (wire.closing || this.#stopping) return false;
     if (peer.kind === 'user') {
@@ -177,8 +178,11 @@ class Edge implements BrokerEnds {
     return true;
   }
 
-  receive(...[peer, packet]: Parameters<BrokerEnds['receive']>): boolean {
-    return peer.kind === 'device' && this.#receiver.receive(peer, packet);
+  ready(peer: Peer): void {
+    peer.wire.open({
+      admit: (type) => peer.flow.admit(type),
+      publish: (flags, body) => this.#published(peer, flags, body),
+    });
   }
 
   maySubscribe(...[peer, filter, qos]: Parameters<BrokerEnds['maySubscribe']>): boolean {
@@ -201,6 +205,20 @@ class Edge implements BrokerEnds {
   }
 
   // private
+
+  #published(peer: Peer, flags: number, body: Buffer): void {
+    const packet = readPublish(flags, body);
+    if (packet === null) peer.end('protocol');
+    else if (peer.kind === 'user') peer.end('forbidden');
+    else {
+      try {
+        this.#receiver.receive(peer, packet);
+      } catch (error) {
+        this.#parts.log.error({ err: error, deviceId: peer.deviceId }, 'a message could not be handled');
+        peer.end('failed');
+      }
+    }
+  }
 
   /** Pending commands are written once this is known; while the store is away it is said again. */
   async #announce(session: DeviceSession): Promise<void> {

@@ -1,6 +1,6 @@
-import type { Buckets } from './buckets.ts';
+import type { Bucket } from './buckets.ts';
 import type { MqttLimits } from './limits.ts';
-import { type Gate, PUBLISH, type Wire } from './wire.ts';
+import { PUBLISH, type Wire } from './wire.ts';
 
 const CLOSED = Number.POSITIVE_INFINITY;
 
@@ -8,36 +8,36 @@ const CLOSED = Number.POSITIVE_INFINITY;
  * When the next packet of a signed-in peer is read: within its rate, with a bounded number of messages in flight, and
  * not while the rest of the house asks it to wait. Nothing is ever dropped here; the socket is not read.
  */
-export class Flow implements Gate {
+export class Flow {
   readonly #wire: Wire;
   readonly #limits: MqttLimits;
-  readonly #rates: Buckets;
-  /** Whose rate it is: it outlives the connection, so that signing in again is no way round it. */
-  readonly #payer: string;
+  readonly #rate: Bucket;
   #messages = 0;
   #bytes = 0;
   #waits = false;
 
-  constructor(wire: Wire, limits: MqttLimits, rates: Buckets, payer: string) {
+  /** `rate` outlives the connection, so that signing in again is no way round it. */
+  constructor(wire: Wire, limits: MqttLimits, rate: Bucket) {
     this.#wire = wire;
     this.#limits = limits;
-    this.#rates = rates;
-    this.#payer = payer;
+    this.#rate = rate;
   }
 
+  /** As `Gate.admit` wants it. */
   admit(type: number): number {
     if (this.#waits) return CLOSED;
     const full = this.#messages >= this.#limits.inFlight || this.#bytes >= this.#limits.inFlightBytes;
     if (type === PUBLISH && full) return CLOSED;
-    return this.#rates.take(this.#payer);
+    return this.#rate.take();
   }
 
-  publishing(length: number): void {
+  /** A message was let through and needs attention. */
+  began(length: number): void {
     this.#messages += 1;
     this.#bytes += length;
   }
 
-  /** A message that was let through needs no more attention. */
+  /** It needs no more attention. */
   settled(length: number): void {
     this.#messages -= 1;
     this.#bytes -= length;

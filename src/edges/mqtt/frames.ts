@@ -1,6 +1,6 @@
 /*
- * The few packets that are written without the broker library, which has no way to acknowledge late or to write to one
- * client and say whether it could. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
+ * The few packets that are read and written without the broker library, which has no way to acknowledge late while it
+ * reads on, or to write to one client and say whether it could. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
  */
 
 const PUBACK = 0x40;
@@ -44,6 +44,38 @@ export function publish(topic: string, payload: Uint8Array | string, packetId: n
   if (typeof payload === 'string') frame.write(payload, at);
   else frame.set(payload, at);
   return frame;
+}
+
+/** A PUBLISH as it came. */
+export interface Published {
+  /** One character a byte: what is not ASCII equals no topic of ours. */
+  topic: string;
+  payload: Buffer;
+  qos: 0 | 1 | 2;
+  retain: boolean;
+  /** Null in QoS 0. */
+  packetId: number | null;
+  /** Its remaining length. */
+  length: number;
+}
+
+/** Reads what follows the fixed header of a PUBLISH; null where that is none. */
+export function readPublish(flags: number, body: Buffer): Published | null {
+  const qos = (flags >> 1) & 0x03;
+  if (qos === 3 || body.length < 2) return null;
+  const topicEnd = 2 + body.readUInt16BE(0);
+  const payloadAt = qos === 0 ? topicEnd : topicEnd + 2;
+  if (payloadAt > body.length) return null;
+  const packetId = qos === 0 ? null : body.readUInt16BE(topicEnd);
+  if (packetId === 0) return null;
+  return {
+    topic: body.toString('latin1', 2, topicEnd),
+    payload: body.subarray(payloadAt),
+    qos: qos as 0 | 1 | 2,
+    retain: (flags & 0x01) !== 0,
+    packetId,
+    length: body.length,
+  };
 }
 
 /** Packet identifiers of one connection's QoS 1 messages: 1 to 65,535, and again. */

@@ -66,7 +66,7 @@ export class Gatekeeper {
       timeout.catch(() => {});
       const outcome = await Promise.race([this.#check(connect, wire), timeout]);
       if (outcome === 'refused') {
-        const delay = Math.min(this.#failures.owe(wire.address), LONGEST_DELAY_MS);
+        const delay = Math.min(this.#failures.of(wire.address).owe(), LONGEST_DELAY_MS);
         if (delay > 0) await after(delay, undefined, { ref: false });
       }
       return outcome;
@@ -87,7 +87,7 @@ export class Gatekeeper {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
     const identity = await deviceSignIn.check(connect);
     if (identity === null) return 'refused';
-    const flow = new Flow(wire, limits, rates, identity.deviceId);
+    const flow = new Flow(wire, limits, rates.of(identity.deviceId));
     return new DeviceSession(identity, { wire, flow, ackWriter });
   }
 
@@ -98,7 +98,7 @@ export class Gatekeeper {
     if (user === null || !mayListen(user)) return 'refused';
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
     if (!isOpen(tenant)) return 'refused';
-    return new UserSession(user, secret, { wire, flow: new Flow(wire, limits, rates, `user ${user.userId}`) });
+    return new UserSession(user, secret, { wire, flow: new Flow(wire, limits, rates.of(`user ${user.userId}`)) });
   }
 
   /** Whether a user's credential still opens what it opened; one that cannot be looked at stays as it is. */

@@ -7,6 +7,7 @@ export type CloseReason =
   | 'protocol'
   | 'oversized'
   | 'slow'
+  | 'silent'
   | 'crowded'
   | 'refused'
   | 'forbidden'

@@ -9,6 +9,7 @@ import type { CommandContext } from '../../machines/command-types.ts';
 import type { DeviceEvent, MessageMark, Watch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { DeviceSession } from './device-session.ts';
+import type { Published } from './frames.ts';
 import { type Arrival, Inbox } from './inbox.ts';
 import type { MqttLimits } from './limits.ts';
 import type { MqttMeter } from './meter.ts';
@@ -16,22 +17,10 @@ import type { Downlink } from './publish.ts';
 import { isUuid } from './sign-in.ts';
 import type { Listeners } from './users.ts';
 
-/** A PUBLISH as the library parsed it. */
-export interface Packet {
-  topic: string;
-  payload: Buffer;
-  qos: number;
-  retain: boolean;
-  packetId: number | undefined;
-  /** Its remaining length. */
-  length: number;
-}
-
 /** What a message was, kept until it is committed. */
 interface Carried extends Arrival {
-  topic: string;
-  payload: Buffer;
-  qos: number;
+  /** Kept for the users of the tenant; null where none listens. */
+  packet: Published | null;
   messageId: string;
   battery: number | undefined;
 }
@@ -59,22 +48,23 @@ export class Receiver {
     this.#parts = parts;
   }
 
-  /** False for what no session may do: the connection is to be closed without an acknowledgement. */
-  receive(session: DeviceSession, packet: Packet): boolean {
+  receive(session: DeviceSession, packet: Published): void {
     const { clock, sessions } = this.#parts.services;
     const channel = session.channelOf(packet.topic);
     const now = clock.now();
-    if (channel === null || packet.retain || packet.qos > 1) return false;
-    if (session.expiresAt <= now) session.end('expired');
-    if (session.ended) return true;
-    const ack = packet.qos === 1 && packet.packetId !== undefined ? session.acks.owe(packet.packetId) : null;
+    // What no session may do is not answered.
+    if (channel === null || packet.retain || packet.qos > 1) session.end('forbidden');
+    else if (session.expiresAt <= now) session.end('expired');
+    if (channel === null || session.ended) return;
+    session.flow.began(packet.length);
+    const ack = packet.packetId === null ? null : session.acks.owe(packet.packetId);
     const arrived = { ack, length: packet.length };
     const checked = checkMessage(packet.payload, session, channel, now);
     if (!checked.ok) {
       const { code, messageId, signatureGood } = checked.refusal;
       this.#refuse(session, code, signatureGood ? (messageId ?? '') : null);
       session.settle(arrived);
-      return true;
+      return;
     }
     this.#parts.meter.received(channel);
     const { message } = checked;
@@ -84,7 +74,7 @@ export class Receiver {
       sessions.seen(session.deviceId, { at: now });
       this.#refuse(session, 'PAYLOAD_INVALID', fields.message_id);
       session.settle(arrived);
-      return true;
+      return;
     }
     const event = this.#eventOf(session, message, now);
     this.#inboxOf(session).put({
@@ -92,13 +82,10 @@ export class Receiver {
       ...arrived,
       event,
       lookup: event.type === 'ack.reported' ? this.#lookup(session, event) : null,
-      topic: packet.topic,
-      payload: packet.payload,
-      qos: packet.qos,
+      packet: this.#parts.listeners.has(session.tenantId) ? packet : null,
       messageId: fields.message_id,
       battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
     } satisfies Carried as Arrival);
-    return true;
   }
 
   #eventOf(session: DeviceSession, { fields, body }: CheckedMessage<DevicePayload>, at: EpochMs): DeviceEvent {
@@ -224,8 +211,9 @@ export class Receiver {
     });
   }
 
-  #tell(session: DeviceSession, { topic, payload, qos }: Carried): void {
-    this.#parts.listeners.tell(session.tenantId, topic, payload, qos);
+  #tell(session: DeviceSession, { packet }: Carried): void {
+    if (packet === null) return;
+    this.#parts.listeners.tell(session.tenantId, packet.topic, packet.payload, packet.qos);
   }
 
   /** `messageId` is null where the sender did not prove to be the device: then it is not told. */

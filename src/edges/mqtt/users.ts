@@ -106,6 +106,10 @@ export class Listeners {
     for (const sessions of this.#byTenant.values()) yield* sessions;
   }
 
+  has(tenantId: Uuid): boolean {
+    return this.#byTenant.has(tenantId);
+  }
+
   of(tenantId: Uuid): Iterable<UserSession> {
     return this.#byTenant.get(tenantId) ?? [];
   }

@@ -2,12 +2,15 @@ import { Duplex } from 'node:stream';
 import type { MqttLimits } from './limits.ts';
 import type { CloseReason } from './meter.ts';
 
-/** Asked at the first byte of each packet of a signed-in peer. */
+/** What becomes of a signed-in peer's packets. */
 export interface Gate {
-  /** 0 lets the packet through; else in how many milliseconds to ask again, `Infinity` until `Wire.proceed`. */
+  /**
+   * Asked at the first byte of each packet. 0 lets it through; else in how many milliseconds to ask again, `Infinity`
+   * until `Wire.proceed`.
+   */
   admit(type: number): number;
-  /** A PUBLISH was let through; `length` is its remaining length. */
-  publishing(length: number): void;
+  /** A PUBLISH has come whole: the flags of its fixed header, and what follows that. */
+  publish(flags: number, body: Buffer): void;
 }
 
 export const CONNECT = 1;
@@ -19,8 +22,9 @@ const MAX_LENGTH_SHIFT = 21;
 /**
  * One peer's bytes, between its socket (TCP, TLS or WebSocket) and the broker library, which knows no limits. Packets
  * are measured by their fixed header while they stream, so that a long one ends the connection before it is buffered;
- * nothing is read beyond the CONNECT until it is answered, and afterwards as the gate allows. What waits to be sent is
- * bounded, and a peer that takes nothing is cut.
+ * nothing is read beyond the CONNECT until it is answered, and afterwards as the gate allows. A PUBLISH goes to the
+ * gate, everything else to the library. What waits to be sent is bounded, and a peer that takes nothing, or says nothing
+ * for longer than its keep-alive allows, is cut.
  */
 export class Wire extends Duplex {
   readonly address: string;
@@ -32,8 +36,11 @@ export class Wire extends Duplex {
   #phase: 'connect' | 'signing-in' | 'open' | 'closed' = 'connect';
   #gate: Gate | null = null;
 
-  // The packet under way: its type, how many of its bytes are still to come, and its length as far as it is known.
+  // The packet under way: its type and flags, how many of its bytes are still to come, and its length as far as it is
+  // known; of a PUBLISH also what came of it in earlier reads.
   #type = 0;
+  #flags = 0;
+  #parts: Buffer[] = [];
   #remaining = 0;
   #headerBytes = 0;
   #length = 0;
@@ -45,6 +52,8 @@ export class Wire extends Duplex {
 
   #stalled: (() => void) | null = null;
   #stallTimer: NodeJS.Timeout | null = null;
+  #heardAt = performance.now();
+  #silenceTimer: NodeJS.Timeout | null = null;
 
   constructor(source: Duplex, address: string, limits: MqttLimits) {
     super({ allowHalfOpen: false });
@@ -65,6 +74,11 @@ export class Wire extends Duplex {
   /** Nothing more is read or written, or soon will not be. */
   get closing(): boolean {
     return this.#phase === 'closed';
+  }
+
+  /** Cuts the peer after one and a half times this long without a packet [MQTT-3.1.2-24]; 0 is for ever. */
+  keepAlive(seconds: number): void {
+    if (seconds > 0 && !this.closing) this.#watch(seconds * 1_500, seconds * 1_500);
   }
 
   /** The CONNECT was accepted: longer packets may come, as `gate` admits them. */
@@ -139,6 +153,7 @@ export class Wire extends Duplex {
     this.#held = null;
     if (this.#holdTimer !== null) clearTimeout(this.#holdTimer);
     if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
+    if (this.#silenceTimer !== null) clearTimeout(this.#silenceTimer);
     const source = this.#source;
     source.off('data', this.#onData);
     source.off('end', this.#onEnd);
@@ -154,6 +169,7 @@ export class Wire extends Duplex {
   }
 
   readonly #onData = (chunk: Buffer): void => {
+    this.#heardAt = performance.now();
     if (this.#held !== null) this.#held = Buffer.concat([this.#held, chunk]);
     else this.#take(chunk);
     this.#flow();
@@ -189,31 +205,44 @@ export class Wire extends Duplex {
   /** Lets bytes through up to the first packet that may not pass now. */
   #take(chunk: Buffer): void {
     let at = 0;
+    /** Where the bytes begin that the library is still to get. */
+    let from = 0;
     while (at < chunk.length) {
       if (this.#remaining > 0) {
         const part = Math.min(this.#remaining, chunk.length - at);
+        if (this.#type === PUBLISH) this.#parts.push(chunk.subarray(at, at + part));
         at += part;
         this.#remaining -= part;
         if (this.#remaining === 0) this.#packetEnds();
       } else if (this.#headerBytes === 0) {
-        const type = (chunk[at] as number) >> 4;
-        const wait = this.#admit(type);
-        if (this.#phase === 'closed') return;
+        const first = chunk[at] as number;
+        const wait = this.#admit(first >> 4);
         if (wait > 0) {
           this.#hold(chunk.subarray(at), wait);
           break;
         }
-        this.#type = type;
-        this.#headerBytes = 1;
-        this.#length = 0;
+        this.#begin(first);
+        if (this.#type === PUBLISH) this.#pass(chunk, from, at);
         at += 1;
       } else {
         this.#lengthByte(chunk[at] as number);
-        if (this.#phase === 'closed') return;
         at += 1;
       }
+      if (this.#phase === 'closed') return;
+      if (this.#type === PUBLISH) from = at;
     }
-    if (at > 0) this.#readerFull = !this.push(at === chunk.length ? chunk : chunk.subarray(0, at));
+    this.#pass(chunk, from, at);
+  }
+
+  #pass(chunk: Buffer, from: number, to: number): void {
+    if (to > from) this.#readerFull = !this.push(to - from === chunk.length ? chunk : chunk.subarray(from, to));
+  }
+
+  #begin(first: number): void {
+    this.#type = first >> 4;
+    this.#flags = first & 0x0f;
+    this.#headerBytes = 1;
+    this.#length = 0;
   }
 
   #admit(type: number): number {
@@ -246,12 +275,24 @@ export class Wire extends Duplex {
     }
     this.#headerBytes = 0;
     this.#remaining = this.#length;
-    if (this.#type === PUBLISH) this.#gate?.publishing(this.#length);
     if (this.#remaining === 0) this.#packetEnds();
   }
 
   #packetEnds(): void {
     if (this.#phase === 'connect') this.#phase = 'signing-in';
+    if (this.#type !== PUBLISH) return;
+    const parts = this.#parts;
+    this.#parts = [];
+    this.#gate?.publish(this.#flags, parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
+  }
+
+  /** Looks after `wait` milliseconds whether there was silence for `longest`; one whose bytes are held is not silent. */
+  #watch(longest: number, wait: number): void {
+    this.#silenceTimer = setTimeout(() => {
+      const silent = this.#held === null ? performance.now() - this.#heardAt : 0;
+      if (silent >= longest) this.cut('silent');
+      else this.#watch(longest, longest - silent);
+    }, wait);
   }
 
   #hold(rest: Buffer, wait: number): void {

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
-import { Device, eventually, packets, Raw } from './client.ts';
+import { credentials, Device, eventually, packets, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 
 let house: House;
@@ -163,5 +163,56 @@ describe('clients that flood', () => {
       await raw.closed();
     }
     expect(house.received).toEqual([]);
+  });
+});
+
+describe('keep-alive', () => {
+  const connected = async (keepalive: number) => {
+    house.now += 1;
+    const raw = await Raw.open(edge.port);
+    const { clientId, username, password } = credentials(house, device);
+    raw.socket.write(packets.connect({ clientId, username, password, keepalive }));
+    await eventually(() => expect(raw.bytes.length).toBe(4));
+    return { raw, clientId };
+  };
+
+  it('a peer that says nothing for one and a half times as long is cut', async () => {
+    edge = await house.open();
+    const { raw } = await connected(1);
+    const started = performance.now();
+    await raw.closed();
+    expect(performance.now() - started).toBeGreaterThan(1_400);
+    expect(house.counted['closed silent']).toBe(1);
+  });
+
+  it('messages and pings are words alike, and what is held up by us is no silence', async () => {
+    edge = await house.open({
+      settings: {
+        host: '127.0.0.1',
+        port: 0,
+        tls: null,
+        maxConnections: 10,
+        deviceRate: { perSecond: 0.5, burst: 3 },
+      },
+    });
+    const { raw, clientId } = await connected(1);
+    const helper = await Device.connect(house, house.addDevice(), edge.port);
+    const own = helper.as(device, clientId);
+    const say = (id: number) =>
+      raw.socket.write(packets.publish(own.topic('state'), own.compose('state', { state: {} }), { id }));
+    for (const id of [1, 2, 3]) say(id);
+    await eventually(() => expect(raw.bytes.length).toBe(4 + 12));
+    say(4);
+    await eventually(() => expect(raw.bytes.length).toBe(4 + 16));
+    expect(raw.ended).toBe(false);
+    raw.socket.destroy();
+  });
+
+  it('0 is for ever', async () => {
+    edge = await house.open();
+    const { raw } = await connected(0);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(raw.ended).toBe(false);
+    raw.socket.destroy();
   });
 });

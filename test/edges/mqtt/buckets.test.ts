@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { Buckets } from '../../../src/edges/mqtt/buckets.ts';
+
+describe('a bucket', () => {
+  let now = 0;
+  const buckets = (perSecond: number, burst: number) => {
+    now = 0;
+    return new Buckets(perSecond, burst, () => now);
+  };
+
+  it('gives its burst at once, and then says when there is more', () => {
+    const bucket = buckets(50, 3).of('device');
+    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 20]);
+    now = 19;
+    expect(bucket.take()).toBe(1);
+    now = 20;
+    expect([bucket.take(), bucket.take()]).toEqual([0, 20]);
+    now = 10_000;
+    expect([1, 2, 3, 4].map(() => bucket.take())).toEqual([0, 0, 0, 20]);
+  });
+
+  it('lets one go into debt, up to a burst', () => {
+    const bucket = buckets(1, 2).of('address');
+    expect([1, 2, 3, 4, 5, 6].map(() => bucket.owe())).toEqual([0, 0, 1_000, 2_000, 2_000, 2_000]);
+    now = 2_000;
+    expect(bucket.owe()).toBe(1_000);
+  });
+
+  it('is its payer’s own, and forgotten when it is full again', () => {
+    const all = buckets(10, 10);
+    const one = all.of('one');
+    expect(all.of('one')).toBe(one);
+    one.take();
+    for (let n = 0; n < 10; n++) all.of('two').take();
+    now = 1_000;
+    all.of('three');
+    expect(all.size).toBe(1);
+  });
+});
