@@ -9,16 +9,10 @@ const CONNECT_TIMEOUT_MS = 3_000;
 const STATEMENT_TIMEOUT_MS = 10_000;
 
 /**
- * Generic plans: planning a turn's statement takes longer than running it for one actor. No sequential scans where there is
- * an index: every statement has one, and a plan made while a table is small outlives its smallness. No JIT: it compiles for
- * longer than any of our statements runs.
+ * Generic plans: planning a turn's statement takes longer than running it for one actor. No JIT: it compiles for longer than
+ * any of our statements runs.
  */
-const SESSION = [
-  'plan_cache_mode=force_generic_plan',
-  'enable_seqscan=off',
-  'jit=off',
-  'default_transaction_isolation=read\\ committed',
-];
+const SESSION = ['plan_cache_mode=force_generic_plan', 'jit=off', 'default_transaction_isolation=read\\ committed'];
 
 /** Nothing is connected yet. */
 export function connectPostgres(url: string): Database {
@@ -62,5 +56,14 @@ export async function connectPglite(dataDir: string): Promise<Database> {
       }
     },
   });
-  return new PooledDatabase(pool, thread);
+  const database = new PooledDatabase(pool);
+  return {
+    read: (statement) => database.read(statement),
+    write: (statement) => database.write(statement),
+    transaction: (run) => database.transaction(run),
+    async close() {
+      await database.close();
+      await thread.close();
+    },
+  };
 }

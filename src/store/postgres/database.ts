@@ -20,8 +20,6 @@ export interface Database {
   /** Each statement is its own transaction. When the connection is lost: `CommitUnknown`. */
   write<Row extends object>(statement: Statement): Promise<Row[]>;
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
-  /** PGlite: one session, and nobody who cleans up in the background. */
-  readonly embedded: boolean;
   close(): Promise<void>;
 }
 
@@ -38,15 +36,10 @@ export const idArray = (ids: readonly string[]): string => `{${ids.join(',')}}`;
 
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
-  readonly embedded: boolean;
   private readonly pool: pg.Pool;
-  private readonly afterClose: () => Promise<void>;
 
-  /** Of an embedded one `thread` is closed after its connection. */
-  constructor(pool: pg.Pool, thread?: { close(): Promise<void> }) {
+  constructor(pool: pg.Pool) {
     this.pool = pool;
-    this.embedded = thread !== undefined;
-    this.afterClose = async () => thread?.close();
     // An idle connection that breaks has left the pool already, and of one in use its query is told.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
@@ -87,9 +80,8 @@ export class PooledDatabase implements Database {
     }
   }
 
-  async close(): Promise<void> {
-    await this.pool.end();
-    await this.afterClose();
+  close(): Promise<void> {
+    return this.pool.end();
   }
 
   private async run<Row extends object>(statement: Statement, writing: boolean): Promise<Row[]> {

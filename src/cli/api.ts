@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { type Problem, Refused, Unreachable, Usage } from './failures.ts';
+
+export interface Answer<Body> {
+  status: number;
+  body: Body;
+}
+
+export interface Asking {
+  body?: object;
+  /** Statuses from 400 on that are an answer, not a refusal. */
+  also?: readonly number[];
+  /** Waits as the service says and asks again where it is asked too much, under the same `Idempotency-Key`. */
+  patient?: boolean;
+}
+
+/** The REST API of a service, as one user. */
+export interface Api {
+  url: string;
+  ask<Body>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, asking?: Asking): Promise<Answer<Body>>;
+  get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
+  post<Body>(path: string, body?: object): Promise<Body>;
+}
+
+const TIMEOUT_MS = 30_000;
+const PATIENCE = 20;
+const MAX_WAIT_S = 60;
+
+/** `path` begins with `/v1/…` or another root of the service. Throws `Refused`, `Unreachable`, `Usage`. */
+export function makeApi(url: string, token: string | null): Api {
+  const root = baseOf(url);
+
+  async function ask<Body>(method: string, path: string, asking: Asking = {}): Promise<Answer<Body>> {
+    const headers: Record<string, string> = { accept: 'application/json' };
+    if (token !== null) headers.authorization = `Bearer ${token}`;
+    if (asking.body !== undefined) headers['content-type'] = 'application/json';
+    if (asking.patient) headers['idempotency-key'] = randomUUID();
+    for (let tries = 1; ; tries++) {
+      const response = await send(root + path, {
+        method,
+        headers,
+        ...(asking.body !== undefined && { body: JSON.stringify(asking.body) }),
+      });
+      const { status } = response;
+      if (asking.patient && (status === 429 || status === 503) && tries < PATIENCE) {
+        await response.arrayBuffer();
+        await pause(Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, MAX_WAIT_S) * 1000);
+        continue;
+      }
+      const body = await bodyOf(response);
+      if (status < 400 || asking.also?.includes(status)) return { status, body: body as Body };
+      throw new Refused(problemOf(status, body));
+    }
+  }
+
+  return {
+    url: root,
+    ask,
+    async get(path, query = {}) {
+      const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
+      const search = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
+      return (await ask<never>('GET', path + search)).body;
+    },
+    post: async (path, body) => (await ask<never>('POST', path, body === undefined ? {} : { body })).body,
+  };
+}
+
+/** Without a slash at the end; the roots `/v1` and `/api/v1` may be given with it. */
+function baseOf(url: string): string {
+  const parsed = URL.parse(url);
+  if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
+    throw new Usage('--url must be a URL that begins with http:// or https://');
+  }
+  return url.replace(/\/+$/, '').replace(/(\/api)?\/v1$/, '');
+}
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) });
+  } catch (error) {
+    throw new Unreachable(`${new URL(url).origin} does not answer: ${reasonOf(error)}`);
+  }
+}
+
+async function bodyOf(response: Response): Promise<unknown> {
+  let text: string;
+  try {
+    text = await response.text();
+  } catch (error) {
+    throw new Unreachable(`the answer broke off: ${reasonOf(error)}`);
+  }
+  if (!/json/.test(response.headers.get('content-type') ?? '')) return text;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+function problemOf(status: number, body: unknown): Problem {
+  const told = typeof body === 'object' && body !== null ? (body as Partial<Problem>) : {};
+  return { title: `The service answered ${status}`, ...told, status };
+}
+
+/** `fetch` and `ws` hide why in a cause or in the first of several errors. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
+  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  if (error.cause !== undefined) return reasonOf(error.cause);
+  return error.message || ('code' in error ? String(error.code) : error.name);
+}
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,30 @@
+import type { Writable } from 'node:stream';
+import pc from 'picocolors';
+
+type Colours = ReturnType<typeof pc.createColors>;
+
+/** Where a command's own output goes, and where everything else it has to say. */
+export interface Io {
+  /** One line on stdout: the command's own output. */
+  out(line: string): void;
+  /** One line on stderr: hints, progress, problems. */
+  say(line: string): void;
+  /** Colours of stdout and of stderr: none where that is no terminal. */
+  paint: Colours;
+  paintSay: Colours;
+  /** For what draws by itself. */
+  stdout: Writable & { isTTY?: boolean; columns?: number };
+  stderr: Writable & { isTTY?: boolean; columns?: number };
+}
+
+export function processIo(): Io {
+  const { stdout, stderr } = process;
+  return {
+    out: (line) => void stdout.write(`${line}\n`),
+    say: (line) => void stderr.write(`${line}\n`),
+    paint: pc.createColors(stdout.isTTY === true && pc.isColorSupported),
+    paintSay: pc.createColors(stderr.isTTY === true && pc.isColorSupported),
+    stdout,
+    stderr,
+  };
+}

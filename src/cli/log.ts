@@ -1,0 +1,23 @@
+import type { Writable } from 'node:stream';
+import pino from 'pino';
+import pretty from 'pino-pretty';
+import type { Config } from '../config.ts';
+import type { Log } from '../domain/log.ts';
+
+/** Lines of JSON, or for people. What could hold a credential is not written, wherever somebody might put it. */
+export function makeLog({ level, format }: Config['log'], to: Writable & { isTTY?: boolean }): Log {
+  const secret = ['token', 'password', 'secret', 'authorization', 'device_secret', 'new_secret', 'signature'];
+  const options: pino.LoggerOptions = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: secret.flatMap((name) => [name, `*.${name}`]), censor: '…' },
+  };
+  return format === 'json'
+    ? pino(options, to)
+    : pino(
+        options,
+        pretty({ destination: to, colorize: to.isTTY === true, sync: true, translateTime: 'SYS:HH:MM:ss.l' }),
+      );
+}

@@ -1,0 +1,47 @@
+import type { Problem } from './failures.ts';
+import type { Io } from './io.ts';
+
+type Cell = string | number | boolean | null | undefined;
+
+const shown = (cell: Cell): string => (cell === null || cell === undefined || cell === '' ? '-' : String(cell));
+
+/** Columns as wide as their widest cell; nothing but a hint where there are no rows. */
+export function table(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+  if (rows.length === 0) {
+    io.say(io.paintSay.dim('none'));
+    return;
+  }
+  const texts = rows.map((row) => row.map(shown));
+  const widths = heads.map((head, n) => Math.max(head.length, ...texts.map((row) => row[n]?.length ?? 0)));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, n) => cell.padEnd(widths[n] ?? 0))
+      .join('  ')
+      .trimEnd();
+  io.out(io.paint.dim(line(heads)));
+  for (const row of texts) io.out(line(row));
+}
+
+/** `name  value`, one a line; objects as JSON. */
+export function record(io: Io, fields: Readonly<Record<string, unknown>>): void {
+  const width = Math.max(...Object.keys(fields).map((name) => name.length));
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : shown(value as Cell);
+    io.out(`${io.paint.dim(name.padEnd(width))}  ${text}`);
+  }
+}
+
+export function problem(io: Io, { status, code, detail, title, errors, request_id }: Problem): void {
+  const { red, dim } = io.paintSay;
+  io.say(`${red(`${status} ${code ?? ''}`.trim())} ${detail ?? title}`);
+  for (const { path, message } of errors ?? []) if (path !== '') io.say(`  ${path}: ${message}`);
+  if (request_id !== undefined) io.say(dim(`  request ${request_id}`));
+}
+
+/** A status of a device or command, in its colour. */
+export function tinted({ paint }: Io, status: string): string {
+  if (/^(succeeded|verified|online|active)$/.test(status)) return paint.green(status);
+  if (/^(failed|rejected|timed_out|expired|mismatched|revoked|offline)$/.test(status)) return paint.red(status);
+  return paint.yellow(status);
+}

@@ -1,0 +1,19 @@
+/** npm passes Ctrl-C on to a child that has it from the terminal already: what comes this soon is the same one. */
+const SAME_MS = 1_000;
+const INTERRUPTED = 130;
+
+/** Calls back at the first SIGINT or SIGTERM; who asks again ends the process at once. */
+export function onInterrupt(first: (signal: NodeJS.Signals) => void): void {
+  let firstAt: number | null = null;
+  const heard = (signal: NodeJS.Signals) => {
+    const now = performance.now();
+    if (firstAt === null) {
+      firstAt = now;
+      first(signal);
+    } else if (now - firstAt > SAME_MS) {
+      process.exit(INTERRUPTED);
+    }
+  };
+  process.on('SIGINT', heard);
+  process.on('SIGTERM', heard);
+}

@@ -1,0 +1,35 @@
+import { reasonOf } from './api.ts';
+import { Failed, Refused } from './failures.ts';
+import type { Io } from './io.ts';
+
+/** Tells a story, one line a step; a step that does not happen ends it. */
+export interface Teller {
+  step<T>(title: string, happen: () => Promise<{ value: T; told: string }>): Promise<T>;
+  /** What is done next. */
+  chapter(text: string): void;
+}
+
+const TITLE_WIDTH = 15;
+
+export function makeTeller(io: Io): Teller {
+  const { green, red, bold, dim } = io.paint;
+  const terminal = io.stdout.isTTY === true;
+  const wipe = () => void (terminal && io.stdout.write('\r\u001b[2K'));
+  return {
+    async step(title, happen) {
+      if (terminal) io.stdout.write(dim(`… ${title}`));
+      try {
+        const { value, told } = await happen();
+        wipe();
+        io.out(`${green('✓')} ${title.padEnd(TITLE_WIDTH)} ${told}`);
+        return value;
+      } catch (error) {
+        const reason = error instanceof Refused ? `${error.problem.status} ${error.message}` : reasonOf(error);
+        wipe();
+        io.out(`${red('✗')} ${title.padEnd(TITLE_WIDTH)} ${reason}`);
+        throw new Failed(`the step '${title}' did not happen`);
+      }
+    },
+    chapter: (text) => io.out(`\n${bold(text)}`),
+  };
+}

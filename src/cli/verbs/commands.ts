@@ -1,0 +1,180 @@
+import type { Command } from 'commander';
+import type { CommandStatus, VerificationStatus } from '../../domain/command.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import { type Api, pause } from '../api.ts';
+import { jsonObject, pairs, seconds, whole } from '../arguments.ts';
+import { type Client, clientOf } from '../client.ts';
+import { Failed, Usage } from '../failures.ts';
+import type { Io } from '../io.ts';
+import { record, table, tinted } from '../print.ts';
+
+/** What asking for a command answers: sent, or to be confirmed first. */
+export type Dispatched = { success: true; command_id: string; message_id: string };
+export interface DryRun {
+  status: 'dry_run_required';
+  reason: string;
+  dry_run_token: string;
+  expires_at: string;
+  command_id: string;
+  preview: {
+    current: JsonObject;
+    expected: JsonObject | null;
+    changes: Record<string, { from: unknown; to: unknown }> | null;
+  };
+}
+export const isDryRun = (body: Dispatched | DryRun): body is DryRun => 'dry_run_token' in body;
+
+export interface CommandRecord {
+  id: string;
+  device_id: string;
+  action: string;
+  status: CommandStatus;
+  verification: { status: VerificationStatus };
+  error?: unknown;
+  refusal?: { code: string; detail: string } | null;
+  timeline: { status: CommandStatus; at: string; by: string; reason?: string }[];
+}
+
+const endings: readonly CommandStatus[] = ['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'];
+const at = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
+
+interface CommandOptions {
+  params?: JsonObject;
+  dryRun?: boolean;
+  ttl?: number;
+  timeout?: number;
+  wait?: boolean;
+}
+
+export function addCommands(program: Command, io: Io): void {
+  program
+    .command('command <device-id> <action> [name=value...]')
+    .summary('tell a device to do something')
+    .description(
+      'Tells a device to do something. A critical action is not sent: it prints what it would change and how to\n' +
+        'confirm it, and ends with 1.',
+    )
+    .option('--params <json>', 'the parameters as a JSON object', jsonObject)
+    .option('--dry-run', 'only show what it would change; it may be confirmed')
+    .option('--ttl <time>', 'how long it may wait for the device', seconds)
+    .option('--timeout <time>', 'how long the device may take', seconds)
+    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  twinkeep command $LAMP set_brightness level=40 --wait\n  twinkeep command $DOOR unlock',
+    )
+    .action(async (deviceId: string, action: string, given: string[], options: CommandOptions, command: Command) => {
+      const client = clientOf(io, command);
+      if (options.params !== undefined && given.length > 0) throw new Usage('give name=value or --params, not both');
+      const { status, body } = await client.api.ask<Dispatched | DryRun>('POST', at(deviceId), {
+        also: [409],
+        body: {
+          action,
+          params: options.params ?? pairs(given),
+          ...(options.dryRun && { dry_run: true }),
+          ...(options.ttl !== undefined && { ttl_s: options.ttl }),
+          ...(options.timeout !== undefined && { timeout_s: options.timeout }),
+        },
+      });
+      if (status === 409 && !isDryRun(body)) throw refused(body);
+      if (isDryRun(body)) client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
+      else await showDispatched(client, body, options.wait);
+      if (status === 409) throw new Failed('the action is critical and has to be confirmed');
+    });
+  program
+    .command('confirm <device-id> <dry-run-token>')
+    .summary('confirm a critical command')
+    .description('Sends a command that waits for its confirmation.')
+    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .action(async (deviceId: string, token: string, { wait }: { wait?: boolean }, command: Command) => {
+      const client = clientOf(io, command);
+      const body = await client.api.post<Dispatched>(`${at(deviceId)}/confirm`, { dry_run_token: token });
+      await showDispatched(client, body, wait);
+    });
+  addHistory(program, io);
+}
+
+const refused = (body: unknown): Error => {
+  const { detail, code } = body as { detail?: string; code?: string };
+  return new Failed(`409 ${code ?? ''} ${detail ?? ''}`);
+};
+
+function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, expires_at }: DryRun): void {
+  io.out(`${io.paint.yellow('not sent')}: ${reason}`);
+  for (const [name, { from, to }] of Object.entries(preview.changes ?? {})) {
+    io.out(`  ${name}: ${JSON.stringify(from)} → ${io.paint.bold(JSON.stringify(to))}`);
+  }
+  io.out(`confirm until ${expires_at}:`);
+  io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
+}
+
+async function showDispatched(client: Client, body: Dispatched, wait = false): Promise<void> {
+  const { api, io, show } = client;
+  if (!wait) return show(body, ({ command_id }) => io.out(command_id));
+  const command = await outcome(api, body.command_id);
+  show(command, () => showCommand(io, command));
+  if (command.status !== 'succeeded') throw new Failed(`the command ${command.status}`);
+}
+
+const LOOK_MS = 250;
+
+/** The command once it has ended and is proved or not; the service ends both by itself. */
+export async function outcome(api: Api, commandId: string): Promise<CommandRecord> {
+  for (;;) {
+    const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${commandId}`);
+    const proving = command.status === 'succeeded' && command.verification.status === 'pending';
+    if (endings.includes(command.status) && !proving) return command;
+    await pause(LOOK_MS);
+  }
+}
+
+function showCommand(io: Io, command: CommandRecord): void {
+  const { id, device_id, action, status, verification, error, refusal, timeline } = command;
+  record(io, {
+    ...{ id, device_id, action },
+    status: tinted(io, status),
+    verification: tinted(io, verification.status),
+    error: error ?? undefined,
+    refusal: refusal ?? undefined,
+  });
+  for (const step of timeline)
+    io.out(io.paint.dim(`  ${step.at}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
+}
+
+function addHistory(program: Command, io: Io): void {
+  const commands = program.command('commands').summary('look at commands').description('Commands that were given.');
+  commands
+    .command('list <device-id>')
+    .description('The commands of a device, newest first.')
+    .option('--limit <n>', 'at most so many', whole(1, 200), 20)
+    .action(async (deviceId: string, { limit }: { limit: number }, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      type Entry = { id: string; action: string; params: JsonObject; timestamp: string; status: string };
+      const body = await api.get<{ commands: Entry[] }>(`${at(deviceId)}s`, { limit: String(limit) });
+      show(body, ({ commands: entries }) =>
+        table(
+          io,
+          ['ID', 'AT', 'ACTION', 'PARAMS', 'STATUS'],
+          entries.map(({ id, timestamp, action, params, status }) => [
+            ...[id, timestamp, action, JSON.stringify(params), status],
+          ]),
+        ),
+      );
+    });
+  commands
+    .command('get <command-id>')
+    .description('One command with its timeline.')
+    .action(async (id: string, _options, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(id)}`);
+      show(body, (found) => showCommand(io, found.command));
+    });
+  commands
+    .command('cancel <command-id>')
+    .description('Takes a command back that was not written to the device yet.')
+    .action(async (id: string, _options, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.post<{ status: string }>(`/v1/commands/${encodeURIComponent(id)}/cancel`);
+      show(body, ({ status }) => io.out(tinted(io, status)));
+    });
+}

@@ -1,0 +1,64 @@
+import type { Command } from 'commander';
+import { collect, whole } from '../arguments.ts';
+import { clientOf } from '../client.ts';
+import type { Io } from '../io.ts';
+import { type LiveUpdate, openLive } from '../live.ts';
+import { tinted } from '../print.ts';
+import { onInterrupt } from '../signals.ts';
+
+interface WatchOptions {
+  events: string;
+  device?: string[];
+  snapshot?: boolean;
+  count?: number;
+}
+
+export function addWatch(program: Command, io: Io): void {
+  program
+    .command('watch')
+    .summary('print updates as they happen')
+    .description('Prints states, presence and commands as they change, until Ctrl-C.')
+    .option('--events <kinds>', 'state, presence, command, separated by commas', 'state,presence,command')
+    .option('--device <device-id>', 'only of this device; may be repeated', collect)
+    .option('--snapshot', 'begin with all current states')
+    .option('--count <n>', 'end after so many updates', whole(1, 1_000_000))
+    .addHelpText('after', '\nExample:\n  twinkeep watch --snapshot --json | jq .state')
+    .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      let left = count ?? Number.POSITIVE_INFINITY;
+      let enough = () => {};
+      const asked = new Promise<void>((resolve) => {
+        enough = resolve;
+        onInterrupt(() => resolve());
+      });
+      const live = await openLive(
+        api,
+        { events: events.split(','), devices: device ?? [], snapshot: snapshot === true },
+        (update) => {
+          if (left <= 0) return;
+          show(update, () => io.out(lineOf(io, update)));
+          if (--left === 0) enough();
+        },
+      );
+      await Promise.race([asked, live.ended]);
+      live.close();
+      await live.ended;
+    });
+}
+
+/** One update on one line. */
+export function lineOf(io: Io, update: LiveUpdate): string {
+  const { dim } = io.paint;
+  const { type, timestamp, device_id, state, online, status, verification, command_id } = update;
+  const head = `${dim(new Date(Number(timestamp)).toISOString().slice(11, 23))} ${device_id}`;
+  switch (type) {
+    case 'state_update':
+      return `${head} ${JSON.stringify(state)}`;
+    case 'presence_update':
+      return `${head} ${tinted(io, online ? 'online' : 'offline')}`;
+    case 'command_update':
+      return `${head} command ${command_id} ${tinted(io, String(status))} ${dim(`verification ${verification}`)}`;
+    default:
+      return JSON.stringify(update);
+  }
+}

@@ -1,0 +1,46 @@
+import { InvalidArgumentError } from 'commander';
+import { describe, expect, it } from 'vitest';
+import { jsonObject, pairs, positive, seconds, whole } from '../../src/cli/arguments.ts';
+
+describe('a time', () => {
+  it.each([
+    ['90', 90],
+    ['90s', 90],
+    ['15m', 900],
+    ['1h', 3_600],
+    ['2d', 172_800],
+  ])('%s is %i seconds', (text, expected) => expect(seconds(text)).toBe(expected));
+  it.each(['', '0', '-1', '1.5h', '1w', 'h', '1h30m'])('%j is none', (text) => {
+    expect(() => seconds(text)).toThrow(InvalidArgumentError);
+  });
+});
+
+describe('parameters of a command', () => {
+  it('are JSON where they read as JSON, else text', () => {
+    expect(pairs(['level=40', 'on=true', 'mode=heat', 'name=a=b', 'none=null', 'color={"hue":3}', 'empty='])).toEqual({
+      ...{ level: 40, on: true, mode: 'heat', name: 'a=b', none: null, color: { hue: 3 }, empty: '' },
+    });
+  });
+
+  it('keep every name as it is', () => {
+    expect(JSON.stringify(pairs(['__proto__=1']))).toBe('{"__proto__":1}');
+  });
+
+  it.each(['level', '=40', ''])('are name=value: not %j', (text) => {
+    expect(() => pairs([text])).toThrow(InvalidArgumentError);
+  });
+
+  it('may be one JSON object', () => {
+    expect(jsonObject('{"level":40}')).toEqual({ level: 40 });
+    for (const text of ['[1]', '1', 'null', '{level:40}']) expect(() => jsonObject(text)).toThrow(InvalidArgumentError);
+  });
+});
+
+describe('a number', () => {
+  it('stays within its bounds', () => {
+    expect(whole(1, 200)('200')).toBe(200);
+    for (const text of ['0', '201', '1.5', 'many', '-3', '']) expect(() => whole(1, 200)(text)).toThrow();
+    expect(positive('0.5')).toBe(0.5);
+    for (const text of ['0', '-1', 'Infinity', 'many']) expect(() => positive(text)).toThrow();
+  });
+});

@@ -1,0 +1,234 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { clientSettingsTable, settingsTable } from '../../src/config/settings.ts';
+import { eventually } from '../support/clock.ts';
+
+/** The command line as a person uses it: processes of their own, against a service that one of them runs. */
+interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-'));
+const dataDir = join(folder, 'data');
+let env: Record<string, string> = {
+  DATA_DIR: dataDir,
+  PORT: '0',
+  MQTT_PORT: '0',
+  SIDECAR: 'off',
+  RATE_LIMITS: 'free=0',
+};
+let service: Started;
+
+interface Started {
+  child: ChildProcess;
+  output: Ran;
+  ended: Promise<Ran>;
+}
+
+function begin(args: readonly string[], more: Record<string, string> = {}): Started {
+  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
+    env: { PATH: process.env.PATH ?? '', ...env, ...more },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output: Ran = { code: null, stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk) => {
+    output.stdout += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    output.stderr += chunk;
+  });
+  const ended = new Promise<Ran>((resolve) => {
+    child.once('close', (code) => resolve(Object.assign(output, { code })));
+  });
+  return { child, output, ended };
+}
+
+const run = (...args: string[]) => begin(args).ended;
+
+/** The answer of a verb with `--json`. */
+async function json<T>(...args: string[]): Promise<T> {
+  const { code, stdout, stderr } = await run(...args, '--json');
+  if (code !== 0) throw new Error(`${args.join(' ')}: ${code} ${stderr}`);
+  return JSON.parse(stdout) as T;
+}
+
+beforeAll(async () => {
+  service = begin(['serve']);
+  const url = await eventually(() => /serves (\S+) and mqtt:/.exec(service.output.stderr)?.[1], 50_000);
+  env = { ...env, TWINKEEP_URL: url };
+  const token = await run('token', '--sub', 'me', '--email', 'me@example.com');
+  env = { ...env, TWINKEEP_TOKEN: token.stdout.trim() };
+}, 60_000);
+afterAll(async () => {
+  service.child.kill();
+  await service.ended;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('help', () => {
+  it('lists every setting, on stdout', async () => {
+    const { code, stdout, stderr } = await run('--help');
+    expect([code, stderr]).toEqual([0, '']);
+    for (const { name } of [...settingsTable, ...clientSettingsTable])
+      expect(stdout).toMatch(new RegExp(`^ +${name} `, 'm'));
+    expect(stdout).not.toContain('\u001b');
+  });
+
+  it('is there for every verb', async () => {
+    for (const verb of ['devices', 'simulate', 'watch']) {
+      const { code, stdout } = await run(verb, '--help');
+      expect(code).toBe(0);
+      expect(stdout).toContain(`Usage: twinkeep ${verb}`);
+      expect(stdout).toContain('--url');
+    }
+  });
+});
+
+describe('token', () => {
+  it('prints a token, alone, that the running service takes', async () => {
+    const { code, stdout, stderr } = await run('token', '--sub', 'somebody', '--ttl', '10m');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    const me = await json<{ user: { ext_id: string } }>('whoami', '--token', stdout.trim());
+    expect(me.user.ext_id).toBe('somebody');
+  });
+
+  it('makes the key file when there is none, for its owner alone', async () => {
+    const fresh = join(folder, 'fresh');
+    const { code } = await begin(['token', '--sub', 'a'], { DATA_DIR: fresh }).ended;
+    expect(code).toBe(0);
+    expect(readdirSync(fresh)).toEqual(['token-signing.jwk']);
+    expect(statSync(join(fresh, 'token-signing.jwk')).mode & 0o777).toBe(0o600);
+  });
+});
+
+describe('an exit code', () => {
+  it.each([
+    ['a verb that is none', ['nonsense']],
+    ['no verb', []],
+    ['a missing argument', ['confirm']],
+    ['a bad option', ['token', '--sub', 'a', '--ttl', 'long']],
+    ['a life over 24 hours', ['token', '--sub', 'a', '--ttl', '2d']],
+    ['a URL that is none', ['--url', 'nowhere', 'whoami']],
+  ])('is 2 for %s', async (_, args) => {
+    const { code, stdout, stderr } = await run(...args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).not.toBe('');
+  });
+
+  it('is 2 for a setting that cannot be used, with one line that names it', async () => {
+    const { code, stderr } = await begin(['serve'], { PORT: 'http' }).ended;
+    expect([code, stderr]).toEqual([2, 'error: PORT must be a whole number from 0 to 65535\n']);
+  });
+
+  it('is 2 for a folder that belongs to a running service, which is named', async () => {
+    const { code, stderr } = await run('serve');
+    expect(code).toBe(2);
+    expect(stderr).toContain(String(service.child.pid));
+  });
+
+  it('is 2 without a token', async () => {
+    const { code, stderr } = await begin(['whoami'], { TWINKEEP_TOKEN: '' }).ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain('TWINKEEP_TOKEN');
+  });
+
+  it('is 1 for a refusal, which is told on stderr', async () => {
+    const { code, stdout, stderr } = await run('devices', '--token', 'nonsense');
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^401 UNAUTHENTICATED /);
+  });
+
+  it('is 3 where nobody answers', async () => {
+    const { code, stderr } = await run('devices', '--url', 'http://127.0.0.1:1');
+    expect(code).toBe(3);
+    expect(stderr).toMatch(/^error: http:\/\/127\.0\.0\.1:1 does not answer/);
+  });
+});
+
+describe('a home on the command line', () => {
+  it('is made, lived in by simulated devices, commanded and watched', async () => {
+    expect((await run('register-tenant', 'My company')).code).toBe(0);
+    const home = (await run('homes', 'create', 'My flat', '--timezone', 'Europe/Berlin')).stdout.trim();
+    const registered = await json<{ device_id: string; device_secret: string }>(
+      ...['devices', 'register', 'smart_light', '--home', home, '--name', 'Spare lamp'],
+    );
+    expect(registered.device_secret).toHaveLength(43);
+
+    const watching = begin(['watch', '--json', '--snapshot']);
+    const simulation = begin(['simulate', '--devices', '5', '--rate', '10', '--json']);
+    type List = { devices: { id: string; device_type: string }[]; count: number };
+    const { devices } = await eventually(async () => {
+      const list = await json<List>('devices', 'list', '--online');
+      return list.devices.length === 5 ? list : null;
+    }, 30_000);
+    const [light = '', lock = ''] = ['smart_light', 'door_lock'].map(
+      (type) => devices.find(({ device_type }) => device_type === type)?.id ?? '',
+    );
+
+    const dimmed = await json<{ status: string; verification: object }>(
+      ...['command', light, 'set_brightness', 'level=40', '--wait'],
+    );
+    expect(dimmed).toMatchObject({ status: 'succeeded', verification: { status: 'verified' } });
+
+    const critical = await run('command', lock, 'unlock');
+    expect(critical.code).toBe(1);
+    expect(critical.stdout).toContain('locked: true → false');
+    const [, token = ''] = new RegExp(`twinkeep confirm ${lock} (\\S+)`).exec(critical.stdout) ?? [];
+    const confirmed = await run('confirm', lock, token, '--wait');
+    expect([confirmed.code, confirmed.stderr]).toEqual([0, '']);
+    expect(confirmed.stdout).toMatch(/status +succeeded/);
+    const again = await run('confirm', lock, token);
+    expect([again.code, again.stderr.slice(0, 23)]).toEqual([1, '403 CONFIRMATION_FAILED']);
+
+    const updates = await eventually(() => {
+      const lines = watching.output.stdout.split('\n').filter((line) => line.endsWith('}'));
+      const told = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+      const unlocked = told.some(
+        ({ device_id, state }) => device_id === lock && (state as { locked?: boolean })?.locked === false,
+      );
+      return unlocked ? told : null;
+    });
+    expect(new Set(updates.map(({ type }) => type))).toEqual(
+      new Set(['state_update', 'presence_update', 'command_update']),
+    );
+    watching.child.kill('SIGINT');
+    expect((await watching.ended).code).toBe(0);
+
+    simulation.child.kill('SIGINT');
+    const simulated = await simulation.ended;
+    expect(simulated.code).toBe(0);
+    const lines = simulated.stdout.trim().split('\n');
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ devices: 5, refused: 0, commands: 2 });
+    expect((await json<List>('devices')).devices.map(({ id }) => id)).toEqual([registered.device_id]);
+
+    expect((await run('devices', 'delete', registered.device_id)).code).toBe(1);
+    expect((await run('devices', 'revoke', registered.device_id)).stdout).toBe('revoked\n');
+    expect((await run('devices', 'delete', registered.device_id)).code).toBe(0);
+    expect((await json<List>('devices')).count).toBe(0);
+  }, 90_000);
+
+  it('tells a wrong kind of event as a refusal', async () => {
+    const { code, stderr } = await run('watch', '--events', 'weather');
+    expect(code).toBe(1);
+    expect(stderr).toContain('VALIDATION_FAILED');
+  });
+});
+
+it('a served process drains on SIGTERM and ends with 0', async () => {
+  service.child.kill('SIGTERM');
+  const { code, stdout } = await service.ended;
+  expect(code).toBe(0);
+  expect(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { msg: string }).msg)
+      .at(-1),
+  ).toBe('stopped');
+}, 15_000);
