@@ -93,7 +93,9 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       log.info({}, 'standing by until this process is the active one');
       await lock.acquire(waiting.signal);
     }
+    let lost = false;
     lock.onLost(() => {
+      lost = true;
       house?.abort();
       server.closeAllConnections();
       server.close();
@@ -101,10 +103,11 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       options.onFatal?.('the lock of the active process is lost');
     });
     const built = await build(config, { ...options, clock, draining: () => stopping !== null });
+    house = built;
+    if (lost) built.abort();
     if (!stands) await listen(server, config);
     const url = urlOf(config, server);
     await built.open(url);
-    house = built;
     listener = built.listener;
     upgrade = built.upgrade;
     log.info({ url, mqtt: built.settings.mqttUrl }, 'serving');
@@ -185,6 +188,7 @@ async function build(
     changelog: parseChangelog(readFileSync(new URL('../CHANGELOG.md', import.meta.url), 'utf8')),
   };
   let mqtt: MqttEdge | null = null;
+  let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const services: Services = {
     store,
@@ -234,7 +238,8 @@ async function build(
       else sockets.upgrade(request, socket, head);
     },
     async open(url) {
-      await runtime.start();
+      if (!aborted) await runtime.start();
+      if (aborted) throw new Error('the right to be the active process is lost');
       settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
       mqtt = await openMqtt({
         services,
@@ -253,6 +258,7 @@ async function build(
         ...(limits?.mqtt && { limits: limits.mqtt }),
       });
       settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
+      if (aborted) mqtt.abort();
     },
     async close() {
       clearInterval(pruning);
@@ -262,6 +268,7 @@ async function build(
       await cache.close();
     },
     abort() {
+      aborted = true;
       clearInterval(pruning);
       runtime.halt();
       mqtt?.abort();

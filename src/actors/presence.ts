@@ -2,13 +2,14 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
-import type { PresenceFlush, Store } from '../store/contract.ts';
-import { type LiveSession, NoSuchActor, type Sessions } from './contract.ts';
+import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
+import { type LiveSession, NoSuchActor, Overloaded, type Sessions } from './contract.ts';
 import type { Limits } from './limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const FLUSH_MS = 5_000;
 const FLUSH_BATCH = 1_000;
+const READY_AGAIN_MS = 1_000;
 
 interface Unflushed {
   lastSeen: EpochMs;
@@ -47,7 +48,8 @@ export class Presence implements Sessions {
       const session = this.sessions.get(deviceId);
       if (!session?.subscribed) return;
       const command = this.supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
-      if (command?.snapshot.context.delivery?.sessionId === null) void this.ready([commandId], session.sessionId);
+      if (command?.snapshot.context.delivery?.sessionId !== null) return;
+      this.ready([commandId], session.sessionId).catch(() => this.readyLater(deviceId, session.sessionId));
     });
   }
 
@@ -187,6 +189,7 @@ export class Presence implements Sessions {
     }
   }
 
+  /** Throws where the store or the runtime had no time for it: then it is to be said again. */
   private async ready(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
     await Promise.all(
       commandIds.map((id) =>
@@ -198,10 +201,20 @@ export class Presence implements Sessions {
             sessionId,
           } as never)
           .catch((error) => {
+            if (isPassing(error)) throw error;
             if (!(error instanceof NoSuchActor))
               this.log.warn({ err: error, commandId: id }, 'a pending command waits');
           }),
       ),
     );
   }
+
+  private readyLater(deviceId: Uuid, sessionId: string): void {
+    setTimeout(() => {
+      this.subscribed(deviceId, sessionId).catch(() => this.readyLater(deviceId, sessionId));
+    }, READY_AGAIN_MS).unref();
+  }
 }
+
+const isPassing = (error: unknown): boolean =>
+  error instanceof StoreUnavailable || error instanceof CommitUnknown || error instanceof Overloaded;

@@ -4,6 +4,7 @@ import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnava
 import { EventFailed } from './contract.ts';
 import { type Draft, draft } from './draft.ts';
 import { addressOf, type Entity, type Letter } from './entity.ts';
+import { Keeper } from './keeper.ts';
 import type { Limits } from './limits.ts';
 import type { RuntimeMeter } from './meter.ts';
 
@@ -37,7 +38,7 @@ export class Turns {
   private released: Promise<void> = Promise.resolve();
   private readonly idle = new Set<() => void>();
 
-  private readonly store: ActorStore;
+  private readonly keeper: Keeper;
   private readonly end: TurnEnd;
   private readonly clock: Clock;
   private readonly limits: Limits;
@@ -54,7 +55,7 @@ export class Turns {
     meter: RuntimeMeter;
     maxInFlight: number;
   }) {
-    this.store = parts.store;
+    this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
     this.end = parts.end;
     this.clock = parts.clock;
     this.limits = parts.limits;
@@ -85,6 +86,7 @@ export class Turns {
   /** No further turn is begun; those in flight finish. */
   stop(): void {
     this.stopped = true;
+    this.keeper.stop();
   }
 
   private schedule(): void {
@@ -166,8 +168,8 @@ export class Turns {
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const answer = await this.store.commit({ actors, delivered });
-        if (answer.lost.length > 0) lost = new Set(answer.lost.map(addressOf));
+        const rivals = await this.keeper.keep({ actors, delivered }, () => this.away());
+        if (rivals.length > 0) lost = new Set(rivals.map(addressOf));
       }
     } catch (error) {
       await before;
@@ -204,23 +206,25 @@ export class Turns {
       return;
     }
     if (error instanceof CommitUnknown) {
-      this.log.warn(
-        { err: error, actors: drafts.length },
-        'the connection was lost in a commit: its actors are loaded again',
-      );
+      this.log.warn({ err: error, actors: drafts.length }, 'nobody knows of a commit: its actors are loaded again');
       for (const made of drafts) this.giveUp(made, error);
       this.end.unknown();
       return;
     }
     if (error instanceof StoreUnavailable) {
-      this.backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(25, this.backoffMs * 2));
-      this.pausedUntil = performance.now() + this.backoffMs * (0.5 + Math.random() / 2);
-      this.meter.storeAway();
+      this.away();
       const now = this.clock.now();
       for (const made of drafts) this.unwind(made, now, error);
       return;
     }
     throw error;
+  }
+
+  /** Turns wait a while, longer each time. */
+  private away(): void {
+    this.backoffMs = Math.min(MAX_BACKOFF_MS, Math.max(25, this.backoffMs * 2));
+    this.pausedUntil = performance.now() + this.backoffMs * (0.5 + Math.random() / 2);
+    this.meter.storeAway();
   }
 
   /** Nothing of it was kept: the letters go back to the front, but for those whose sender waits no longer. */

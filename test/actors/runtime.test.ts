@@ -243,17 +243,50 @@ describe('a store that blinks', () => {
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
   });
 
-  it('loads the actors of a commit whose end nobody knows again, and delivers what they told', async () => {
+  it('asks for the same again where the connection was lost in a commit, and it happens once', async () => {
     await Promise.all([make('a'), make('b')]);
-    let once = true;
-    store.after = () => {
-      if (!once) return;
-      once = false;
+    const lose = (hook: 'before' | 'after') => {
+      store[hook] = () => {
+        store[hook] = () => {};
+        throw new CommitUnknown('connection lost');
+      };
+    };
+    for (const hook of ['before', 'after'] as const) {
+      lose(hook);
+      const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: hook }));
+      await reply.told;
+      expect(store.rows.get('device:b')?.context.note).toBe(`told ${hook}`);
+      lose(hook);
+      expect((await make(`new ${hook}`)).version).toBe(1);
+    }
+    expect((await runtime.actors.read(ref('a')))?.version).toBe(3);
+    expect(store.rows.get('device:a')?.version).toBe(3);
+    expect(store.outbox.size).toBe(0);
+  });
+
+  it('decides again where a rival was first and the connection was lost besides', async () => {
+    await make('a');
+    store.before = () => {
+      store.before = () => {};
+      const row = store.rows.get('device:a');
+      if (row) store.rows.set('device:a', { ...row, version: 2, context: { ...row.context, pressed: 40 } });
       throw new CommitUnknown('connection lost');
     };
-    await expect(runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }))).rejects.toThrow(
-      CommitUnknown,
-    );
+    const reply = await runtime.actors.send(ref('a'), event('press'));
+    expect(reply.snapshot.context).toMatchObject({ pressed: 41 });
+    expect(reply.version).toBe(3);
+  });
+
+  it('loads the actors of a commit again of which nobody can say anything, and delivers what they told', async () => {
+    runtime = assemble({ devicePatienceMs: 100 });
+    await Promise.all([make('a'), make('b')]);
+    let away = true;
+    store.after = () => {
+      if (away) throw new CommitUnknown('connection lost');
+    };
+    const asked = runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
+    await expect(asked).rejects.toThrow(CommitUnknown);
+    away = false;
     await eventually(() => store.rows.get('device:b')?.context.note === 'told hello');
     expect((await runtime.actors.read(ref('a')))?.version).toBe(2);
     await eventually(() => store.outbox.size === 0);

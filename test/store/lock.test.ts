@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { type ActiveLock, OwnedByAnother } from '../../src/store/contract.ts';
+import { AdvisoryLock } from '../../src/store/lock/advisory.ts';
 import { openLock } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
@@ -177,10 +178,11 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     expect(lost).toBe(1);
   });
 
-  it('tells the active process within seconds that its line is dead', async () => {
+  it('tells the active process that its line is dead, when that has been silent long enough', async () => {
     const proxy = await startProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
-    const lock = lockOf({ databaseUrl: proxy.through(await database()) });
+    const lock = new AdvisoryLock(proxy.through(await database()), 1_000);
+    closing.push(() => lock.release());
     await lock.acquire(never);
     let lost = 0;
     lock.onLost(() => {

@@ -6,15 +6,17 @@ import type { ActiveLock } from '../contract.ts';
 const ACTIVE_LOCK = 7_421_000;
 const POLL_MS = 500;
 const RECONNECT_MS = 1_000;
+const CONNECT_MS = 3_000;
 const HEARTBEAT_MS = 1_000;
-const SILENCE_MS = 3_000;
+/** As long as devices wait (`devicePatienceMs`): a server that is silent for a while gives the lock to nobody else. */
+const SILENCE_MS = 10_000;
 
 /**
  * When this process is stopped, or its machine is gone without a word, the server ends the session after these, and the
- * lock goes with it. Milliseconds and seconds as each setting has them.
+ * lock goes with it: later than this process gives up by itself. Milliseconds and seconds as each setting has them.
  */
-const session = `set idle_session_timeout = '10s'; set statement_timeout = '5s'; set tcp_user_timeout = '6s';
-  set tcp_keepalives_idle = 3; set tcp_keepalives_interval = 1; set tcp_keepalives_count = 3`;
+const session = `set idle_session_timeout = '15s'; set statement_timeout = '5s'; set tcp_user_timeout = '14s';
+  set tcp_keepalives_idle = 6; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 4`;
 const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got`;
 /** False where a pooler in between gave us another session. */
 const stillHeld = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
@@ -26,13 +28,15 @@ const stillHeld = `select exists (select from pg_locks where locktype = 'advisor
  */
 export class AdvisoryLock implements ActiveLock {
   private readonly url: string;
+  private readonly silenceMs: number;
   private readonly listeners: (() => void)[] = [];
   private client: pg.Client | null = null;
   private heart: NodeJS.Timeout | null = null;
   private over = false;
 
-  constructor(url: string) {
+  constructor(url: string, silenceMs = SILENCE_MS) {
     this.url = url;
+    this.silenceMs = silenceMs;
   }
 
   /** Waits as long as it takes, through a server that is away too; rejects only when `signal` aborts. */
@@ -64,8 +68,8 @@ export class AdvisoryLock implements ActiveLock {
   private async connect(): Promise<pg.Client | null> {
     const client = new pg.Client({
       connectionString: this.url,
-      connectionTimeoutMillis: SILENCE_MS,
-      query_timeout: SILENCE_MS,
+      connectionTimeoutMillis: CONNECT_MS,
+      query_timeout: this.silenceMs,
       keepAlive: true,
       application_name: 'twinkeep active lock',
     });
@@ -115,7 +119,7 @@ export class AdvisoryLock implements ActiveLock {
       },
     );
     const timer = new AbortController();
-    await Promise.race([asked, pause(SILENCE_MS, undefined, { signal: timer.signal }).catch(() => {})]);
+    await Promise.race([asked, pause(this.silenceMs, undefined, { signal: timer.signal }).catch(() => {})]);
     timer.abort();
     // After a long pause of this process its timers run before the answer is read that has been there all along.
     for (let turn = 0; turn < 3 && answer === undefined; turn += 1) await nextLoop();

@@ -143,6 +143,7 @@ export class Committer {
     const [row] = await this.database.write<{ kept: number; names: string[] | null }>({
       ...this.statement(input),
       values,
+      once: true,
     });
     for (const { readVersion } of turn.actors) if (readVersion === 0) this.inserted += 1;
     if (!row?.names) return { lost: [] };

@@ -5,8 +5,10 @@ import { startPglite } from './pglite/thread.ts';
 
 /** Two turns in flight, and the rest for what callers ask meanwhile. */
 const CONNECTIONS = 8;
-const CONNECT_TIMEOUT_MS = 3_000;
-const STATEMENT_TIMEOUT_MS = 10_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const STATEMENT_TIMEOUT_MS = 8_000;
+/** As long as a device's message waits (`devicePatienceMs`); only for a server that says nothing any more. */
+const SILENCE_MS = 10_000;
 
 /**
  * Generic plans: planning a turn's statement takes longer than running it for one actor. No JIT: it compiles for longer than
@@ -24,8 +26,7 @@ export function connectPostgres(url: string): Database {
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       statement_timeout: STATEMENT_TIMEOUT_MS,
       idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
-      // Longer than the server's own limit: it only counts when the server says nothing any more.
-      query_timeout: STATEMENT_TIMEOUT_MS + 2_000,
+      query_timeout: SILENCE_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: 5_000,
       application_name: 'twinkeep',

@@ -1,4 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
+import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 
 export type Value = string | number | boolean | null;
@@ -8,22 +10,30 @@ export interface Statement {
   name?: string;
   text: string;
   values?: readonly Value[];
+  /** Not tried again: whoever sends it has a patience of its own. */
+  once?: true;
 }
 
 /** Runs a statement on the connection of a transaction. Without values `text` may hold several statements. */
 export type Query = <Row extends object>(text: string, values?: readonly Value[]) => Promise<Row[]>;
 
-/** What the store's queries need of a driver. Throws the faults of `contract.ts`. */
+/**
+ * What the store's queries need of a driver. Throws the faults of `contract.ts`; what surely was not done is tried again
+ * for two seconds first, so that nobody notices a server that blinks.
+ */
 export interface Database {
   /** Can be asked again when the connection is lost: `StoreUnavailable`. */
   read<Row extends object>(statement: Statement): Promise<Row[]>;
-  /** Each statement is its own transaction. When the connection is lost: `CommitUnknown`. */
+  /** Each statement is its own transaction. When the connection is lost in mid-statement: `CommitUnknown`. */
   write<Row extends object>(statement: Statement): Promise<Row[]>;
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
   close(): Promise<void>;
 }
 
 const INT8 = 20;
+const BLINK_MS = 2_000;
+const FIRST_RETRY_MS = 20;
+const LAST_RETRY_MS = 250;
 
 /** Whole numbers of the store stay far under 2⁵³, so `bigint` is read as a number. */
 export const types: pg.CustomTypesConfig = {
@@ -37,6 +47,7 @@ export const idArray = (ids: readonly string[]): string => `{${ids.join(',')}}`;
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
   private readonly pool: pg.Pool;
+  private closed = false;
 
   constructor(pool: pg.Pool) {
     this.pool = pool;
@@ -46,11 +57,11 @@ export class PooledDatabase implements Database {
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.run(statement, false);
+    return this.patiently(statement, async () => this.run(await this.connect(), statement, false));
   }
 
-  write<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.run(statement, true);
+  async write<Row extends object>(statement: Statement): Promise<Row[]> {
+    return this.run(await this.patiently(statement, () => this.connect()), statement, true);
   }
 
   async transaction<T>(run: (query: Query) => Promise<T>): Promise<T> {
@@ -81,11 +92,24 @@ export class PooledDatabase implements Database {
   }
 
   close(): Promise<void> {
+    this.closed = true;
     return this.pool.end();
   }
 
-  private async run<Row extends object>(statement: Statement, writing: boolean): Promise<Row[]> {
-    const client = await this.connect();
+  private async patiently<T>({ once }: Statement, attempt: () => Promise<T>): Promise<T> {
+    const until = performance.now() + BLINK_MS;
+    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
+      try {
+        return await attempt();
+      } catch (error) {
+        const late = once || this.closed || performance.now() + wait > until;
+        if (late || !(error instanceof StoreUnavailable)) throw error;
+      }
+      await pause(wait);
+    }
+  }
+
+  private async run<Row extends object>(client: pg.PoolClient, statement: Statement, writing: boolean): Promise<Row[]> {
     let broken = false;
     try {
       // pg takes the values as they are, and does not change the array.

@@ -25,7 +25,7 @@ export const createStore = (database: Database, turnsInFlight: number): Store =>
       timer = setTimeout(() => reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`)), timeoutMs);
     });
     try {
-      await Promise.race([database.read({ text: 'select 1 as one' }), late]);
+      await Promise.race([database.read({ text: 'select 1 as one', once: true }), late]);
     } finally {
       clearTimeout(timer);
     }

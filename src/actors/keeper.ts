@@ -1,0 +1,94 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import type { Json, Uuid } from '../domain/values.ts';
+import type { ActorKind, ActorRef } from '../machines/outputs.ts';
+import {
+  type ActorCommit,
+  type ActorStore,
+  CommitUnknown,
+  type StoredActor,
+  StoreUnavailable,
+  type TurnCommit,
+} from '../store/contract.ts';
+import { addressOf } from './entity.ts';
+
+const FIRST_RETRY_MS = 25;
+const LAST_RETRY_MS = 500;
+
+/**
+ * Has turns kept. Where the connection is lost in COMMIT nobody knows whether it happened; the same turn is then asked for
+ * again until there is an answer: the fence of versions lets it happen once, and what is stored tells our own earlier try
+ * from a rival's.
+ */
+export class Keeper {
+  private readonly store: ActorStore;
+  private readonly patienceMs: number;
+  private stopped = false;
+
+  constructor(store: ActorStore, patienceMs: number) {
+    this.store = store;
+    this.patienceMs = patienceMs;
+  }
+
+  /**
+   * Answers the actors of whom nothing was kept because somebody else was first. Throws `CommitUnknown` when the store
+   * stays away; `unanswered` is told of each try that was.
+   */
+  async keep(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
+    try {
+      return (await this.store.commit(turn)).lost;
+    } catch (error) {
+      if (!(error instanceof CommitUnknown)) throw error;
+      return this.ask(turn, error, unanswered);
+    }
+  }
+
+  /** Asks no more. */
+  stop(): void {
+    this.stopped = true;
+  }
+
+  private async ask(turn: TurnCommit, unknown: CommitUnknown, unanswered: () => void): Promise<ActorRef[]> {
+    const until = performance.now() + this.patienceMs;
+    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
+      unanswered();
+      if (this.stopped || performance.now() + wait > until) throw unknown;
+      await pause(wait);
+      try {
+        return await this.rivals(turn, (await this.store.commit(turn)).lost);
+      } catch (error) {
+        if (!(error instanceof CommitUnknown || error instanceof StoreUnavailable)) throw error;
+      }
+    }
+  }
+
+  /** Those of `lost` whose row is not what this turn would have made of it. */
+  private async rivals({ actors }: TurnCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
+    if (lost.length === 0) return [];
+    const stored = await this.load(lost);
+    const ours = new Map(actors.map((commit) => [addressOf(commit.ref), commit]));
+    return lost.filter((ref) => !isKept(ours.get(addressOf(ref)), stored.get(addressOf(ref))));
+  }
+
+  private async load(refs: readonly ActorRef[]): Promise<Map<string, StoredActor>> {
+    const byKind = new Map<ActorKind, Uuid[]>();
+    for (const { kind, id } of refs) byKind.set(kind, [...(byKind.get(kind) ?? []), id]);
+    const loaded = await Promise.all([...byKind].map(([kind, ids]) => this.store.load(kind, ids)));
+    return new Map(loaded.flat().map((actor) => [addressOf(actor.ref), actor]));
+  }
+}
+
+function isKept(commit: ActorCommit | undefined, stored: StoredActor | undefined): boolean {
+  if (commit === undefined) return false;
+  // A device that was deleted is loaded no more.
+  if (stored === undefined) return commit.columns.deleted === true;
+  const { version, value, context, since } = stored;
+  return (
+    version === commit.version &&
+    since === commit.since &&
+    isDeepStrictEqual(value, asStored(commit.value)) &&
+    isDeepStrictEqual(context, asStored(commit.context))
+  );
+}
+
+const asStored = (json: Json): Json => JSON.parse(JSON.stringify(json));
