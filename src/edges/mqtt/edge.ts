@@ -171,6 +171,9 @@ class Edge implements BrokerEnds {
     const old = this.#devices.add(peer);
     sessions.open({ deviceId, tenantId, sessionId, keyVersion, subscribed: false });
     old?.end('takeover');
+    // The key may have been rotated while the sign-in was checked.
+    const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
+    if (device !== undefined) this.#rotated(device.snapshot.context);
     wire.once('close', () => {
       this.#devices.remove(peer);
       sessions.close(deviceId, sessionId);

@@ -5,6 +5,8 @@ export interface MqttLimits {
   /** Longest packet before the CONNACK, and after it. */
   packetBeforeConnack: number;
   packet: number;
+  /** What may come behind the CONNECT, in packets of their own, while it is answered. */
+  heldBeforeConnack: number;
   /** What may wait to be sent to one peer, and for how long while it takes none of it. */
   queuedBytes: number;
   stallMs: number;
@@ -29,6 +31,7 @@ export const defaultLimits: MqttLimits = {
   connectMs: 10_000,
   packetBeforeConnack: 4_096,
   packet: 65_536,
+  heldBeforeConnack: 16_384,
   queuedBytes: 1_048_576,
   stallMs: 5_000,
   inFlight: 32,

@@ -1,4 +1,5 @@
-import type { Actors, VolatileSink } from '../../actors/contract.ts';
+import { setTimeout as after } from 'node:timers/promises';
+import { NoSuchActor, type VolatileSink } from '../../actors/contract.ts';
 import { composeMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
@@ -12,6 +13,8 @@ import { publish } from './frames.ts';
 import type { MqttMeter } from './meter.ts';
 import { isActive, isKnownClosed } from './standing.ts';
 import type { Listeners } from './users.ts';
+
+const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
 
 type CommandWrite = Parameters<VolatileSink<'command.write'>>[0];
 
@@ -57,7 +60,7 @@ export class Downlink {
       (device) => this.#command(output, isActive(device, output.tenantId)),
       (error: unknown) => {
         this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
-        this.#undo(output);
+        void this.#undo(output);
       },
     );
   };
@@ -68,7 +71,7 @@ export class Downlink {
     } catch (error) {
       this.#parts.log.error({ err: error, commandId: output.commandId }, 'a command could not be written');
     }
-    this.#undo(output);
+    void this.#undo(output);
   }
 
   #writeCommand(output: CommandWrite): boolean {
@@ -124,15 +127,20 @@ export class Downlink {
     return true;
   }
 
-  #undo({ commandId, sessionId }: CommandWrite): void {
+  /** Tried again while the runtime or the store cannot take it; in the end the command's own clock decides. */
+  async #undo({ commandId, sessionId }: CommandWrite): Promise<void> {
     const { services, meter, log } = this.#parts;
     meter.undone();
     const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
-    send(services.actors, commandId, event).catch((error: unknown) => {
-      // It stays marked: its outcome is unknown, and its clock says so in time.
-      log.warn({ err: error, commandId }, 'the mark of a command that was not written stays');
-    });
+    for (const wait of UNDO_AGAIN_MS) {
+      try {
+        await services.actors.send({ kind: 'command', id: commandId }, event);
+        return;
+      } catch (error) {
+        if (error instanceof NoSuchActor) return;
+        log.warn({ err: error, commandId }, 'the mark of a command that was not written stays for now');
+      }
+      await after(wait, undefined, { ref: false });
+    }
   }
 }
-
-const send = (actors: Actors, id: string, event: CommandEvent) => actors.send({ kind: 'command', id }, event);

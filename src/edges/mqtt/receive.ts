@@ -79,7 +79,8 @@ export class Receiver {
     const event = this.#eventOf(session, message, now);
     this.#inboxOf(session).put({
       n: this.#count++,
-      ...arrived,
+      ack,
+      length: packet.length,
       event,
       lookup: event.type === 'ack.reported' ? this.#lookup(session, event) : null,
       packet: this.#parts.listeners.has(session.tenantId) ? packet : null,

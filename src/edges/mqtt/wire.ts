@@ -170,7 +170,7 @@ export class Wire extends Duplex {
 
   readonly #onData = (chunk: Buffer): void => {
     this.#heardAt = performance.now();
-    if (this.#held !== null) this.#held = Buffer.concat([this.#held, chunk]);
+    if (this.#held !== null) this.#hold(Buffer.concat([this.#held, chunk]), Number.POSITIVE_INFINITY);
     else this.#take(chunk);
     this.#flow();
   };
@@ -297,6 +297,10 @@ export class Wire extends Duplex {
 
   #hold(rest: Buffer, wait: number): void {
     this.#held = rest;
+    if (this.#phase === 'signing-in' && rest.length > this.#limits.heldBeforeConnack) {
+      this.cut('oversized');
+      return;
+    }
     if (Number.isFinite(wait)) this.#holdTimer = setTimeout(() => this.proceed(), wait);
   }
 

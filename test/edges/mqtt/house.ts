@@ -21,7 +21,7 @@ import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt
 import type { MqttMeter } from '../../../src/edges/mqtt/meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
-import type { DeviceEvent } from '../../../src/machines/device-types.ts';
+import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import type { StoredKey } from '../../../src/store/contract.ts';
@@ -39,6 +39,7 @@ interface Row {
   keys: StoredKey[];
   revoked: boolean;
   window: ReplayWindow;
+  grace: DeviceContext['grace'];
 }
 
 /** What reached an actor. */
@@ -93,6 +94,7 @@ export class House {
       keys: [this.#keyOf(device)],
       revoked: false,
       window: emptyWindow(),
+      grace: null,
     });
     return device;
   }
@@ -104,8 +106,8 @@ export class House {
     const device = { ...before, secret: newDeviceSecret(), keyVersion: before.keyVersion + 1 };
     row.device = device;
     row.keys = [this.#keyOf(device), { ...this.#keyOf(before), graceUntil, status: 'grace' }];
+    row.grace = { keyVersion: before.keyVersion, until: graceUntil };
     const committed = this.#device(deviceId) as Committed;
-    Object.assign(committed.snapshot.context, { grace: { keyVersion: before.keyVersion, until: graceUntil } });
     for (const watch of this.#watchers) watch(committed, { type: 'rotate', at: this.now }, null);
     return device;
   }
@@ -190,7 +192,7 @@ export class House {
         id,
         tenantId,
         keyVersion,
-        grace: null,
+        grace: row.grace,
       },
     );
   }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Overloaded } from '../../../src/actors/contract.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
@@ -171,6 +172,17 @@ describe('a command', () => {
     house.row(device.deviceId).revoked = true;
     house.emit(command(client.clientId));
     await eventually(() => expect(undone()).toHaveLength(1));
+  });
+
+  it('that was not written has its mark taken back although the runtime is busy', async () => {
+    let tries = 0;
+    house.commit = async () => {
+      tries += 1;
+      if (tries === 1) throw new Overloaded('full');
+    };
+    house.emit(command('x'));
+    await eventually(() => expect(tries).toBe(2));
+    expect(house.counted.undone).toBe(1);
   });
 
   it('that cannot be composed is taken back, and harms nobody', async () => {

@@ -106,6 +106,21 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, current))).toBe(0);
   });
 
+  it('and a key that was rotated meanwhile opens a session for its grace only', async () => {
+    const device = house.addDevice();
+    let release = () => {};
+    house.lookup = () => new Promise((resolve) => (release = resolve));
+    const connecting = Device.connect(house, device, edge.port);
+    await eventually(() => expect(house.lookups.length).toBe(1));
+    house.rotate(device.deviceId, house.now + 5_000);
+    house.row(device.deviceId).keys = house.row(device.deviceId).keys.map((key) => ({ ...key, graceUntil: null }));
+    release();
+    const client = await connecting;
+    house.now += 5_000;
+    await client.closed();
+    expect(house.counted['closed expired']).toBe(1);
+  });
+
   it('and is told to come back when the store cannot answer', async () => {
     const device = house.addDevice();
     house.lookup = async () => {
@@ -253,6 +268,17 @@ describe('before it signed in, a peer', () => {
     release();
     await eventually(() => expect(raw.bytes.length).toBe(4 + 2_000));
     raw.socket.destroy();
+    await edge.close();
+  });
+
+  it('is cut when it sends more than a little behind its CONNECT', async () => {
+    const { edge, house } = await open();
+    house.lookup = () => new Promise(() => {});
+    const raw = await Raw.open(edge.port);
+    raw.socket.write(packets.connect(credentials(house, house.addDevice())));
+    raw.socket.write(Buffer.alloc(20_000, packets.ping));
+    await raw.closed(1_000);
+    expect(house.counted['closed oversized']).toBe(1);
     await edge.close();
   });
 
