@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
 import type { SessionCredentials } from '../domain/session.ts';
 import type { Milliseconds } from '../domain/values.ts';
@@ -87,6 +88,8 @@ export class Link {
       if (this.#client === client) this.#listener.message(bytes, clientId);
     });
     client.on('connect', () => {
+      // A PUBACK of ours just before a message would hold that up for 40 ms: Nagle's algorithm waits for a delayed ACK.
+      if (client.stream instanceof Socket) client.stream.setNoDelay(true);
       client.subscribe(commandTopic, { qos: 1 }, (error, granted) => {
         if (this.#client !== client) return;
         if (error !== null || granted?.[0] === undefined || granted[0].qos > 2) {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { connect as connectSocket, type Socket } from 'node:net';
+import { connect as connectSocket, Socket } from 'node:net';
 import { connectAsync, type IClientOptions, type MqttClient } from 'mqtt';
 import { expect } from 'vitest';
 import { checkCloudMessage, composeMessage, type OutgoingMessage } from '../../../src/domain/envelope.ts';
@@ -50,6 +50,7 @@ export class Device {
     this.device = device;
     this.#house = house;
     this.#key = signingKey(device.alg, device.secret);
+    if (mqtt.stream instanceof Socket) mqtt.stream.setNoDelay(true);
     mqtt.on('error', () => {});
     mqtt.on('message', (_topic, payload, packet) => this.#hear(payload, packet.qos));
   }
