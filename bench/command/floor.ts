@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { importJWK, jwtVerify } from 'jose';
 import { z } from 'zod';
+import { answerCpu } from '../support/cpu.ts';
 
 /*
  * The floor: what any Node service of this kind pays before it does anything. Express routes, jose verifies the token of each
@@ -30,4 +31,5 @@ app.post('/v1/device/:id/command', async (request, response) => {
 
 const server = createServer(app);
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+answerCpu();
 process.on('disconnect', () => process.exit(0));

@@ -24,6 +24,8 @@ export interface ClosedLoop {
 }
 export interface ClosedResult {
   perSecond: number;
+  /** All that were done, before and after the measured time too. */
+  total: number;
   /** From the first byte of the request to the last PUBACK, milliseconds. */
   latencies: number[];
 }
@@ -44,7 +46,6 @@ export interface OpenResult {
 let target: Target;
 let callers: RawConnection[] = [];
 let devices: RawDevice[] = [];
-let stream: WebSocket | null = null;
 /** What happens when the command of this request has reached its device, and when its final word is committed. */
 const arrivals = new Map<string, () => void>();
 const ends = new Map<string, () => void>();
@@ -58,7 +59,6 @@ const nextRequestId = (): Uuid => {
 
 async function open(asked: Target): Promise<void> {
   target = asked;
-  callers = await Promise.all(Array.from({ length: target.connections }, () => RawConnection.open(target.httpPort)));
   const { mqttPort } = target;
   if (mqttPort === undefined) return;
   devices = target.devices.map((identity) => new RawDevice(identity));
@@ -71,6 +71,12 @@ async function open(asked: Target): Promise<void> {
     };
     await device.open(mqttPort, { commands: true });
   }
+}
+
+/** Anew for each run: in between a server may close what is idle. */
+async function connectCallers(): Promise<void> {
+  for (const caller of callers) caller.close();
+  callers = await Promise.all(Array.from({ length: target.connections }, () => RawConnection.open(target.httpPort)));
 }
 
 /** Sends one command and resolves when it is answered. */
@@ -101,7 +107,7 @@ async function closed({ warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> 
     }
   };
   await Promise.all(callers.map(drive));
-  return { perSecond: latencies.length / (measureMs / 1000), latencies };
+  return { perSecond: latencies.length / (measureMs / 1000), total: n, latencies };
 }
 
 /** Calls `send` with the number and the due time of each, at a constant rate whatever becomes of the ones before. */
@@ -186,19 +192,10 @@ async function openStates(asked: OpenLoop): Promise<OpenResult> {
 
 function subscribed(): Promise<WebSocket> {
   return new Promise((resolve, reject) => {
-    stream = new WebSocket(`ws://127.0.0.1:${target.httpPort}/ws/state?token=${target.token}`);
-    const socket = stream;
+    const socket = new WebSocket(`ws://127.0.0.1:${target.httpPort}/ws/state?token=${target.token}`);
     socket.once('open', () => resolve(socket));
     socket.once('error', reject);
   });
-}
-
-function close(): void {
-  for (const caller of callers) caller.close();
-  for (const device of devices) device.close();
-  stream?.terminate();
-  callers = [];
-  devices = [];
 }
 
 function fail(error: Error): void {
@@ -206,15 +203,15 @@ function fail(error: Error): void {
   process.exit(1);
 }
 
-process.on('message', (message: { open?: Target; closed?: ClosedLoop; paced?: OpenLoop; close?: true }) => {
+process.on('message', (message: { open?: Target; closed?: ClosedLoop; paced?: OpenLoop }) => {
   const answer = async (): Promise<object> => {
     if (message.open) return { opened: await open(message.open).then(() => true) };
+    await connectCallers();
     if (message.closed) return { result: await closed(message.closed) };
     if (message.paced) {
       return { result: await (message.paced.what === 'command' ? openCommands : openStates)(message.paced) };
     }
-    close();
-    return { closed: true };
+    return {};
   };
   answer().then((value) => process.send?.(value), fail);
 });

@@ -1,7 +1,7 @@
 // How many commands a second travel REST → device → committed final word, as a part of what express, jose and zod can answer at all?
 import { type Child, startChild } from '../support/child.ts';
-import type { DeviceIdentity } from '../support/device.ts';
-import { compare, latencies } from '../support/figures.ts';
+import { cpuEach } from '../support/cpu.ts';
+import { compare, latencies, median } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -40,11 +40,20 @@ async function load(target: Omit<Target, 'token' | 'connections'>): Promise<Chil
 }
 
 const atDevices = await load({ httpPort: service.port, mqttPort: service.mqttPort, devices });
-const atFloor = await load({ httpPort: floorPort, devices: devices as DeviceIdentity[] });
+const atFloor = await load({ httpPort: floorPort, devices });
 
-async function throughput(child: Child): Promise<ClosedResult> {
-  child.send({ closed: loop });
-  return child.receive<ClosedResult>('result');
+const cpu = { ours: [] as number[], floor: [] as number[] };
+
+async function throughput(side: keyof typeof cpu): Promise<ClosedResult> {
+  const [served, loaded] = side === 'ours' ? [service.child, atDevices] : [floor, atFloor];
+  let result: ClosedResult | undefined;
+  const each = await cpuEach(served, async () => {
+    loaded.send({ closed: loop });
+    result = await loaded.receive<ClosedResult>('result');
+    return result.total;
+  });
+  cpu[side].push(each);
+  return result as ClosedResult;
 }
 
 const ours: number[] = [];
@@ -53,15 +62,18 @@ await compare(
     name: 'commands through',
     unit: 'commands/s',
     ours: async () => {
-      const result = await throughput(atDevices);
+      const result = await throughput('ours');
       ours.push(...result.latencies);
       return result.perSecond;
     },
-    floor: async () => (await throughput(atFloor)).perSecond,
+    floor: async () => (await throughput('floor')).perSecond,
     floorName: 'express + jose + zod',
     atLeast: AT_LEAST,
   },
   options,
+);
+console.log(
+  `processor time of the service for a command: ${Math.round(median(cpu.ours))} µs, of the floor: ${Math.round(median(cpu.floor))} µs`,
 );
 console.log(`request to committed final word, ${IN_FLIGHT} in flight: ${latencies(ours)}`);
 

@@ -142,6 +142,8 @@ export class RawDevice {
 
   private received(socket: Socket, body: Buffer): void {
     const { id, payload } = readPublish(body);
+    socket.cork(); // the acknowledgement and what the device answers leave together
+    queueMicrotask(() => socket.uncork());
     socket.write(pubackPacket(id));
     const message = JSON.parse(payload.toString()) as {
       message_type: string;

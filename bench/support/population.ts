@@ -25,7 +25,7 @@ export interface Population {
 
 export interface PopulationOptions {
   devices: number;
-  /** Each device reported its 20 keys once. */
+  /** Each device reported its 20 keys once, and is offline again. */
   reported?: boolean;
 }
 
@@ -76,7 +76,10 @@ export async function populate(deployment: Deployment, options: PopulationOption
         made.map(async ({ identity, event }) => {
           const ref = { kind: 'device', id: identity.deviceId } as const;
           const created = runtime.actors.create(ref, event);
-          if (options.reported) await runtime.actors.send(ref, firstReport(identity));
+          if (options.reported) {
+            void runtime.actors.send(ref, firstReport(identity));
+            await runtime.actors.send(ref, { type: 'presence.lost', at: systemClock.now() });
+          }
           await created;
         }),
       );

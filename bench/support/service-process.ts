@@ -1,6 +1,7 @@
 import pino from 'pino';
 import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
+import { answerCpu } from './cpu.ts';
 
 // The service as `twinkeep serve` starts it, with a channel to the benchmark in place of a terminal.
 
@@ -9,6 +10,7 @@ const service = await start(config, {
   log: pino({ level: config.log.level }, pino.destination(2)),
   onFatal: () => process.exit(1),
 });
+answerCpu();
 process.on('disconnect', () => service.stop().then(() => process.exit(0)));
 process.send?.({ listening: true });
 await service.active;

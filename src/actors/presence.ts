@@ -10,6 +10,8 @@ import type { Supervisor } from './supervisor.ts';
 const FLUSH_MS = 5_000;
 const FLUSH_BATCH = 1_000;
 const READY_AGAIN_MS = 1_000;
+/** Devices marked offline at a time, where many went at once: each may have to be loaded. */
+const LOST_BATCH = 500;
 
 interface Unflushed {
   lastSeen: EpochMs;
@@ -150,9 +152,9 @@ export class Presence implements Sessions {
       void this.lost(session.deviceId);
     }
     if (this.returning.length > 0 && now - this.startedAt >= this.limits.returnMs) {
-      const gone = this.returning.filter((id) => !this.sessions.has(id));
+      const gone = this.returning;
       this.returning = [];
-      for (const id of gone) void this.lost(id);
+      void this.allLost(gone);
     }
     await this.flush();
   }
@@ -173,6 +175,14 @@ export class Presence implements Sessions {
         for (const { deviceId, ...row } of rows) if (!this.unflushed.has(deviceId)) this.unflushed.set(deviceId, row);
         return;
       }
+    }
+  }
+
+  /** Some after others: a hundred thousand at once would keep the store from everybody else. */
+  private async allLost(deviceIds: readonly Uuid[]): Promise<void> {
+    for (let from = 0; from < deviceIds.length; from += LOST_BATCH) {
+      const gone = deviceIds.slice(from, from + LOST_BATCH).filter((id) => !this.sessions.has(id));
+      await Promise.all(gone.map((id) => this.lost(id)));
     }
   }
 

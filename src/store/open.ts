@@ -15,15 +15,15 @@ import { createStore } from './postgres/store.ts';
  */
 export async function openStore(at: { databaseUrl: string | null; dataDir: string }): Promise<Store> {
   const { databaseUrl, dataDir } = at;
-  const embedded = databaseUrl === null;
-  const database: Database = embedded ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl);
+  const database: Database =
+    databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl);
   try {
     await migrate(database);
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
-  return createStore(database, embedded ? 1 : 2);
+  return createStore(database);
 }
 
 /**

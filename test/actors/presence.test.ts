@@ -91,6 +91,17 @@ describe('presence', () => {
     await sessions.stop();
   });
 
+  it('marks many that did not come back offline some at a time', async () => {
+    const { sessions } = runtime;
+    memory.asked.online = Array.from({ length: 1_200 }, (_, n) => `gone${n}`);
+    await sessions.start();
+    clock.advance(60_000);
+    await sessions.tick();
+    expect(events).toHaveLength(500);
+    await expect.poll(() => events.length).toBe(1_200);
+    expect(Math.max(...actors.loads.map((ids) => ids.length))).toBe(500);
+  });
+
   it('marks a device offline later when the store is away', async () => {
     const { sessions } = runtime;
     sessions.open(session('d1', 's1'));

@@ -78,9 +78,14 @@ eachStore('commands', (backend) => {
     const deviceId = newId();
     const of = (verification: string, context: object) =>
       commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } });
-    const unseen = of('pending', { expected: { on: true }, observed: null });
-    const seen = of('pending', { expected: { level: 3 }, observed: { level: 2 } });
-    await turn(unseen, seen, of('idle', { expected: { on: true }, observed: null }), of('verified', { expected: {} }));
+    const unseen = of('pending', { verification: { expected: { on: true }, observed: null } });
+    const seen = of('pending', { verification: { expected: { level: 3 }, observed: { level: 2 } } });
+    await turn(
+      unseen,
+      seen,
+      of('idle', { verification: { expected: { on: true }, observed: null } }),
+      of('verified', { verification: { expected: {} } }),
+    );
     const watches = (await commands().watching()).filter((watch) => watch.deviceId === deviceId);
     expect(watches).toEqual([
       { deviceId, commandId: unseen.ref.id, expected: { on: true }, seen: false },

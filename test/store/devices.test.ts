@@ -137,8 +137,8 @@ eachStore('devices', (backend) => {
     const tenantId = newId();
     const [a = '', b = ''] = await made(
       tenantId,
-      { context: { state: { on: true, deep: { a: [1] } }, stateVersion: 4, stateReportedAt: 12 } },
-      { context: { state: {}, stateVersion: 0, stateReportedAt: null } },
+      { context: { state: { on: true, deep: { a: [1] } }, stateVersion: 4, reportedAt: 12 } },
+      { context: { state: {}, stateVersion: 0, reportedAt: null } },
     );
     const states = await devices().states(tenantId);
     expect(states).toHaveLength(2);

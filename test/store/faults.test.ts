@@ -74,7 +74,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const fresh = await freshDatabase(serverUrl ?? '');
     const database = connectPostgres(url ?? fresh.url);
     closing.push(fresh.drop, () => database.close());
-    return { database, store: createStore(database, 2), url: fresh.url };
+    return { database, store: createStore(database), url: fresh.url };
   }
 
   /** Holds the row of a device, so that the next commit of it waits; `pid` is then the waiting backend. */
@@ -161,7 +161,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const fresh = await freshDatabase(serverUrl ?? '');
     const database = connectPostgres(proxy.through(fresh.url));
     closing.push(fresh.drop, () => database.close());
-    const store = createStore(database, 2);
+    const store = createStore(database);
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
     proxy.cut();
@@ -180,7 +180,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const fresh = await freshDatabase(serverUrl ?? '');
     const database = connectPostgres(proxy.through(fresh.url));
     closing.push(fresh.drop, () => database.close());
-    const store = createStore(database, 2);
+    const store = createStore(database);
     await store.ping(5_000);
     proxy.silence();
     await expect(store.ping(50)).rejects.toThrow(/no answer within 50 ms/);

@@ -68,7 +68,7 @@ export interface Backend {
 export async function openPglite(): Promise<{ backend: Backend; close(): Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pglite-'));
   const database = await connectPglite(copyPglite(inject('pgliteTemplate'), folder));
-  const backend: Backend = { name: 'PGlite', store: createStore(database, 1), database, url: null };
+  const backend: Backend = { name: 'PGlite', store: createStore(database), database, url: null };
   return {
     backend,
     async close() {
@@ -82,7 +82,7 @@ export async function openPglite(): Promise<{ backend: Backend; close(): Promise
 export async function openPostgres(serverUrl: string): Promise<{ backend: Backend; close(): Promise<void> }> {
   const { url, drop } = await freshDatabase(serverUrl);
   const database = connectPostgres(url);
-  const backend: Backend = { name: 'PostgreSQL', store: createStore(database, 2), database, url };
+  const backend: Backend = { name: 'PostgreSQL', store: createStore(database), database, url };
   return {
     backend,
     async close() {

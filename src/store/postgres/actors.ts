@@ -3,6 +3,7 @@ import type { ActorKind, DurableOutput } from '../../machines/outputs.ts';
 import type { ActorStore, StoredActor } from '../contract.ts';
 import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
+import { deleteByKey } from './delete.ts';
 import { tableOf } from './tables.ts';
 
 export interface ActorRow {
@@ -97,8 +98,11 @@ export function actorStore(database: Database): ActorStore {
       if (timers.length === 0) return;
       await database.write({
         name: 'timers_drop',
-        text: `delete from timers t using jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text)
-          where t.id = r.id and t.timer_id = r.timer_id and t.kind = r.kind`,
+        text: deleteByKey(
+          'timers',
+          'jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text)',
+          'o.id = r.id and o.timer_id = r.timer_id and o.kind = r.kind',
+        ),
         values: [JSON.stringify(timers.map(({ ref, id }) => ({ ...ref, timer_id: id })))],
       });
     },

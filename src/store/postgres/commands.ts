@@ -57,7 +57,7 @@ export function commandStore(database: Database): CommandStore {
         name: 'commands_watching',
         text: `select id, device_id, context->'verification'->'expected' as expected,
             context->'verification'->>'observed' is not null as seen
-          from commands where verification = 'pending' order by id`,
+          from commands where verification = 'pending' and context->'verification'->>'expected' is not null order by id`,
       });
       return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
         deviceId,

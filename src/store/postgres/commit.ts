@@ -2,6 +2,7 @@ import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import type { TurnCommit } from '../contract.ts';
 import { type Joining, joining, type TurnInput, turnInput } from './commit-input.ts';
 import type { Database, Value } from './database.ts';
+import { deleteByKey } from './delete.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
 import { tableOf } from './tables.ts';
 
@@ -50,7 +51,7 @@ const from = (name: Joining, fields: string): string =>
 
 const outboxKeyFields = 'kind text, id uuid, version bigint, n integer';
 const deliver = (source: string): string =>
-  `delete from outbox o using ${source} where o.id = r.id and o.version = r.version and o.n = r.n and o.kind = r.kind`;
+  deleteByKey('outbox', source, 'o.id = r.id and o.version = r.version and o.n = r.n and o.kind = r.kind');
 
 const joinSections: Readonly<Record<Joining, string>> = {
   journal: `insert into journal (kind, id, version, tenant_id, at, by, event, from_value, to_value, data)
@@ -61,8 +62,11 @@ const joinSections: Readonly<Record<Joining, string>> = {
   set: `insert into timers (kind, id, timer_id, event, due_at)
     select a.kind, a.id, r.id, r.event, r.due_at ${from('set', 'id text, event text, due_at bigint')}
     on conflict (id, timer_id, kind) do update set event = excluded.event, due_at = excluded.due_at`,
-  clear: `delete from timers t using also a, jsonb_array_elements_text(a.also->'clear') as r(id)
-    where t.id = a.id and t.timer_id = r.id and t.kind = a.kind`,
+  clear: deleteByKey(
+    'timers',
+    `also a, jsonb_array_elements_text(a.also->'clear') as r(id)`,
+    'o.id = a.id and o.timer_id = r.id and o.kind = a.kind',
+  ),
   delivered: deliver(`also a, jsonb_to_recordset(a.also->'delivered') as r(${outboxKeyFields})`),
   keys: `insert into device_keys
       (device_id, key_version, signing_alg, sealed_secret, public_key, created_at, grace_until, ended_at, ended_as)

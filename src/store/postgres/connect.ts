@@ -11,10 +11,16 @@ const STATEMENT_TIMEOUT_MS = 8_000;
 const SILENCE_MS = 10_000;
 
 /**
- * Generic plans: planning a turn's statement takes longer than running it for one actor. No JIT: it compiles for longer than
- * any of our statements runs.
+ * Generic plans: planning a turn's statement takes longer than running it for one actor. No sequential scans where there is
+ * an index: every statement has one, and a plan made while a table is small outlives its smallness. No JIT: it compiles for
+ * longer than any of our statements runs.
  */
-const SESSION = ['plan_cache_mode=force_generic_plan', 'jit=off', 'default_transaction_isolation=read\\ committed'];
+const SESSION = [
+  'plan_cache_mode=force_generic_plan',
+  'enable_seqscan=off',
+  'jit=off',
+  'default_transaction_isolation=read\\ committed',
+];
 
 /** Nothing is connected yet. */
 export function connectPostgres(url: string): Database {
@@ -57,14 +63,5 @@ export async function connectPglite(dataDir: string): Promise<Database> {
       }
     },
   });
-  const database = new PooledDatabase(pool);
-  return {
-    read: (statement) => database.read(statement),
-    write: (statement) => database.write(statement),
-    transaction: (run) => database.transaction(run),
-    async close() {
-      await database.close();
-      await thread.close();
-    },
-  };
+  return new PooledDatabase(pool, thread);
 }

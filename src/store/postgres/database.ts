@@ -27,6 +27,8 @@ export interface Database {
   /** Each statement is its own transaction. When the connection is lost in mid-statement: `CommitUnknown`. */
   write<Row extends object>(statement: Statement): Promise<Row[]>;
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
+  /** PGlite: one session, and nobody who cleans up in the background. */
+  readonly embedded: boolean;
   close(): Promise<void>;
 }
 
@@ -46,11 +48,16 @@ export const idArray = (ids: readonly string[]): string => `{${ids.join(',')}}`;
 
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
+  readonly embedded: boolean;
   private readonly pool: pg.Pool;
+  private readonly afterClose: () => Promise<void>;
   private closed = false;
 
-  constructor(pool: pg.Pool) {
+  /** Of an embedded one `thread` is closed after its connection. */
+  constructor(pool: pg.Pool, thread?: { close(): Promise<void> }) {
     this.pool = pool;
+    this.embedded = thread !== undefined;
+    this.afterClose = async () => thread?.close();
     // An idle connection that breaks has left the pool already, and of one in use its query is told.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
@@ -91,9 +98,10 @@ export class PooledDatabase implements Database {
     }
   }
 
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.closed = true;
-    return this.pool.end();
+    await this.pool.end();
+    await this.afterClose();
   }
 
   private async patiently<T>({ once }: Statement, attempt: () => Promise<T>): Promise<T> {

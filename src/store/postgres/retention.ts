@@ -1,8 +1,11 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Retention } from '../contract.ts';
 import type { Database, Statement } from './database.ts';
 
 const DAY_MS = 86_400_000;
+/** Between two batches others have their turn. */
+const PAUSE_MS = 20;
 const ended = `('rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled')`;
 
 /** The least UUID version 7 of a moment: ids are in the order of their making, so the primary key finds old rows. */
@@ -11,43 +14,63 @@ const leastId = (at: EpochMs): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`;
 };
 
+const statements = (now: EpochMs, days: { commands: number; journal: number }, batch: number): Statement[] => [
+  {
+    // A command with a timer or an undelivered output is not over, whatever its status says.
+    name: 'prune_commands',
+    text: `delete from commands where id in (
+        select id from commands c where id < $1 and created_at < $2 and status in ${ended}
+          and not exists (select from timers t where t.id = c.id and t.kind = 'command')
+          and not exists (select from outbox o where o.id = c.id and o.kind = 'command')
+        order by id limit $3) returning 1 as gone`,
+    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+  },
+  {
+    // It outlives its command, as the record of who did what; while a command is open its journal is kept whole.
+    name: 'prune_journal',
+    text: `delete from journal where (id, version, kind) in (
+        select id, version, kind from journal j where at < $1
+          and not exists (select from commands c where c.id = j.id and c.status not in ${ended})
+        order by at limit $2) returning 1 as gone`,
+    values: [now - days.journal * DAY_MS, batch],
+  },
+  {
+    name: 'prune_idempotency',
+    text: `delete from idempotency where digest in (
+        select digest from idempotency where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  {
+    name: 'prune_tokens',
+    text: `delete from revoked_tokens where jti in (
+        select jti from revoked_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+];
+
 export const retention = (database: Database): Retention => ({
   async prune(now, days, batch) {
-    const statements: Statement[] = [
-      {
-        // A command with a timer or an undelivered output is not over, whatever its status says.
-        name: 'prune_commands',
-        text: `delete from commands where id in (
-            select id from commands c where id < $1 and created_at < $2 and status in ${ended}
-              and not exists (select from timers t where t.id = c.id and t.kind = 'command')
-              and not exists (select from outbox o where o.id = c.id and o.kind = 'command')
-            order by id limit $3) returning 1 as gone`,
-        values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
-      },
-      {
-        // It outlives its command, as the record of who did what; while a command is open its journal is kept whole.
-        name: 'prune_journal',
-        text: `delete from journal where (id, version, kind) in (
-            select id, version, kind from journal j where at < $1
-              and not exists (select from commands c where c.id = j.id and c.status not in ${ended})
-            order by at limit $2) returning 1 as gone`,
-        values: [now - days.journal * DAY_MS, batch],
-      },
-      {
-        name: 'prune_idempotency',
-        text: `delete from idempotency where digest in (
-            select digest from idempotency where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
-        values: [now, batch],
-      },
-      {
-        name: 'prune_tokens',
-        text: `delete from revoked_tokens where jti in (
-            select jti from revoked_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
-        values: [now, batch],
-      },
-    ];
     let gone = 0;
-    for (const statement of statements) gone += (await database.write(statement)).length;
+    for (const statement of statements(now, days, batch)) {
+      for (;;) {
+        const { length } = await database.write(statement);
+        gone += length;
+        if (length < batch) break;
+        await pause(PAUSE_MS);
+      }
+    }
+    if (database.embedded) await vacuum(database);
     return gone;
   },
 });
+
+/**
+ * PostgreSQL does this by itself. PGlite has no background processes: without it dead rows would stay for ever, plans would
+ * be made for tables as they once were, and after two thousand million commits it would refuse to write.
+ */
+async function vacuum(database: Database): Promise<void> {
+  const tables = await database.read<{ name: string }>({
+    text: `select oid::regclass::text as name from pg_class where relkind = 'r' order by oid desc`,
+  });
+  for (const { name } of tables) await database.write({ text: `vacuum (analyze) ${name}` });
+}

@@ -9,7 +9,7 @@ import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
 /** The store on a migrated database; closing it closes the database. */
-export const createStore = (database: Database, turnsInFlight: number): Store => ({
+export const createStore = (database: Database): Store => ({
   actors: actorStore(database),
   devices: deviceStore(database),
   commands: commandStore(database),
@@ -17,7 +17,7 @@ export const createStore = (database: Database, turnsInFlight: number): Store =>
   identity: identityStore(database),
   idempotency: idempotencyStore(database),
   retention: retention(database),
-  turnsInFlight,
+  turnsInFlight: database.embedded ? 1 : 2,
 
   async ping(timeoutMs) {
     let timer: NodeJS.Timeout | undefined;

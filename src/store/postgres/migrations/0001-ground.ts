@@ -75,6 +75,15 @@ create table tenants (
   created_at bigint not null
 );
 
+-- Rows over 2 KB are compressed: with lz4 that costs little, without it only the larger ones are worth it.
+do $$ begin
+  alter table devices alter column context set compression lz4;
+  alter table commands alter column context set compression lz4;
+exception when feature_not_supported then
+  alter table devices set (toast_tuple_target = 4080);
+  alter table commands set (toast_tuple_target = 4080);
+end $$;
+
 create table device_keys (
   device_id uuid not null,
   key_version integer not null,
