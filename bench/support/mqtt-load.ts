@@ -3,6 +3,7 @@ import { composeMessage } from '../../src/domain/envelope.ts';
 import { sessionCredentials } from '../../src/domain/session.ts';
 import { newNonce, signingKey } from '../../src/domain/signature.ts';
 import { deviceTopic } from '../../src/domain/topics.ts';
+import { connectPacket, publishPacket } from './mqtt-wire.ts';
 
 /*
  * A load generator in a process of its own: devices that sign everything before the clock starts, then keep a fixed number of
@@ -40,27 +41,6 @@ function stateOf(counter: number) {
   return state;
 }
 
-function text(value: string): Buffer {
-  const bytes = Buffer.from(value);
-  return Buffer.concat([Buffer.from([bytes.length >> 8, bytes.length & 255]), bytes]);
-}
-
-function packet(first: number, body: Buffer): Buffer {
-  const length: number[] = [];
-  let rest = body.length;
-  do {
-    const digit = rest % 128;
-    rest = Math.floor(rest / 128);
-    length.push(rest > 0 ? digit | 128 : digit);
-  } while (rest > 0);
-  return Buffer.concat([Buffer.from([first, ...length]), body]);
-}
-
-function connectPacket(clientId: string, username: string, password: string): Buffer {
-  const header = Buffer.concat([text('MQTT'), Buffer.from([4, 0b1100_0010, 0, 0])]);
-  return packet(0x10, Buffer.concat([header, text(clientId), text(username), text(password)]));
-}
-
 class LoadClient {
   readonly packets: Buffer[] = [];
   private readonly hello: Buffer;
@@ -73,8 +53,8 @@ class LoadClient {
   constructor(device: LoadDevice, messages: number, now: number) {
     const key = signingKey('hmac-sha256', device.secret);
     const session = sessionCredentials({ ...device, key }, now, newNonce());
-    this.hello = connectPacket(session.clientId, session.username, session.password);
-    const topic = text(deviceTopic(device.tenantId, device.deviceId, 'state'));
+    this.hello = connectPacket(session);
+    const topic = deviceTopic(device.tenantId, device.deviceId, 'state');
     for (let index = 0; index < messages; index += 1) {
       const envelope = composeMessage({
         deviceId: device.deviceId,
@@ -90,8 +70,7 @@ class LoadClient {
         key,
         keyVersion: 1,
       });
-      const id = (index % 65_535) + 1;
-      this.packets.push(packet(0x32, Buffer.concat([topic, Buffer.from([id >> 8, id & 255]), Buffer.from(envelope)])));
+      this.packets.push(publishPacket((index % 65_535) + 1, topic, envelope));
     }
   }
 
