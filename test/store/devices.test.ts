@@ -102,6 +102,23 @@ eachStore('devices', (backend) => {
     expect(await devices().placedIn(tenantId, { homeId })).toHaveLength(2);
   });
 
+  it('are counted anew after each that is added or deleted', async () => {
+    const tenantId = newId();
+    const counted: number[] = [await devices().count(tenantId)];
+    const commit = deviceCommit({ tenantId });
+    for (const one of [
+      commit,
+      deviceCommit({ tenantId }),
+      next(commit, { columns: { ...commit.columns, deleted: true } }),
+    ]) {
+      const asked = devices().count(tenantId);
+      await turn(one);
+      await asked;
+      counted.push(await devices().count(tenantId));
+    }
+    expect(counted).toEqual([0, 1, 2, 1]);
+  });
+
   it('of a room are those that can be commanded, by category when it is given', async () => {
     const tenantId = newId();
     const roomId = newId();

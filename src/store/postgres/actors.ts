@@ -4,6 +4,7 @@ import type { ActorStore, StoredActor } from '../contract.ts';
 import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
 import { deleteByKey } from './delete.ts';
+import type { DeviceCounts } from './device-counts.ts';
 import { tableOf } from './tables.ts';
 
 export interface ActorRow {
@@ -56,7 +57,7 @@ interface JournalColumns {
   data: JsonObject | null;
 }
 
-export function actorStore(database: Database): ActorStore {
+export function actorStore(database: Database, counts: DeviceCounts): ActorStore {
   const committer = new Committer(database);
   return {
     async load(kind, ids) {
@@ -70,7 +71,13 @@ export function actorStore(database: Database): ActorStore {
       return rows.map((row) => storedActor(kind, row));
     },
 
-    commit: (turn) => committer.commit(turn),
+    async commit(turn) {
+      try {
+        return await committer.commit(turn);
+      } finally {
+        counts.committed(turn.actors);
+      }
+    },
 
     async quarantine({ kind, id }, reason) {
       await database.write({

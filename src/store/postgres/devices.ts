@@ -1,6 +1,7 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
 import { type Database, idArray, type Value } from './database.ts';
+import type { DeviceCounts } from './device-counts.ts';
 import { keyHistory, liveKeys } from './device-keys.ts';
 import { beginning, pageOf } from './pages.ts';
 import { flushPresence, lastSeen } from './presence.ts';
@@ -58,9 +59,15 @@ function conditions(filter: DeviceFilter, first: number): { text: string; name: 
   for (const [key, column] of Object.entries(filterColumns) as [keyof DeviceFilter, string][]) {
     const value = filter[key];
     if (value === undefined) continue;
-    text += ` and d.${column} = $${first + values.length}`;
     name += `_${column}`;
-    values.push(value);
+    if (typeof value === 'boolean') {
+      // Literally, as partial indexes need it.
+      text += ` and ${value ? '' : 'not '}d.${column}`;
+      name += value ? '' : '_not';
+    } else {
+      text += ` and d.${column} = $${first + values.length}`;
+      values.push(value);
+    }
   }
   return { text, name, values };
 }
@@ -81,7 +88,7 @@ interface StateRow {
   reported_at: EpochMs | null;
 }
 
-export function deviceStore(database: Database): DeviceStore {
+export function deviceStore(database: Database, counts: DeviceCounts): DeviceStore {
   const ids = async (name: string, text: string, values: readonly Value[]): Promise<Uuid[]> =>
     (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
       (row) => row.id,
@@ -124,7 +131,8 @@ export function deviceStore(database: Database): DeviceStore {
         [tenantId, roomId, category ?? null],
       ),
 
-    count: (tenantId) => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId]),
+    count: (tenantId) =>
+      counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId])),
     countActive: () => count('devices_active', 'not revoked and not deleted', []),
     activeInHome: (tenantId, homeId) =>
       count('devices_in_home', 'home_id = $2 and tenant_id = $1 and not revoked and not deleted', [tenantId, homeId]),

@@ -2,6 +2,7 @@ import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
+import { DeviceCounts } from './device-counts.ts';
 import { deviceStore } from './devices.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
@@ -9,9 +10,9 @@ import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
 /** The store on a migrated database; closing it closes the database. */
-export const createStore = (database: Database): Store => ({
-  actors: actorStore(database),
-  devices: deviceStore(database),
+export const createStore = (database: Database, counts = new DeviceCounts()): Store => ({
+  actors: actorStore(database, counts),
+  devices: deviceStore(database, counts),
   commands: commandStore(database),
   records: recordStore(database),
   identity: identityStore(database),

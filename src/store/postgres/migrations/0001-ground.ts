@@ -34,7 +34,9 @@ create table devices (
 create index devices_of_tenant on devices (tenant_id, created_at, id) where not deleted;
 create index devices_of_home on devices (home_id, created_at, id) where home_id is not null;
 create index devices_of_room on devices (room_id, created_at, id) where room_id is not null;
-create index devices_online on devices (id) where online;
+create index devices_of_type on devices (tenant_id, device_type, created_at, id) where not deleted;
+create index devices_online on devices (tenant_id, created_at, id) where online and not deleted;
+create index devices_revoked on devices (tenant_id, created_at, id) where revoked and not deleted;
 
 create table commands (
   id uuid primary key,
