@@ -273,9 +273,14 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   dropTimers(entity: Entity, ids: readonly string[]): void {
-    this.store.dropTimers(ids.map((id) => ({ ref: entity.ref, id }))).catch((error) => {
-      this.log.warn({ err: error }, 'spent timers stay until the next try');
-    });
+    this.store
+      .dropTimers(
+        ids.map((id) => ({ ref: entity.ref, id })),
+        this.clock.now(),
+      )
+      .catch((error) => {
+        this.log.warn({ err: error }, 'spent timers stay until the next try');
+      });
   }
 
   // private

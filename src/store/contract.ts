@@ -167,8 +167,8 @@ export interface ActorStore {
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
   /** Timers due at or before `until`, oldest first. Firing does not delete: the transition's commit does. */
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
-  /** Removes timers whose event nobody understood. */
-  dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[]): Promise<void>;
+  /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy`. */
+  dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[], dueBy: EpochMs): Promise<void>;
   /** The due time of the earliest timer, or null. */
   nextTimerAt(): Promise<EpochMs | null>;
   /** Undelivered outputs in order of their writing. */

@@ -201,7 +201,9 @@ eachStore('a turn', (backend) => {
       expect(await timersOf(id)).toEqual([timer(id, 'a', 30)]);
       await turn(next(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
-      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }]);
+      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }], 39);
+      expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
+      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }], 40);
       expect(await timersOf(id)).toEqual([]);
     });
 
@@ -211,7 +213,10 @@ eachStore('a turn', (backend) => {
       expect(await actors().nextTimerAt()).toBe(-9);
       expect((await actors().dueTimers(-8, 10)).map((due) => due.id)).toEqual(['a', 'b']);
       expect((await actors().dueTimers(-7, 2)).map((due) => due.id)).toEqual(['a', 'b']);
-      await actors().dropTimers(['a', 'b', 'c'].map((name) => ({ ref: { kind: 'device', id }, id: name })));
+      await actors().dropTimers(
+        ['a', 'b', 'c'].map((name) => ({ ref: { kind: 'device', id }, id: name })),
+        0,
+      );
     });
   });
 

@@ -76,8 +76,11 @@ export class MemoryActors implements ActorStore {
     return due.sort((a, b) => a.dueAt - b.dueAt).slice(0, limit);
   }
 
-  async dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[]): Promise<void> {
-    for (const { ref, id } of timers) this.timers.delete(`${at(ref)}:${id}`);
+  async dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[], dueBy: number): Promise<void> {
+    for (const { ref, id } of timers) {
+      const key = `${at(ref)}:${id}`;
+      if ((this.timers.get(key)?.dueAt ?? Number.POSITIVE_INFINITY) <= dueBy) this.timers.delete(key);
+    }
   }
 
   async nextTimerAt(): Promise<number | null> {

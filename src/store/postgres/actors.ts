@@ -101,16 +101,16 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
       }));
     },
 
-    async dropTimers(timers) {
+    async dropTimers(timers, dueBy) {
       if (timers.length === 0) return;
       await database.write({
         name: 'timers_drop',
         text: deleteByKey(
           'timers',
           'jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text)',
-          'o.id = r.id and o.timer_id = r.timer_id and o.kind = r.kind',
+          'o.id = r.id and o.timer_id = r.timer_id and o.kind = r.kind and o.due_at <= $2',
         ),
-        values: [JSON.stringify(timers.map(({ ref, id }) => ({ ...ref, timer_id: id })))],
+        values: [JSON.stringify(timers.map(({ ref, id }) => ({ ...ref, timer_id: id }))), dueBy],
       });
     },
 
