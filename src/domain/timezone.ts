@@ -1,7 +1,23 @@
 const NAME = /^[A-Za-z][A-Za-z0-9_+-]*(\/[A-Za-z0-9_+-]+)*$/;
 const canonical = new Map(Intl.supportedValuesOf('timeZone').map((name) => [name.toLowerCase(), name]));
 // ICU's own three-letter names ("PST", "ACT") and old prefixes are no IANA zones; these short ones are.
-const SHORT_IANA = new Set(['UTC', 'GMT', 'EST', 'MST', 'HST', 'CET', 'MET', 'EET', 'WET', 'PRC', 'ROC', 'ROK', 'UCT']);
+const SHORT_IANA = new Set([
+  'UTC',
+  'GMT',
+  'EST',
+  'MST',
+  'HST',
+  'CET',
+  'MET',
+  'EET',
+  'WET',
+  'PRC',
+  'ROC',
+  'ROK',
+  'UCT',
+  'GB',
+  'NZ',
+]);
 
 /** Whether `name` is an IANA time zone, spelled as IANA spells it; offsets such as `+01:00` are none. */
 export function isTimezone(name: string): boolean {

@@ -75,8 +75,11 @@ async function run(
 
 type Refused = ReturnType<typeof refuse>;
 
-/** Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. */
-function mayCall({ role, scope, platform, person }: Operation, caller: Caller): Refused | null {
+/**
+ * Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. An edge that has to
+ * read an input first may ask this before.
+ */
+export function mayCall({ role, scope, platform, person }: Operation, caller: Caller): Refused | null {
   if (role === null) return null;
   if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
   if (platform && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');

@@ -13,6 +13,8 @@ describe('a time zone', () => {
     'Etc/GMT+1',
     'Etc/UTC',
     'GMT',
+    'GB',
+    'NZ',
   ])('%s is one', (name) => expect(isTimezone(name)).toBe(true));
 
   it.each([

@@ -1,6 +1,6 @@
 import { isObject } from '../../domain/json-size.ts';
 import type { Refusal } from '../../domain/refusals.ts';
-import type { Perform, Performed } from '../../operations/perform.ts';
+import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import { credentialIn } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
@@ -29,8 +29,10 @@ export function answering(parts: { identity: Identity; perform: Perform }, route
       sendRefusal(exchange, who.refusal);
       return;
     }
-    if (operation.role !== null && who.value.user === null) {
-      sendRefusal(exchange, NOBODY);
+    // Before anything is read of what nobody asked this caller for.
+    const barred = mayCall(operation, who.value);
+    if (barred !== null) {
+      sendRefusal(exchange, barred.refusal);
       return;
     }
 
@@ -52,8 +54,6 @@ export function answering(parts: { identity: Identity; perform: Perform }, route
     else sendRefusal(exchange, outcome.refusal);
   };
 }
-
-const NOBODY: Refusal = { code: 'UNAUTHENTICATED', detail: 'A bearer token or API key is needed.' };
 
 const BAD_KEY: Refusal = {
   code: 'VALIDATION_FAILED',

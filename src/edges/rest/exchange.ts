@@ -16,7 +16,9 @@ export interface Exchange {
 }
 
 export function exchangeOf(request: IncomingMessage, response: ServerResponse, newId: () => Uuid): Exchange {
-  const { url = '/', method = 'GET' } = request;
+  const { method = 'GET' } = request;
+  // A proxy may send the whole URL (RFC 9112 §3.2.2).
+  const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
   const question = url.indexOf('?');
   return {
     request,

@@ -30,9 +30,12 @@ export function makeInputReader(route: Route): InputReader {
   function complete(input: JsonObject, values: readonly string[], request: IncomingMessage): Outcome<JsonObject> {
     for (const [header, member] of headers) {
       const sent = request.headers[header];
-      if (typeof sent === 'string' && !Object.hasOwn(input, member)) {
-        setOwn(input, member, typed(sent.replace(/^"(.*)"$/, '$1'), kinds.get(member)));
-      }
+      if (typeof sent !== 'string') continue;
+      const value = typed(sent.replace(/^"(.*)"$/, '$1'), kinds.get(member));
+      // A condition is never left out of account: `*`, a weak tag and what the body contradicts name no such version.
+      const holds = typeof value === 'number' && (!Object.hasOwn(input, member) || input[member] === value);
+      if (!holds) return refuse('CONFLICT', `${header} does not name the ${member} that is meant.`);
+      setOwn(input, member, value);
     }
     for (let n = 0; n < names.length; n++) {
       const name = names[n] as string;

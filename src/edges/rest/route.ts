@@ -13,6 +13,6 @@ export interface Route {
   success: 200 | 201 | 202 | 204;
   /** Stands at the root too, or there alone (contract §2). */
   atRoot?: true | 'only';
-  /** Members that a header may carry instead, by the header's lower-case name: `{ 'if-match': 'version' }`. */
+  /** Numbers that a header may carry as a condition instead, by its lower-case name: `{ 'if-match': 'version' }`. */
   headers?: Readonly<Record<string, string>>;
 }

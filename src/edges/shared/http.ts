@@ -64,11 +64,11 @@ export function refusalHeaders(refusal: Refusal, presented: boolean): string[] {
   return headers;
 }
 
-/** The credential in a request's headers; null where there is none. An unknown scheme is a credential of no kind. */
+/** The credential in a request's headers; null where there is none. Under another scheme it is one that nobody takes. */
 export function credentialIn(headers: IncomingHttpHeaders): string | null {
   const { authorization } = headers;
   if (authorization !== undefined) {
-    return /^bearer /i.test(authorization) ? authorization.slice(7).trim() : authorization;
+    return /^bearer /i.test(authorization) ? authorization.slice(7).trim() : '';
   }
   const key = headers['x-api-key'];
   return typeof key === 'string' ? key : null;

@@ -138,6 +138,11 @@ describe('POST /device/{deviceId}/command/confirm', () => {
     expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
   };
 
+  it('fails as a confirmation, whatever text stands where the token belongs', async () => {
+    const id = await register('lock');
+    for (const token of ['', 'no token', 'x'.repeat(10_000)]) await failing(id, token);
+  });
+
   it('works once, of many at the same time as well', async () => {
     const id = await register('lock');
     const { dry_run_token } = await dryRun(id);

@@ -128,7 +128,7 @@ describe('paths and methods', () => {
   });
 
   it('survives request targets that are no paths', async () => {
-    for (const target of ['*', 'http://elsewhere/v1/homes', '/%', '/?', '/v1', '/\\']) {
+    for (const target of ['*', 'http://elsewhere', 'ftp://elsewhere/v1/homes', '/%', '/?', '/v1', '/\\']) {
       const status = await new Promise((resolve) => {
         const { port } = new URL(house.url);
         request({ port, method: 'OPTIONS', path: target }, (response) => {
@@ -139,6 +139,22 @@ describe('paths and methods', () => {
       expect([target, status]).toEqual([target, 404]);
     }
   });
+});
+
+it('takes a whole URL as its target, as a proxy sends it', async () => {
+  const body = await new Promise<string>((resolve) => {
+    const asked = request({ port: new URL(house.url).port, path: 'http://elsewhere/v1/version' }, (response) => {
+      response.on('data', (data) => resolve(String(data)));
+    });
+    asked.end();
+  });
+  expect(JSON.parse(body)).toEqual({ version: '1.0.0', protocol: 'PROTO/3.0' });
+});
+
+it('tells who may not call it so, before it looks at what they sent', async () => {
+  const nobody = await house.token('nobody');
+  const { status, body } = await house.call('POST', '/v1/homes', { token: nobody, body: '{"home_name":' });
+  expect([status, body.code]).toEqual([403, 'TENANT_REQUIRED']);
 });
 
 describe('bodies', () => {

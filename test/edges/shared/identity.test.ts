@@ -81,6 +81,13 @@ describe('a request', () => {
     expect(headers.get('www-authenticate')).toBe('Bearer realm="twinkeep", error="invalid_token"');
   });
 
+  it('with a good token under no scheme, or another one, is 401', async () => {
+    const token = await house.token('ada');
+    for (const authorization of [token, `Token ${token}`, `Basic ${token}`]) {
+      expect((await house.call('GET', '/v1/auth/me', { headers: { authorization } })).status).toBe(401);
+    }
+  });
+
   it('is answered while its token lives, and 401 after, though the token was seen before', async () => {
     const token = await house.token('ada', { ttlS: 60 });
     expect((await me(token)).status).toBe(200);
