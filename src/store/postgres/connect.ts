@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import pg from 'pg';
 import { type Database, PooledDatabase, types } from './database.ts';
-import { startPglite } from './pglite/thread.ts';
+import { PgliteThread } from './pglite/thread.ts';
 
 /** Two turns in flight, and the rest for what callers ask meanwhile. */
 const CONNECTIONS = 8;
@@ -45,7 +45,13 @@ export function connectPostgres(url: string): Database {
 /** PGlite's files in `dataDir`, or `memory://`. */
 export async function connectPglite(dataDir: string): Promise<Database> {
   if (!dataDir.startsWith('memory:')) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const thread = await startPglite(dataDir);
+  const thread = new PgliteThread(dataDir);
+  await thread.ready();
+  return onThread(thread);
+}
+
+/** The database on a thread that may still be starting; closing it closes the thread. */
+export function onThread(thread: PgliteThread): Database {
   const pool = new pg.Pool({
     stream: () => thread.connect(),
     user: 'postgres',

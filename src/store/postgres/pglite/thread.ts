@@ -1,118 +1,91 @@
-import { Duplex } from 'node:stream';
+import type { Duplex } from 'node:stream';
 import { Worker } from 'node:worker_threads';
+import { WireStream } from './wire.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
-
-/** PGlite in a thread of its own. It has one session; `connect` gives the stream that a `pg` client speaks on. */
-export interface PgliteThread {
-  connect(): Duplex;
-  /** Ends PGlite properly, which writes a checkpoint. */
-  close(): Promise<void>;
-}
 
 // The same file serves from the sources and from what `tsc` built of them.
 const entry = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
 
-/** `dataDir` is a folder, or `memory://`. The first start of a folder takes 2–7 s, later ones half a second. */
-export async function startPglite(dataDir: string): Promise<PgliteThread> {
-  const worker = new Worker(entry, { workerData: { dataDir } });
-  let stream: WireStream | null = null;
-  let dead: Error | null = null;
-  const die = (error: Error): void => {
-    dead ??= error;
-    stream?.destroy(dead);
-  };
-  worker.on('error', die);
-  worker.on('exit', () => die(new Error('the thread of the embedded database has ended')));
-  worker.on('message', (message: FromWorker) => {
-    if ('bytes' in message) stream?.receive(message.bytes);
-    else if ('failed' in message) die(new Error(message.failed));
-  });
-  await answer(worker, (message) => 'ready' in message);
+/**
+ * PGlite in a thread of its own, with its one session. A thread that dies (no memory, a disk that is full in the wrong
+ * moment) is replaced with the next connection, and PGlite recovers its files as after a crash.
+ */
+export class PgliteThread {
+  private readonly dataDir: string;
+  /** Resolves when PGlite answers, rejects when it cannot start. */
+  private worker: Promise<Worker>;
+  private dead = false;
+  /** When the last thread is gone: two must never have the files open. */
+  private gone: Promise<unknown> = Promise.resolve();
+  private session = 0;
+  private stream: WireStream | null = null;
 
-  return {
-    connect() {
-      stream = new WireStream((message) =>
-        worker.postMessage(message, 'bytes' in message ? [message.bytes.buffer] : []),
+  /** `dataDir` is a folder, or `memory://`. */
+  constructor(dataDir: string) {
+    this.dataDir = dataDir;
+    this.worker = this.start();
+  }
+
+  /** The first start of a folder takes 2–7 s, later ones half a second. Throws what PGlite says. */
+  async ready(): Promise<void> {
+    await this.worker;
+  }
+
+  /** What a `pg` client speaks on; an earlier one hears nothing more. */
+  connect(): Duplex {
+    if (this.dead) this.worker = this.start();
+    const { worker } = this;
+    this.session += 1;
+    const { session } = this;
+    const stream = new WireStream((bytes) => {
+      worker.then(
+        (to) => to.postMessage({ session, bytes } satisfies ToWorker, [bytes.buffer]),
+        (error) => stream.destroy(error),
       );
-      if (dead) stream.destroy(dead);
-      return stream;
-    },
-    async close() {
-      if (!dead) {
-        const closed = answer(worker, (message) => 'closed' in message);
-        worker.postMessage({ close: true } satisfies ToWorker);
-        await closed.catch(() => {});
-      }
-      await worker.terminate();
-    },
-  };
-}
-
-/** Waits for a message; rejects when the thread fails or ends first. */
-function answer(worker: Worker, expected: (message: FromWorker) => boolean): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const onMessage = (message: FromWorker): void => {
-      if (expected(message)) settle(resolve);
-      else if ('failed' in message) settle(() => reject(new Error(message.failed)));
-    };
-    const onError = (error: Error): void => settle(() => reject(error));
-    const onExit = (): void => settle(() => reject(new Error('the thread of the embedded database has ended')));
-    const settle = (end: () => void): void => {
-      worker.off('message', onMessage).off('error', onError).off('exit', onExit);
-      end();
-    };
-    worker.on('message', onMessage).on('error', onError).on('exit', onExit);
-  });
-}
-
-/** The part of a socket that `pg` uses. What it writes while corked goes over in one message. */
-class WireStream extends Duplex {
-  private readonly send: (message: ToWorker) => void;
-
-  constructor(send: (message: ToWorker) => void) {
-    super();
-    this.send = send;
+    });
+    this.stream = stream;
+    return stream;
   }
 
-  connect(): void {
-    process.nextTick(() => this.emit('connect'));
-  }
-  setNoDelay(): void {}
-  setKeepAlive(): void {}
-  ref(): void {}
-  unref(): void {}
-
-  receive(bytes: Uint8Array<ArrayBuffer>): void {
-    if (bytes.length > 0) this.push(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
-  }
-
-  override _read(): void {}
-
-  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
-    this.pass([chunk], done);
-  }
-
-  override _writev(chunks: { chunk: Buffer }[], done: () => void): void {
-    this.pass(
-      chunks.map(({ chunk }) => chunk),
-      done,
-    );
-  }
-
-  override _final(done: () => void): void {
-    this.push(null);
-    done();
-  }
-
-  /** A copy of their own, so that it can be handed over: pg writes from buffers that it uses again. */
-  private pass(chunks: Buffer[], done: () => void): void {
-    const bytes = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
-    let at = 0;
-    for (const chunk of chunks) {
-      bytes.set(chunk, at);
-      at += chunk.length;
+  /** Ends PGlite properly, which writes a checkpoint. */
+  async close(): Promise<void> {
+    const worker = await this.worker.catch(() => null);
+    if (worker && !this.dead) {
+      const exit = new Promise((resolve) => worker.once('exit', resolve));
+      worker.postMessage({ close: true } satisfies ToWorker);
+      await exit;
     }
-    this.send({ bytes });
-    done();
+    await this.gone;
+  }
+
+  /** Ends the thread as it is. */
+  async kill(): Promise<void> {
+    await (await this.worker.catch(() => null))?.terminate();
+    await this.gone;
+  }
+
+  private async start(): Promise<Worker> {
+    this.dead = false;
+    await this.gone;
+    return new Promise((resolve, reject) => {
+      const worker = new Worker(entry, { workerData: { dataDir: this.dataDir } });
+      let over = false;
+      const die = (error: Error): void => {
+        if (over) return;
+        over = true;
+        this.dead = true;
+        this.gone = worker.terminate();
+        this.stream?.destroy(error);
+        reject(error);
+      };
+      worker.on('error', die);
+      worker.on('exit', () => die(new Error('the thread of the embedded database has ended')));
+      worker.on('message', (message: FromWorker) => {
+        if ('bytes' in message) {
+          if (message.session === this.session) this.stream?.receive(message.bytes);
+        } else if ('failed' in message) die(new Error(message.failed));
+        else resolve(worker);
+      });
+    });
   }
 }

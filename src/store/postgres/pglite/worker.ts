@@ -6,10 +6,10 @@ import { PGlite } from '@electric-sql/pglite';
  * 2,000 rows). Bytes of PostgreSQL's own wire protocol go in, whole messages at a time, and the answers come out.
  */
 
-/** To this thread. */
-export type ToWorker = { bytes: Uint8Array<ArrayBuffer> } | { close: true };
-/** From it: `ready` once, then an answer to each message, in order. */
-export type FromWorker = { ready: true } | { bytes: Uint8Array<ArrayBuffer> } | { closed: true } | { failed: string };
+/** To this thread. `session` comes back with the answer; after `close` the thread ends. */
+export type ToWorker = { session: number; bytes: Uint8Array<ArrayBuffer> } | { close: true };
+/** From it: `ready` once, then an answer to each message, in order. After a failure it is of no more use. */
+export type FromWorker = { ready: true } | { session: number; bytes: Uint8Array<ArrayBuffer> } | { failed: string };
 
 const port = parentPort;
 if (port === null) throw new Error('this module is the entry of a thread');
@@ -21,12 +21,12 @@ const fail = (error: unknown): void => post({ failed: error instanceof Error ? e
 function serve(db: PGlite): void {
   port?.on('message', (message: ToWorker) => {
     if ('close' in message) {
-      db.close().then(() => post({ closed: true }), fail);
+      db.close().then(() => process.exit(), fail);
       return;
     }
     try {
       // A copy: an answer may be a view of PGlite's own buffer, which must stay here.
-      post({ bytes: new Uint8Array(db.execProtocolRawSync(message.bytes)) });
+      post({ session: message.session, bytes: new Uint8Array(db.execProtocolRawSync(message.bytes)) });
     } catch (error) {
       fail(error);
     }

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, inject, it } from 'vitest';
+import { CommitUnknown } from '../../src/store/contract.ts';
+import { connectPglite, onThread } from '../../src/store/postgres/connect.ts';
+import { PgliteThread } from '../../src/store/postgres/pglite/thread.ts';
+import { createStore } from '../../src/store/postgres/store.ts';
+import { copyPglite } from '../support/pglite.ts';
+import { deviceCommit, next } from '../support/turns.ts';
+
+const closing: (() => Promise<void> | void)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+function folder(): string {
+  const made = mkdtempSync(join(tmpdir(), 'twinkeep-thread-'));
+  closing.push(() => rmSync(made, { recursive: true, force: true }));
+  return made;
+}
+
+describe('the thread of the embedded database', () => {
+  async function opened() {
+    const thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), folder()));
+    const database = onThread(thread);
+    closing.push(() => database.close());
+    return { thread, database, store: createStore(database) };
+  }
+
+  it('is replaced when it dies, and nothing acknowledged is lost', async () => {
+    const { thread, store } = await opened();
+    const commit = deviceCommit();
+    await store.actors.commit({ actors: [commit], delivered: [] });
+    await thread.kill();
+    expect(await store.actors.load('device', [commit.ref.id])).toHaveLength(1);
+    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+  });
+
+  it('that dies in mid-statement leaves a write unknown', async () => {
+    const { thread, database, store } = await opened();
+    await store.ping(20_000);
+    const outcome = database
+      .write({ text: 'select count(*) from generate_series(1, 100000000)' })
+      .catch((error) => error);
+    // The statement takes the one connection first, and then this takes the thread away from it.
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await thread.kill();
+    expect(await outcome).toBeInstanceOf(CommitUnknown);
+    await store.ping(20_000);
+  });
+
+  it('does not keep the event loop waiting while a long statement runs', async () => {
+    const { database } = await opened();
+    await database.read({ text: 'select 1 as one' });
+    let longest = 0;
+    let last = performance.now();
+    const ticking = setInterval(() => {
+      longest = Math.max(longest, performance.now() - last);
+      last = performance.now();
+    }, 1);
+    const start = performance.now();
+    await database.read({ text: 'select count(*) as n from generate_series(1, 3000000)' });
+    const took = performance.now() - start;
+    clearInterval(ticking);
+    expect(longest).toBeLessThan(took / 2);
+  });
+
+  it('starts no statement of a later connection in a transaction that an earlier one left open', async () => {
+    const { database } = await opened();
+    const left = database.transaction(async (query) => {
+      await query('create table half (id integer)');
+      throw new Error('changed my mind');
+    });
+    await expect(left).rejects.toThrow('changed my mind');
+    await expect(database.read({ text: 'select * from half' })).rejects.toThrow(/does not exist/);
+  });
+});
+
+it('a folder that holds no database is refused with a reason', async () => {
+  const dataDir = folder();
+  writeFileSync(join(dataDir, 'PG_VERSION'), 'nonsense');
+  await expect(connectPglite(dataDir)).rejects.toThrow();
+});
