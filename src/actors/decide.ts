@@ -1,5 +1,6 @@
-import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
+import { type AnyActorScope, type AnyMachineSnapshot, type AnyStateMachine, createEmptyActor } from 'xstate';
 import type { Json } from '../domain/values.ts';
+import { functionOf } from '../machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
 
@@ -60,6 +61,11 @@ export function restore(definition: MachineDefinition, value: Json, context: obj
  * vocabulary.
  */
 export function decide(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided {
+  return stay(definition, snapshot, event) ?? transition(definition, snapshot, event);
+}
+
+/** The whole of XState: states are left and entered, timers set and cleared, events raised. */
+export function transition(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided {
   const own: Collected = { outputs: [], timers: [] };
   collected = own;
   const next = definition.machine.transition(snapshot, event, inertScope) as AnyMachineSnapshot;
@@ -71,3 +77,44 @@ export function decide(definition: MachineDefinition, snapshot: AnyMachineSnapsh
     understood: next !== snapshot || own.outputs.length > 0 || own.timers.length > 0,
   };
 }
+
+/**
+ * The same for an event that leaves every state as it is, as most of what a device says does: XState chooses the
+ * transitions, and their functions are called without the bookkeeping of a step. Null where a state changes, where an
+ * action is more than a function, or where the machine has transitions without events.
+ */
+function stay(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided | null {
+  const { machine } = definition;
+  if (snapshot.status !== 'active' || hasEventless(machine)) return null;
+  const chosen = machine.getTransitionData(snapshot, event);
+  if (chosen.length === 0) return null;
+  let context = snapshot.context as object;
+  const outputs: Output[] = [];
+  for (const { target, actions } of chosen) {
+    if (target !== undefined) return null;
+    for (const name of actions) {
+      const action: unknown = typeof name === 'string' ? machine.implementations.actions[name] : null;
+      const decision = action === null || action === undefined ? undefined : functionOf(action);
+      if (decision === undefined) return null;
+      const decided = decision(context as never, event as never);
+      if (decided.changes) context = { ...context, ...decided.changes };
+      outputs.push(...decided.outputs);
+    }
+  }
+  const next = context === snapshot.context ? snapshot : { ...snapshot, context };
+  return { snapshot: next, outputs, timers: [], understood: next !== snapshot || outputs.length > 0 };
+}
+
+const eventless = new WeakMap<AnyStateMachine, boolean>();
+
+function hasEventless(machine: AnyStateMachine): boolean {
+  let known = eventless.get(machine);
+  if (known === undefined) {
+    known = mayMoveByItself(machine.root);
+    eventless.set(machine, known);
+  }
+  return known;
+}
+
+const mayMoveByItself = (node: AnyStateMachine['root']): boolean =>
+  (node.always?.length ?? 0) > 0 || Object.values(node.states).some((inner) => mayMoveByItself(inner));

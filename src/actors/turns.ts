@@ -232,11 +232,15 @@ export class Turns {
     const { entity } = made;
     entity.busy = false;
     const back: Letter[] = [];
-    for (const { letter } of made.steps) {
-      if (now - letter.sentAt >= letter.patienceMs) letter.reject(why);
+    let overtaken = false;
+    for (const letter of made.steps.map((step) => step.letter).concat(entity.mailbox)) {
+      const givenUp = now - letter.sentAt >= letter.patienceMs;
+      if (givenUp || (overtaken && isDevices(letter))) letter.reject(why);
       else back.push(letter);
+      // What a device said after a message that it will send again must not be kept before it.
+      overtaken ||= givenUp && isDevices(letter);
     }
-    entity.mailbox = back.concat(entity.mailbox);
+    entity.mailbox = back;
     this.post(entity);
   }
 
@@ -281,8 +285,22 @@ export class Turns {
     const { entity } = made;
     entity.busy = false;
     for (const { letter } of made.steps) letter.reject(why);
+    if (made.steps.some(({ letter }) => isDevices(letter))) {
+      const [overtaking, others] = partition(entity.mailbox, isDevices);
+      for (const letter of overtaking) letter.reject(why);
+      entity.mailbox = others;
+    }
     this.end.forget(entity);
   }
+}
+
+const isDevices = (letter: Letter): boolean => letter.event.by?.kind === 'device' && letter.delivers === null;
+
+function partition<T>(all: readonly T[], holds: (one: T) => boolean): [T[], T[]] {
+  const yes: T[] = [];
+  const no: T[] = [];
+  for (const one of all) (holds(one) ? yes : no).push(one);
+  return [yes, no];
 }
 
 /** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */

@@ -1,4 +1,6 @@
+import { deepStrictEqual } from 'node:assert';
 import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
+import { decide } from '../../src/actors/decide.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
 
@@ -40,6 +42,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     this.timers = [];
     const next = this.definition.machine.transition(before, event, this.scope) as AnyMachineSnapshot;
     if (next.status === 'error') throw next.error;
+    this.agreesWithRuntime(before, event, next);
     for (const change of this.timers) {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
@@ -68,6 +71,15 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
 
   asSnapshot(): Snapshot<Context> {
     return this.snapshot as unknown as Snapshot<Context>;
+  }
+
+  /** The runtime calls an action's function itself where no state is left: nothing may come out differently. */
+  private agreesWithRuntime(before: AnyMachineSnapshot, event: MachineEvent, next: AnyMachineSnapshot): void {
+    const decided = decide(this.definition as unknown as MachineDefinition, before, event);
+    deepStrictEqual(
+      [decided.snapshot === before, decided.snapshot.value, decided.snapshot.context, decided.outputs, decided.timers],
+      [next === before, next.value, next.context, this.outputs, this.timers],
+    );
   }
 
   private collect(type: string, params: Record<string, unknown> | undefined): void {
