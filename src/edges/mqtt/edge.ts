@@ -118,12 +118,10 @@ class Edge implements BrokerEnds {
       broker.handle(wire);
       return wire;
     };
-    const sockets = await openSockets(
-      settings,
-      limits,
-      accept,
-      addressOf ?? ((request) => request.socket.remoteAddress ?? ''),
-    );
+    const sockets = await openSockets(settings, limits, accept, {
+      addressOf: addressOf ?? ((request) => request.socket.remoteAddress ?? ''),
+      newId: this.#parts.services.newId,
+    });
     const unfollow = this.#follow();
     const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
     sweep.unref();

@@ -2,7 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
-import { createWebSocketStream, WebSocketServer } from 'ws';
+import { createWebSocketStream } from 'ws';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { refuseUpgrade, webSocketServer } from '../shared/upgrade.ts';
 import type { MqttLimits } from './limits.ts';
 import type { Transport } from './meter.ts';
 import type { Wire } from './wire.ts';
@@ -39,7 +42,7 @@ export async function openSockets(
   settings: SocketSettings,
   limits: MqttLimits,
   accept: Accept,
-  addressOf: (request: IncomingMessage) => string,
+  { addressOf, newId }: { addressOf(request: IncomingMessage): string; newId(): Uuid },
 ): Promise<Sockets> {
   const take = (transport: Transport) => (socket: Socket) => {
     socket.setNoDelay(true);
@@ -63,20 +66,20 @@ export async function openSockets(
     });
     servers.push(secure);
   }
-  const webSockets = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    maxPayload: WS_MESSAGE_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
-  });
+  const webSockets = webSocketServer(
+    {
+      maxPayload: WS_MESSAGE_BYTES,
+      handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+    },
+    newId,
+  );
   let open = true;
   return {
     port,
     tlsPort,
     upgrade(request, socket, head) {
-      if (!open) return answer(socket, '503 Service Unavailable');
-      if (!offers(request)) return answer(socket, '400 Bad Request');
+      if (!open) return refuseUpgrade(request, socket, CLOSED, { newId });
+      if (!offers(request)) return refuseUpgrade(request, socket, NO_MQTT, { newId });
       const address = addressOf(request);
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
@@ -99,9 +102,11 @@ function offers(request: IncomingMessage): boolean {
   return offered.split(',').some((name) => name.trim() === SUBPROTOCOL);
 }
 
-function answer(socket: Duplex, status: string): void {
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
-}
+const CLOSED: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
+const NO_MQTT: Refusal = {
+  code: 'VALIDATION_FAILED',
+  detail: `Sec-WebSocket-Protocol must offer ${SUBPROTOCOL}.`,
+};
 
 function boundBeforeConnack(wire: Wire, socket: Duplex, limit: number): void {
   let bytes = 0;

@@ -2,7 +2,8 @@ import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { problemOf, standardHeaders } from '../shared/http.ts';
+import { problemOf } from '../shared/http.ts';
+import { problemText } from '../shared/upgrade.ts';
 
 /** How long and how large a request may be before it is a request; for HTTP and HTTPS alike. */
 export const serverLimits = {
@@ -11,6 +12,8 @@ export const serverLimits = {
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 16 * 1024,
+  // Who offers another protocol, as many clients offer HTTP/2, gets an ordinary answer.
+  shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
 } satisfies ServerOptions;
 
 /** Gives what is no HTTP, or never becomes a whole request, the same answers as everything else. */
@@ -21,27 +24,20 @@ export function tend(server: Server, newId: () => Uuid): void {
       return;
     }
     const status = statusOf(error.code);
-    const requestId = newId();
     const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: words[status] };
-    const body = JSON.stringify({ ...problemOf(refusal, '', requestId), title: words[status], status });
-    const headers = standardHeaders(requestId);
-    let head = `HTTP/1.1 ${status} ${reasons[status]}\r\n`;
-    for (let n = 0; n < headers.length; n += 2) head += `${headers[n]}: ${headers[n + 1]}\r\n`;
-    head += `Content-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n`;
-    socket.end(`${head}Connection: close\r\n\r\n${body}`);
+    socket.end(problemText({ ...problemOf(refusal, '', newId()), title: words[status], status }));
   });
   // An expectation that nobody knows is no reason to refuse.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));
 }
 
-const reasons = { 400: 'Bad Request', 408: 'Request Timeout', 431: 'Request Header Fields Too Large' } as const;
 const words = {
   400: 'This is no valid HTTP request.',
   408: 'The request did not arrive in time.',
   431: 'The headers are too large.',
 } as const;
 
-function statusOf(code: string | undefined): keyof typeof reasons {
+function statusOf(code: string | undefined): keyof typeof words {
   if (code === 'HPE_HEADER_OVERFLOW') return 431;
   return code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;
 }

@@ -4,7 +4,8 @@ import type { Uuid } from '../../domain/values.ts';
 import { exchangeOf, sendJson, sendRefusal } from './exchange.ts';
 import { ROOTS } from './route.ts';
 
-const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serves; this one waits.', retryAfterS: 5 };
+/** What everything but health answers meanwhile. */
+export const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serves; this one waits.', retryAfterS: 5 };
 
 /** What answers while another process is the active one of the database (contract §1). */
 export function makeStandby(parts: { newId(): Uuid; uptimeS(): number }): RequestListener {

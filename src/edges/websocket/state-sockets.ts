@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type WebSocket, WebSocketServer } from 'ws';
+import type { WebSocket } from 'ws';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import { isTicket, redeemTicket } from '../../operations/tickets.ts';
-import { requestIdOf } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
+import { refuseUpgrade, settledRequestId, webSocketServer } from '../shared/upgrade.ts';
 import { Audiences } from './audiences.ts';
 import { closeOf } from './close-codes.ts';
 import { Connection } from './connection.ts';
@@ -40,17 +40,14 @@ export interface StateSockets {
 
 const STATE_PATH = '/ws/state';
 
+const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+
 const NOBODY: Interest = { kinds: new Set(), devices: null, snapshot: false };
 
 export function makeStateSockets({ services, identity, limits: given }: StateSocketParts): StateSockets {
   const { actors, clock, log, newId, revocations, users } = services;
   const limits = { ...defaultLimits, ...given };
-  const server = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    perMessageDeflate: false,
-    maxPayload: limits.maxPayload,
-  });
+  const server = webSocketServer({ maxPayload: limits.maxPayload }, newId);
   const audiences = new Audiences();
   const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));
   const connections = new Set<Connection>();
@@ -162,8 +159,8 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
     upgrade(request, socket, head) {
       const { path, query } = split(request.url ?? '');
       request.url = path;
-      if (path !== STATE_PATH) return nowhere(socket);
-      const requestId = requestIdOf(request.headers, newId);
+      if (path !== STATE_PATH) return refuseUpgrade(request, socket, NOWHERE, { newId });
+      const requestId = settledRequestId(request, newId);
       server.handleUpgrade(request, socket, head, (ws) => {
         log.debug({ request_id: requestId }, 'websocket opened');
         void serve(ws, socket, query, requestId);
@@ -188,11 +185,6 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
 }
 
 const goAway = (connection: Connection): void => connection.close(1001, 'the service is shutting down');
-
-function nowhere(socket: Duplex): void {
-  socket.on('error', () => {});
-  socket.end('HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n');
-}
 
 function split(url: string): { path: string; query: URLSearchParams } {
   const at = url.indexOf('?');

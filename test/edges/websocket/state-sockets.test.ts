@@ -1,4 +1,4 @@
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
@@ -328,8 +328,8 @@ describe('a ticket', () => {
 });
 
 describe('an upgrade', () => {
-  const statusOf = (path: string, headers: Record<string, string> = {}) =>
-    new Promise<number | undefined>((resolve, reject) => {
+  const answerTo = (path: string, headers: Record<string, string> = {}) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
       const { hostname, port } = new URL(house.url);
       const asked = request({
         hostname,
@@ -337,17 +337,27 @@ describe('an upgrade', () => {
         path,
         headers: { connection: 'upgrade', upgrade: 'websocket', ...headers },
       });
-      asked.on('response', (response) => resolve(response.resume().statusCode)).on('error', reject);
+      asked.on('response', (response) => resolve(response.resume())).on('error', reject);
+      asked.on('upgrade', (response, socket) => resolve(socket.destroy() && response));
       asked.end();
     });
+  const handshake = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+  const requestId = 'c7b4d6a2-5f0b-4f0c-9e5a-0b1a2c3d4e5f';
 
-  it('that is no WebSocket handshake is refused on HTTP', async () => {
-    expect(await statusOf('/ws/state')).toBe(400);
-    expect(await statusOf('/ws/state', { upgrade: 'h2c' })).toBe(400);
-  });
-
-  it('of another path is 404', async () => {
-    expect(await statusOf('/ws/nothing?token=x')).toBe(404);
-    expect(await statusOf('/ws/state/')).toBe(404);
+  it.each([
+    ['that is good', '/ws/state', 101, handshake],
+    ['that is no WebSocket handshake', '/ws/state', 400, {}],
+    ['of another path', '/ws/nothing?token=x', 404, handshake],
+    ['of a path with a slash too many', '/ws/state/', 404, handshake],
+    ['to another protocol', '/version', 200, { upgrade: 'h2c' }],
+  ])('%s is answered on HTTP with the headers of every answer', async (_, path, status, sent) => {
+    const { statusCode, headers } = await answerTo(path, { ...sent, 'x-request-id': requestId });
+    expect(statusCode).toBe(status);
+    expect(headers).toMatchObject({
+      'x-api-version': '1',
+      'x-protocol-version': 'PROTO/3.0',
+      'x-request-id': requestId,
+      ...(status >= 400 && { 'content-type': 'application/problem+json' }),
+    });
   });
 });

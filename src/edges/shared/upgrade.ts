@@ -1,0 +1,60 @@
+import { type IncomingMessage, STATUS_CODES } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ServerOptions, WebSocketServer } from 'ws';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { type Problem, problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
+
+// What is answered on a socket that has no response object: the handshakes of WebSockets, and what never was a request.
+
+/** The whole text of an answer that ends its connection. `headers` are names and values in turn. */
+export function problemText(problem: Problem, headers: readonly string[] = []): string {
+  const body = JSON.stringify(problem);
+  const reason = STATUS_CODES[problem.status] ?? 'Refused';
+  const lines = linesOf([
+    ...standardHeaders(problem.request_id),
+    ...headers,
+    ...['Content-Type', 'application/problem+json', 'Content-Length', `${Buffer.byteLength(body)}`],
+    ...['Connection', 'close'],
+  ]);
+  return `HTTP/1.1 ${problem.status} ${reason}\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
+}
+
+/** The id of an upgrade request, the same for everybody who asks for it later. */
+export function settledRequestId(request: IncomingMessage, newId: () => Uuid): Uuid {
+  const requestId = requestIdOf(request.headers, newId);
+  request.headers['x-request-id'] = requestId;
+  return requestId;
+}
+
+/** Refuses an upgrade in the words of every other refusal. */
+export function refuseUpgrade(
+  request: IncomingMessage,
+  socket: Duplex,
+  refusal: Refusal,
+  { newId, headers = [] }: { newId(): Uuid; headers?: readonly string[] },
+): void {
+  const [path = '/'] = (request.url ?? '/').split('?', 1);
+  const problem = problemOf(refusal, path, settledRequestId(request, newId));
+  socket.on('error', () => {});
+  socket.end(problemText(problem, [...refusalHeaders(refusal, false), ...headers]));
+}
+
+/** A WebSocket server for upgrades that is answered like the rest: its handshakes carry the headers of every answer. */
+export function webSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
+  const server = new WebSocketServer({ ...options, noServer: true, clientTracking: false, perMessageDeflate: false });
+  server.on('headers', (headers, request) => {
+    headers.push(...linesOf(standardHeaders(settledRequestId(request, newId))));
+  });
+  server.on('wsClientError', (error, socket, request) => {
+    const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: `This is no WebSocket handshake: ${error.message}.` };
+    refuseUpgrade(request, socket, refusal, { newId, headers: ['Sec-WebSocket-Version', '13'] });
+  });
+  return server;
+}
+
+function linesOf(headers: readonly string[]): string[] {
+  const lines: string[] = [];
+  for (let n = 0; n < headers.length; n += 2) lines.push(`${headers[n]}: ${headers[n + 1]}`);
+  return lines;
+}
