@@ -63,7 +63,8 @@ eachStore('a turn', (backend) => {
     const context: JsonObject = {
       text: 'quotes " and \\ and ’ and \n and 𝄞',
       number: -1.5e-7,
-      big: 2 ** 53,
+      numbers: [2 ** 53 + 2, 1e308, 5e-324, 0.1],
+      hostile: JSON.parse('{"__proto__": {"polluted": true}, "constructor": 1, "": null}'),
       nested: { list: [1, null, true, {}], empty: '' },
     };
     const commit = deviceCommit({ version: 3, value: { link: 'online', administration: { active: 'one' } }, context });
@@ -78,6 +79,13 @@ eachStore('a turn', (backend) => {
       since: 1_000,
       quarantine: null,
     });
+  });
+
+  it('is read by any id, and one that is no UUID names nothing', async () => {
+    const commit = deviceCommit();
+    await turn(commit);
+    const loaded = await actors().load('device', ['', 'no uuid', `${commit.ref.id},x`, '{}', commit.ref.id, newId()]);
+    expect(loaded.map((actor) => actor.ref.id)).toEqual([commit.ref.id]);
   });
 
   it('keeps journal, outbox, timers, keys, manifest and stored answer with its actor', async () => {

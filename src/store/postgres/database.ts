@@ -26,6 +26,7 @@ export interface Database {
   read<Row extends object>(statement: Statement): Promise<Row[]>;
   /** Each statement is its own transaction. When the connection is lost in mid-statement: `CommitUnknown`. */
   write<Row extends object>(statement: Statement): Promise<Row[]>;
+  /** May take its time: no limit but the session's `statement_timeout`, which `run` can change for itself. */
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
   /** PGlite: one session, and nobody who cleans up in the background. */
   readonly embedded: boolean;
@@ -36,6 +37,8 @@ const INT8 = 20;
 const BLINK_MS = 2_000;
 const FIRST_RETRY_MS = 20;
 const LAST_RETRY_MS = 250;
+/** As long as a timer can be. */
+const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** Whole numbers of the store stay far under 2⁵³, so `bigint` is read as a number. */
 export const types: pg.CustomTypesConfig = {
@@ -43,8 +46,10 @@ export const types: pg.CustomTypesConfig = {
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as 'text'),
 };
 
-/** `{a,b}` as PostgreSQL writes an array of ids: no id needs quotes. */
-export const idArray = (ids: readonly string[]): string => `{${ids.join(',')}}`;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** `{a,b}` as PostgreSQL writes an array of ids. What is no UUID names nothing, and must not fail what others asked for. */
+export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) => UUID.test(id)).join(',')}}`;
 
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
@@ -75,7 +80,8 @@ export class PooledDatabase implements Database {
     const client = await this.connect();
     let broken = false;
     const query: Query = async <Row extends object>(text: string, values?: readonly Value[]) => {
-      const result = await client.query<Row>(text, values && [...values]).catch((error) => {
+      const config = { text, query_timeout: NO_TIMEOUT_MS, ...(values && { values: [...values] }) };
+      const result = await client.query<Row>(config).catch((error) => {
         throw faultOf(error, false);
       });
       return result.rows;

@@ -42,6 +42,8 @@ export async function migrate(database: Database, known: readonly Migration[] = 
 /** Two processes that start at once take turns. */
 const locked = <T>(database: Database, run: (query: Query) => Promise<T>): Promise<T> =>
   database.transaction(async (query) => {
+    // Another process may be at it, and a large table takes what it takes.
+    await query('set local statement_timeout = 0');
     await query('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK]);
     return run(query);
   });
