@@ -1,6 +1,5 @@
 // How many signed QoS 1 state messages a second are durable in PostgreSQL before their PUBACK, against bare aedes acknowledging the same bytes?
 
-import { connectAsync } from 'mqtt';
 import { type Child, startChild } from '../support/child.ts';
 import { compare } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
@@ -80,11 +79,11 @@ await compare(
 );
 await bare.child.end();
 
-// A durable session that sleeps: the broker must keep for it what it acknowledges.
+// One client listens here too, in a durable session: the broker keeps each message until that client has it.
 const durable = await startBroker(['--durable']);
-const sleeper = await connectAsync(`mqtt://127.0.0.1:${durable.port}`, { clean: false, clientId: 'sleeper' });
-await sleeper.subscribeAsync('proto/#', { qos: 1 });
-await sleeper.endAsync();
+const subscriber = startChild(new URL('./subscriber.ts', import.meta.url));
+subscriber.send({ listen: { port: durable.port } });
+await subscriber.receive('listening');
 await compare(
   {
     name: 'against aedes with durable sessions in LevelDB',
@@ -96,6 +95,7 @@ await compare(
   },
   options,
 );
+await subscriber.end();
 await durable.child.end();
 
 // Nothing acknowledged may be missing: the twin of each device counts what was sent.

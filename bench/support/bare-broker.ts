@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { Aedes } from 'aedes';
 
 /*
- * The floor: aedes alone, acknowledging the same bytes. With `--durable` it keeps what it acknowledged for a sleeping
- * subscriber in LevelDB (aedes-persistence-level), as a broker with durable sessions does.
+ * The floor: aedes alone, acknowledging the same bytes. With `--durable` it keeps what it acknowledged for
+ * durable sessions in LevelDB (aedes-persistence-level).
  */
 const durable = process.argv.includes('--durable');
 const folder = durable ? mkdtempSync(join(tmpdir(), 'bench-level-')) : null;

@@ -36,7 +36,7 @@ export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): 
   } catch {
     return { ok: false, reason: 'not valid JSON' };
   }
-  const { members, depth } = measure(text);
+  const { members, depth } = measure(typeof input === 'string' ? Buffer.from(input) : input);
   if (depth > (limits.maxDepth ?? MAX_JSON_DEPTH)) {
     return { ok: false, reason: 'nested too deeply', lenient: value };
   }
@@ -64,28 +64,26 @@ function parseLeniently(text: string): unknown {
   }
 }
 
-/** Counts the members of all objects (a colon each) and the deepest nesting in a text that is known to be JSON. */
-function measure(text: string): { members: number; depth: number } {
+/**
+ * Counts the members of all objects (a colon each) and the deepest nesting in a text that is known to be JSON. On bytes,
+ * for what marks the structure is ASCII, and V8 reads a byte several times faster than a character of any string.
+ */
+function measure(bytes: Uint8Array): { members: number; depth: number } {
   let members = 0;
   let level = 0;
   let depth = 0;
-  for (let i = 0; i < text.length; i++) {
-    switch (text.charCodeAt(i)) {
-      case 0x22: // " opens a string, and none of its characters count
-        for (i++; text.charCodeAt(i) !== 0x22; i++) if (text.charCodeAt(i) === 0x5c) i++;
-        break;
-      case 0x3a: // :
-        members++;
-        break;
-      case 0x7b: // {
-      case 0x5b: // [
-        level++;
-        if (level > depth) depth = level;
-        break;
-      case 0x7d: // }
-      case 0x5d: // ]
-        level--;
-        break;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === 0x22) {
+      // " opens a string, and none of its characters count
+      for (at++; bytes[at] !== 0x22; at++) if (bytes[at] === 0x5c) at++;
+    } else if (byte === 0x3a) {
+      members++;
+    } else if (byte === 0x7b || byte === 0x5b) {
+      level++;
+      if (level > depth) depth = level;
+    } else if (byte === 0x7d || byte === 0x5d) {
+      level--;
     }
   }
   return { members, depth };
