@@ -49,6 +49,9 @@ function fromStored(json: JsonObject): DeviceContext {
   return { ...rest, reported: { at, bytes: twinOf(rest.state).bytes }, replay: windowFromJson(replay) };
 }
 
+const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
+type GraceOver = { type: typeof GRACE_OVER };
+
 /** Only what people did, and the end of a key's grace; what the device reports is telemetry. */
 function note(
   event: DeviceEvent | GraceOver,
@@ -88,9 +91,6 @@ function note(
       return null;
   }
 }
-
-const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
-type GraceOver = { type: typeof GRACE_OVER };
 
 const dropUndefined = (data: Record<string, Json | undefined>): JsonObject =>
   Object.fromEntries(Object.entries(data).filter((entry): entry is [string, Json] => entry[1] !== undefined));
