@@ -47,7 +47,7 @@ export function makeDeployment(databaseUrl: string): Deployment {
   };
 }
 
-/** The standard settings of a production process: nothing is tuned for the benchmark but the limits of load. */
+/** Started as `npm start` starts it: nothing is tuned for the benchmark but the limits of load. */
 export async function startService(
   deployment: Deployment,
   options: { profile?: string | null } = {},
@@ -57,7 +57,10 @@ export async function startService(
   const { profile } = options;
   const child = startChild(new URL('./service-process.ts', import.meta.url), {
     env: { ...deployment.env, NODE_ENV: 'production', PORT: `${port}`, MQTT_PORT: `${mqttPort}` },
-    node: profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : [],
+    node: [
+      '--max-semi-space-size=64',
+      ...(profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : []),
+    ],
   });
   await child.receive('listening');
   return { port, mqttPort, child, active: child.receive('active'), stop: () => child.end() };
