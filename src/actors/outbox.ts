@@ -55,10 +55,12 @@ export class Outbox {
   }
 
   private async sweepAll(): Promise<void> {
+    const tried = new Set<string>();
     try {
       for (;;) {
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH);
-        const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)));
+        const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !tried.has(keyOf(row)));
+        for (const row of fresh) tried.add(keyOf(row));
         await this.deliver(fresh);
         if (rows.length < SWEEP_BATCH || fresh.length === 0) return;
       }

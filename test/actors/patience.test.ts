@@ -1,0 +1,240 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+// What the runtime does by itself when a store, a target or a listener does not play along.
+
+let store: MemoryActors;
+let memory: ReturnType<typeof memoryStore>;
+let clock: TestClock;
+let runtime: Runtime;
+let warnings: string[];
+
+const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
+const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...more });
+const make = (id: string, kind: ActorRef['kind'] = 'device') =>
+  runtime.actors.create(ref(id, kind), event('make', { id }));
+
+function assemble(): Runtime {
+  memory = memoryStore(store);
+  return createRuntime({
+    store: memory.store,
+    definitions: () => lamp as unknown as MachineDefinition,
+    clock,
+    log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
+  });
+}
+
+beforeEach(() => {
+  store = new MemoryActors();
+  clock = testClock();
+  warnings = [];
+  runtime = assemble();
+});
+afterEach(() => runtime.halt());
+
+function leave(from: string, output: DurableOutput): void {
+  store.outbox.set(`device:${from}:9:${store.outbox.size}`, {
+    from: ref(from),
+    version: 9,
+    n: store.outbox.size,
+    output,
+  });
+}
+const tell = (to: string): DurableOutput => ({
+  type: 'actor.tell',
+  to: ref(to),
+  event: { type: 'device.revoked', deviceId: 'x' },
+});
+
+describe('the outbox', () => {
+  it('keeps what a quarantined target cannot take, and delivers it after its release', async () => {
+    await make('a');
+    const row = store.rows.get('device:a');
+    if (row) row.quarantine = 'three throws';
+    runtime.halt();
+    runtime = assemble();
+    leave('b', tell('a'));
+    await runtime.outbox.sweep();
+    expect(store.outbox.size).toBe(1);
+    expect(warnings).toContain('an output is delivered later');
+    await runtime.actors.releaseQuarantine(ref('a'));
+    await eventually(() => store.outbox.size === 0);
+    expect(store.rows.get('device:a')?.context.note).toBe('told x');
+  });
+
+  it('tries once a sweep what cannot be delivered, however much of it there is', async () => {
+    await make('a');
+    const row = store.rows.get('device:a');
+    if (row) row.quarantine = 'three throws';
+    runtime.halt();
+    runtime = assemble();
+    for (let index = 0; index < 1_100; index += 1) leave('b', tell('a'));
+    await runtime.outbox.sweep();
+    expect(store.outbox.size).toBe(1_100);
+    runtime.outbox.stop();
+  });
+
+  it('drops what the target fails on', async () => {
+    await make('a');
+    const original = lamp.journal;
+    lamp.journal = () => {
+      throw new Error('no note');
+    };
+    leave('b', tell('a'));
+    await runtime.outbox.sweep();
+    lamp.journal = original;
+    await eventually(() => store.outbox.size === 0);
+    expect(store.rows.get('device:a')?.context.note).toBeNull();
+  });
+
+  it('waits for a store that is away, and tells how old the oldest output is', async () => {
+    let away = true;
+    const pending = store.pendingOutbox.bind(store);
+    store.pendingOutbox = async (limit) => {
+      if (away) throw new StoreUnavailable('gone');
+      return pending(limit);
+    };
+    await make('a');
+    leave('b', tell('a'));
+    expect(runtime.outbox.age()).toBe(0);
+    await runtime.outbox.sweep();
+    expect(store.outbox.size).toBe(1);
+    away = false;
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    store.before = () => gate;
+    await eventually(() => runtime.actors.stats().waiting === 1);
+    clock.advance(7_000);
+    expect(runtime.outbox.age()).toBe(7_000);
+    open();
+    await eventually(() => store.outbox.size === 0);
+  });
+
+  it('asks again for the open commands of a device when the store was away', async () => {
+    await make('c1', 'command');
+    memory.asked.open = ['c1'];
+    const open = memory.store.commands.open;
+    let away = true;
+    memory.store.commands.open = async (deviceId) => {
+      if (away) throw new StoreUnavailable('gone');
+      return open(deviceId);
+    };
+    leave('a', { type: 'commands.tell', deviceId: 'a', event: { type: 'device.revoked', deviceId: 'a' } });
+    await runtime.outbox.sweep();
+    expect(store.outbox.size).toBe(1);
+    away = false;
+    await runtime.outbox.sweep();
+    expect(store.outbox.size).toBe(0);
+    expect(store.rows.get('command:c1')?.context.note).toBe('told a');
+  });
+});
+
+describe('timers', () => {
+  it('are tried again when their actor is quarantined or the store is away', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(1_000);
+    const due = store.dueTimers.bind(store);
+    store.dueTimers = async () => {
+      throw new StoreUnavailable('gone');
+    };
+    await runtime.timers.tick();
+    expect(warnings).toContain('timers wait for the store');
+    store.dueTimers = due;
+    const row = store.rows.get('device:a');
+    if (row) row.quarantine = 'three throws';
+    runtime.halt();
+    runtime = assemble();
+    await runtime.timers.tick();
+    expect(warnings).toContain('a timer is tried again');
+    expect(store.timers.size).toBe(1);
+    await runtime.actors.releaseQuarantine(ref('a'));
+    await runtime.timers.tick();
+    expect(store.rows.get('device:a')?.value).toBe('off');
+    expect(runtime.timers.due).toBe(0);
+  });
+
+  it('fire once while one firing is under way', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(1_000);
+    const commits = store.commits.length;
+    await Promise.all([runtime.timers.tick(), runtime.timers.tick()]);
+    expect(store.commits.length - commits).toBe(1);
+  });
+
+  it('stop when the runtime stops', async () => {
+    runtime.timers.start();
+    runtime.timers.stop();
+    runtime.timers.stop();
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(1_000);
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(store.rows.get('device:a')?.value).toBe('on');
+  });
+});
+
+describe('watches', () => {
+  it('remember which command was told of a state that did not match', async () => {
+    await make('c1', 'command');
+    await make('c2', 'command');
+    const emit = (output: Output) =>
+      (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
+    emit({ type: 'verification.watch', deviceId: 'd', commandId: 'c1', expected: { on: true } });
+    expect(runtime.watches.of('d')).toHaveLength(1);
+    const observed = { type: 'state.observed', at: clock.now(), deviceId: 'd' } as never;
+    await runtime.actors.send(ref('c1', 'command'), observed);
+    expect(runtime.watches.of('d')[0]?.seen).toBe(false);
+    const watcher = (runtime.actors as unknown as { sinks: { transition(...all: unknown[]): void } }).sinks;
+    watcher.transition({ ref: ref('c1', 'command') }, observed, null);
+    expect(runtime.watches.of('d')[0]?.seen).toBe(true);
+    watcher.transition({ ref: ref('c2', 'command') }, observed, null);
+    watcher.transition({ ref: ref('c1') }, observed, null);
+    watcher.transition({ ref: ref('c1', 'command') }, event('ack.received'), null);
+    expect(runtime.watches.of('d')).toHaveLength(1);
+  });
+});
+
+describe('loading', () => {
+  it('waits for a store that is away as long as the caller waits', async () => {
+    await make('a');
+    runtime.halt();
+    runtime = assemble();
+    let failures = 2;
+    store.beforeLoad = () => {
+      if (failures-- > 0) throw new StoreUnavailable('gone');
+    };
+    expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+    runtime.halt();
+    runtime = assemble();
+    store.beforeLoad = () => {
+      throw new Error('a bug');
+    };
+    await expect(runtime.actors.read(ref('a'))).rejects.toThrow('a bug');
+  });
+
+  it('asks once for an actor that many ask for', async () => {
+    await make('a');
+    runtime.halt();
+    runtime = assemble();
+    const loads = store.loads.length;
+    await Promise.all([1, 2, 3].map(() => runtime.actors.read(ref('a'))));
+    expect(store.loads.length - loads).toBe(1);
+  });
+});
+
+describe('a stale actor', () => {
+  it('whose row is gone refuses what waited for it', async () => {
+    await make('a');
+    store.rows.delete('device:a');
+    await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow('device:a');
+  });
+});
