@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, inject, it } from 'vitest';
@@ -75,6 +75,16 @@ describe('the thread of the embedded database', () => {
     await expect(left).rejects.toThrow('changed my mind');
     await expect(database.read({ text: 'select * from half' })).rejects.toThrow(/does not exist/);
   });
+});
+
+it('a first start begins anew where an earlier one was cut off', async () => {
+  const dataDir = join(folder(), 'db');
+  cpSync(inject('pgliteTemplate'), `${dataDir}.making`, { recursive: true });
+  rmSync(join(`${dataDir}.making`, 'global'), { recursive: true });
+  const database = await connectPglite(dataDir);
+  closing.push(() => database.close());
+  expect(await database.read({ text: 'select 1 as one' })).toEqual([{ one: 1 }]);
+  expect(existsSync(`${dataDir}.making`)).toBe(false);
 });
 
 it('a folder that holds no database is refused with a reason', async () => {

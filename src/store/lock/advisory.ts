@@ -4,7 +4,7 @@ import type { ActiveLock } from '../contract.ts';
 
 /** Of the active process; locks are per database, so a server can serve several deployments. */
 const ACTIVE_LOCK = 7_421_000;
-const POLL_MS = 500;
+const POLL_MS = 250;
 const RECONNECT_MS = 1_000;
 const CONNECT_MS = 3_000;
 const HEARTBEAT_MS = 1_000;
@@ -24,7 +24,7 @@ const stillHeld = `select exists (select from pg_locks where locktype = 'advisor
 
 /**
  * The session advisory lock of a PostgreSQL database, on a connection of its own: it lives exactly as long as that
- * connection. A standby asks twice a second.
+ * connection. A standby asks four times a second.
  */
 export class AdvisoryLock implements ActiveLock {
   private readonly url: string;

@@ -1,4 +1,5 @@
-import { mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
 import { type Database, PooledDatabase, types } from './database.ts';
 import { PgliteThread } from './pglite/thread.ts';
@@ -44,10 +45,21 @@ export function connectPostgres(url: string): Database {
 
 /** PGlite's files in `dataDir`, or `memory://`. */
 export async function connectPglite(dataDir: string): Promise<Database> {
-  if (!dataDir.startsWith('memory:')) mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  if (!dataDir.startsWith('memory:') && !existsSync(join(dataDir, 'PG_VERSION'))) await initialise(dataDir);
   const thread = new PgliteThread(dataDir);
   await thread.ready();
   return onThread(thread);
+}
+
+/** Under another name first: a first start that is cut off leaves no half of a database behind. */
+async function initialise(dataDir: string): Promise<void> {
+  const making = `${dataDir}.making`;
+  rmSync(making, { recursive: true, force: true });
+  mkdirSync(making, { recursive: true, mode: 0o700 });
+  const thread = new PgliteThread(making);
+  await thread.ready();
+  await thread.close();
+  renameSync(making, dataDir);
 }
 
 /** The database on a thread that may still be starting; closing it closes the thread. */
