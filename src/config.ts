@@ -128,6 +128,20 @@ export const mqttUrl = (config: Pick<Config, 'host'>, taken: { port: number; tls
     ? `mqtt://${inUrl(config.host)}:${taken.port}`
     : `mqtts://${inUrl(config.host)}:${taken.tlsPort}`;
 
+/** Where a listener could not be opened: which setting is to blame. Anything else stays what it is. */
+export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const { code, syscall, port: wanted } = error as NodeJS.ErrnoException & { port?: number };
+  if (syscall === 'getaddrinfo' || code === 'EADDRNOTAVAIL')
+    return new ConfigError('HOST', `is no address of this machine (${code})`);
+  if (syscall !== 'listen') return error;
+  const name = wanted === config.mqttPort ? 'MQTT_PORT' : wanted === config.mqttTlsPort ? 'MQTT_TLS_PORT' : 'PORT';
+  return new ConfigError(
+    name,
+    `cannot be opened: ${wanted} is ${code === 'EADDRINUSE' ? 'taken' : `refused (${code})`}`,
+  );
+}
+
 const inUrl = (name: string): string => (isIPv6(name) ? `[${name}]` : name);
 
 const dataDirectory = (read: Read): string => resolve(read('DATA_DIR') ?? './data');

@@ -2,11 +2,12 @@ import { readFileSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as after } from 'node:timers/promises';
 import { v7 } from 'uuid';
 import { sameValue } from './actors/draft.ts';
 import type { Limits } from './actors/limits.ts';
 import { createRuntime, type Runtime } from './actors/runtime.ts';
-import { type Config, httpUrl, mqttUrl } from './config.ts';
+import { type Config, httpUrl, listenFault, mqttUrl } from './config.ts';
 import { type Clock, systemClock } from './domain/clock.ts';
 import type { Log } from './domain/log.ts';
 import { makeSealer } from './domain/sealing.ts';
@@ -65,6 +66,8 @@ export interface StartOptions {
 const PRUNE_MS = 3_600_000;
 const PRUNE_BATCH = 500;
 const CLOSE_IDLE_MS = 100;
+/** How long requests in flight may take at the end of the process. */
+const DRAIN_REQUESTS_MS = 4_000;
 
 /**
  * Starts in order: the right to be the active process → store → what a crash left → listeners. With `DATABASE_URL` HTTP
@@ -86,7 +89,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   let stopping: Promise<void> | null = null;
 
   const stands = config.databaseUrl !== null;
-  if (stands) await listen(server, config);
+  if (stands) await listen(server, config).catch((error) => Promise.reject(listenFault(config, error)));
   else await lock.acquire(waiting.signal);
 
   const serve = async () => {
@@ -116,8 +119,10 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   const active = serve();
   if (!stands)
     await active.catch(async (error) => {
+      server.close();
+      await house?.close(Promise.resolve());
       await lock.release();
-      throw error;
+      throw listenFault(config, error);
     });
   active.catch((error) => {
     if (stopping === null && stands) options.onFatal?.(`the service did not start: ${(error as Error).message}`);
@@ -134,7 +139,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
         server.closeIdleConnections();
         const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
         await active.catch(() => {});
-        await house?.close();
+        await house?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
         clearInterval(idle);
         server.closeAllConnections();
         await closed;
@@ -154,7 +159,8 @@ interface House {
   upgrade: Upgrade;
   /** Releases what a crash left, then listens. */
   open(url: string): Promise<void>;
-  close(): Promise<void>;
+  /** `answered` settles when the requests in flight are, or are waited for no more. */
+  close(answered: Promise<void>): Promise<void>;
   /** Writes and says nothing more. */
   abort(): void;
 }
@@ -261,9 +267,9 @@ async function build(
       settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
       if (aborted) mqtt.abort();
     },
-    async close() {
+    async close(answered) {
       clearInterval(pruning);
-      await Promise.all([sockets.close(), mqtt?.close()]);
+      await Promise.all([sockets.close(), mqtt?.close(), answered]);
       await runtime.stop();
       await store.close();
       await cache.close();

@@ -121,6 +121,9 @@ class Edge implements BrokerEnds {
     const sockets = await openSockets(settings, limits, accept, {
       addressOf: addressOf ?? ((request) => request.socket.remoteAddress ?? ''),
       newId: this.#parts.services.newId,
+    }).catch(async (error: unknown) => {
+      await broker.close();
+      throw error;
     });
     const unfollow = this.#follow();
     const sweep = setInterval(() => this.#sweep(), SWEEP_MS);

@@ -13,9 +13,15 @@ export interface Exchange {
   path: string;
   /** Without its `?`; may hold a credential. */
   query: string;
+  /** Asked when the answer is written: nothing more is to come on this connection. */
+  isLast(): boolean;
 }
 
-export function exchangeOf(request: IncomingMessage, response: ServerResponse, newId: () => Uuid): Exchange {
+export function exchangeOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { newId, isLast = () => false }: { newId(): Uuid; isLast?(): boolean },
+): Exchange {
   const { method = 'GET' } = request;
   // A proxy may send the whole URL (RFC 9112 §3.2.2).
   const url = (request.url ?? '/').replace(/^https?:\/\/[^/?]*(?=\/)/i, '');
@@ -25,6 +31,7 @@ export function exchangeOf(request: IncomingMessage, response: ServerResponse, n
     response,
     method,
     requestId: requestIdOf(request.headers, newId),
+    isLast,
     path: question === -1 ? url : url.slice(0, question),
     query: question === -1 ? '' : url.slice(question + 1),
   };
@@ -50,6 +57,7 @@ export function send(exchange: Exchange, status: number, content: Content | null
     headers.push('Content-Type', content.type, 'Content-Length', `${Buffer.byteLength(content.body)}`);
   }
   if (more.length > 0) headers.push(...more);
+  if (exchange.isLast()) response.shouldKeepAlive = false;
   response.writeHead(status, headers);
   response.end(content?.body);
 }

@@ -55,7 +55,7 @@ export function makeRest(parts: RestParts): RequestListener {
   app.set('query parser', false);
   app.set('trust proxy', parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false);
   app.use((request: IncomingMessage, response: ServerResponse) => {
-    const exchange = exchangeOf(request, response, parts.newId);
+    const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
     if (mount === undefined) serve(parts, exchange, router.find(exchange.method, exchange.path));
     else mount(request, response);
@@ -77,7 +77,7 @@ function serve(parts: RestParts, exchange: Exchange, found: Found<Entry>): void 
   } else if (!('entry' in found)) {
     refuseMethod(exchange, found.allow);
   } else if (parts.draining() && !found.entry.label.startsWith('/health')) {
-    sendRefusal(exchange, DRAINING, ['Connection', 'close']);
+    sendRefusal(exchange, DRAINING);
   } else {
     found.entry.answer(exchange, found.values, found.entry.root).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;

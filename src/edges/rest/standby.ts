@@ -10,7 +10,7 @@ export const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serv
 /** What answers while another process is the active one of the database (contract §1). */
 export function makeStandby(parts: { newId(): Uuid; uptimeS(): number }): RequestListener {
   return (request, response) => {
-    const exchange = exchangeOf(request, response, parts.newId);
+    const exchange = exchangeOf(request, response, parts);
     const root = ROOTS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
     switch (exchange.path.slice(root.length)) {
       case '/health/live':
