@@ -37,6 +37,8 @@ export interface Reckoning {
 
 const CALLERS = 16;
 const REPORTS_IN_FLIGHT = 4;
+/** Between two reports of a device, milliseconds. */
+const REPORT_EVERY_MS = 200;
 /** Reports and commands outlive any recovery. */
 const LIFE_S = 3_600;
 const STATUSES_OVER = new Set(['succeeded', 'failed', 'timed_out', 'expired', 'cancelled', 'rejected']);
@@ -59,7 +61,7 @@ class Reporter {
   readonly device: RawDevice;
   sent = 0;
   acknowledged = 0;
-  running = false;
+  private ticking: NodeJS.Timeout | null = null;
   private readonly unanswered = new Map<number, number>();
 
   constructor(identity: DeviceIdentity) {
@@ -67,18 +69,22 @@ class Reporter {
   }
 
   start(): void {
-    this.running = true;
     for (const [sequence, counter] of this.unanswered) this.report(sequence, counter);
-    while (this.unanswered.size < REPORTS_IN_FLIGHT) this.next();
+    this.ticking = setInterval(() => {
+      if (this.unanswered.size >= REPORTS_IN_FLIGHT) return;
+      this.sent += 1;
+      this.report(this.device.takeSequence(), this.sent);
+    }, REPORT_EVERY_MS);
+  }
+
+  /** Says nothing new; what is not acknowledged is still waited for. */
+  stop(): void {
+    if (this.ticking) clearInterval(this.ticking);
+    this.ticking = null;
   }
 
   quiet(): boolean {
     return this.unanswered.size === 0;
-  }
-
-  private next(): void {
-    this.sent += 1;
-    this.report(this.device.takeSequence(), this.sent);
   }
 
   private report(sequence: number, counter: number): void {
@@ -86,7 +92,6 @@ class Reporter {
     this.device.send(this.device.compose('state', { state: { counter } }, sequence), () => {
       this.unanswered.delete(sequence);
       this.acknowledged = Math.max(this.acknowledged, counter);
-      if (this.running) this.next();
     });
   }
 }
@@ -163,7 +168,10 @@ async function recover(at: Ports): Promise<Recovered> {
   calling = false;
   held.length = 0; // a device that was cut off gets its commands again
   answering = true;
-  for (const { device } of reporters) device.close();
+  for (const reporter of reporters) {
+    reporter.stop();
+    reporter.device.close();
+  }
   const [probe, ...others] = commanded as [RawDevice, ...RawDevice[]];
   for (const device of others) device.close();
   const back = connect(at);
@@ -199,7 +207,7 @@ async function commandOf(caller: RawConnection, id: Uuid): Promise<{ status: str
 
 /** Compares what the service says now with what it promised. */
 async function reckon(): Promise<Reckoning> {
-  for (const reporter of reporters) reporter.running = false;
+  for (const reporter of reporters) reporter.stop();
   const until = performance.now() + 30_000;
   while (!reporters.every((reporter) => reporter.quiet()) && performance.now() < until) await pause(5);
   const broken: string[] = [];

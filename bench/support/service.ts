@@ -35,7 +35,7 @@ export function makeDeployment(databaseUrl: string): Deployment {
       TOKEN_SIGNING_KEY: privateJwk(),
       DEVICE_SIGNING_KEY: privateJwk(),
       HOST: '127.0.0.1',
-      LOG_LEVEL: 'warn',
+      LOG_LEVEL: 'error',
       LOG_FORMAT: 'json',
       SIDECAR: 'off',
       // The load is far above what one device or tenant may do.
