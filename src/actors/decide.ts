@@ -45,10 +45,17 @@ const inertScope: AnyActorScope = {
   },
 };
 
-/** The snapshot an actor has before its creating event. */
+const blanks = new WeakMap<MachineDefinition, AnyMachineSnapshot>();
+
+/** The snapshot an actor has before its creating event: one for all of a definition, since no transition changes it. */
 export function blank(definition: MachineDefinition): AnyMachineSnapshot {
-  collected = { outputs: [], timers: [] };
-  return definition.machine.getInitialSnapshot(inertScope, undefined);
+  let snapshot = blanks.get(definition);
+  if (snapshot === undefined) {
+    collected = { outputs: [], timers: [] };
+    snapshot = definition.machine.getInitialSnapshot(inertScope, undefined) as AnyMachineSnapshot;
+    blanks.set(definition, snapshot);
+  }
+  return snapshot;
 }
 
 /** The snapshot of a stored state; entry actions do not run again. */
