@@ -17,6 +17,8 @@ export interface Letter {
   /** The timer that fired, removed with the transition. */
   timer: string | null;
   attempts: number;
+  /** By one of the two below; what comes after the first is not heard. */
+  answered: boolean;
   resolve(reply: Reply): void;
   reject(reason: Error): void;
 }

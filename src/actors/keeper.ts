@@ -35,11 +35,12 @@ export class Keeper {
    * stays away; `unanswered` is told of each try that was.
    */
   async keep(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
+    const until = performance.now() + this.patienceMs;
     try {
       return (await this.store.commit(turn)).lost;
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      return this.ask(turn, error, unanswered);
+      return this.ask(turn, error, { until, unanswered });
     }
   }
 
@@ -48,8 +49,11 @@ export class Keeper {
     this.stopped = true;
   }
 
-  private async ask(turn: TurnCommit, unknown: CommitUnknown, unanswered: () => void): Promise<ActorRef[]> {
-    const until = performance.now() + this.patienceMs;
+  private async ask(
+    turn: TurnCommit,
+    unknown: CommitUnknown,
+    { until, unanswered }: { until: number; unanswered: () => void },
+  ): Promise<ActorRef[]> {
     for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
       unanswered();
       if (this.stopped || performance.now() + wait > until) throw unknown;

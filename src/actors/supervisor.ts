@@ -303,9 +303,15 @@ export class Supervisor implements Actors, TurnEnd {
     }
     return new Promise((resolve, reject) => {
       const sentAt = this.clock.now();
-      entity.usedAt = sentAt;
-      this.waiting += 1;
-      entity.mailbox.push({
+      const once =
+        <T>(answer: (value: T) => void) =>
+        (value: T) => {
+          if (letter.answered) return;
+          letter.answered = true;
+          this.waiting -= 1;
+          answer(value);
+        };
+      const letter: Letter = {
         event,
         options: extra.options,
         sentAt,
@@ -313,15 +319,13 @@ export class Supervisor implements Actors, TurnEnd {
         delivers: extra.delivers ?? null,
         timer: extra.timer ?? null,
         attempts: 0,
-        resolve: (reply) => {
-          this.waiting -= 1;
-          resolve(reply);
-        },
-        reject: (reason) => {
-          this.waiting -= 1;
-          reject(reason);
-        },
-      });
+        answered: false,
+        resolve: once(resolve),
+        reject: once(reject),
+      };
+      entity.usedAt = sentAt;
+      this.waiting += 1;
+      entity.mailbox.push(letter);
       this.turns.post(entity);
     });
   }

@@ -7,6 +7,8 @@ import { addressOf, type Entity, type Letter } from './entity.ts';
 import { Keeper } from './keeper.ts';
 import type { Limits } from './limits.ts';
 import type { RuntimeMeter } from './meter.ts';
+import { Overdue } from './overdue.ts';
+import { isDevices, partPatient } from './patience.ts';
 
 /** What becomes of actors when a turn is over; the supervisor does it. */
 export interface TurnEnd {
@@ -39,6 +41,7 @@ export class Turns {
   private readonly idle = new Set<() => void>();
 
   private readonly keeper: Keeper;
+  private readonly overdue: Overdue;
   private readonly end: TurnEnd;
   private readonly clock: Clock;
   private readonly limits: Limits;
@@ -56,6 +59,7 @@ export class Turns {
     maxInFlight: number;
   }) {
     this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
+    this.overdue = new Overdue(parts.clock, parts.limits, () => this.ready);
     this.end = parts.end;
     this.clock = parts.clock;
     this.limits = parts.limits;
@@ -106,8 +110,10 @@ export class Turns {
     const drafts = this.gather();
     if (drafts.length > 0) {
       this.inFlight += 1;
+      this.overdue.begins(drafts);
       this.run(drafts).finally(() => {
         this.inFlight -= 1;
+        this.overdue.ends(drafts);
         this.schedule();
         this.tellIdle();
       });
@@ -231,16 +237,9 @@ export class Turns {
   private unwind(made: Draft, now: number, why: Error): void {
     const { entity } = made;
     entity.busy = false;
-    const back: Letter[] = [];
-    let overtaken = false;
-    for (const letter of made.steps.map((step) => step.letter).concat(entity.mailbox)) {
-      const givenUp = now - letter.sentAt >= letter.patienceMs;
-      if (givenUp || (overtaken && isDevices(letter))) letter.reject(why);
-      else back.push(letter);
-      // What a device said after a message that it will send again must not be kept before it.
-      overtaken ||= givenUp && isDevices(letter);
-    }
-    entity.mailbox = back;
+    const { on, over } = partPatient(made.steps.map(({ letter }) => letter).concat(entity.mailbox), now);
+    for (const letter of over) letter.reject(why);
+    entity.mailbox = on;
     this.post(entity);
   }
 
@@ -248,7 +247,7 @@ export class Turns {
     const { entity } = made;
     entity.busy = false;
     const back: Letter[] = [];
-    for (const { letter } of made.steps) {
+    for (const letter of unanswered(made)) {
       letter.attempts += 1;
       if (entity.version === 0) letter.reject(new EventFailed('it exists already'));
       else if (letter.attempts > MAX_ATTEMPTS) letter.reject(new StoreUnavailable('the actor changes elsewhere'));
@@ -264,7 +263,7 @@ export class Turns {
     entity.busy = false;
     if (made.steps.length > 1) {
       entity.singly = true;
-      entity.mailbox = made.steps.map((step) => step.letter).concat(entity.mailbox);
+      entity.mailbox = unanswered(made).concat(entity.mailbox);
       this.post(entity);
       return;
     }
@@ -294,14 +293,16 @@ export class Turns {
   }
 }
 
-const isDevices = (letter: Letter): boolean => letter.event.by?.kind === 'device' && letter.delivers === null;
-
 function partition<T>(all: readonly T[], holds: (one: T) => boolean): [T[], T[]] {
   const yes: T[] = [];
   const no: T[] = [];
   for (const one of all) (holds(one) ? yes : no).push(one);
   return [yes, no];
 }
+
+/** The letters whose senders still wait. */
+const unanswered = ({ steps }: Draft): Letter[] =>
+  steps.map(({ letter }) => letter).filter(({ answered }) => !answered);
 
 /** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
 function takeLetters(entity: Entity, most: number): Letter[] {

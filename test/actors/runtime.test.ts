@@ -292,6 +292,38 @@ describe('a store that blinks', () => {
     await eventually(() => store.outbox.size === 0);
   });
 
+  it('that says nothing any more keeps nobody waiting longer than that, and may go on where it was', async () => {
+    runtime = assemble({ callerPatienceMs: 50, devicePatienceMs: 200 });
+    await Promise.all([make('a'), make('b')]);
+    let open = () => {};
+    const gate = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    let held = false;
+    store.before = () => {
+      held = true;
+      return gate;
+    };
+    const by = { kind: 'device', id: 'a' };
+    const inTurn = runtime.actors.send(ref('a'), event('press'));
+    await eventually(() => held);
+    const behind = runtime.actors.send(ref('a'), event('press'));
+    const other = runtime.actors.send(ref('b'), event('press'));
+    const device = runtime.actors.send(ref('a'), event('note', { text: 'late', by }));
+    const outcomes = Promise.allSettled([inTurn, behind, other]);
+    clock.advance(100);
+    expect((await outcomes).map((one) => one.status === 'rejected' && one.reason.name)).toEqual([
+      'CommitUnknown',
+      'StoreUnavailable',
+      'StoreUnavailable',
+    ]);
+    expect(runtime.actors.stats().waiting).toBe(1);
+    open();
+    expect((await device).version).toBe(3);
+    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+    expect((await runtime.actors.read(ref('b')))?.version).toBe(1);
+  });
+
   it('drops an actor whose row moved on, loads it and decides again', async () => {
     await make('a');
     const row = store.rows.get('device:a');

@@ -174,6 +174,27 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
+  it('is rid of a session that was lost in mid-commit before it is asked anything else', async () => {
+    const proxy = await startProxy(serverUrl ?? '');
+    closing.push(() => proxy.close());
+    const fresh = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(proxy.through(fresh.url));
+    closing.push(fresh.drop, () => database.close());
+    const store = createStore(database);
+    const commit = deviceCommit();
+    await store.actors.commit({ actors: [commit], delivered: [] });
+    const lock = await holding(fresh.url, commit.ref.id);
+    const pending = store.actors.commit({ actors: [next(commit)], delivered: [] });
+    pending.catch(() => {});
+    await lock.pid();
+    proxy.cut();
+    await expect(pending).rejects.toBeInstanceOf(CommitUnknown);
+    proxy.restore();
+    expect((await store.actors.load('device', [commit.ref.id]))[0]?.version).toBe(1);
+    lock.release();
+    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+  });
+
   it('that says nothing any more fails a ping in time', async () => {
     const proxy = await startProxy(serverUrl ?? '');
     closing.push(() => proxy.close());

@@ -1,46 +1,101 @@
 import { createConnection, createServer, type Socket } from 'node:net';
 
-/** A TCP proxy on a free port whose line a test can cut or silence. */
+/** A TCP proxy on a free port whose line a test can cut, hold or silence. */
 export interface Line {
   port: number;
   /** `url` with the proxy in the place of its host and port. */
   through(url: string): string;
-  /** Breaks all connections and refuses new ones. */
-  cut(): void;
+  /** Breaks all connections and refuses new ones, but for those whose first words hold `spared`. */
+  cut(spared?: string): void;
+  /** Passes nothing on until `restore`, and loses nothing. */
+  hold(spared?: string): void;
   /** Keeps connections, and passes nothing on any more. */
   silence(): void;
   /** Passes everything again; silenced bytes are lost with their connections. */
   restore(): void;
+  /**
+   * Breaks the connection whose client next says `words`: before they are passed on, or after they were, when the server
+   * answers. Resolves when that has happened.
+   */
+  breakAt(words: string, when: 'before' | 'after'): Promise<void>;
   close(): Promise<void>;
+}
+
+type State = 'open' | 'cut' | 'held' | 'silent';
+
+interface Trap {
+  words: string;
+  when: 'before' | 'after';
+  sprung(): void;
+}
+
+interface Pair {
+  near: Socket;
+  far: Socket;
+  /** What the client said first, as PostgreSQL's startup packet with the application's name. */
+  greeting: string;
+  /** Broken when the server answers. */
+  doomed: Trap | null;
 }
 
 export async function startProxy(targetUrl: string): Promise<Line> {
   const target = new URL(targetUrl);
-  const pairs = new Set<Socket>();
-  let state: 'open' | 'cut' | 'silent' = 'open';
-  const breakAll = (): void => {
-    for (const socket of pairs) socket.destroy();
-    pairs.clear();
+  const pairs = new Set<Pair>();
+  let state: State = 'open';
+  let spared: string | undefined;
+  let trap: Trap | null = null;
+
+  const isSpared = ({ greeting }: Pair): boolean => spared !== undefined && greeting.includes(spared);
+  const breakPair = (pair: Pair): void => {
+    pairs.delete(pair);
+    pair.near.destroy();
+    pair.far.destroy();
   };
+  const holdPair = ({ near, far }: Pair): void => {
+    near.pause();
+    far.pause();
+  };
+  const spring = (pair: Pair, { sprung }: Trap): void => {
+    breakPair(pair);
+    sprung();
+  };
+
+  const fromClient = (pair: Pair, chunk: Buffer): void => {
+    if (pair.greeting === '') {
+      pair.greeting = chunk.toString('latin1');
+      if (state === 'cut' && !isSpared(pair)) {
+        breakPair(pair);
+        return;
+      }
+      if (state === 'held' && !isSpared(pair)) holdPair(pair);
+    }
+    if (trap !== null && chunk.includes(trap.words)) {
+      const { when } = trap;
+      if (when === 'before') spring(pair, trap);
+      else pair.doomed = trap;
+      trap = null;
+      if (when === 'before') return;
+    }
+    if (state !== 'silent') pair.far.write(chunk);
+  };
+  const fromServer = (pair: Pair, chunk: Buffer): void => {
+    if (pair.doomed !== null) spring(pair, pair.doomed);
+    else if (state !== 'silent') pair.near.write(chunk);
+  };
+
   const server = createServer((near) => {
-    if (state === 'cut') {
+    if (state === 'cut' && spared === undefined) {
       near.destroy();
       return;
     }
     const far = createConnection(Number(target.port), target.hostname);
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      pairs.add(from);
-      from.on('data', (chunk) => {
-        if (state === 'open') to.write(chunk);
-      });
-      from.on('error', () => {});
-      from.on('close', () => {
-        pairs.delete(from);
-        to.destroy();
-      });
+    const pair: Pair = { near, far, greeting: '', doomed: null };
+    pairs.add(pair);
+    near.on('data', (chunk) => fromClient(pair, chunk));
+    far.on('data', (chunk) => fromServer(pair, chunk));
+    for (const socket of [near, far]) {
+      socket.on('error', () => {});
+      socket.on('close', () => breakPair(pair));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -54,19 +109,34 @@ export async function startProxy(targetUrl: string): Promise<Line> {
       changed.port = String(port);
       return changed.href;
     },
-    cut() {
+    cut(but) {
       state = 'cut';
-      breakAll();
+      spared = but;
+      for (const pair of pairs) if (!isSpared(pair)) breakPair(pair);
+    },
+    hold(but) {
+      state = 'held';
+      spared = but;
+      for (const pair of pairs) if (!isSpared(pair)) holdPair(pair);
     },
     silence() {
       state = 'silent';
     },
     restore() {
-      if (state === 'silent') breakAll();
+      if (state === 'silent') for (const pair of pairs) breakPair(pair);
       state = 'open';
+      spared = undefined;
+      for (const { near, far } of pairs) {
+        near.resume();
+        far.resume();
+      }
     },
+    breakAt: (words, when) =>
+      new Promise((resolve) => {
+        trap = { words, when, sprung: resolve };
+      }),
     close() {
-      breakAll();
+      for (const pair of pairs) breakPair(pair);
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };

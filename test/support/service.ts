@@ -44,11 +44,11 @@ export interface TestService {
 
 /**
  * The assembled service on loopback, on free ports: on an embedded database of its own, or on what `env` says (as of a
- * `Deployment`). Its clock starts at the real time and moves with it, plus what a test adds.
+ * `Deployment`). It is the active process when this resolves, unless it `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
  */
 export async function startService(
   env: Record<string, string> = {},
-  more: Omit<Partial<StartOptions>, 'clock' | 'onFatal'> & { clock?: TestClock } = {},
+  { standsBy, ...more }: Omit<Partial<StartOptions>, 'clock' | 'onFatal'> & { clock?: TestClock; standsBy?: true } = {},
 ): Promise<TestService> {
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   if (!env.DATA_DIR && !env.DATABASE_URL) copyPglite(inject('pgliteTemplate'), dataDir);
@@ -59,6 +59,7 @@ export async function startService(
   const clock = more.clock ?? runningClock();
   const fatal: string[] = [];
   const service = await start(config, { log: quiet, ...more, clock, onFatal: (reason) => fatal.push(reason) });
+  if (!standsBy) await service.active;
   const token = (sub: string, extra: { email?: string; scope?: string } = {}) =>
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
   const api = (bearer = ''): Api => apiOf(service.url, bearer);

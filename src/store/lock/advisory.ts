@@ -1,10 +1,12 @@
 import { setImmediate as nextLoop, setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { ActiveLock } from '../contract.ts';
+import { STORE_NAME } from '../postgres/connect.ts';
 
 /** Of the active process; locks are per database, so a server can serve several deployments. */
 const ACTIVE_LOCK = 7_421_000;
 const POLL_MS = 250;
+const LOOK_MS = 10;
 const RECONNECT_MS = 1_000;
 const CONNECT_MS = 3_000;
 const HEARTBEAT_MS = 1_000;
@@ -18,6 +20,9 @@ const SILENCE_MS = 10_000;
 const session = `set idle_session_timeout = '15s'; set statement_timeout = '5s'; set tcp_user_timeout = '14s';
   set tcp_keepalives_idle = 6; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 4`;
 const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got`;
+/** A predecessor's sessions may outlive it, with a statement that would come true behind our back. */
+const endOthers = `select count(pg_terminate_backend(pid)) > 0 as got from pg_stat_activity
+  where datname = current_database() and usename = current_user and application_name = '${STORE_NAME}'`;
 /** False where a pooler in between gave us another session. */
 const stillHeld = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
   and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as got`;
@@ -88,7 +93,10 @@ export class AdvisoryLock implements ActiveLock {
   private async wait(client: pg.Client, signal: AbortSignal): Promise<boolean> {
     try {
       for (;;) {
-        if (await ask(client, tryLock)) return true;
+        if (await ask(client, tryLock)) {
+          while (await ask(client, endOthers)) await pause(LOOK_MS, undefined, { signal });
+          return true;
+        }
         await pause(POLL_MS, undefined, { signal });
       }
     } catch (error) {

@@ -3,7 +3,10 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { type Database, PooledDatabase, types } from './database.ts';
 import { PgliteThread } from './pglite/thread.ts';
+import { Sessions } from './sessions.ts';
 
+/** What the store's sessions are called in the server's lists. */
+export const STORE_NAME = 'twinkeep';
 /** Two turns in flight, and the rest for what callers ask meanwhile. */
 const CONNECTIONS = 8;
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -25,6 +28,7 @@ const SESSION = [
 
 /** Nothing is connected yet. */
 export function connectPostgres(url: string): Database {
+  const sessions = new Sessions();
   return new PooledDatabase(
     new pg.Pool({
       connectionString: url,
@@ -36,10 +40,12 @@ export function connectPostgres(url: string): Database {
       query_timeout: SILENCE_MS,
       keepAlive: true,
       keepAliveInitialDelayMillis: 5_000,
-      application_name: 'twinkeep',
+      application_name: STORE_NAME,
       options: SESSION.map((setting) => `-c ${setting}`).join(' '),
       types,
+      onConnect: sessions.met,
     }),
+    { sessions },
   );
 }
 
@@ -81,5 +87,5 @@ export function onThread(thread: PgliteThread): Database {
       }
     },
   });
-  return new PooledDatabase(pool, thread);
+  return new PooledDatabase(pool, { thread });
 }

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
+import type { Sessions } from './sessions.ts';
 
 export type Value = string | number | boolean | null;
 
@@ -55,14 +56,16 @@ export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) =
 export class PooledDatabase implements Database {
   readonly embedded: boolean;
   private readonly pool: pg.Pool;
+  private readonly sessions: Sessions | null;
   private readonly afterClose: () => Promise<void>;
   private closed = false;
 
-  /** Of an embedded one `thread` is closed after its connection. */
-  constructor(pool: pg.Pool, thread?: { close(): Promise<void> }) {
+  /** Beside a server there are its `sessions`; of an embedded one `thread` is closed after its connection. */
+  constructor(pool: pg.Pool, beside: { sessions: Sessions } | { thread: { close(): Promise<void> } }) {
     this.pool = pool;
-    this.embedded = thread !== undefined;
-    this.afterClose = async () => thread?.close();
+    this.embedded = 'thread' in beside;
+    this.sessions = 'sessions' in beside ? beside.sessions : null;
+    this.afterClose = async () => ('thread' in beside ? beside.thread.close() : undefined);
     // An idle connection that breaks has left the pool already, and of one in use its query is told.
     pool.on('error', () => {});
     pool.on('connect', (client) => client.on('error', () => {}));
@@ -98,6 +101,7 @@ export class PooledDatabase implements Database {
         () => false,
         () => true,
       );
+      if (broken) this.sessions?.losing(client);
       throw error;
     } finally {
       client.release(broken);
@@ -131,6 +135,7 @@ export class PooledDatabase implements Database {
       return result.rows;
     } catch (error) {
       broken = isConnectionLost(error);
+      if (broken && writing) this.sessions?.losing(client);
       throw faultOf(error, writing);
     } finally {
       client.release(broken);
@@ -138,9 +143,18 @@ export class PooledDatabase implements Database {
   }
 
   private async connect(): Promise<pg.PoolClient> {
+    let client: pg.PoolClient;
     try {
-      return await this.pool.connect();
+      client = await this.pool.connect();
     } catch (error) {
+      throw unavailable(error);
+    }
+    if (this.sessions === null || this.sessions.clear) return client;
+    try {
+      await this.sessions.bury(client);
+      return client;
+    } catch (error) {
+      client.release(true);
       throw unavailable(error);
     }
   }

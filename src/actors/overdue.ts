@@ -1,0 +1,71 @@
+import type { Clock } from '../domain/clock.ts';
+import type { EpochMs } from '../domain/values.ts';
+import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
+import type { Draft } from './draft.ts';
+import type { Entity } from './entity.ts';
+import type { Limits } from './limits.ts';
+import { partPatient } from './patience.ts';
+
+const LOOK_MS = 500;
+
+/**
+ * Answers senders who waited too long for a store that says nothing at all: those whose letters are in a turn, and those
+ * whose letters wait for the next. What such a turn comes to is nobody's to hear any more.
+ */
+export class Overdue {
+  private readonly turns = new Set<readonly Draft[]>();
+  private answeredAt = 0;
+  private handle: NodeJS.Timeout | null = null;
+
+  private readonly clock: Clock;
+  private readonly silenceMs: number;
+  private readonly ready: () => Iterable<Entity>;
+
+  /** `ready` are those whose letters wait for the next turn. */
+  constructor(clock: Clock, limits: Limits, ready: () => Iterable<Entity>) {
+    this.clock = clock;
+    this.silenceMs = limits.callerPatienceMs;
+    this.ready = ready;
+  }
+
+  begins(turn: readonly Draft[]): void {
+    if (this.turns.size === 0) this.answeredAt = performance.now();
+    this.turns.add(turn);
+    this.arm();
+  }
+
+  ends(turn: readonly Draft[]): void {
+    this.turns.delete(turn);
+    this.answeredAt = performance.now();
+  }
+
+  private arm(): void {
+    if (this.handle !== null) return;
+    // After a pause of this process its timers run before an answer is read that has been there all along.
+    this.handle = setTimeout(() => setImmediate(() => this.look()), LOOK_MS).unref();
+  }
+
+  private look(): void {
+    this.handle = null;
+    if (this.turns.size === 0) return;
+    if (performance.now() - this.answeredAt >= this.silenceMs) this.giveUp(this.clock.now());
+    this.arm();
+  }
+
+  private giveUp(now: EpochMs): void {
+    for (const { entity, steps } of [...this.turns].flat()) {
+      const decided = new Set(steps.map(({ letter }) => letter));
+      const { on, over } = partPatient([...decided, ...entity.mailbox], now);
+      for (const letter of over) letter.reject(decided.has(letter) ? unknown() : unavailable());
+      if (over.length > 0) entity.mailbox = on.filter((letter) => !decided.has(letter));
+    }
+    for (const entity of this.ready()) {
+      const { on, over } = partPatient(entity.mailbox, now);
+      for (const letter of over) letter.reject(unavailable());
+      if (over.length > 0) entity.mailbox = on;
+    }
+  }
+}
+
+const unknown = (): Error => new CommitUnknown('no answer from the store');
+const unavailable = (): Error => new StoreUnavailable('no answer from the store');

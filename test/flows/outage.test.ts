@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { eventually } from '../support/clock.ts';
+import { Crowd } from '../support/crowd.ts';
+import { type Deployment, onPostgres } from '../support/deployment.ts';
+import { type Line, startProxy } from '../support/proxy.ts';
+import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+
+/** What its connection says of itself: it goes on, or there would be no service whose outage could be looked at. */
+const LOCK = 'twinkeep active lock';
+/** In the message that runs the prepared statement of a turn. */
+const COMMIT = 'turn_';
+
+describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
+  let deployment: Deployment;
+  let line: Line;
+  let at: TestService;
+  let owner: Api & { homeId: string };
+  let crowd: Crowd;
+
+  beforeAll(async () => {
+    deployment = (await onPostgres()) as Deployment;
+    line = await startProxy(deployment.databaseUrl ?? '');
+    at = await startService(
+      { ...deployment.env, DATABASE_URL: line.through(deployment.databaseUrl ?? '') },
+      { limits: { mqtt: { spreadMs: 500 } } },
+    );
+    owner = await at.owner();
+    crowd = new Crowd(owner);
+    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true })]);
+  });
+  afterAll(async () => {
+    line.restore();
+    await crowd.close();
+    await at.stop();
+    await line.close();
+    await deployment.remove();
+  });
+
+  const away = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+  async function timed(ask: () => Promise<Answer>) {
+    const started = performance.now();
+    const answer = await ask();
+    return { answer, took: performance.now() - started };
+  }
+
+  it.each(['cut', 'hold'] as const)('is not noticed when it blinks (%s)', async (how) => {
+    await crowd.goesOn();
+    crowd.refused.clear();
+    line[how](LOCK);
+    const reading = owner.get('/v1/homes');
+    const writing = owner.post('/v1/homes', { home_name: 'Blink' });
+    await away(800);
+    line.restore();
+    expect((await reading).status).toBe(200);
+    expect((await writing).status).toBe(201);
+    await crowd.goesOn();
+    expect(Object.fromEntries(crowd.refused)).toEqual({});
+    for (const { device } of crowd.counters) expect(device.online).toBe(true);
+  });
+
+  it.each(['before', 'after'] as const)('may be lost in a COMMIT, %s it took place', async (when) => {
+    for (let n = 0; n < 5; n += 1) {
+      await line.breakAt(COMMIT, when);
+      await crowd.goesOn(1);
+    }
+    expect(Object.fromEntries(crowd.refused)).toEqual({});
+    for (const { device } of crowd.counters) expect(device.online).toBe(true);
+  });
+
+  it.each(['cut', 'hold'] as const)(
+    'makes callers wait two seconds, and devices ten, when it is gone (%s)',
+    async (how) => {
+      const sessions = crowd.counters.map(({ device }) => new Promise((resolve) => device.once('offline', resolve)));
+      const gone = performance.now();
+      line[how](LOCK);
+      const asked = await Promise.all([
+        timed(() => owner.get('/v1/homes')),
+        timed(() => owner.post('/v1/homes', { home_name: 'Gone' })),
+        timed(() => owner.patch(`/v1/devices/${crowd.counters[0]?.id}`, { name: 'Gone' })),
+      ]);
+      for (const { answer, took } of asked) {
+        expect(answer).toMatchObject({ status: 503, body: { code: 'STORE_UNAVAILABLE' } });
+        expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+        expect(took).toBeGreaterThan(1_500);
+        expect(took).toBeLessThan(4_000);
+      }
+      const ready = await eventually(async () => {
+        const answer = await at.api('').get('/health/ready');
+        return answer.status === 503 ? answer : null;
+      });
+      expect(ready.body).toMatchObject({ checks: { database: false } });
+      expect((await at.api('').get('/health/live')).status).toBe(200);
+      await Promise.all(sessions);
+      expect(performance.now() - gone).toBeGreaterThan(9_000);
+      line.restore();
+      await crowd.goesOn();
+      await eventually(async () => (await at.api('').get('/health/ready')).status === 200);
+    },
+    60_000,
+  );
+
+  it('has lost nothing that was acknowledged, and holds nothing twice', async () => {
+    await crowd.reckon();
+    expect(at.fatal).toEqual([]);
+  });
+});
