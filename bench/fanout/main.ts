@@ -1,0 +1,93 @@
+// How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a plain loop of `ws.send(JSON.stringify(…))`?
+import { type Child, startChild } from '../support/child.ts';
+import { compare, thousands } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import type { Expected, Missed } from './clients.ts';
+import type { Ran, Run } from './server.ts';
+
+const CLIENTS = 1_000;
+const AT_LEAST = 2;
+/** Everybody has everything this long after the last update was due, or the rate was too high. */
+const GRACE_MS = 1_000;
+
+const options = readOptions();
+const { short } = options;
+const clientCount = short ? 100 : CLIENTS;
+const milliseconds = short ? 300 : 2_000;
+const FIRST_RATE = short ? 50 : 100;
+/** The search ends when it knows the rate to this part. */
+const PRECISION = short ? 0.5 : 0.05;
+
+interface Side {
+  server: Child;
+  clients: Child;
+}
+
+async function open(kind: 'ours' | 'plain'): Promise<Side> {
+  const server = startChild(new URL('./server.ts', import.meta.url), { args: [kind] });
+  const port = await server.receive<number>('port');
+  const clients = startChild(new URL('./clients.ts', import.meta.url));
+  clients.send({ open: { port, clients: clientCount } });
+  await clients.receive('opened');
+  return { server, clients };
+}
+
+/** Whether no client misses an update at this rate. */
+async function holds({ server, clients }: Side, perSecond: number): Promise<boolean> {
+  const run: Run = { perSecond, milliseconds, graceMs: GRACE_MS };
+  server.send({ run });
+  const { sent, until } = await server.receive<Ran>('ran');
+  if (until !== null) {
+    const expected: Expected = { frames: sent, until };
+    clients.send({ expect: expected });
+  }
+  const missed = until === null ? null : await clients.receive<Missed>('missed');
+  clients.send({ settle: true });
+  await clients.receive('settled');
+  return missed?.clients === 0 && !missed.late;
+}
+
+/** The highest rate that holds, by doubling and then halving the gap. A rate fails only when it fails twice. */
+async function highest(side: Side): Promise<number> {
+  const works = async (rate: number) => (await holds(side, rate)) || holds(side, rate);
+  let low = 0;
+  let high = FIRST_RATE;
+  while (await works(high)) {
+    low = high;
+    high *= 2;
+    if (short && low >= 200) return low;
+  }
+  while (high - low > Math.max(1, low * PRECISION)) {
+    const middle = Math.round((low + high) / 2);
+    if (await works(middle)) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Each measurement has processes of its own: the other side idles nowhere. */
+async function deliveries(kind: 'ours' | 'plain'): Promise<number> {
+  const side = await open(kind);
+  const rate = await highest(side);
+  await Promise.all([side.clients.end(), side.server.end()]);
+  console.log(`    ${kind}: ${thousands(rate)} updates/s`);
+  return rate * clientCount;
+}
+
+printMachine();
+console.log(
+  `${clientCount} clients in another process, 50 devices with 20 keys each, runs of ${milliseconds / 1000} s; ` +
+    `all is delivered ${GRACE_MS / 1000} s after the last update was due`,
+);
+await compare(
+  {
+    name: 'deliveries',
+    unit: 'deliveries/s',
+    ours: () => deliveries('ours'),
+    floor: () => deliveries('plain'),
+    floorName: 'plain loop',
+    atLeast: AT_LEAST,
+  },
+  options,
+);

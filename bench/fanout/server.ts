@@ -1,0 +1,119 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { v7 } from 'uuid';
+import { type WebSocket, WebSocketServer } from 'ws';
+import type { Actors } from '../../src/actors/contract.ts';
+import { systemClock } from '../../src/domain/clock.ts';
+import { done } from '../../src/domain/refusals.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+import { stateMessage } from '../../src/edges/websocket/kinds.ts';
+import { makeStateSockets, type StateSocketParts } from '../../src/edges/websocket/state-sockets.ts';
+import type { VolatileOutput } from '../../src/machines/outputs.ts';
+import type { Caller } from '../../src/operations/operation.ts';
+import { deviceState } from '../support/states.ts';
+
+/*
+ * One side of the comparison, told apart by its argument: `ours` is the service's own edge behind an identity that
+ * lets everybody in, `plain` the loop that one would write without thinking about it.
+ */
+
+/** Updates due at `perSecond` for a while, made in this process: their making costs both sides the same. */
+export interface Run {
+  perSecond: number;
+  milliseconds: number;
+  /** How late the last one may be; a run that is later is given up. */
+  graceMs: number;
+}
+
+export interface Ran {
+  sent: number;
+  /** By the clock that both processes read; null for a run that was given up. */
+  until: number | null;
+}
+
+type StateOutput = Extract<VolatileOutput, { type: 'device.state' }>;
+type Emit = (output: StateOutput) => void;
+
+const TENANT = v7();
+const DEVICES = Array.from({ length: 50 }, () => v7());
+
+function ours(server: Server): Emit {
+  let emit: Emit = () => {};
+  const user: Caller['user'] = {
+    ...{ id: v7(), iss: 'bench', sub: 'bench', email: null, emailVerified: false, createdAt: 0 },
+    ...{ tenantId: TENANT, role: 'user' },
+  };
+  const actors = {
+    on: ((type: string, sink: Emit) => {
+      if (type === 'device.state') emit = sink;
+      return () => {};
+    }) as Actors['on'],
+    peek: () => ({ snapshot: { value: 'active' } }),
+  };
+  const quiet = { debug() {}, info() {}, warn() {}, error: console.error };
+  const services = {
+    actors,
+    clock: systemClock,
+    log: quiet,
+    newId: v7,
+    revocations: { has: () => false, onRevoked: () => () => {} },
+    users: { get: async () => user, onChange: () => () => {} },
+  } as unknown as StateSocketParts['services'];
+  const identity: StateSocketParts['identity'] = {
+    authenticate: (_credential, { via, requestId }) =>
+      done({
+        ...{ user, tenantId: TENANT, role: 'user', scopes: null, platformAdmin: false, token: null, requestId },
+        principal: { kind: 'user', id: user.id, via },
+      }),
+  };
+  const sockets = makeStateSockets({ services, identity });
+  server.on('upgrade', sockets.upgrade);
+  return (output) => emit(output);
+}
+
+function plain(server: Server): Emit {
+  const clients = new Set<WebSocket>();
+  const sockets = new WebSocketServer({ server, perMessageDeflate: false });
+  sockets.on('connection', (socket) => {
+    clients.add(socket);
+    socket.on('message', () => socket.send('pong'));
+    socket.on('close', () => clients.delete(socket));
+  });
+  return ({ deviceId, state, at }) => {
+    for (const client of clients) client.send(JSON.stringify(stateMessage(deviceId, state, at)));
+  };
+}
+
+const server = createServer();
+const emit = process.argv[2] === 'plain' ? plain(server) : ours(server);
+const states: JsonObject[] = DEVICES.map((id) => deviceState(0, id));
+let version = 0;
+
+/** Emits what is due, as the clock says it; a loop that is behind catches up, until that is hopeless. */
+function run({ perSecond, milliseconds, graceMs }: Run): Promise<Ran> {
+  const startedAt = Date.now();
+  const until = startedAt + milliseconds + graceMs;
+  const total = Math.round((perSecond * milliseconds) / 1000);
+  let sent = 0;
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      const due = Math.min(total, Math.floor(((Date.now() - startedAt) * perSecond) / 1000));
+      for (; sent < due && Date.now() <= until; sent++) {
+        const n = sent % DEVICES.length;
+        const state = states[n] as JsonObject;
+        state.counter = ++version;
+        const deviceId = DEVICES[n] as string;
+        emit({ type: 'device.state', tenantId: TENANT, deviceId, state, stateVersion: version, at: Date.now() });
+      }
+      if (sent < total && Date.now() <= until) return;
+      clearInterval(timer);
+      resolve({ sent, until: sent < total ? null : until });
+    }, 1);
+  });
+}
+
+process.on('message', async ({ run: asked }: { run: Run }) => {
+  process.send?.({ ran: await run(asked) });
+});
+process.on('disconnect', () => process.exit(0));
+server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
