@@ -25,7 +25,7 @@ import { routes } from './edges/rest/table.ts';
 import { type Identity, internalTokens, makeIdentity } from './edges/shared/identity.ts';
 import { type Metrics, makeMetrics } from './edges/shared/metrics.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
-import { makeStateSockets } from './edges/websocket/state-sockets.ts';
+import { makeStateSockets, type StateSockets } from './edges/websocket/state-sockets.ts';
 import type { CommandContext } from './machines/command-types.ts';
 import { currentDefinition, definitionFor } from './machines/versions.ts';
 import { parseChangelog } from './operations/changelog.ts';
@@ -224,7 +224,7 @@ async function build(
   };
   const identity = makeIdentity({ verifiers: [internalTokens(tokenKey, clock)], users, revocations, clock, newId: v7 });
   const sockets = makeStateSockets({ services, identity });
-  measure(metrics, runtime, () => mqtt);
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets });
   const pruning = keepPruning(config, store, clock, log);
   return {
     settings,
@@ -298,7 +298,11 @@ const tokenKeyOf = (config: Config): Promise<TokenKey> =>
 const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;
 
 /** What is read when somebody looks at the metrics. */
-function measure(metrics: Metrics, runtime: Runtime, mqtt: () => MqttEdge | null): void {
+function measure(
+  metrics: Metrics,
+  runtime: Runtime,
+  { mqtt, sockets }: { mqtt(): MqttEdge | null; sockets: StateSockets },
+): void {
   const { actors, outbox, sessions, timers } = runtime;
   metrics.gauge('actors_live', 'Actors in memory', () => actors.stats().live);
   metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
@@ -307,6 +311,12 @@ function measure(metrics: Metrics, runtime: Runtime, mqtt: () => MqttEdge | null
   metrics.gauge('timers_firing', 'Timers that are due and not answered', () => timers.due);
   metrics.gauge('device_sessions', 'Devices that are signed in', () => sessions.count());
   metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
+  metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
+  metrics.gauge(
+    'websocket_bytes_waiting',
+    'Bytes that WebSocket clients did not read yet',
+    () => sockets.counts().buffered,
+  );
   actors.onTransition(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || sameValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
     metrics.command((snapshot.context as CommandContext).status);
