@@ -89,4 +89,6 @@ export interface Sessions {
   lastSeen(deviceId: Uuid): number | undefined;
   /** Percent, as this session last told; undefined where the store knows all there is. */
   battery(deviceId: Uuid): number | undefined;
+  /** When keys were last used, by their version, as far as the store was not told yet. */
+  keysUsed(deviceId: Uuid): ReadonlyMap<number, number>;
 }

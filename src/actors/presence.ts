@@ -17,7 +17,8 @@ interface Unflushed {
   lastSeen: EpochMs;
   battery?: number;
   refusals?: number;
-  keyVersion?: number;
+  /** When a key that signed in was last used, by its version. */
+  keys?: Map<number, EpochMs>;
 }
 
 /**
@@ -72,13 +73,10 @@ export class Presence implements Sessions {
 
   open(session: LiveSession): LiveSession | undefined {
     const old = this.sessions.get(session.deviceId);
-    this.sessions.set(session.deviceId, { ...session, lastSeen: this.clock.now(), silent: false });
-    const waiting = this.unflushed.get(session.deviceId);
-    this.unflushed.set(session.deviceId, {
-      ...waiting,
-      lastSeen: waiting?.lastSeen ?? 0,
-      keyVersion: session.keyVersion,
-    });
+    if (old) this.keyUsed(old);
+    const opened = { ...session, lastSeen: this.clock.now(), silent: false };
+    this.sessions.set(session.deviceId, opened);
+    this.keyUsed(opened);
     return old;
   }
 
@@ -90,8 +88,10 @@ export class Presence implements Sessions {
   }
 
   close(deviceId: Uuid, sessionId: string): void {
-    if (this.sessions.get(deviceId)?.sessionId !== sessionId) return;
+    const session = this.sessions.get(deviceId);
+    if (session?.sessionId !== sessionId) return;
     this.sessions.delete(deviceId);
+    this.keyUsed(session);
     void this.lost(deviceId);
   }
 
@@ -136,6 +136,21 @@ export class Presence implements Sessions {
     return this.unflushed.get(deviceId)?.battery ?? this.sessions.get(deviceId)?.battery;
   }
 
+  keysUsed(deviceId: Uuid): ReadonlyMap<number, EpochMs> {
+    const used = new Map(this.unflushed.get(deviceId)?.keys);
+    const session = this.sessions.get(deviceId);
+    if (session) used.set(session.keyVersion, session.lastSeen);
+    return used;
+  }
+
+  /** A session uses its key as long as it is heard. */
+  private keyUsed({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
+    const waiting = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
+    this.unflushed.set(deviceId, waiting);
+    waiting.keys ??= new Map();
+    waiting.keys.set(keyVersion, lastSeen);
+  }
+
   /** Looks for silence, for devices that did not come back, and writes what was seen. */
   tick(): Promise<void> {
     this.running ??= this.look().finally(() => {
@@ -162,20 +177,28 @@ export class Presence implements Sessions {
   /** Writes what was seen since the last time. */
   async flush(): Promise<void> {
     while (this.unflushed.size > 0) {
-      const rows: PresenceFlush[] = [];
+      const rows = new Map<Uuid, Unflushed>();
       for (const [deviceId, row] of this.unflushed) {
-        rows.push({ deviceId, ...row });
+        rows.set(deviceId, row);
         this.unflushed.delete(deviceId);
-        if (rows.length === FLUSH_BATCH) break;
+        if (rows.size === FLUSH_BATCH) break;
       }
       try {
-        await this.store.devices.flushPresence(rows);
+        await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.flushed(deviceId, row)));
       } catch (error) {
         this.log.warn({ err: error }, 'presence waits for the store');
-        for (const { deviceId, ...row } of rows) if (!this.unflushed.has(deviceId)) this.unflushed.set(deviceId, row);
+        for (const [deviceId, row] of rows) if (!this.unflushed.has(deviceId)) this.unflushed.set(deviceId, row);
         return;
       }
     }
+  }
+
+  private flushed(deviceId: Uuid, { keys: used, ...row }: Unflushed): PresenceFlush {
+    const keys = new Map(used);
+    const session = this.sessions.get(deviceId);
+    if (session) keys.set(session.keyVersion, session.lastSeen);
+    if (keys.size === 0) return { deviceId, ...row };
+    return { deviceId, ...row, keys: [...keys].map(([version, usedAt]) => ({ version, usedAt })) };
   }
 
   /** Some after others: a hundred thousand at once would keep the store from everybody else. */

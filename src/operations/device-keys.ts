@@ -178,18 +178,20 @@ export const keyHistory = operation({
     const now = services.clock.now();
     const keys = await services.store.devices.keyHistory(input.id);
     keys.sort((a, b) => b.keyVersion - a.keyVersion);
-    return done({ body: { device_id: input.id, keys: keys.map((key) => entryOf(key, now)) } });
+    const used = services.sessions.keysUsed(input.id);
+    const entries = keys.map((key) => entryOf(key, used.get(key.keyVersion) ?? key.lastUsedAt, now));
+    return done({ body: { device_id: input.id, keys: entries } });
   },
 });
 
-function entryOf(key: StoredKey, now: EpochMs): z.infer<typeof keyEntry> {
+function entryOf(key: StoredKey, lastUsedAt: EpochMs | null, now: EpochMs): z.infer<typeof keyEntry> {
   const over = key.status === 'grace' && key.graceUntil !== null && key.graceUntil <= now;
   return {
     key_version: key.keyVersion,
     signing_alg: key.signingAlg,
     created_at: iso(key.createdAt),
     grace_until: key.graceUntil === null ? null : iso(key.graceUntil),
-    last_used_at: key.lastUsedAt === null ? null : iso(key.lastUsedAt),
+    last_used_at: lastUsedAt === null ? null : iso(lastUsedAt),
     status: over ? 'retired' : key.status,
   };
 }

@@ -216,7 +216,8 @@ export interface PresenceFlush {
   battery?: number;
   /** Refused messages to add to the device's count. */
   refusals?: number;
-  keyVersion?: number;
+  /** Keys that it signed in with. */
+  keys?: readonly { version: number; usedAt: EpochMs }[];
 }
 
 export interface DeviceStore {

@@ -136,7 +136,7 @@ describe('presence', () => {
     memory.store.devices.flushPresence = flush;
     await sessions.tick();
     expect(memory.flushed).toEqual([
-      { deviceId: 'd1', lastSeen: 6, battery: 40, refusals: 2, keyVersion: 1 },
+      { deviceId: 'd1', lastSeen: 6, battery: 40, refusals: 2, keys: [{ version: 1, usedAt: clock.now() }] },
       { deviceId: 'd2', lastSeen: 7, battery: 41 },
       { deviceId: 'd3', lastSeen: 0, refusals: 1 },
     ]);
@@ -144,6 +144,24 @@ describe('presence', () => {
     for (let index = 0; index < 1_500; index += 1) sessions.seen(`x${index}`, { at: 1 });
     await sessions.flush();
     expect(memory.flushed).toHaveLength(1_503);
+  });
+
+  it('knows when each key was last used: at its sign-in, and as long as its session was heard', async () => {
+    const { sessions } = runtime;
+    const start = clock.now();
+    sessions.open(session('d1', 's1'));
+    expect([...sessions.keysUsed('d1')]).toEqual([[1, start]]);
+    sessions.seen('d1', { at: start + 5 });
+    sessions.open({ ...session('d1', 's2'), keyVersion: 2 });
+    sessions.close('d1', 's2');
+    const used = [
+      [1, start + 5],
+      [2, start],
+    ];
+    expect([...sessions.keysUsed('d1')]).toEqual(used);
+    await sessions.flush();
+    expect(memory.flushed[0]?.keys).toEqual(used.map(([version, usedAt]) => ({ version, usedAt })));
+    expect(sessions.keysUsed('d1').size).toBe(0);
   });
 });
 

@@ -196,11 +196,15 @@ eachStore('devices', (backend) => {
     it('tell when a key was last used', async () => {
       const id = newId();
       const key = { keyVersion: 1, signingAlg: 'ed25519' as const, sealedSecret: null, publicKey: 'pub', createdAt: 1 };
-      await turn(deviceCommit({ id, rows: [{ type: 'key.put', deviceId: id, key }] }));
-      await devices().flushPresence([{ deviceId: id, lastSeen: 30, keyVersion: 1 }]);
-      await devices().flushPresence([{ deviceId: id, lastSeen: 20, keyVersion: 1 }]);
-      expect(await devices().keyHistory(id)).toEqual([
-        { ...key, graceUntil: null, lastUsedAt: 30, endedAt: null, status: 'active' },
+      const keys = [key, { ...key, keyVersion: 2 }];
+      await turn(deviceCommit({ id, rows: keys.map((key) => ({ type: 'key.put', deviceId: id, key })) }));
+      const used = (...at: number[]) => at.map((usedAt, index) => ({ version: index + 1, usedAt }));
+      await devices().flushPresence([{ deviceId: id, lastSeen: 0, keys: used(30, 31) }]);
+      await devices().flushPresence([{ deviceId: id, lastSeen: 40, keys: used(20) }]);
+      const history = await devices().keyHistory(id);
+      expect(history.map(({ keyVersion, lastUsedAt }) => [keyVersion, lastUsedAt]).sort()).toEqual([
+        [1, 30],
+        [2, 31],
       ]);
     });
 

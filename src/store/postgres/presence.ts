@@ -17,13 +17,14 @@ export async function flushPresence(database: Database, rows: readonly PresenceF
     name: 'presence_flush',
     text: `with given as (
         select * from jsonb_to_recordset($1::jsonb)
-          as r("deviceId" uuid, "lastSeen" bigint, battery double precision, refusals bigint, "keyVersion" integer)),
+          as r("deviceId" uuid, "lastSeen" bigint, battery double precision, refusals bigint, keys jsonb)),
       used as (
-        select k.device_id, k.key_version, g."lastSeen" from device_keys k
-        join given g on k.device_id = g."deviceId" and k.key_version = g."keyVersion"
-        where g."lastSeen" > coalesce(k.last_used_at, 0) for update of k skip locked),
+        select k.device_id, k.key_version, u."usedAt" from given g
+        cross join lateral jsonb_to_recordset(g.keys) as u(version integer, "usedAt" bigint)
+        join device_keys k on k.device_id = g."deviceId" and k.key_version = u.version
+        where u."usedAt" > coalesce(k.last_used_at, 0) for update of k skip locked),
       keys as (
-        update device_keys k set last_used_at = u."lastSeen" from used u
+        update device_keys k set last_used_at = u."usedAt" from used u
         where k.device_id = u.device_id and k.key_version = u.key_version)
       insert into presence as p (device_id, last_seen, battery, refusals)
       select "deviceId", "lastSeen", battery, coalesce(refusals, 0) from given order by "deviceId"
