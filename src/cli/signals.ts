@@ -1,6 +1,7 @@
 /** npm passes Ctrl-C on to a child that has it from the terminal already: what comes this soon is the same one. */
 const SAME_MS = 1_000;
-const INTERRUPTED = 130;
+/** The exit code of what Ctrl-C cut short. */
+export const INTERRUPTED = 130;
 
 /** Calls back at the first SIGINT or SIGTERM; who asks again ends the process at once. */
 export function onInterrupt(first: (signal: NodeJS.Signals) => void): void {

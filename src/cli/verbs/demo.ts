@@ -6,10 +6,9 @@ import type { Command } from 'commander';
 import { readConfig } from '../../config.ts';
 import type { Running } from '../../device/homes/run.ts';
 import { makeApi } from '../api.ts';
-import { Failed } from '../failures.ts';
 import type { Io } from '../io.ts';
 import { makeLog } from '../log.ts';
-import { onInterrupt } from '../signals.ts';
+import { INTERRUPTED, onInterrupt } from '../signals.ts';
 import { type Stage, tellStory } from '../story.ts';
 import { makeTeller } from '../teller.ts';
 
@@ -31,16 +30,18 @@ async function demo(io: Io, exit: boolean): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-demo-'));
   const cleanUp: (() => Promise<unknown>)[] = [];
   const interrupted = new Promise<undefined>((resolve) => onInterrupt(() => resolve(undefined)));
+  let interruptedAtWork = false;
   try {
-    const story = run(io, dataDir, cleanUp);
-    const stage = await Promise.race([story, interrupted]);
-    if (stage === undefined) throw new Failed('interrupted');
-    if (exit) return;
+    const stage = await Promise.race([run(io, dataDir, cleanUp), interrupted]);
+    interruptedAtWork = stage === undefined;
+    if (stage === undefined || exit) return;
     playground(io, stage);
     await interrupted;
   } finally {
     for (const end of cleanUp.reverse()) await end().catch((error: unknown) => io.say(String(error)));
-    rmSync(dataDir, { recursive: true, force: true });
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 5 });
+    // What the story had begun is not awaited.
+    if (interruptedAtWork) process.exit(INTERRUPTED);
   }
 }
 
