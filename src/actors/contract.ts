@@ -15,7 +15,7 @@ export interface Committed<Context = object> {
 export interface Reply<Context = object> extends Committed<Context> {
   understood: boolean;
   outputs: readonly Output[];
-  /** Resolves when every actor that this transition told has committed what it was told. */
+  /** Resolves when every actor that this transition told has committed what it was told; rejects where that must wait. */
   told: Promise<void>;
 }
 

@@ -30,9 +30,11 @@ export class Outbox {
     this.log = parts.log;
   }
 
-  /** Resolves when every target has committed what it was told. */
+  /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    await Promise.all(rows.map((row) => this.one(row)));
+    const tries = await Promise.allSettled(rows.map((row) => this.one(row)));
+    const failed = tries.find((one) => one.status === 'rejected');
+    if (failed) throw failed.reason;
   }
 
   /** Delivers what a crash, an unknown commit or a refusal left behind. */
@@ -61,7 +63,7 @@ export class Outbox {
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH);
         const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !tried.has(keyOf(row)));
         for (const row of fresh) tried.add(keyOf(row));
-        await this.deliver(fresh);
+        await this.deliver(fresh).catch(() => {});
         if (rows.length < SWEEP_BATCH || fresh.length === 0) return;
       }
     } catch (error) {
@@ -79,6 +81,7 @@ export class Outbox {
     this.again.unref();
   }
 
+  /** Where it is under way already it is nobody's second concern. */
   private async one(row: OutboxRow): Promise<void> {
     const key = keyOf(row);
     if (this.underWay.has(key)) return;
@@ -94,6 +97,7 @@ export class Outbox {
     } catch (error) {
       this.log.warn({ err: error, from: addressOf(row.from) }, 'an output is delivered later');
       this.later();
+      throw error;
     } finally {
       this.underWay.delete(key);
     }

@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import type { Draft } from './draft.ts';
-import type { Entity } from './entity.ts';
+import type { Letter } from './entity.ts';
 import type { Limits } from './limits.ts';
 import { partPatient } from './patience.ts';
 
@@ -19,13 +19,13 @@ export class Overdue {
 
   private readonly clock: Clock;
   private readonly silenceMs: number;
-  private readonly ready: () => Iterable<Entity>;
+  private readonly waiting: () => Iterable<{ mailbox: Letter[] }>;
 
-  /** `ready` are those whose letters wait for the next turn. */
-  constructor(clock: Clock, limits: Limits, ready: () => Iterable<Entity>) {
+  /** `waiting` are those whose letters wait for the next turn. */
+  constructor(clock: Clock, limits: Limits, waiting: () => Iterable<{ mailbox: Letter[] }>) {
     this.clock = clock;
     this.silenceMs = limits.callerPatienceMs;
-    this.ready = ready;
+    this.waiting = waiting;
   }
 
   begins(turn: readonly Draft[]): void {
@@ -59,10 +59,10 @@ export class Overdue {
       for (const letter of over) letter.reject(decided.has(letter) ? unknown() : unavailable());
       if (over.length > 0) entity.mailbox = on.filter((letter) => !decided.has(letter));
     }
-    for (const entity of this.ready()) {
-      const { on, over } = partPatient(entity.mailbox, now);
+    for (const place of this.waiting()) {
+      const { on, over } = partPatient(place.mailbox, now);
       for (const letter of over) letter.reject(unavailable());
-      if (over.length > 0) entity.mailbox = on;
+      if (over.length > 0) place.mailbox = on;
     }
   }
 }

@@ -10,6 +10,7 @@ import {
   type StoredActor,
   StoreUnavailable,
 } from '../store/contract.ts';
+import { Arrivals } from './arrivals.ts';
 import {
   type Actors,
   type Committed,
@@ -57,13 +58,11 @@ const internal = (extra: Extra): boolean =>
   extra.patient === true || extra.delivers !== undefined || extra.timer !== undefined;
 
 const SETTLED: Promise<void> = Promise.resolve();
-const RELOAD_MS = 100;
 const NEVER = Number.POSITIVE_INFINITY;
 
 /** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
 export class Supervisor implements Actors, TurnEnd {
   private readonly entities = new Map<string, Entity>();
-  private readonly loading = new Map<string, Promise<Entity | null>>();
   private waiting = 0;
   private closed = false;
 
@@ -74,6 +73,7 @@ export class Supervisor implements Actors, TurnEnd {
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
   private readonly loader: Loader;
+  private readonly arrivals: Arrivals;
   private readonly sinks: Sinks;
   readonly turns: Turns;
   private afterwards: Afterwards = { deliver: () => SETTLED, timerSet() {}, unknownCommit() {} };
@@ -95,7 +95,17 @@ export class Supervisor implements Actors, TurnEnd {
     this.meter = parts.meter;
     this.loader = new Loader(parts.store);
     this.sinks = new Sinks(parts.log);
-    this.turns = new Turns({ ...parts, end: this, maxInFlight: parts.turnsInFlight });
+    this.arrivals = new Arrivals({
+      clock: parts.clock,
+      find: (ref, wanted) => this.find(ref, wanted),
+      post: (entity) => this.turns.post(entity),
+    });
+    this.turns = new Turns({
+      ...parts,
+      end: this,
+      maxInFlight: parts.turnsInFlight,
+      arrivals: () => this.arrivals.rooms(),
+    });
   }
 
   follow(afterwards: Afterwards): void {
@@ -109,7 +119,7 @@ export class Supervisor implements Actors, TurnEnd {
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
     const address = addressOf(ref);
     if (this.entities.has(address)) return Promise.reject(new EventFailed('it exists already'));
-    const full = this.full();
+    const full = this.full(0, {});
     if (full) return Promise.reject(full);
     const definition = this.definitions(ref.kind);
     const now = this.clock.now();
@@ -119,22 +129,17 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   /** As `send`, with what the runtime's own senders add. */
-  async deliver(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
+  deliver(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
     const live = this.entities.get(addressOf(ref));
     if (live && !live.stale) return this.put(live, event, extra);
-    if (!internal(extra)) {
-      const full = this.full();
-      if (full) throw full;
-    }
-    const entity = await this.summon(ref, this.patience(event, extra));
-    if (!entity || entity.version === 0) throw new NoSuchActor(addressOf(ref));
-    return this.put(entity, event, extra);
+    const full = this.full(this.arrivals.waitingFor(ref), extra);
+    if (full) return Promise.reject(full);
+    return this.write(event, extra, (letter) => this.arrivals.add(ref, letter));
   }
 
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
     const live = this.entities.get(addressOf(ref));
-    const entity =
-      live && !live.stale && live.version > 0 ? live : await this.summon(ref, this.limits.callerPatienceMs);
+    const entity = live && !live.stale && live.version > 0 ? live : await this.summon(ref);
     if (!entity || entity.version === 0) return null;
     entity.usedAt = this.clock.now();
     return entity.committed();
@@ -162,7 +167,7 @@ export class Supervisor implements Actors, TurnEnd {
 
   /** Lets a quarantined actor go on. False where there is no such actor. */
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
-    const entity = await this.summon(ref, this.limits.callerPatienceMs);
+    const entity = await this.summon(ref);
     if (!entity) return false;
     await this.store.quarantine(ref, null);
     this.forget(entity);
@@ -214,6 +219,7 @@ export class Supervisor implements Actors, TurnEnd {
           : this.afterwards.deliver(
               step.durable.map(({ n, output }) => ({ from: entity.ref, version: made.version, n, output })),
             );
+      told.catch(() => {}); // whoever asks is told
       step.letter.resolve({
         ref: entity.ref,
         version: step.version,
@@ -254,18 +260,7 @@ export class Supervisor implements Actors, TurnEnd {
       for (const letter of letters) letter.reject(new NoSuchActor(address));
       return;
     }
-    void this.summon(entity.ref, NEVER).then(
-      (fresh) => {
-        if (!fresh) for (const letter of letters) letter.reject(new NoSuchActor(address));
-        else {
-          fresh.mailbox = letters.concat(fresh.mailbox);
-          this.turns.post(fresh);
-        }
-      },
-      (error) => {
-        for (const letter of letters) letter.reject(error as Error);
-      },
-    );
+    this.arrivals.putBack(entity.ref, letters);
   }
 
   unknown(): void {
@@ -285,7 +280,10 @@ export class Supervisor implements Actors, TurnEnd {
 
   // private
 
-  private full(): Error | null {
+  /** Whether one more may come where so many wait; what is durable elsewhere always may. */
+  private full(waitingThere: number, extra: Extra): Error | null {
+    if (internal(extra)) return null;
+    if (waitingThere >= this.limits.mailbox) return new Overloaded('its mailbox is full');
     if (this.closed) return new StoreUnavailable('the service is stopping');
     return this.waiting >= this.limits.waiting ? new Overloaded('too many events wait') : null;
   }
@@ -297,12 +295,18 @@ export class Supervisor implements Actors, TurnEnd {
 
   private put(entity: Entity, event: MachineEvent, extra: Extra): Promise<Reply> {
     if (entity.quarantine !== null) return Promise.reject(new Quarantined(entity.quarantine));
-    if (!internal(extra)) {
-      const full = entity.mailbox.length >= this.limits.mailbox ? new Overloaded('its mailbox is full') : this.full();
-      if (full) return Promise.reject(full);
-    }
+    const full = this.full(entity.mailbox.length, extra);
+    if (full) return Promise.reject(full);
+    entity.usedAt = this.clock.now();
+    return this.write(event, extra, (letter) => {
+      entity.mailbox.push(letter);
+      this.turns.post(entity);
+    });
+  }
+
+  /** Resolves as the letter is answered, which `send` puts where it belongs. */
+  private write(event: MachineEvent, extra: Extra, send: (letter: Letter) => void): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const sentAt = this.clock.now();
       const once =
         <T>(answer: (value: T) => void) =>
         (value: T) => {
@@ -314,7 +318,7 @@ export class Supervisor implements Actors, TurnEnd {
       const letter: Letter = {
         event,
         options: extra.options,
-        sentAt,
+        sentAt: this.clock.now(),
         patienceMs: this.patience(event, extra),
         delivers: extra.delivers ?? null,
         timer: extra.timer ?? null,
@@ -323,36 +327,20 @@ export class Supervisor implements Actors, TurnEnd {
         resolve: once(resolve),
         reject: once(reject),
       };
-      entity.usedAt = sentAt;
       this.waiting += 1;
-      entity.mailbox.push(letter);
-      this.turns.post(entity);
+      send(letter);
     });
   }
 
-  /** The live entity, loaded when it is not; tried again while the store is away and the caller is patient. */
-  private summon(ref: ActorRef, patienceMs: number): Promise<Entity | null> {
-    const address = addressOf(ref);
-    const live = this.entities.get(address);
-    if (live && !live.stale) return Promise.resolve(live);
-    const pending = this.loading.get(address);
-    if (pending) return pending;
-    const loading = this.load(ref, patienceMs).finally(() => this.loading.delete(address));
-    this.loading.set(address, loading);
-    return loading;
+  /** The live entity, loaded when it is not; tried again while the store is away, as long as a caller waits. */
+  private summon(ref: ActorRef): Promise<Entity | null> {
+    const until = performance.now() + this.limits.callerPatienceMs;
+    return this.find(ref, () => performance.now() < until);
   }
 
-  private async load(ref: ActorRef, patienceMs: number): Promise<Entity | null> {
-    const until = performance.now() + patienceMs;
-    for (;;) {
-      try {
-        const stored = await this.loader.load(ref.kind, ref.id);
-        return stored ? this.adopt(stored) : null;
-      } catch (error) {
-        if (!(error instanceof StoreUnavailable) || performance.now() + RELOAD_MS > until) throw error;
-        await new Promise((resolve) => setTimeout(resolve, RELOAD_MS));
-      }
-    }
+  private async find(ref: ActorRef, wanted: () => boolean): Promise<Entity | null> {
+    const stored = await this.loader.load(ref, wanted);
+    return stored ? this.adopt(stored) : null;
   }
 
   private adopt(stored: StoredActor): Entity {

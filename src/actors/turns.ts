@@ -57,9 +57,11 @@ export class Turns {
     log: Log;
     meter: RuntimeMeter;
     maxInFlight: number;
+    /** Where letters wait for their actor to be loaded. */
+    arrivals(): Iterable<{ mailbox: Letter[] }>;
   }) {
     this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
-    this.overdue = new Overdue(parts.clock, parts.limits, () => this.ready);
+    this.overdue = new Overdue(parts.clock, parts.limits, () => [...this.ready, ...parts.arrivals()]);
     this.end = parts.end;
     this.clock = parts.clock;
     this.limits = parts.limits;

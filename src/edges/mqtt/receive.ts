@@ -1,4 +1,4 @@
-import { NoSuchActor, type Reply } from '../../actors/contract.ts';
+import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
 import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import type { DevicePayload } from '../../domain/payloads.ts';
@@ -192,7 +192,11 @@ export class Receiver {
     else {
       reply.told.then(
         () => session.settle(arrival),
-        (error: unknown) => this.#failed(session, arrival, error),
+        (error: unknown) => {
+          // A command that is held back takes its word when it is released: the device has no part in that.
+          if (error instanceof Quarantined) session.settle(arrival);
+          else this.#failed(session, arrival, error);
+        },
       );
     }
   }
