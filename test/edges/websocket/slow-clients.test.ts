@@ -44,9 +44,11 @@ describe('a client that does not read', () => {
     await flood(ids, 300);
     await eventually(() => edge.sockets.counts().apart === 1);
     await flood(ids, 1_000);
-    expect(edge.sockets.counts().waiting).toBeLessThanOrEqual(ids.length);
+    // One update of each device for whoever is behind; a busy machine may hold the quick client up as well.
+    expect(edge.sockets.counts().waiting).toBeLessThanOrEqual(2 * ids.length);
     // The quick client has read all there is: what is left is the slow one's.
     await eventually(() => quick.texts.at(-1)?.endsWith('"timestamp":1000}') === true);
+    await eventually(() => edge.sockets.counts().waiting <= ids.length);
     expect(edge.sockets.counts().buffered).toBeLessThan(256 * 1024 + 64 * 1024 + text.length);
     slow.socket.resume();
     await eventually(() => edge.sockets.counts().apart === 0);
