@@ -1,0 +1,90 @@
+import { chownSync, cpSync, mkdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { eventually } from '../support/clock.ts';
+import { Crowd } from '../support/crowd.ts';
+import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
+import { type Api, startService, type TestService } from '../support/service.ts';
+import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
+
+/** Moves the embedded database there. */
+async function pgliteOn(disk: SmallDisk): Promise<Deployment> {
+  const deployment = await onPglite();
+  const dataDir = join(disk.path, 'data');
+  cpSync(deployment.env.DATA_DIR ?? '', dataDir, { recursive: true });
+  return { ...deployment, env: { ...deployment.env, DATA_DIR: dataDir } };
+}
+
+/** Moves the tables there; what PostgreSQL writes before them stays where it was. */
+async function postgresOn(disk: SmallDisk): Promise<Deployment> {
+  const deployment = (await onPostgres()) as Deployment;
+  const admin = new pg.Client(`${inject('postgresUrl')}/postgres`);
+  await admin.connect();
+  const { rows } = await admin.query('show data_directory');
+  const { uid, gid } = statSync(rows[0].data_directory);
+  const folder = join(disk.path, 'tables');
+  mkdirSync(folder);
+  chownSync(folder, uid, gid);
+  const name = `disk_${process.pid}`;
+  const database = new URL(deployment.databaseUrl ?? '').pathname.slice(1);
+  await admin.query(`create tablespace ${name} location '${folder}'`);
+  await admin.query(`alter database ${database} set tablespace ${name}`);
+  return {
+    ...deployment,
+    async remove() {
+      await deployment.remove();
+      await admin.query(`drop tablespace ${name}`);
+      await admin.end();
+    },
+  };
+}
+
+const kinds = [
+  { name: 'PGlite', megabytes: 96, make: pgliteOn },
+  ...(inject('postgresUrl') === null ? [] : [{ name: 'PostgreSQL', megabytes: 32, make: postgresOn }]),
+];
+const probe = smallDisk(1);
+probe?.remove();
+
+describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, make }) => {
+  let disk: SmallDisk;
+  let deployment: Deployment;
+  let at: TestService;
+  let owner: Api & { homeId: string };
+  let crowd: Crowd;
+
+  beforeAll(async () => {
+    disk = smallDisk(megabytes) as SmallDisk;
+    deployment = await make(disk);
+    at = await startService(deployment.env, { limits: { mqtt: { spreadMs: 500 } } });
+    owner = await at.owner();
+    crowd = new Crowd(owner);
+    await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+  });
+  afterAll(async () => {
+    disk.free();
+    await crowd.close();
+    await at.stop();
+    await deployment.remove();
+    disk.remove();
+  });
+
+  it('is a clear word to callers, and what is stored can still be read', async () => {
+    await crowd.goesOn();
+    crowd.refused.clear();
+    disk.fill();
+    await eventually(() => crowd.refused.has('503 STORE_UNAVAILABLE'), 30_000);
+    expect([...crowd.refused.keys()].filter((what) => !/^(503 STORE_UNAVAILABLE|409 CONFLICT)$/.test(what))).toEqual(
+      [],
+    );
+    expect((await owner.get('/v1/homes')).status).toBe(200);
+  });
+
+  it('goes on by itself when there is room again, and nothing is lost', async () => {
+    disk.free();
+    await crowd.goesOn();
+    await crowd.reckon();
+    expect(at.fatal).toEqual([]);
+  });
+});
