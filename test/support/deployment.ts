@@ -17,7 +17,15 @@ export interface Deployment {
 
 const privateJwk = (): string => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
 
-const common = { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', LOG_LEVEL: 'silent', RATE_LIMITS: 'free=0' };
+/** Nobody is held back: the tests that use a deployment work it hard. */
+const common = {
+  PORT: '0',
+  MQTT_PORT: '0',
+  SIDECAR: 'off',
+  LOG_LEVEL: 'silent',
+  RATE_LIMITS: 'free=0',
+  DEVICE_RATE: '1000/1000',
+};
 
 /** On a migrated embedded database of its own. */
 export async function onPglite(): Promise<Deployment> {

@@ -1,11 +1,14 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { eventually } from './clock.ts';
 import type { Deployment } from './deployment.ts';
 import type { Fault } from './faulty-store.ts';
 import type { FromService, ToService } from './service-process.ts';
 
 const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
+const commandLine = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
+const START_MS = 30_000;
 
 export interface Ports {
   PORT: string;
@@ -49,19 +52,62 @@ function freePort(): Promise<number> {
   });
 }
 
+/** `twinkeep serve`, as an operator starts it. */
+export interface Served {
+  pid: number;
+  url: string;
+  /** Resolves when it is the active process and serves; rejects when it ends before. */
+  active(): Promise<void>;
+  /** Resolves when HTTP answers. */
+  listening(): Promise<void>;
+  exited: Promise<Ended>;
+  kill(signal?: NodeJS.Signals): Promise<Ended>;
+}
+
+export function serve(deployment: Deployment, ports: Ports): Served {
+  const child = spawn(process.execPath, [commandLine, 'serve'], {
+    env: { PATH: process.env.PATH ?? '', ...deployment.env, ...ports },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const exited = ending(child);
+  const url = `http://127.0.0.1:${ports.PORT}`;
+  const answers = async (path: string): Promise<void> => {
+    const early = exited.then(({ code, signal, words }) => {
+      throw new Error(`the service ended (${signal ?? code}): ${words}`);
+    });
+    await Promise.race([early, eventually(async () => (await fetch(url + path)).ok, START_MS)]);
+  };
+  return {
+    pid: child.pid ?? 0,
+    url,
+    listening: () => answers('/health/live'),
+    active: () => answers('/health/ready'),
+    exited,
+    kill(signal = 'SIGKILL') {
+      child.kill(signal);
+      return exited;
+    },
+  };
+}
+
+function ending(child: ChildProcess): Promise<Ended> {
+  let words = '';
+  child.stderr?.on('data', (chunk: Buffer) => {
+    words = `${words}${chunk}`.slice(-8_000);
+  });
+  return new Promise((resolve) => {
+    child.once('close', (code, signal) => resolve({ code, signal, words }));
+  });
+}
+
+/** The service with a channel to the test, which can choose the moment of its death. */
 export function startProcess(deployment: Deployment, more: Record<string, string> | Ports = {}): ServiceProcess {
   const child = fork(entry, [], {
     execArgv: [],
     env: { PATH: process.env.PATH ?? '', ...deployment.env, ...more },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
-  let words = '';
-  child.stderr?.on('data', (chunk: Buffer) => {
-    words = `${words}${chunk}`.slice(-8_000);
-  });
-  const exited = new Promise<Ended>((resolve) => {
-    child.once('close', (code, signal) => resolve({ code, signal, words }));
-  });
+  const exited = ending(child);
   const said = <M extends string>(member: M): Promise<Extract<FromService, Record<M, unknown>>> =>
     new Promise((resolve, reject) => {
       const hear = (message: FromService): void => {
@@ -70,7 +116,9 @@ export function startProcess(deployment: Deployment, more: Record<string, string
         resolve(message as Extract<FromService, Record<M, unknown>>);
       };
       child.on('message', hear);
-      void exited.then(({ code, signal }) => reject(new Error(`the service ended (${signal ?? code}): ${words}`)));
+      void exited.then(({ code, signal, words }) =>
+        reject(new Error(`the service ended (${signal ?? code}): ${words}`)),
+      );
     });
   const listening = said('listening').then(({ listening: url }) => url);
   const active = said('active').then(() => {});
@@ -86,10 +134,8 @@ export function startProcess(deployment: Deployment, more: Record<string, string
       await armed;
     },
     kill(signal = 'SIGKILL') {
-      end(child, signal);
+      child.kill(signal);
       return exited;
     },
   };
 }
-
-const end = (child: ChildProcess, signal: NodeJS.Signals): void => void child.kill(signal);

@@ -1,0 +1,197 @@
+import { connect as connectSocket } from 'node:net';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { readTokenKey } from '../../src/config.ts';
+import { issueToken } from '../../src/main.ts';
+import { Crowd } from '../support/crowd.ts';
+import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
+import { connect, register } from '../support/device.ts';
+import { freePorts, type Ports, type Served, serve } from '../support/process.ts';
+import { startProxy } from '../support/proxy.ts';
+import { type Api, apiOf, startService } from '../support/service.ts';
+
+/** A caller that asks whichever of the processes answers. */
+function anyOf(urls: readonly string[], token: string): Api {
+  const callers = urls.map((url) => apiOf(url, token));
+  let turn = 0;
+  const call =
+    <Name extends 'get' | 'post' | 'put' | 'patch' | 'delete'>(name: Name) =>
+    async (...args: Parameters<Api[Name]>) => {
+      const caller = callers[turn % callers.length] as Api;
+      const answer = await (caller[name] as (...all: typeof args) => ReturnType<Api[Name]>)(...args).catch(() => null);
+      if (answer === null || answer.body?.code === 'STANDBY') turn += 1;
+      if (answer === null) throw new Error('nobody answers');
+      return answer;
+    };
+  return {
+    token,
+    get: call('get'),
+    post: call('post'),
+    put: call('put'),
+    patch: call('patch'),
+    delete: call('delete'),
+  };
+}
+
+async function newOwner(deployment: Deployment, urls: readonly string[]): Promise<Api & { homeId: string }> {
+  const token = await issueToken(readTokenKey(deployment.env), { sub: 'owner', ttlS: 86_400 });
+  const caller = anyOf(urls, token);
+  await caller.post('/v1/tenant/register', { tenant_name: 'Crowd' });
+  const { body } = await caller.post('/v1/homes', { home_name: 'Home' });
+  return { ...caller, homeId: body.id as string };
+}
+
+const refused = (port: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connectSocket(Number(port), '127.0.0.1');
+    socket.on('connect', () => resolve(false));
+    socket.on('error', () => resolve(true));
+    socket.on('connect', () => socket.destroy());
+  });
+
+/** Exits 0 within the ten seconds that it has. */
+async function drained(service: Served): Promise<void> {
+  const started = performance.now();
+  expect(await service.kill('SIGTERM')).toMatchObject({ code: 0 });
+  expect(performance.now() - started).toBeLessThan(10_000);
+}
+
+describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
+  let deployment: Deployment;
+  let places: Ports[];
+  let active: Served;
+  let standby: Served;
+  let crowd: Crowd;
+
+  beforeAll(async () => {
+    deployment = (await onPostgres()) as Deployment;
+    const [one, two] = await Promise.all([freePorts(), freePorts()]);
+    // Devices find whoever is active in one place: a standby listens for none.
+    places = [one, { ...two, MQTT_PORT: one.MQTT_PORT }];
+    active = serve(deployment, places[0] as Ports);
+    await active.active();
+    standby = serve(deployment, places[1] as Ports);
+    const urls = places.map(({ PORT }) => `http://127.0.0.1:${PORT}`);
+    crowd = new Crowd(await newOwner(deployment, urls));
+    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true }), standby.listening()]);
+  });
+  afterAll(async () => {
+    await crowd.close();
+    await Promise.all([active.kill(), standby.kill()]);
+    await deployment.remove();
+  });
+
+  /** The standby is the active one now, and a new process stands by where the old one was. */
+  async function takenOver() {
+    await standby.active();
+    await crowd.goesOn();
+    [active, standby] = [standby, serve(deployment, places[0] as Ports)];
+    places.reverse();
+    await standby.listening();
+  }
+
+  it('the second one stands by: it is alive, not ready, and hears no devices', async () => {
+    const ports = await freePorts();
+    const second = await startService({ ...deployment.env, ...ports }, { standsBy: true });
+    const api = second.api(await second.token('owner'));
+    const live = await api.get('/health/live');
+    expect([live.status, live.body.status]).toEqual([200, 'alive']);
+    const ready = await api.get('/health/ready');
+    expect([ready.status, ready.body]).toEqual([503, { status: 'standby' }]);
+    for (const path of ['/v1/homes', '/api/v1/status', '/metrics', '/docs', '/nowhere']) {
+      const answer = await api.get(path);
+      expect(answer).toMatchObject({ status: 503, body: { code: 'STANDBY' } });
+      expect(answer.headers.get('content-type')).toMatch('application/problem+json');
+      expect(answer.headers.get('x-protocol-version')).toBe('PROTO/3.0');
+    }
+    expect(await refused(ports.MQTT_PORT)).toBe(true);
+    await second.stop();
+  });
+
+  it('takes over when the active one is killed', async () => {
+    await crowd.goesOn();
+    await active.kill();
+    await takenOver();
+  });
+
+  it('takes over when the active one drains, which is within ten seconds', async () => {
+    await crowd.goesOn();
+    await drained(active);
+    await takenOver();
+  });
+
+  it('who loses the connection of its lock ends at once, with 1', async () => {
+    const admin = new pg.Client(deployment.databaseUrl ?? '');
+    await admin.connect();
+    const ended = active.exited;
+    await admin.query(`select pg_terminate_backend(pid) from pg_locks join pg_stat_activity using (pid)
+      where locktype = 'advisory' and datname = current_database()`);
+    await admin.end();
+    expect(await ended).toMatchObject({ code: 1 });
+    await takenOver();
+  });
+
+  it('ends within ten seconds even while its database says nothing', async () => {
+    const own = (await onPostgres()) as Deployment;
+    const line = await startProxy(own.databaseUrl ?? '');
+    const env = { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') };
+    const lonely = serve({ ...own, env }, await freePorts());
+    await lonely.active();
+    const owner = await newOwner(own, [lonely.url]);
+    const device = await connect(await register(owner));
+    line.hold();
+    const kept = device.report({ n: 1 });
+    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    await drained(lonely);
+    await Promise.all([device.close(0), asked, line.close()]);
+    expect(await kept).toBe(false);
+    await own.remove();
+  });
+
+  it('a standby ends when it is asked to, and the active one does not notice', async () => {
+    await drained(standby);
+    await crowd.goesOn();
+  });
+
+  it('through all of it nothing acknowledged was lost, and nothing was applied twice', async () => {
+    await crowd.reckon();
+  });
+});
+
+describe('a process on the embedded database', () => {
+  let deployment: Deployment;
+  let ports: Ports;
+  let service: Served;
+  let crowd: Crowd;
+
+  beforeAll(async () => {
+    deployment = await onPglite();
+    ports = await freePorts();
+    service = serve(deployment, ports);
+    await service.active();
+    crowd = new Crowd(await newOwner(deployment, [service.url]));
+    await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+  });
+  afterAll(async () => {
+    await crowd.close();
+    await service.kill();
+    await deployment.remove();
+  });
+
+  it('lets no second one in, which is told whose the data are and ends with 2', async () => {
+    const { code, words } = await serve(deployment, await freePorts()).exited;
+    expect(code).toBe(2);
+    expect(words).toContain(`pid ${service.pid}`);
+    expect(words).toContain(deployment.env.DATA_DIR);
+    await crowd.goesOn();
+  });
+
+  it('drains within ten seconds, and the next one has everything', async () => {
+    await crowd.goesOn();
+    await drained(service);
+    service = serve(deployment, ports);
+    await service.active();
+    await crowd.goesOn();
+    await crowd.reckon();
+  });
+});
