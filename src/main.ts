@@ -61,6 +61,8 @@ export interface StartOptions {
   limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits> };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;
+  /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
+  assembled?(services: Services): void;
 }
 
 const PRUNE_MS = 3_600_000;
@@ -167,7 +169,7 @@ interface House {
 
 async function build(
   config: Config,
-  { clock, log, limits, aroundStore, draining }: StartOptions & { clock: Clock; draining(): boolean },
+  { clock, log, limits, aroundStore, assembled, draining }: StartOptions & { clock: Clock; draining(): boolean },
 ): Promise<House> {
   const opened = await openStore(config);
   const store = aroundStore?.(opened) ?? opened;
@@ -222,6 +224,7 @@ async function build(
     settings,
     log,
   };
+  assembled?.(services);
   const identity = makeIdentity({ verifiers: [internalTokens(tokenKey, clock)], users, revocations, clock, newId: v7 });
   const sockets = makeStateSockets({ services, identity });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets });

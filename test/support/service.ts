@@ -5,6 +5,7 @@ import { inject } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
+import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { copyPglite } from './pglite.ts';
 
@@ -29,6 +30,8 @@ export interface Api {
 
 export interface TestService {
   service: Service;
+  /** What the edges work with; of a process that stands by there is nothing yet. */
+  services: Services;
   url: string;
   clock: TestClock;
   dataDir: string;
@@ -58,7 +61,16 @@ export async function startService(
   );
   const clock = more.clock ?? runningClock();
   const fatal: string[] = [];
-  const service = await start(config, { log: quiet, ...more, clock, onFatal: (reason) => fatal.push(reason) });
+  let services: Services | undefined;
+  const service = await start(config, {
+    log: quiet,
+    ...more,
+    clock,
+    onFatal: (reason) => fatal.push(reason),
+    assembled: (parts) => {
+      services = parts;
+    },
+  });
   if (!standsBy) await service.active;
   const token = (sub: string, extra: { email?: string; scope?: string } = {}) =>
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
@@ -66,6 +78,10 @@ export async function startService(
   let owners = 0;
   return {
     service,
+    get services() {
+      if (services === undefined) throw new Error('it stands by');
+      return services;
+    },
     url: service.url,
     clock,
     dataDir,
