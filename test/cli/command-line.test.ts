@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clientSettingsTable, settingsTable } from '../../src/config/settings.ts';
 import { eventually } from '../support/clock.ts';
+import { onPostgres } from '../support/deployment.ts';
 
 /** The command line as a person uses it: processes of their own, against a service that one of them runs. */
 interface Ran {
@@ -232,3 +233,19 @@ it('a served process drains on SIGTERM and ends with 0', async () => {
       .at(-1),
   ).toBe('stopped');
 }, 15_000);
+
+it('a process that stands by ends with 0 as well, and calls nothing an error', async () => {
+  const deployment = await onPostgres();
+  if (deployment === null) return;
+  const { env: shared } = deployment;
+  const active = begin(['serve'], shared);
+  await eventually(() => active.output.stderr.includes('serves'), 30_000);
+  const second = begin(['serve'], { ...shared, DATA_DIR: join(folder, 'second'), LOG_LEVEL: 'info' });
+  await eventually(() => second.output.stdout.includes('standing by'), 30_000);
+  second.child.kill('SIGTERM');
+  const { code, stderr } = await second.ended;
+  expect([code, stderr]).toEqual([0, '']);
+  active.child.kill('SIGTERM');
+  await active.ended;
+  await deployment.remove();
+}, 90_000);

@@ -43,7 +43,9 @@ async function serve(io: Io): Promise<void> {
       process.exit(1);
     },
   });
+  let stopping = false;
   stop = () => {
+    stopping = true;
     setTimeout(() => {
       log.warn({}, 'the drain took too long');
       process.exit(0);
@@ -59,7 +61,13 @@ async function serve(io: Io): Promise<void> {
       },
     );
   };
-  await service.active;
+  try {
+    await service.active;
+  } catch (error) {
+    // A process that stood by and is stopped was never to serve.
+    if (stopping) return;
+    throw error;
+  }
   const { bold } = io.paintSay;
   io.say(`Twinkeep serves ${bold(service.url)} and ${bold(service.mqttUrl() ?? 'no MQTT')}`);
 }
