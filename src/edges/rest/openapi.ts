@@ -126,8 +126,16 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(inBody.length > 0 && { requestBody: bodyOf(operation, input, inPath, inBody) }),
-    responses: { ...answersOf(route, schemas), ...problemsOf(route, inBody.length > 0, shared) },
+    responses: responsesOf(route, { hasBody: inBody.length > 0, schemas, shared }),
   };
+}
+
+function responsesOf(
+  route: Route,
+  { hasBody, schemas, shared }: { hasBody: boolean; schemas: Schemas; shared: JsonObject },
+): JsonObject {
+  const answers = answersOf(route, schemas);
+  return { ...answers, ...problemsOf(route, hasBody, { answers, shared }) };
 }
 
 /** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
@@ -193,21 +201,33 @@ function answersOf(route: Route, schemas: Schemas): JsonObject {
 }
 
 /** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */
-function problemsOf(route: Route, hasBody: boolean, shared: JsonObject): JsonObject {
+function problemsOf(
+  route: Route,
+  hasBody: boolean,
+  { answers, shared }: { answers: JsonObject; shared: JsonObject },
+): JsonObject {
   const byStatus = new Map<number, RefusalCode[]>();
   for (const code of new Set(codesOf(route, hasBody))) {
     const { status } = refusals[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
-  for (const status of Object.keys(route.operation.answers ?? {})) byStatus.delete(Number(status));
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => {
       const name = codes.sort().join('-');
+      const answer = answers[status];
+      if (isObject(answer)) return [status, both(answer, problemResponse(status, codes))];
       shared[name] ??= problemResponse(status, codes);
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
   );
 }
+
+/** A status that is an answer's and a refusal's: the media type tells which. */
+const both = (answer: JsonObject, problem: JsonObject): JsonObject => ({
+  description: `${answer.description}. ${problem.description}`,
+  headers: { ...(problem.headers as JsonObject), ...(answer.headers as JsonObject) },
+  content: { ...(answer.content as JsonObject), ...(problem.content as JsonObject) },
+});
 
 const problemResponse = (status: number, codes: readonly RefusalCode[]): JsonObject => ({
   description: codes.map((code) => `\`${code}\`: ${refusals[code].title}`).join('. '),

@@ -48,6 +48,14 @@ describe('the document', () => {
     }
   });
 
+  it('tells the two kinds of 409 apart where a conflict may be an answer', () => {
+    const { content, headers } = document.paths['/device/{deviceId}/command'].post.responses[409];
+    expect(content['application/json'].schema.$ref).toBe('#/components/schemas/DryRunRequired');
+    expect(content['application/problem+json'].examples).toHaveProperty('CONFLICT');
+    expect(headers).toHaveProperty('Retry-After');
+    expect(headers).toHaveProperty('Idempotent-Replayed');
+  });
+
   it('has schemas that compile', () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
     for (const format of ['uuid', 'date-time']) ajv.addFormat(format, true);
