@@ -243,9 +243,9 @@ export const announce = (context: CommandContext, { at }: Moment): Decided => {
   });
 };
 
-/** A refused command is not known well enough to expect anything. */
+/** Of a command that was not refused: one that was has ended in any case. */
 export const expectsNothing = (_: CommandContext, { judgement }: Of<'self.judged'>): boolean =>
-  judgement.kind === 'refused' || judgement.expected === null;
+  (judgement as Passed).expected === null;
 
 export const watch = ({ deviceId, id: commandId, verification }: CommandContext): Decided =>
   only({ type: 'verification.watch', deviceId, commandId, expected: verification.expected as JsonObject });

@@ -57,7 +57,7 @@ const stored = z.strictObject({
   limits: z.strictObject({ ttlMs: count, timeoutMs: count }),
   refusal: z
     .strictObject({
-      code: z.custom<RefusalCode>((code) => typeof code === 'string' && Object.hasOwn(refusals, code)),
+      code: z.custom<RefusalCode>((code) => Object.hasOwn(refusals, code as string)),
       detail: z.string(),
     })
     .nullable(),
@@ -145,10 +145,7 @@ function journal(
 
 /** A device may say often how far it is: the context keeps the last of it, the journal none. */
 const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null, after: Snapshot<CommandContext>) =>
-  event.type === 'ack.received' &&
-  before?.context.status === 'in_progress' &&
-  after.context.status === 'in_progress' &&
-  before.context.answer.strayWords === after.context.answer.strayWords;
+  event.type === 'ack.received' && before?.context.status === 'in_progress' && after.context.status === 'in_progress';
 
 export const commandDefinition: MachineDefinition<CommandContext> = {
   kind: 'command',

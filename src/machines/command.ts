@@ -142,6 +142,8 @@ export const commandMachine = base.createMachine({
             confirm: { actions: 'judgeAgain' },
             'self.judged_again': [
               { guard: 'isRefused', actions: 'refuse' },
+              // It is confirmed by now: a gateway that asks again lets nothing through.
+              { guard: 'needsConfirmation' },
               { guard: 'hasSession', target: 'written', actions: [...toDispatch, 'write'] },
               { target: 'queued', actions: toDispatch },
             ],

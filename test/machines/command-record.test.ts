@@ -190,7 +190,7 @@ describe('the journal of a command', () => {
     expect(noteOf(asked(), { type: 'cancel', at: T0, by: other, reason: 'a mistake' })).toEqual({
       data: { reason: 'a mistake' },
     });
-    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other })).toEqual({ data: {} });
+    expect(noteOf(asked(), { type: 'cancel', at: T0, by: other })).toStrictEqual({ data: {} });
     expect(noteOf(asked(), { type: 'device.revoked', at: T0, deviceId: DEVICE })).toEqual({
       data: { reason: 'the device was revoked' },
     });
@@ -204,6 +204,9 @@ describe('the journal of a command', () => {
 
   it("keeps the device's words, those that changed nothing too, but not how far it is", () => {
     const command = written();
+    expect(noteOf(written(), said('in_progress', T0 + 1))).toEqual({
+      data: { word: 'in_progress', late: false, stray_words: 0 },
+    });
     const word = (status: string, late = false, stray_words = 0) => ({ data: { word: status, late, stray_words } });
     expect(noteOf(command, said('accepted', T0 + 1))).toEqual(word('accepted'));
     expect(noteOf(command, said('in_progress', T0 + 2))).toEqual(word('in_progress'));

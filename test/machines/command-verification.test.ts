@@ -73,6 +73,13 @@ describe('the verification', () => {
     expect(step.timers).toContainEqual({ set: VERIFY_TIMER, event: VERIFY_TIMER, delay: 10_000 });
   });
 
+  it('does not count that time before the success', () => {
+    for (const command of [having(said('accepted', T0 + 1)), having(said('in_progress', T0 + 1)), timedOut()]) {
+      expect(command.value).toMatchObject({ verification: { watching: 'open' } });
+      expect([...command.running.keys()]).not.toContain(VERIFY_TIMER);
+    }
+  });
+
   it("takes the capability's own verify_within_s", () => {
     const slow = capability('set_brightness', { ...dimmer, verify_within_s: 90 });
     const command = asked({ session: 's1', facts: { manifest: { capabilities: [slow], version: 1 } } });

@@ -69,6 +69,12 @@ describe('the record of a device', () => {
     expect(deviceDefinition.tenantOf(context)).toBe(TENANT);
   });
 
+  it('comes back with an Ed25519 key too', () => {
+    const driven = registered({ key: key(1, { signingAlg: 'ed25519' }) });
+    driven.reload();
+    expect(driven.context.signingAlg).toBe('ed25519');
+  });
+
   it('holds no key', () => {
     expect(JSON.stringify(toStored(registered().context))).not.toContain('sealed');
   });
@@ -140,7 +146,7 @@ describe('the journal of a device', () => {
         manifest_version: 1,
       },
     });
-    expect(noteOf(driven, { type: 'patch', at: T0, changes: { name: 'Lamp', roomId: null } })).toEqual({
+    expect(noteOf(driven, { type: 'patch', at: T0, changes: { name: 'Lamp', roomId: null } })).toStrictEqual({
       data: { name: 'Lamp', room_id: null },
     });
     expect(noteOf(driven, { type: 'patch', at: T0, changes: { homeId: HOME, metadata: { a: 1 } } })).toEqual({
@@ -159,7 +165,7 @@ describe('the journal of a device', () => {
     expect(noteOf(driven, { type: 'reinstate', at: T0, reason: 'found', key: key(3) })).toEqual({
       data: { reason: 'found', key_version: 3, signing_alg: 'hmac-sha256' },
     });
-    expect(noteOf(driven, { type: 'revoke', at: T0 })).toEqual({ data: { home_id: null, room_id: null } });
+    expect(noteOf(driven, { type: 'revoke', at: T0 })).toStrictEqual({ data: { home_id: null, room_id: null } });
     expect(noteOf(driven, { type: 'delete', at: T0 })).toEqual({ data: {} });
   });
 

@@ -156,7 +156,7 @@ describe('a rotation', () => {
 
   it('is refused when another one was faster, with and without a key in grace', () => {
     const driven = registered();
-    expect(refusalOf(driven, rotate(1, T0)).code).toBe('CONFLICT');
+    expect(refusalOf(driven, rotate(1, T0))).toEqual({ code: 'CONFLICT', detail: 'The key was changed meanwhile.' });
     expect(refusalOf(driven, rotate(3, T0)).code).toBe('CONFLICT');
     driven.send(rotate(2, T0));
     expect(refusalOf(driven, rotate(2, T0 + 1)).code).toBe('CONFLICT');
@@ -233,7 +233,7 @@ describe('a revocation', () => {
 
   it('refuses what needs an active device', () => {
     const driven = revoked();
-    expect(refusalOf(driven, rotate(2, T0)).code).toBe('DEVICE_REVOKED');
+    expect(refusalOf(driven, rotate(2, T0))).toEqual({ code: 'DEVICE_REVOKED', detail: 'The device is revoked.' });
     expect(refusalOf(driven, { type: 'manifest.register', at: T0, manifest: manifest(1) }).code).toBe('DEVICE_REVOKED');
     expect(refusalOf(driven, { type: 'manifest.update', at: T0, manifest: manifest(1), expectedVersion: 1 }).code).toBe(
       'DEVICE_REVOKED',
