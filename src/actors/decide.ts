@@ -104,6 +104,7 @@ function stay(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event
       const decision = action === null || action === undefined ? undefined : functionOf(action);
       if (decision === undefined) return null;
       const decided = decision(context as never, event as never);
+      if (decided.raised) return null;
       if (decided.changes) context = { ...context, ...decided.changes };
       outputs.push(...decided.outputs);
     }

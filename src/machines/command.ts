@@ -1,4 +1,4 @@
-import { assign, enqueueActions, raise, setup } from 'xstate';
+import { setup } from 'xstate';
 import { type AckStatus, type CommandStatus, LATE_WORD_MS, type VerificationStatus } from '../domain/command.ts';
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
@@ -38,8 +38,16 @@ const endedWithoutSuccess: readonly CommandStatus[] = ['rejected', 'expired', 'c
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    judge: raise(({ event }) => decisions.judgeRequest(event as decisions.Of<'request'>)),
-    judgeAgain: raise(({ context, event }) => decisions.judgeConfirmed(context, event as decisions.Of<'confirm'>)),
+    judge: act((_, event: decisions.Of<'request'>) => ({
+      changes: null,
+      outputs: [],
+      raised: decisions.judgeRequest(event),
+    })),
+    judgeAgain: act((context, event: decisions.Of<'confirm'>) => ({
+      changes: null,
+      outputs: [],
+      raised: decisions.judgeConfirmed(context, event),
+    })),
     record: act(decisions.record),
     awaitConfirmation: act(decisions.awaitConfirmation),
     closeConfirmation: act(decisions.closeConfirmation),
@@ -53,14 +61,16 @@ const base = setup({
     countStrayWord: act(decisions.countStrayWord),
     stampTimeout: act(decisions.stampTimeout),
     /** Both regions learn of a new status before anybody else does: the verification announces it. */
-    become: enqueueActions(({ event, enqueue }, { status }: { status: CommandStatus }) => {
-      enqueue.assign({ status });
-      enqueue.raise({ type: 'self.moved', at: event.at });
-    }),
-    close: raise(({ event }) => ({ type: 'self.closed', at: event.at })),
-    conclude: assign(({ context, event }, { status }: { status: VerificationStatus }) =>
-      decisions.checked(context, event, { status }),
-    ),
+    become: act((_, { at }, { status }: { status: CommandStatus }) => ({
+      changes: { status },
+      outputs: [],
+      raised: { type: 'self.moved', at },
+    })),
+    close: act((_, { at }) => ({ changes: null, outputs: [], raised: { type: 'self.closed', at } })),
+    conclude: act((context, event, { status }: { status: VerificationStatus }) => ({
+      changes: decisions.checked(context, event, { status }),
+      outputs: [],
+    })),
     announce: act(decisions.announce),
     watch: act(decisions.watch),
     unwatch: act(decisions.unwatch),

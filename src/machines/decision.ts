@@ -1,4 +1,4 @@
-import { type EventObject, enqueueActions, type MachineContext } from 'xstate';
+import { type EventObject, enqueueActions, type MachineContext, type ParameterizedObject } from 'xstate';
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { Output } from './outputs.ts';
 
@@ -6,6 +6,8 @@ import type { Output } from './outputs.ts';
 export interface Decision<Context> {
   changes: Partial<Context> | null;
   outputs: Output[];
+  /** An event that the machine has for itself, taken next within the same transition. */
+  raised?: EventObject;
 }
 
 export const only = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
@@ -19,19 +21,45 @@ const functions = new WeakMap<object, (context: never, event: never) => Decision
 export const functionOf = (action: object): ((context: never, event: never) => Decision<object>) | undefined =>
   functions.get(action);
 
-/** Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order. */
+/** As much as an action needs of what XState hands to one that resolves itself. */
+interface StepScope {
+  actionExecutor(action: { type: string; info: object; params: object; exec(): void }): void;
+  defer(run: () => void): void;
+  emit(output: Output): void;
+}
+
+/**
+ * Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order, then what they raise
+ * is queued. XState's `enqueueActions` would do the same by building an action for each, and a snapshot for each assignment.
+ */
 export const deciding =
   <Context extends MachineContext, Event extends EventObject>() =>
-  <Taken extends Event>(decide: (context: Context, event: Taken) => Decision<Context>) => {
-    const action = enqueueActions<Context, Event, undefined, Event, never, never, never, never, Output>(
-      ({ context, event, enqueue }) => {
-        const { changes, outputs } = decide(context, event as Taken);
-        if (changes) enqueue.assign(changes as never);
-        for (const output of outputs) enqueue.emit(output as never);
-      },
-    );
+  <Taken extends Event, Params extends ParameterizedObject['params'] | undefined = undefined>(
+    decide: (context: Context, event: Taken, params: Params) => Decision<Context>,
+  ) => {
+    const action = enqueueActions<Context, Event, Params, Event, never, never, never, never, Output>(() => {});
+    const resolve = (
+      scope: StepScope,
+      snapshot: { context: Context },
+      info: { context: Context; event: Taken },
+      params: Params,
+      _: object,
+      { internalQueue }: { internalQueue: EventObject[] },
+    ) => {
+      const { changes, outputs, raised } = decide(info.context, info.event, params);
+      for (const event of outputs) {
+        scope.actionExecutor({
+          type: 'xstate.emit',
+          info,
+          params: { event },
+          exec: () => scope.defer(() => scope.emit(event)),
+        });
+      }
+      if (raised) internalQueue.push(raised);
+      return [changes ? { ...snapshot, context: { ...info.context, ...changes } } : snapshot, undefined, undefined];
+    };
     functions.set(action, decide as never);
-    return action;
+    return Object.assign(action, { resolve });
   };
 
 /** Makes guards out of pure predicates. The chart asks each only of the events it is written for. */
