@@ -68,7 +68,13 @@ export function restore(definition: MachineDefinition, value: Json, context: obj
  * vocabulary.
  */
 export function decide(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided {
-  return stay(definition, snapshot, event) ?? transition(definition, snapshot, event);
+  const stayed = stay(definition, snapshot, event);
+  if (stayed === null) return transition(definition, snapshot, event);
+  if (stayed.raised === null) return stayed;
+  const then = decide(definition, stayed.snapshot, stayed.raised);
+  const outputs = stayed.outputs.concat(then.outputs);
+  const understood = stayed.understood || then.understood;
+  return { snapshot: then.snapshot, outputs, timers: then.timers, understood };
 }
 
 /** The whole of XState: states are left and entered, timers set and cleared, events raised. */
@@ -85,18 +91,24 @@ export function transition(definition: MachineDefinition, snapshot: AnyMachineSn
   };
 }
 
+/** What a step without a change of state decided, and the event that the machine has for itself now. */
+interface Stayed extends Decided {
+  raised: MachineEvent | null;
+}
+
 /**
  * The same for an event that leaves every state as it is, as most of what a device says does: XState chooses the
  * transitions, and their functions are called without the bookkeeping of a step. Null where a state changes, where an
  * action is more than a function, or where the machine has transitions without events.
  */
-function stay(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided | null {
+function stay(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Stayed | null {
   const { machine } = definition;
   if (snapshot.status !== 'active' || hasEventless(machine)) return null;
   const chosen = machine.getTransitionData(snapshot, event);
   if (chosen.length === 0) return null;
   let context = snapshot.context as object;
   const outputs: Output[] = [];
+  let raised: MachineEvent | null = null;
   for (const { target, actions } of chosen) {
     if (target !== undefined) return null;
     for (const name of actions) {
@@ -104,13 +116,16 @@ function stay(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event
       const decision = action === null || action === undefined ? undefined : functionOf(action);
       if (decision === undefined) return null;
       const decided = decision(context as never, event as never);
-      if (decided.raised) return null;
+      if (decided.raised) {
+        if (raised !== null) return null; // what the first one raises in its turn would come after the second
+        raised = decided.raised as MachineEvent;
+      }
       if (decided.changes) context = { ...context, ...decided.changes };
       outputs.push(...decided.outputs);
     }
   }
   const next = context === snapshot.context ? snapshot : { ...snapshot, context };
-  return { snapshot: next, outputs, timers: [], understood: next !== snapshot || outputs.length > 0 };
+  return { snapshot: next, outputs, timers: [], understood: next !== snapshot || outputs.length > 0, raised };
 }
 
 const eventless = new WeakMap<AnyStateMachine, boolean>();
