@@ -6,7 +6,7 @@ import type { Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import { type Asked, type Planned, plan, planned, request, type Wish, wishFields } from './dispatch.ts';
-import { targetsOf, tenantFacts } from './facts.ts';
+import { barredBefore, targetsOf, tenantFacts } from './facts.ts';
 import { idOf, iso, isoTime, notFound, nouns, slug } from './inputs.ts';
 import { type Answer, type Call, type Caller, operation, type Services, tenantOf } from './operation.ts';
 
@@ -130,10 +130,11 @@ async function commandAll(
     ),
     madeBefore(services, resumed ?? []),
   ]);
+  const missing = barredBefore(services, tenant, null) ?? { code: 'NOT_FOUND' as const, detail: nouns.device };
   const tries = await Promise.allSettled(
     plans.map(async (plan): Promise<Entry> => {
       const target = targets.get(plan.device_id);
-      if (target === undefined) return failed(plan.device_id, 'NOT_FOUND', nouns.device);
+      if (target === undefined) return failed(plan.device_id, missing.code, missing.detail);
       const asked: Asked = { tenant, target, wish, plan };
       return entryOf(made.get(plan.command_id) ?? (await request(services, caller, asked)), asked);
     }),

@@ -5,9 +5,8 @@ import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
 import { ask } from './ask.ts';
 import { commandOf } from './command-view.ts';
-import { isRevoked } from './device-view.ts';
 import { type Asked, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
-import { gatewayFacts, targetOf, tenantFacts } from './facts.ts';
+import { barredBefore, gatewayFacts, targetOf, tenantFacts } from './facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { type Answer, operation, type Services, tenantOf } from './operation.ts';
 
@@ -59,9 +58,9 @@ export const commandDevice = operation({
   example: { input: { action: 'set_brightness', params: { level: 40 } } },
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...wish } = input;
-    const target = await targetOf(services, caller, deviceId);
-    if (!target.ok) return target;
     const tenant = await tenantFacts(services, caller);
+    const target = await targetOf(services, caller, deviceId);
+    if (!target.ok) return { ok: false, refusal: barredBefore(services, tenant, null) ?? target.refusal };
     const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId) };
     const answer = (command: CommandContext) => answerTo(services, command, asked);
     try {
@@ -120,16 +119,17 @@ export const confirmCommand = operation({
   refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async run(services, { input, caller, idempotent }) {
+    const tenant = await tenantFacts(services, caller);
     const target = await targetOf(services, caller, input.deviceId);
+    // The commands of a revoked device were cancelled, and their tokens with them: say why.
+    const barred = barredBefore(services, tenant, target.ok ? target.value.device : null);
+    if (barred !== null) return { ok: false, refusal: barred };
     if (!target.ok) return target;
-    // Its commands were cancelled, and their tokens with them: say why.
-    if (isRevoked(target.value.device)) return refuse('DEVICE_REVOKED', 'The device is revoked.');
     const hashed = tokenHash(input.dry_run_token ?? input.token ?? '');
     const id = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
     const command = id === null ? null : await commandOf(services, caller, id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
-    const tenant = await tenantFacts(services, caller);
     const { context } = command.value.snapshot;
     const facts = { action: context.action, params: context.params, dryRun: false, confirmed: true };
     const event: CommandEvent = {

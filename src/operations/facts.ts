@@ -1,7 +1,7 @@
 import type { Committed } from '../actors/contract.ts';
-import type { GatewayFacts } from '../domain/gateway.ts';
+import { type GatewayFacts, judge } from '../domain/gateway.ts';
 import type { Manifest } from '../domain/manifest.ts';
-import { done, type FieldError, type Outcome } from '../domain/refusals.ts';
+import { done, type FieldError, type Outcome, type Refusal } from '../domain/refusals.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { SessionFact } from '../machines/command-types.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
@@ -70,6 +70,25 @@ export function gatewayFacts(
     ...asked,
     ...(objections && { objections }),
   };
+}
+
+/**
+ * What the gateway refuses before it comes to what a device can do; `device` is null where the tenant has no such one. A
+ * missing device is no command, so that nobody else would keep to the order of the flags.
+ */
+export function barredBefore(
+  services: Pick<Services, 'flags'>,
+  tenant: CommittedTenant,
+  device: CommittedDevice | null,
+): Refusal | null {
+  const nothing = { manifest: null, action: '', params: {}, dryRun: false, confirmed: false };
+  const verdict = judge({
+    ...nothing,
+    tenant: { suspended: tenant.snapshot.value === 'suspended' },
+    flags: services.flags(),
+    device: device && { revoked: isRevoked(device) },
+  });
+  return verdict.kind === 'refused' && verdict.refusal.code !== 'MANIFEST_NOT_FOUND' ? verdict.refusal : null;
 }
 
 // Only a released version of the tenant may go to a device (contract §6); this build keeps no releases.

@@ -115,7 +115,15 @@ describe('POST /device/{deviceId}/command', () => {
     const id = await register();
     await house.flags.set('commands_disabled', true);
     const disabled = await command(id, { action: 'turn_on' });
+    // The flag comes before the question whether there is such a device (contract §5).
+    const missing = await command(v7(), { action: 'turn_on' });
+    const batch = await mine.call('POST', '/devices/command', { device_ids: [v7()], action: 'turn_on' });
+    const unconfirmed = await mine.call('POST', `/device/${v7()}/command/confirm`, { token: v7() });
     await house.flags.set('commands_disabled', false);
+    for (const { body } of [missing, unconfirmed])
+      expect(body).toMatchObject({ status: 503, code: 'COMMANDS_DISABLED' });
+    expect(batch.body.results).toMatchObject([{ success: false, code: 'COMMANDS_DISABLED' }]);
+    expect((await command(v7(), { action: 'turn_on' })).body).toMatchObject({ status: 404, code: 'NOT_FOUND' });
     expect(disabled.body).toMatchObject({ status: 503, code: 'COMMANDS_DISABLED' });
     expect(disabled.headers.get('retry-after')).toBeTruthy();
     await mine.call('POST', `/device/${id}/revoke`);
