@@ -64,7 +64,7 @@ export class Device {
     const { clientId, username, password } = credentials(house, device);
     const { url = `mqtt://127.0.0.1:${port}`, ...rest } = options;
     const mqtt = await connectAsync(url, { clientId, username, password, ...quiet, ...rest }, false);
-    return new Device(mqtt, clientId, device, house);
+    return new Device(mqtt, rest.clientId ?? clientId, device, house);
   }
 
   topic(channel: Channel): string {
