@@ -115,6 +115,14 @@ console.log(
     `the WebSocket client got ${seen.updates} updates and knows the last state of ${current} devices`,
 );
 
+/** The mean of a histogram of the service. */
+async function meanOf(name: string): Promise<string> {
+  const text = await (await fetch(`http://127.0.0.1:${service.port}/metrics`)).text();
+  const read = (suffix: string) => Number(new RegExp(`^twinkeep_${name}_${suffix} (\\S+)$`, 'm').exec(text)?.[1]);
+  return (read('sum') / read('count')).toFixed(1);
+}
+console.log(`a turn: ${await meanOf('turn_events')} events of ${await meanOf('turn_actors')} devices on average`);
+
 await watcher.end();
 await service.stop();
 await cluster.stop();
