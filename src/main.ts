@@ -16,13 +16,13 @@ import type { Json } from './domain/values.ts';
 import { type MqttEdge, openMqtt } from './edges/mqtt/edge.ts';
 import type { MqttLimits } from './edges/mqtt/limits.ts';
 import { metered } from './edges/mqtt/metered.ts';
-import type { MqttUser } from './edges/mqtt/users.ts';
+import { userAuthentication } from './edges/mqtt/users.ts';
 import { makeRest } from './edges/rest/listener.ts';
 import { pages } from './edges/rest/pages.ts';
 import { serverLimits, tend } from './edges/rest/server.ts';
 import { makeStandby, STANDBY } from './edges/rest/standby.ts';
 import { routes } from './edges/rest/table.ts';
-import { type Identity, internalTokens, makeIdentity } from './edges/shared/identity.ts';
+import { internalTokens, makeIdentity } from './edges/shared/identity.ts';
 import { type Metrics, makeMetrics } from './edges/shared/metrics.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { makeStateSockets, type StateSockets } from './edges/websocket/state-sockets.ts';
@@ -262,7 +262,7 @@ async function build(
         },
         signingKey: deviceKey,
         watches: (deviceId) => runtime.watches.of(deviceId),
-        authenticateUser: mqttUsers(identity),
+        authenticateUser: userAuthentication(identity, v7),
         log,
         meter: metered(metrics),
         ...(limits?.mqtt && { limits: limits.mqtt }),
@@ -328,15 +328,6 @@ function measure(
 
 const lifecycleOf = (value: Json): Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value.lifecycle ?? null) : value;
-
-const mqttUsers =
-  (identity: Identity) =>
-  async (secret: string): Promise<MqttUser | null> => {
-    const known = await identity.authenticate(secret, { via: 'mqtt', requestId: v7() });
-    if (!known.ok || known.value.user === null || known.value.tenantId === null) return null;
-    const { user, tenantId, role, scopes, token } = known.value;
-    return { tenantId, userId: user.id, expiresAt: token?.expiresAt ?? null, role, scopes };
-  };
 
 function makeServer(config: Config, listener: RequestListener): Server {
   const server =
