@@ -1,0 +1,140 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { SignJWT, UnsecuredJWT } from 'jose';
+import { connectAsync } from 'mqtt';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { readTokenKey } from '../../src/config.ts';
+import { eventually } from '../support/clock.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { portOf } from '../support/speaker.ts';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let key: KeyObject;
+
+beforeAll(async () => {
+  at = await startService();
+  owner = await at.owner('ada');
+  key = readTokenKey({ DATA_DIR: at.dataDir }).privateKey;
+});
+afterAll(() => at.stop());
+
+interface Changes {
+  alg?: string;
+  issuer?: string;
+  audience?: string;
+  expiresInS?: number | null;
+  key?: KeyObject | Uint8Array;
+}
+
+/** A token as the service would sign it, but for the changes. */
+function token({ alg = 'EdDSA', issuer = 'urn:twinkeep', audience = 'twinkeep', expiresInS = 600, ...more }: Changes) {
+  const now = Math.floor(at.clock.now() / 1000);
+  const made = new SignJWT({ scope: 'platform:admin' })
+    .setProtectedHeader({ alg, typ: 'JWT' })
+    .setIssuer(issuer)
+    .setAudience(audience)
+    .setSubject('ada')
+    .setJti(`${now}.${Math.random()}`)
+    .setIssuedAt(now - 3_600);
+  if (expiresInS !== null) made.setExpirationTime(now + expiresInS);
+  return made.sign(more.key ?? key);
+}
+
+const unsigned = () =>
+  new UnsecuredJWT({})
+    .setIssuer('urn:twinkeep')
+    .setAudience('twinkeep')
+    .setSubject('ada')
+    .setExpirationTime('1h')
+    .encode();
+
+const publicKeyBytes = () => Buffer.from(readTokenKey({ DATA_DIR: at.dataDir }).publicKey, 'base64url');
+
+/** Its close code, or null where the connection stands and speaks. */
+async function webSocket(bearer: string): Promise<number | null> {
+  const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${encodeURIComponent(bearer)}`);
+  const outcome = await new Promise<number | null>((resolve) => {
+    socket.once('close', resolve);
+    socket.once('open', () => socket.send('ping'));
+    socket.once('message', () => resolve(null));
+  });
+  socket.terminate();
+  return outcome;
+}
+
+/** The return code of the CONNACK. */
+async function mqtt(bearer: string): Promise<number> {
+  const options = { username: 'jwt', password: bearer, reconnectPeriod: 0, protocolVersion: 4 } as const;
+  try {
+    const client = await connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, options, false);
+    client.end(true);
+    return 0;
+  } catch (error) {
+    return (error as { code: number }).code;
+  }
+}
+
+const bad: [string, () => string | Promise<string>][] = [
+  ['is expired', () => token({ expiresInS: -40 })],
+  ['is signed by another key', () => token({ key: generateKeyPairSync('ed25519').privateKey })],
+  ['says alg none', unsigned],
+  ['is an HMAC with our public key for its secret', () => token({ alg: 'HS256', key: publicKeyBytes() })],
+  ['never expires', () => token({ expiresInS: null })],
+  ['lives longer than 24 hours', () => token({ expiresInS: 90_000 })],
+  ['is for another audience', () => token({ audience: 'others' })],
+  ['is of another issuer', () => token({ issuer: 'urn:others' })],
+  ['was changed', async () => `${(await token({})).slice(0, -4)}AAAA`],
+  ['is no token at all', () => 'a.b.c'],
+  ['is empty', () => ''],
+];
+
+describe('a token that', () => {
+  it.each(bad)('%s opens nothing on any wire', async (_what, make) => {
+    const bearer = await make();
+    for (const path of ['/v1/auth/me', '/v1/devices', '/api/v1/devices']) {
+      const answer = await at.api(bearer).get(path, { authorization: `Bearer ${bearer}` });
+      expect(answer).toMatchObject({ status: 401, body: { code: 'UNAUTHENTICATED' } });
+      expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer/);
+      expect(JSON.stringify(answer.body)).not.toContain(bearer || 'stack');
+    }
+    expect(await webSocket(bearer)).toBe(4401);
+    expect(await mqtt(bearer)).toBe(5);
+  });
+
+  it('is good opens all three', async () => {
+    const bearer = await token({});
+    expect((await at.api(bearer).get('/v1/devices')).status).toBe(200);
+    expect(await webSocket(bearer)).toBeNull();
+    expect(await mqtt(bearer)).toBe(0);
+  });
+
+  it('ends while it is in use ends what it opened', async () => {
+    const bearer = await token({ expiresInS: 300 });
+    const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${bearer}`);
+    const closed = new Promise<number>((resolve) => socket.once('close', resolve));
+    await new Promise((resolve) => socket.once('open', resolve));
+    const listener = await connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, {
+      username: 'jwt',
+      password: bearer,
+      reconnectPeriod: 0,
+      protocolVersion: 4,
+    });
+    await listener.subscribeAsync(`proto/${owner.tenantId}/device/#`);
+    at.clock.advance(331_000);
+    const ended = performance.now();
+    expect(await closed).toBe(4401);
+    await eventually(() => !listener.connected);
+    expect(performance.now() - ended).toBeLessThan(2_000);
+    expect((await at.api(bearer).get('/v1/devices')).status).toBe(401);
+    listener.end(true);
+  });
+
+  it('was logged out opens nothing more', async () => {
+    const bearer = await token({});
+    expect((await at.api(bearer).post('/v1/auth/logout')).body).toEqual({ status: 'logged_out' });
+    expect((await at.api(bearer).get('/v1/devices')).status).toBe(401);
+    expect(await webSocket(bearer)).toBe(4401);
+    expect(await mqtt(bearer)).toBe(5);
+  });
+});

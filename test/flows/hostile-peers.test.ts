@@ -1,0 +1,143 @@
+import { randomUUID } from 'node:crypto';
+import { connectAsync } from 'mqtt';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { Device, packet, packets, Raw } from '../edges/mqtt/client.ts';
+import { eventually } from '../support/clock.ts';
+import { Crowd } from '../support/crowd.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { around, counted, deviceOf, portOf, speak } from '../support/speaker.ts';
+
+const FLOODING = 200;
+const EACH = 60;
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+/** The well-behaved among them: they must not notice. */
+let crowd: Crowd;
+
+beforeAll(async () => {
+  at = await startService({ DEVICE_RATE: '1000/1000' });
+  owner = await at.owner();
+  crowd = new Crowd(owner);
+  await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+});
+afterAll(async () => {
+  await crowd.close();
+  await at.stop();
+});
+
+/** PUBACKs in what was received; nothing else is sent to a device that subscribed to nothing. */
+const pubacks = (raw: Raw): number => Math.floor(raw.bytes.length / 4);
+
+describe('200 devices that flood and are killed in mid-flood', () => {
+  it('take nothing of what was acknowledged with them, and nobody along', async () => {
+    const registered = await Promise.all(Array.from({ length: FLOODING }, () => register(owner)));
+    const house = around(at);
+    const helper = await speak(at, registered[0]);
+    helper.mqtt.setMaxListeners(0);
+    const floods = await Promise.all(
+      registered.map(async (one) => {
+        const device = deviceOf(one);
+        const { raw, clientId } = await Raw.signedIn(house, device, portOf(at));
+        const voice = helper.as(device, clientId);
+        const said = Array.from({ length: EACH }, (_, n) =>
+          packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
+        );
+        return { device, raw, said: Buffer.concat(said) };
+      }),
+    );
+    helper.mqtt.end(true);
+    const commands = await owner.post('/v1/devices/command', {
+      device_ids: floods.map(({ device }) => device.deviceId),
+      action: 'turn_on',
+    });
+    expect(commands.status).toBe(200);
+    for (const { raw, said } of floods) raw.socket.write(said);
+    await eventually(() => floods.reduce((sum, { raw }) => sum + pubacks(raw), 0) > FLOODING * 5, 30_000);
+    for (const { raw } of floods) raw.socket.destroy();
+    await crowd.goesOn();
+    const { body } = await owner.get(`/v1/devices?limit=200`);
+    expect(body.count).toBe(FLOODING + 2);
+    for (const { device, raw } of floods) {
+      const shown = await eventually(async () => {
+        const answer = await owner.get(`/v1/devices/${device.deviceId}`);
+        return answer.body.device.online ? null : answer.body.device;
+      });
+      expect(shown.state_version).toBeGreaterThanOrEqual(pubacks(raw));
+      expect(shown.state.n ?? 0).toBe(shown.state_version);
+    }
+  });
+});
+
+describe('a listener that stops reading', () => {
+  it('is cut, while the others hear every word and devices are not held up', async () => {
+    const options = { username: 'jwt', password: owner.token, reconnectPeriod: 0, protocolVersion: 4 } as const;
+    const url = `mqtt://127.0.0.1:${portOf(at)}`;
+    const [frozen, live] = await Promise.all([connectAsync(url, options), connectAsync(url, options)]);
+    const speaker = await speak(at, await register(owner));
+    const heard = new Set<string>();
+    live.on('message', (_topic, payload) => heard.add(JSON.parse(String(payload)).message_id));
+    await Promise.all([frozen, live].map((one) => one.subscribeAsync(speaker.topic('state'), { qos: 1 })));
+    frozen.stream.pause();
+    const slow = () => counted(at, 'mqtt_closed_total', 'slow');
+    const before = await slow();
+    const said: string[] = [];
+    while ((await slow()) === before) {
+      const round = Array.from({ length: 20 }, () => randomUUID());
+      said.push(...round);
+      await Promise.all(
+        round.map((messageId, n) => speaker.say('state', { state: { text: 'x'.repeat(25_000), n } }, { messageId })),
+      );
+      expect(said.length).toBeLessThan(2_000);
+    }
+    await eventually(() => said.every((messageId) => heard.has(messageId)));
+    frozen.end(true);
+    live.end(true);
+    speaker.mqtt.end(true);
+  });
+});
+
+describe('a peer that has not signed in', () => {
+  /** The head of a CONNECT that announces 256 MiB, the most that MQTT can. */
+  const huge = Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]);
+
+  it('cannot pin memory: what it announces beyond 4 KiB ends its connection', async () => {
+    const before = await counted(at, 'mqtt_closed_total', 'oversized');
+    const peers = await Promise.all(Array.from({ length: 50 }, () => Raw.open(portOf(at))));
+    for (const { socket } of peers) socket.write(Buffer.concat([huge, Buffer.alloc(65_536)]));
+    await Promise.all(peers.map((peer) => peer.closed()));
+    expect(await counted(at, 'mqtt_closed_total', 'oversized')).toBe(before + 50);
+    for (const { bytes } of peers) expect(bytes.length).toBe(0);
+  });
+
+  it('nor by way of a WebSocket', async () => {
+    const socket = new WebSocket(`${at.url.replace('http', 'ws')}/mqtt`, 'mqtt');
+    const closed = new Promise((resolve) => socket.once('close', resolve).on('error', resolve));
+    await new Promise((resolve) => socket.once('open', resolve));
+    socket.send(Buffer.concat([huge, Buffer.alloc(100_000)]));
+    await closed;
+  });
+
+  it('may take its time over its CONNECT; nobody waits for it', async () => {
+    const peers = await Promise.all(Array.from({ length: 20 }, () => Raw.open(portOf(at))));
+    const connect = packet(0x10, Buffer.from([0, 4]), Buffer.from('MQTT'), Buffer.alloc(200));
+    for (const { socket } of peers) socket.write(connect.subarray(0, 3));
+    await crowd.goesOn();
+    for (const { socket } of peers) socket.write(connect.subarray(3, 40));
+    await crowd.goesOn();
+    for (const peer of peers) expect(peer.bytes.length).toBe(0);
+    for (const { socket } of peers) socket.destroy();
+  });
+});
+
+describe('those who behave among all these', () => {
+  it('lost nothing, and nothing was applied twice', async () => {
+    await crowd.reckon();
+    expect(Object.fromEntries(crowd.refused)).toEqual({});
+    const newcomer = await Device.connect(around(at), deviceOf(await register(owner)), portOf(at));
+    await newcomer.say('state', { state: { welcome: true } });
+    newcomer.mqtt.end(true);
+  });
+});

@@ -1,0 +1,119 @@
+import { connectAsync, type MqttClient } from 'mqtt';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Device } from '../../src/device/device.ts';
+import { SYSTEM } from '../../src/domain/values.ts';
+import { connack, credentials } from '../edges/mqtt/client.ts';
+import { eventually } from '../support/clock.ts';
+import { commandWith, connect, register } from '../support/device.ts';
+import { type Answer, startService, type TestService } from '../support/service.ts';
+import { around, deviceOf, portOf } from '../support/speaker.ts';
+
+type Owner = Awaited<ReturnType<TestService['owner']>>;
+
+/** NOT AUTHORIZED in a CONNACK. */
+const NOT_AUTHORIZED = 5;
+
+let at: TestService;
+let parked: Owner;
+let other: Owner;
+let registered: Answer['body'];
+let device: Device;
+let otherDevice: Device;
+let listener: MqttClient;
+const stream = { closed: 0 };
+
+async function watch(): Promise<number> {
+  const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${parked.token}`);
+  return new Promise((resolve) => socket.once('close', resolve));
+}
+
+const listen = () =>
+  connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, {
+    username: 'jwt',
+    password: parked.token,
+    reconnectPeriod: 0,
+    protocolVersion: 4,
+  });
+
+const turnTenant = (type: 'suspend' | 'resume') =>
+  at.services.actors.send({ kind: 'tenant', id: parked.tenantId }, { type, at: at.clock.now(), by: SYSTEM });
+
+beforeAll(async () => {
+  at = await startService();
+  parked = await at.owner();
+  other = await at.owner();
+  registered = await register(parked);
+  const commands = { turn_on: () => new Promise<undefined>(() => {}), turn_off: () => undefined };
+  device = await connect(registered, { commands });
+  otherDevice = await connect(await register(other), { commands });
+  listener = await listen();
+  void watch().then((code) => {
+    stream.closed = code;
+  });
+});
+afterAll(async () => {
+  listener.end(true);
+  await Promise.all([device.close(0), otherDevice.close(0)]);
+  await at.stop();
+});
+
+it('a suspended tenant is parked: sessions end, people and devices are refused, clocks run on', async () => {
+  const path = `/v1/device/${registered.device_id}/command`;
+  const written = (await parked.post(path, { action: 'turn_on', timeout_s: 20 })).body.command_id;
+  await commandWith(parked, written, ({ status }) => status === 'acknowledged');
+  const absent = await register(parked);
+  const waiting = (await parked.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 10 })).body;
+  const offline = new Promise((resolve) => device.once('offline', resolve));
+  await turnTenant('suspend');
+
+  await offline;
+  await eventually(() => !listener.connected);
+  await eventually(() => stream.closed === 4403);
+  expect(await watch()).toBe(4403);
+  await expect(listen()).rejects.toMatchObject({ code: NOT_AUTHORIZED });
+  expect(await connack(portOf(at), credentials(around(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
+  for (const answer of [
+    await parked.get('/v1/devices'),
+    await parked.post(path, { action: 'turn_on' }),
+    await parked.post('/v1/homes', { home_name: 'Second' }),
+    await parked.post('/ws/ticket'),
+  ]) {
+    expect(answer).toMatchObject({ status: 403, body: { code: 'TENANT_SUSPENDED' } });
+  }
+  expect((await parked.get('/v1/auth/me')).body).toMatchObject({ has_tenant: true });
+
+  const statusOf = (id: string) => at.services.actors.read({ kind: 'command', id });
+  at.clock.advance(11_000);
+  await eventually(async () => JSON.stringify(await statusOf(waiting.command_id)).includes('"expired"'));
+  at.clock.advance(10_000);
+  await eventually(async () => JSON.stringify(await statusOf(written)).includes('"timed_out"'));
+});
+
+it('meanwhile another tenant goes on as if nothing were', async () => {
+  expect(otherDevice.online).toBe(true);
+  const { body } = await other.post(`/v1/device/${otherDevice.deviceId}/command`, { action: 'turn_off' });
+  await commandWith(other, body.command_id, ({ status }) => status === 'succeeded');
+});
+
+it('to suspend it again changes nothing, and to resume it brings everything back', async () => {
+  await turnTenant('suspend');
+  await turnTenant('resume');
+  await turnTenant('resume');
+  await eventually(() => device.online);
+  const { body } = await parked.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_off' });
+  await commandWith(parked, body.command_id, ({ status }) => status === 'succeeded');
+  expect((await parked.get(`/v1/devices/${registered.device_id}`)).body.device.online).toBe(true);
+  const again = await listen();
+  again.end(true);
+});
+
+it('suspended before a restart it is suspended after it', async () => {
+  await turnTenant('suspend');
+  const { dataDir } = at;
+  await at.service.stop();
+  at = await startService({ DATA_DIR: dataDir });
+  const parkedAgain = at.api(await at.token('owner-1'));
+  expect(await parkedAgain.get('/v1/devices')).toMatchObject({ status: 403, body: { code: 'TENANT_SUSPENDED' } });
+  expect(await connack(portOf(at), credentials(around(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
+});
