@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { readTokenKey } from '../../src/config.ts';
-import { issueToken } from '../../src/main.ts';
 import { eventually } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import type { Fault } from '../support/faulty-store.ts';
-import { freePorts, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
 import { apiOf } from '../support/service.ts';
 
 const moments: [string, Fault][] = [
@@ -25,19 +23,11 @@ eachDeployment('a service that is killed again and again', (deployment) => {
   let crowd: Crowd;
   let owner: Awaited<ReturnType<typeof newOwner>>;
 
-  async function newOwner() {
-    const token = await issueToken(readTokenKey(deployment().env), { sub: 'owner', ttlS: 86_400 });
-    const caller = apiOf(`http://127.0.0.1:${ports.PORT}`, token);
-    await caller.post('/v1/tenant/register', { tenant_name: 'Crowd' });
-    const { body } = await caller.post('/v1/homes', { home_name: 'Home' });
-    return { ...caller, homeId: body.id as string };
-  }
-
   beforeAll(async () => {
     ports = await freePorts();
     service = startProcess(deployment(), ports);
     await service.active;
-    owner = await newOwner();
+    owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
     crowd = new Crowd(owner);
     await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true })]);
   });

@@ -1,12 +1,10 @@
 import { connect as connectSocket } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { readTokenKey } from '../../src/config.ts';
-import { issueToken } from '../../src/main.ts';
 import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import { freePorts, type Ports, type Served, serve } from '../support/process.ts';
+import { freePorts, newOwner, type Ports, type Served, serve } from '../support/process.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type Api, apiOf, startService } from '../support/service.ts';
 
@@ -31,14 +29,6 @@ function anyOf(urls: readonly string[], token: string): Api {
     patch: call('patch'),
     delete: call('delete'),
   };
-}
-
-async function newOwner(deployment: Deployment, urls: readonly string[]): Promise<Api & { homeId: string }> {
-  const token = await issueToken(readTokenKey(deployment.env), { sub: 'owner', ttlS: 86_400 });
-  const caller = anyOf(urls, token);
-  await caller.post('/v1/tenant/register', { tenant_name: 'Crowd' });
-  const { body } = await caller.post('/v1/homes', { home_name: 'Home' });
-  return { ...caller, homeId: body.id as string };
 }
 
 const refused = (port: string): Promise<boolean> =>
@@ -72,7 +62,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await active.active();
     standby = serve(deployment, places[1] as Ports);
     const urls = places.map(({ PORT }) => `http://127.0.0.1:${PORT}`);
-    crowd = new Crowd(await newOwner(deployment, urls));
+    crowd = new Crowd(await newOwner(deployment, (token) => anyOf(urls, token)));
     await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true }), standby.listening()]);
   });
   afterAll(async () => {
@@ -137,7 +127,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     const env = { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') };
     const lonely = serve({ ...own, env }, await freePorts());
     await lonely.active();
-    const owner = await newOwner(own, [lonely.url]);
+    const owner = await newOwner(own, (token) => apiOf(lonely.url, token));
     const device = await connect(await register(owner));
     line.hold();
     const kept = device.report({ n: 1 });
@@ -169,7 +159,7 @@ describe('a process on the embedded database', () => {
     ports = await freePorts();
     service = serve(deployment, ports);
     await service.active();
-    crowd = new Crowd(await newOwner(deployment, [service.url]));
+    crowd = new Crowd(await newOwner(deployment, (token) => apiOf(service.url, token)));
     await Promise.all([crowd.join(), crowd.join({ critical: true })]);
   });
   afterAll(async () => {

@@ -1,9 +1,12 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { readTokenKey } from '../../src/config.ts';
+import { issueToken } from '../../src/main.ts';
 import { eventually } from './clock.ts';
 import type { Deployment } from './deployment.ts';
 import type { Fault } from './faulty-store.ts';
+import type { Api } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';
 
 const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
@@ -88,6 +91,18 @@ export function serve(deployment: Deployment, ports: Ports): Served {
       return exited;
     },
   };
+}
+
+/** The owner of a new tenant with a home, who calls as `caller` says. */
+export async function newOwner(
+  { env }: Deployment,
+  caller: (token: string) => Api,
+): Promise<Api & { homeId: string; tenantId: string }> {
+  const api = caller(await issueToken(readTokenKey(env), { sub: 'owner', ttlS: 86_400 }));
+  const tenant = await api.post('/v1/tenant/register', { tenant_name: 'Owner' });
+  const home = await api.post('/v1/homes', { home_name: 'Home' });
+  if (tenant.status !== 201 || home.status !== 201) throw new Error(JSON.stringify([tenant.body, home.body]));
+  return { ...api, homeId: home.body.id, tenantId: tenant.body.tenant_id };
 }
 
 function ending(child: ChildProcess): Promise<Ended> {

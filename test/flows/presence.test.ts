@@ -1,0 +1,126 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Device } from '../../src/device/device.ts';
+import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
+import { eventually } from '../support/clock.ts';
+import { onPglite } from '../support/deployment.ts';
+import { connect, register } from '../support/device.ts';
+import { freePorts, newOwner, serve } from '../support/process.ts';
+import { type Answer, type Api, apiOf, startService, type TestService } from '../support/service.ts';
+import { speak } from '../support/speaker.ts';
+
+/** Silence is looked for every five seconds. */
+const LOOK_MS = 8_000;
+
+const online = async (caller: Api, id: string): Promise<boolean> =>
+  (await caller.get(`/v1/devices/${id}`)).body.device.online;
+
+async function stream(at: TestService, token: string) {
+  const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${token}&events=presence`);
+  const told: [string, boolean][] = [];
+  socket.on('message', (data) => {
+    const message = JSON.parse(String(data));
+    told.push([message.device_id, message.online]);
+  });
+  await new Promise((resolve) => socket.once('open', resolve));
+  return { told, of: (id: string) => told.filter(([one]) => one === id).map(([, on]) => on), socket };
+}
+
+describe('a device', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let heard: Awaited<ReturnType<typeof stream>>;
+  const devices: Device[] = [];
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner();
+    heard = await stream(at, owner.token);
+  });
+  afterAll(async () => {
+    heard.socket.terminate();
+    await Promise.all(devices.map((device) => device.close(0)));
+    await at.stop();
+  });
+
+  it('is online from its first verified message, and offline when its session ends', async () => {
+    const registered = await register(owner);
+    const id = registered.device_id;
+    const speaker = await speak(at, registered);
+    await speaker.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
+    expect(await online(owner, id)).toBe(false);
+    await speaker.say('heartbeat', { battery: 71 });
+    expect((await owner.get(`/v1/devices/${id}`)).body.device).toMatchObject({ online: true, battery: 71 });
+    expect((await owner.get('/v1/devices?online=true')).body.devices.map((one: { id: string }) => one.id)).toContain(
+      id,
+    );
+    speaker.mqtt.end(true);
+    await eventually(async () => !(await online(owner, id)));
+    expect(heard.of(id)).toEqual([true, false]);
+  });
+
+  it('is offline after three silent intervals, though its session stands, and online with its next word', async () => {
+    const registered = await register(owner);
+    const id = registered.device_id;
+    const [silent, talking] = [await speak(at, registered), await connect(await register(owner), { clock: at.clock })];
+    devices.push(talking);
+    await silent.say('heartbeat', {});
+    at.clock.advance(179_000);
+    await talking.report({ still: 'here' });
+    expect(await online(owner, id)).toBe(true);
+    at.clock.advance(2_000);
+    await eventually(async () => !(await online(owner, id)), LOOK_MS);
+    expect(await online(owner, talking.deviceId)).toBe(true);
+    expect(silent.mqtt.connected).toBe(true);
+    await silent.say('heartbeat', {});
+    expect(await online(owner, id)).toBe(true);
+    expect(heard.of(id)).toEqual([true, false, true]);
+    silent.mqtt.end(true);
+  });
+
+  it('that signs in anew is not offline in between', async () => {
+    const registered = await register(owner);
+    const first = await speak(at, registered);
+    await first.say('heartbeat', {});
+    const second = await speak(at, registered);
+    await first.closed();
+    await second.say('heartbeat', {});
+    expect(await online(owner, registered.device_id)).toBe(true);
+    expect(heard.of(registered.device_id)).toEqual([true]);
+    second.mqtt.end(true);
+  });
+});
+
+describe('after a crash', () => {
+  const closing: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  it('who was online and is not back within 60 s is offline, and who is back was never away', async () => {
+    const deployment = await onPglite();
+    closing.push(deployment.remove);
+    const ports = await freePorts();
+    const doomed = serve(deployment, ports);
+    closing.push(() => doomed.kill());
+    await doomed.active();
+    const owner = await newOwner(deployment, (token) => apiOf(doomed.url, token));
+    const [lost, back] = (await Promise.all([register(owner), register(owner)])) as [Answer['body'], Answer['body']];
+    const gone = await connect(lost);
+    const returning = await connect(back);
+    closing.push(() => returning.close(0));
+    await doomed.kill();
+    await gone.close(0);
+
+    const at = await startService({ ...deployment.env, ...ports });
+    closing.push(() => at.stop());
+    const heard = await stream(at, owner.token);
+    await eventually(() => returning.online);
+    expect([await online(owner, gone.deviceId), await online(owner, returning.deviceId)]).toEqual([true, true]);
+    at.clock.advance(61_000);
+    await eventually(async () => !(await online(owner, gone.deviceId)), LOOK_MS);
+    expect(await online(owner, returning.deviceId)).toBe(true);
+    expect(heard.told).toEqual([[gone.deviceId, false]]);
+    heard.socket.terminate();
+  });
+});
