@@ -8,6 +8,8 @@ import { partPatient } from './patience.ts';
 /** The letters that wait for one actor to be loaded, in their order. */
 interface Room {
   mailbox: Letter[];
+  /** Resolves when they were handed over, or given back. */
+  filled: Promise<void>;
 }
 
 /** Finds an actor, while somebody waits for it. */
@@ -28,6 +30,14 @@ export class Arrivals {
 
   rooms(): Iterable<Room> {
     return this.open.values();
+  }
+
+  get empty(): boolean {
+    return this.open.size === 0;
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all([...this.open.values()].map(({ filled }) => filled));
   }
 
   /** How many wait for it already. */
@@ -51,9 +61,9 @@ export class Arrivals {
     const address = addressOf(ref);
     let room = this.open.get(address);
     if (!room) {
-      room = { mailbox: [] };
+      room = { mailbox: [], filled: Promise.resolve() };
       this.open.set(address, room);
-      void this.fill(ref, room);
+      room.filled = this.fill(ref, room);
     }
     return room;
   }

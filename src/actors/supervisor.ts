@@ -64,6 +64,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 export class Supervisor implements Actors, TurnEnd {
   private readonly entities = new Map<string, Entity>();
   private waiting = 0;
+  private crowded = false;
   private closed = false;
 
   private readonly store: ActorStore;
@@ -124,7 +125,7 @@ export class Supervisor implements Actors, TurnEnd {
     const definition = this.definitions(ref.kind);
     const now = this.clock.now();
     const entity = new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
-    this.entities.set(address, entity);
+    this.keep(entity);
     return this.put(entity, event, { options });
   }
 
@@ -184,7 +185,10 @@ export class Supervisor implements Actors, TurnEnd {
   /** Refuses what comes from now on; resolves when every letter inside is answered. */
   async drain(): Promise<void> {
     this.closed = true;
-    await this.turns.drained();
+    do {
+      await this.arrivals.settled();
+      await this.turns.drained();
+    } while (!this.arrivals.empty);
   }
 
   /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
@@ -359,8 +363,19 @@ export class Supervisor implements Actors, TurnEnd {
     }
     const entity = new Entity(stored.ref, definition, { snapshot, version: stored.version, since: stored.since }, now);
     entity.quarantine = quarantine;
-    this.entities.set(address, entity);
+    this.keep(entity);
     return entity;
+  }
+
+  /** A tenth over the bound the longest unused are passivated at once, not only when it is looked for. */
+  private keep(entity: Entity): void {
+    this.entities.set(addressOf(entity.ref), entity);
+    if (this.crowded || this.entities.size <= this.limits.live * 1.1) return;
+    this.crowded = true;
+    setImmediate(() => {
+      this.crowded = false;
+      this.passivate();
+    });
   }
 
   private quarantine(entity: Entity, reason: string): void {

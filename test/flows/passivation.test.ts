@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Device } from '../../src/device/device.ts';
+import { eventually } from '../support/clock.ts';
+import { connect, register } from '../support/device.ts';
+import { type Answer, startService, type TestService } from '../support/service.ts';
+
+const DEVICES = 1_000;
+const LIVE = 50;
+/** At a time: an actor that has work to do is not put away. */
+const TOGETHER = 20;
+const BATCH = 500;
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+const devices: Device[] = [];
+
+beforeAll(async () => {
+  at = await startService({ RATE_LIMITS: 'free=0' }, { limits: { runtime: { live: LIVE } } });
+  owner = await at.owner();
+});
+afterAll(async () => {
+  await Promise.all(devices.map((device) => device.close(0)));
+  await at.stop();
+});
+
+/** A few at a time, all of them in the end. */
+async function each<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {
+  const queue = [...items.entries()];
+  const work = async () => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await act(next[1]);
+  };
+  await Promise.all(Array.from({ length: TOGETHER }, work));
+}
+
+const live = async (): Promise<number> => {
+  const { body } = await at.api().get('/metrics');
+  return Number(/^twinkeep_actors_live (\d+)$/m.exec(body)?.[1]);
+};
+
+it('a thousand devices work with fifty actors in memory', async () => {
+  const registered: Answer['body'][] = [];
+  await each([...Array(DEVICES).keys()], async () => registered.push(await register(owner)));
+  const commands = { set_brightness: ({ level }: { level?: unknown }) => ({ state: { brightness: level as number } }) };
+  await each(registered, async (one) => devices.push(await connect(one, { commands })));
+  await each(devices, (device) => device.report({ round: 1 }));
+  expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
+  await each(devices, (device) => device.report({ round: 2 }));
+  expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
+
+  for (let from = 0; from < DEVICES; from += BATCH) {
+    const ids = devices.slice(from, from + BATCH).map(({ deviceId }) => deviceId);
+    const asked = { device_ids: ids, action: 'set_brightness', params: { level: 7 } };
+    const { status, body } = await owner.post('/v1/devices/command', asked);
+    expect(status).toBe(200);
+    expect(body.results.every((entry: { success: boolean }) => entry.success)).toBe(true);
+  }
+  await eventually(() => devices.every(({ state, waiting }) => state.brightness === 7 && waiting === 0), 30_000);
+  const states = await at.services.store.devices.states(owner.tenantId);
+  expect(states).toHaveLength(DEVICES);
+  for (const { state, stateVersion } of states) {
+    expect([state, stateVersion]).toEqual([{ round: 2, brightness: 7 }, 3]);
+  }
+  await eventually(async () => (await live()) <= LIVE * 1.1, 10_000);
+}, 120_000);
