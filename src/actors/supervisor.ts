@@ -282,8 +282,6 @@ export class Supervisor implements Actors, TurnEnd {
       });
   }
 
-  // private
-
   /** Whether one more may come where so many wait; what is durable elsewhere always may. */
   private full(waitingThere: number, extra: Extra): Error | null {
     if (internal(extra)) return null;
