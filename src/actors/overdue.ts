@@ -36,6 +36,10 @@ export class Overdue {
 
   ends(turn: readonly Draft[]): void {
     this.turns.delete(turn);
+  }
+
+  /** The store said something: whatever it was, it is there. */
+  answered(): void {
     this.answeredAt = performance.now();
   }
 

@@ -180,10 +180,12 @@ export class Turns {
         if (rivals.length > 0) lost = new Set(rivals.map(addressOf));
       }
     } catch (error) {
+      if (error instanceof DataRefused) this.overdue.answered();
       await before;
       await this.refused(drafts, error, before);
       return;
     }
+    this.overdue.answered();
     await before;
     this.backoffMs = 0;
     this.meter.turn(

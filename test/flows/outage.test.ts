@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { Device, packets, Raw } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPostgres } from '../support/deployment.ts';
+import { register } from '../support/device.ts';
 import { type Line, startProxy } from '../support/proxy.ts';
 import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+import { around, counted, deviceOf, portOf } from '../support/speaker.ts';
 
 /** What its connection says of itself: it goes on, or there would be no service whose outage could be looked at. */
 const LOCK = 'twinkeep active lock';
@@ -66,6 +69,29 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     }
     expect(Object.fromEntries(crowd.refused)).toEqual({});
     for (const { device } of crowd.counters) expect(device.online).toBe(true);
+  });
+
+  it('has devices wait in their sockets: no more is read of each than may be in flight', async () => {
+    const device = deviceOf(await register(owner));
+    const { raw, clientId } = await Raw.signedIn(around(at), device, portOf(at));
+    const helper = await Device.connect(around(at), deviceOf(await register(owner)), portOf(at));
+    const voice = helper.as(device, clientId);
+    const said = Array.from({ length: 200 }, (_, n) =>
+      packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
+    );
+    const read = () => counted(at, 'mqtt_messages_total', 'state');
+    line.hold(LOCK);
+    const before = await read();
+    raw.socket.write(Buffer.concat(said));
+    await eventually(async () => (await read()) >= before + 32);
+    expect((await owner.get('/v1/homes')).status).toBe(503);
+    // The crowd has a report in flight each.
+    expect(await read()).toBeLessThanOrEqual(before + 32 + crowd.counters.length);
+    expect(raw.bytes.length).toBe(0);
+    line.restore();
+    await eventually(() => raw.bytes.length === 4 * said.length);
+    raw.socket.destroy();
+    helper.mqtt.end(true);
   });
 
   it.each(['cut', 'hold'] as const)(

@@ -138,6 +138,31 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await own.remove();
   });
 
+  it('ends with 1 when its database is gone, and the next one stands by until that is back', async () => {
+    const own = (await onPostgres()) as Deployment;
+    const line = await startProxy(own.databaseUrl ?? '');
+    const place = await freePorts();
+    const through = { ...own, env: { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') } };
+    let service = serve(through, place);
+    await service.active();
+    const some = new Crowd(await newOwner(own, (token) => apiOf(service.url, token)));
+    await Promise.all([some.join(), some.join({ critical: true })]);
+    await some.goesOn();
+    line.cut();
+    expect(await service.exited).toMatchObject({ code: 1 });
+    service = serve(through, place);
+    await service.listening();
+    const ready = await apiOf(service.url, '').get('/health/ready');
+    expect([ready.status, ready.body]).toEqual([503, { status: 'standby' }]);
+    line.restore();
+    await service.active();
+    await some.goesOn();
+    await some.reckon();
+    await some.close();
+    await Promise.all([service.kill(), line.close()]);
+    await own.remove();
+  });
+
   it('a standby ends when it is asked to, and the active one does not notice', async () => {
     await drained(standby);
     await crowd.goesOn();

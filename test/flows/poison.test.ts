@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest';
+import type { ActorCommit, Store } from '../../src/store/contract.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { register } from '../support/device.ts';
+import { startService } from '../support/service.ts';
+import { speak } from '../support/speaker.ts';
+
+/** Two bytes that are good JSON and no text of any database. */
+const POISON = '\u0000';
+const TARGETS = 500;
+
+/** Turns bad what was good when it was decided, as a mistake of ours would. */
+function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Store {
+  const spoil = (commit: ActorCommit): ActorCommit =>
+    isMeant(commit) ? { ...commit, context: { ...commit.context, poison: POISON } } : commit;
+  return {
+    ...store,
+    actors: {
+      ...store.actors,
+      commit: ({ actors, delivered }) => store.actors.commit({ actors: actors.map(spoil), delivered }),
+    },
+  };
+}
+
+eachDeployment('a row that the database refuses', (deployment) => {
+  it('among 500 good ones is refused alone, and the others are kept', async () => {
+    let victim = '';
+    const poisoned: string[] = [];
+    const at = await startService(deployment().env, {
+      aroundStore: (store) =>
+        poisoning(store, ({ ref, context, readVersion }) => {
+          const meant = victim !== '' && (ref.id === victim || (readVersion === 0 && context.deviceId === victim));
+          if (meant) poisoned.push(ref.kind);
+          return meant;
+        }),
+    });
+    const owner = await at.owner();
+    const devices = await Promise.all(Array.from({ length: TARGETS }, () => register(owner)));
+    const [first, second] = devices;
+    const speakers = [await speak(at, first), await speak(at, second)] as const;
+    victim = first.device_id;
+
+    const { status, body } = await owner.post('/v1/devices/command', {
+      device_ids: devices.map(({ device_id }) => device_id),
+      action: 'set_brightness',
+      params: { level: 1 },
+    });
+    expect(status).toBe(200);
+    const refused = body.results.filter(({ success }: { success: boolean }) => !success);
+    expect(refused).toEqual([{ device_id: victim, success: false, error: expect.any(String), code: 'GATEWAY_ERROR' }]);
+    expect(JSON.stringify(refused)).not.toMatch(/null byte|0x00|sql|22P05|unsupported/i);
+    const [commands, none] = await Promise.all(
+      [second, first].map(async ({ device_id }) => (await owner.get(`/v1/device/${device_id}/commands`)).body.commands),
+    );
+    expect([commands.length, none.length]).toEqual([1, 0]);
+
+    await Promise.all(speakers.map((speaker) => speaker.say('state', { state: { n: 1 } })));
+    const shown = async (id: string) => (await owner.get(`/v1/devices/${id}`)).body.device.state;
+    expect(await shown(second.device_id)).toEqual({ n: 1 });
+    expect(await shown(victim)).toEqual({});
+    expect(speakers[0].told.at(-1)).toMatchObject({ type: 'error', payload: { code: 'PAYLOAD_INVALID' } });
+    expect(poisoned).toEqual(expect.arrayContaining(['command', 'device']));
+
+    victim = '';
+    await speakers[0].say('state', { state: { n: 2 } });
+    expect(await shown(first.device_id)).toEqual({ n: 2 });
+    for (const { mqtt } of speakers) mqtt.end(true);
+    await at.stop();
+  }, 60_000);
+});
