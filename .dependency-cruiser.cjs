@@ -1,6 +1,7 @@
 // Which layer may import which: a layer is a folder, with the file of the same name beside it, and sees only what is
 // listed after it.
 const MAY_IMPORT = {
+  main: ['edges', 'operations', 'actors', 'machines', 'store', 'config', 'domain'],
   cli: ['main', 'device', 'domain', 'config'],
   device: ['domain'],
   edges: ['operations', 'actors', 'machines/(outputs|[a-z]+-types)', 'domain'],
@@ -47,8 +48,8 @@ module.exports = {
     {
       name: 'only-main-assembles',
       severity: 'error',
-      from: { pathNot: '^(src/main\\.ts$|src/cli/|test/|bench/)' },
-      to: { path: '^src/main\\.ts$' },
+      from: { pathNot: '^(src/main(/|\\.ts$)|src/cli/|test/|bench/)' },
+      to: { path: '^src/main(/|\\.ts$)' },
     },
     onlyFrom('store', ['pg', '@electric-sql/pglite', 'ioredis']),
     {

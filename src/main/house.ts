@@ -1,0 +1,198 @@
+import { readFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { v7 } from 'uuid';
+import type { Limits } from '../actors/limits.ts';
+import { createRuntime } from '../actors/runtime.ts';
+import { type Config, mqttUrl } from '../config.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import { makeSealer } from '../domain/sealing.ts';
+import { signingKey } from '../domain/signature.ts';
+import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
+import type { MqttLimits } from '../edges/mqtt/limits.ts';
+import { metered } from '../edges/mqtt/metered.ts';
+import { userAuthentication } from '../edges/mqtt/users.ts';
+import { makeRest } from '../edges/rest/listener.ts';
+import { pages } from '../edges/rest/pages.ts';
+import { routes } from '../edges/rest/table.ts';
+import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
+import { makeMetrics } from '../edges/shared/metrics.ts';
+import { makeStateSockets } from '../edges/websocket/state-sockets.ts';
+import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { parseChangelog } from '../operations/changelog.ts';
+import { loadFlags } from '../operations/flags.ts';
+import { makeHealth } from '../operations/health.ts';
+import { Locks } from '../operations/locks.ts';
+import { ManifestCache } from '../operations/manifest-cache.ts';
+import type { Services, Settings } from '../operations/operation.ts';
+import { makePerform } from '../operations/perform.ts';
+import { loadRevocations, readTokenKey, type TokenKey } from '../operations/tokens.ts';
+import { makeUsers } from '../operations/users.ts';
+import type { Store } from '../store/contract.ts';
+import { openCache, openStore } from '../store/open.ts';
+import { measure } from './measure.ts';
+
+export interface StartOptions {
+  log: Log;
+  clock?: Clock;
+  /** Called once when the service cannot go on: the right to be the active process is lost. */
+  onFatal?(reason: string): void;
+  /** Bounds other than the usual ones. */
+  limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits> };
+  /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
+  aroundStore?(store: Store): Store;
+  /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
+  assembled?(services: Services): void;
+}
+
+const PRUNE_MS = 3_600_000;
+const PRUNE_BATCH = 500;
+
+export type Upgrade = MqttEdge['upgrade'];
+
+/** What only the active process has. */
+export interface House {
+  settings: Settings;
+  listener: RequestListener;
+  upgrade: Upgrade;
+  /** Releases what a crash left, then listens. */
+  open(url: string): Promise<void>;
+  /** `answered` settles when the requests in flight are, or are waited for no more. */
+  close(answered: Promise<void>): Promise<void>;
+  /** Writes and says nothing more. */
+  abort(): void;
+}
+
+export async function buildHouse(
+  config: Config,
+  { clock, log, limits, aroundStore, assembled, draining }: StartOptions & { clock: Clock; draining(): boolean },
+): Promise<House> {
+  const opened = await openStore(config);
+  const store = aroundStore?.(opened) ?? opened;
+  const cache = await openCache(config);
+  const metrics = makeMetrics();
+  const runtime = createRuntime({
+    store,
+    definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
+    clock,
+    log,
+    meter: metrics.runtime,
+    ...(limits?.runtime && { limits: limits.runtime }),
+  });
+  const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
+  const tokenKey = await tokenKeyOf(config);
+  const users = makeUsers(store);
+  const revocations = await loadRevocations(store.identity, clock);
+  const flags = await loadFlags(store.identity);
+  const settings: Settings = {
+    apiBaseUrl: '',
+    mqttUrl: '',
+    betaDeviceLimit: config.betaDeviceLimit,
+    defaultTier: config.defaultTier,
+    cloudPublicKeys: [config.keys.deviceSigning.publicKey],
+    changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
+  };
+  let mqtt: MqttEdge | null = null;
+  let aborted = false;
+  const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
+  const services: Services = {
+    store,
+    cache,
+    actors: runtime.actors,
+    sessions: runtime.sessions,
+    manifests: new ManifestCache(store.devices),
+    locks: new Locks(),
+    clock,
+    newId: v7,
+    seal: sealer.seal,
+    open: sealer.open,
+    flags: () => flags.current(),
+    users,
+    revocations,
+    health: makeHealth({
+      store,
+      cache,
+      clock,
+      redis: config.redisUrl !== null,
+      mqtt: () => (mqtt === null ? 'degraded' : 'operational'),
+      worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
+    }),
+    settings,
+    log,
+  };
+  assembled?.(services);
+  const identity = makeIdentity({ verifiers: [internalTokens(tokenKey, clock)], users, revocations, clock, newId: v7 });
+  const sockets = makeStateSockets({ services, identity });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets });
+  const pruning = keepPruning(config, store, clock, log);
+  return {
+    settings,
+    listener: makeRest({
+      routes,
+      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk] }),
+      identity,
+      perform: makePerform(services),
+      newId: v7,
+      log,
+      trustedProxies: config.trustedProxies,
+      observe: metrics.request,
+      draining,
+    }),
+    upgrade(request, socket, head) {
+      const [path] = (request.url ?? '/').split('?', 1);
+      if (path === '/mqtt' && mqtt) mqtt.upgrade(request, socket, head);
+      else sockets.upgrade(request, socket, head);
+    },
+    async open(url) {
+      if (!aborted) await runtime.start();
+      if (aborted) throw new Error('the right to be the active process is lost');
+      settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
+      mqtt = await openMqtt({
+        services,
+        settings: {
+          host: config.host,
+          port: config.mqttPort,
+          tls: config.mqttTlsPort === null || config.tls === null ? null : { ...config.tls, port: config.mqttTlsPort },
+          maxConnections: config.mqttMaxConnections,
+          deviceRate: config.deviceRate,
+        },
+        signingKey: deviceKey,
+        watches: (deviceId) => runtime.watches.of(deviceId),
+        authenticateUser: userAuthentication(identity, v7),
+        log,
+        meter: metered(metrics),
+        ...(limits?.mqtt && { limits: limits.mqtt }),
+      });
+      settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
+      if (aborted) mqtt.abort();
+    },
+    async close(answered) {
+      clearInterval(pruning);
+      await Promise.all([sockets.close(), mqtt?.close(), answered]);
+      await runtime.stop();
+      await store.close();
+      await cache.close();
+    },
+    abort() {
+      aborted = true;
+      clearInterval(pruning);
+      runtime.halt();
+      mqtt?.abort();
+      void sockets.close();
+    },
+  };
+}
+
+const tokenKeyOf = (config: Config): Promise<TokenKey> =>
+  readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
+
+const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;
+
+function keepPruning(config: Config, store: Store, clock: Clock, log: Log): NodeJS.Timeout {
+  const timer = setInterval(() => {
+    store.retention.prune(clock.now(), config.retentionDays, PRUNE_BATCH).catch((error) => {
+      log.warn({ err: error }, 'old rows are pruned later');
+    });
+  }, PRUNE_MS);
+  return timer.unref();
+}
