@@ -1,12 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { accessSync, chownSync, constants, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { pgliteTemplate } from './pglite.ts';
+import { findPrograms, type Programs, program } from './programs.ts';
 
 /*
  * Throwaway servers for a test run, where their programs are found: PostgreSQL with fsync off (a killed server keeps
@@ -20,6 +21,7 @@ declare module 'vitest' {
     redisUrl: string | null;
     /** A migrated embedded database, to be copied. */
     pgliteTemplate: string;
+    programs: Programs;
   }
 }
 
@@ -36,7 +38,12 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
   project.provide('pgliteTemplate', template);
   project.provide('postgresUrl', postgres?.url ?? null);
   project.provide('redisUrl', redis?.url ?? null);
-  const missing = [postgres ? '' : 'PostgreSQL', redis ? '' : 'Redis'].filter(Boolean);
+  const programs = findPrograms();
+  project.provide('programs', programs);
+  const missing = [
+    ...[postgres ? '' : 'PostgreSQL', redis ? '' : 'Redis'].filter(Boolean),
+    ...Object.entries(programs).flatMap(([name, path]) => (path === null ? [name] : [])),
+  ];
   const found = [postgres ? 'PostgreSQL' : '', redis ? 'Redis' : ''].filter(Boolean);
   console.log(
     `servers for this run: PGlite${found.map((name) => `, ${name}`).join('')}` +
@@ -50,20 +57,6 @@ export async function setup(project: TestProject): Promise<() => Promise<void>> 
     throw new Error(`REQUIRE_SERVERS=1, and these are not installed: ${missing.join(', ')}`);
   }
   return stop;
-}
-
-/** The path of a program, or null. */
-function program(name: string, folders: readonly string[] = []): string | null {
-  for (const folder of [...folders, ...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']) {
-    const path = join(folder, name);
-    try {
-      accessSync(path, constants.X_OK);
-      return path;
-    } catch {
-      // not here
-    }
-  }
-  return null;
 }
 
 function versionFolders(root: string): string[] {
