@@ -176,10 +176,14 @@ export class Supervisor implements Actors, TurnEnd {
     return true;
   }
 
-  stats(): { live: number; waiting: number; deepest: number } {
+  stats(): { live: number; kinds: Record<ActorKind, number>; waiting: number; deepest: number } {
+    const kinds: Record<ActorKind, number> = { device: 0, command: 0, tenant: 0, plan: 0 };
     let deepest = 0;
-    for (const entity of this.entities.values()) deepest = Math.max(deepest, entity.mailbox.length);
-    return { live: this.entities.size, waiting: this.waiting, deepest };
+    for (const { ref, mailbox } of this.entities.values()) {
+      kinds[ref.kind] += 1;
+      deepest = Math.max(deepest, mailbox.length);
+    }
+    return { live: this.entities.size, kinds, waiting: this.waiting, deepest };
   }
 
   /** Refuses what comes from now on; resolves when every letter inside is answered. */

@@ -123,7 +123,7 @@ export async function buildHouse(
   assembled?.(services);
   const identity = makeIdentity({ verifiers: [internalTokens(tokenKey, clock)], users, revocations, clock, newId: v7 });
   const sockets = makeStateSockets({ services, identity });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
   const pruning = keepPruning(config, store, clock, log);
   return {
     settings,

@@ -5,15 +5,21 @@ import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import type { StateSockets } from '../edges/websocket/state-sockets.ts';
 import type { CommandContext } from '../machines/command-types.ts';
+import type { Services } from '../operations/operation.ts';
 
 /** What is read when somebody looks at the metrics. */
 export function measure(
   metrics: Metrics,
   runtime: Runtime,
-  { mqtt, sockets }: { mqtt(): MqttEdge | null; sockets: StateSockets },
+  {
+    mqtt,
+    sockets,
+    services,
+  }: { mqtt(): MqttEdge | null; sockets: StateSockets; services: Pick<Services, 'cache' | 'flags'> },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
-  metrics.gauge('actors_live', 'Actors in memory', () => actors.stats().live);
+  metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().kinds);
+  metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.turns.paused));
   metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
   metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepest);
   metrics.gauge('outbox_age_seconds', 'Age of the oldest output that is not delivered', () => outbox.age() / 1000);
@@ -26,9 +32,16 @@ export function measure(
     'Bytes that WebSocket clients did not read yet',
     () => sockets.counts().buffered,
   );
+  metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
+    Number(services.cache.healthy()),
+  );
+  metrics.gauges('flags', '1 where a flag is set', 'flag', () =>
+    Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
+  );
   actors.onTransition(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || sameValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
-    metrics.command((snapshot.context as CommandContext).status);
+    const { status, refusal } = snapshot.context as CommandContext;
+    metrics.command(status, refusal?.code ?? 'none');
   });
 }
 

@@ -1,4 +1,5 @@
 import { accessSync, constants } from 'node:fs';
+import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 
 /** Paths of programs that some tests run, null where they are not installed; `inject('programs')` in a test. */
@@ -26,4 +27,15 @@ export function program(name: string, folders: readonly string[] = []): string |
     }
   }
   return null;
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
 }

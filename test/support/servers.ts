@@ -1,13 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { pgliteTemplate } from './pglite.ts';
-import { findPrograms, type Programs, program } from './programs.ts';
+import { findPrograms, freePort, type Programs, program } from './programs.ts';
 
 /*
  * Throwaway servers for a test run, where their programs are found: PostgreSQL with fsync off (a killed server keeps
@@ -67,17 +66,6 @@ function versionFolders(root: string): string[] {
   } catch {
     return [];
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
 }
 
 async function until(ready: () => Promise<boolean>, child: ChildProcess, name: string): Promise<void> {

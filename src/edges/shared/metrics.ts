@@ -8,13 +8,15 @@ export interface Metrics {
   text(): Promise<string>;
   /** An HTTP answer by the pattern of its route. */
   request(route: string, method: string, status: number, milliseconds: number): void;
-  /** A command that reached this status. */
-  command(status: string): void;
+  /** A command that reached this status; `code` is why it was refused or failed a check, `none` where nothing was wrong. */
+  command(status: string, code: string): void;
   runtime: RuntimeMeter;
   /** A counter of one label, for an edge's own meter: `mqtt_refusals`, by `code`. */
   tally(name: string, help: string, label: string): (value: string) => void;
   /** Read when somebody looks. */
   gauge(name: string, help: string, read: () => number): void;
+  /** The same by the values of one label. */
+  gauges(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void;
 }
 
 const PREFIX = 'twinkeep_';
@@ -24,6 +26,8 @@ const SIZES = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 export function makeMetrics(): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  // Gauges that are named like counters, which Prometheus' own check refuses; the same numbers stand by type beside them.
+  for (const name of ['resources', 'handles', 'requests']) registry.removeSingleMetric(`nodejs_active_${name}_total`);
 
   /** Counts in a plain map, since counting is far more frequent than looking. */
   function tallies<Label extends string>(name: string, help: string, labelNames: readonly Label[]) {
@@ -56,7 +60,14 @@ export function makeMetrics(): Metrics {
     new Histogram({ name: PREFIX + name, help, buckets, registers: [registry] });
 
   const requests = tallies('http_requests', 'HTTP answers', ['route', 'method', 'status']);
-  const took = histogram('http_request_duration_seconds', 'From the request line to the end of the answer', SECONDS);
+  const took = new Histogram({
+    name: `${PREFIX}http_request_duration_seconds`,
+    help: 'From the request line to the end of the answer',
+    labelNames: ['route', 'method'],
+    buckets: SECONDS,
+    registers: [registry],
+  });
+  const commands = tallies('commands', 'Commands by the status they reached, and why', ['status', 'code']);
   const turnActors = histogram('turn_actors', 'Actors that one turn committed', SIZES);
   const turnEvents = histogram('turn_events', 'Events that one turn decided', SIZES);
   const turnTook = histogram('turn_duration_seconds', 'From decide to release', SECONDS);
@@ -70,9 +81,9 @@ export function makeMetrics(): Metrics {
     text: () => registry.metrics(),
     request(route, method, status, milliseconds) {
       requests(`${method} ${status} ${route}`, () => ({ route, method, status: `${status}` }));
-      took.observe(milliseconds / 1000);
+      took.observe({ route, method }, milliseconds / 1000);
     },
-    command: tally('commands', 'Commands by the status they reached', 'status'),
+    command: (status, code) => commands(`${status} ${code}`, () => ({ status, code })),
     runtime: {
       turn(actors, events, milliseconds) {
         turnActors.observe(actors);
@@ -92,6 +103,18 @@ export function makeMetrics(): Metrics {
         registers: [registry],
         collect() {
           this.set(read());
+        },
+      });
+    },
+    gauges(name, help, label, read) {
+      new Gauge({
+        name: PREFIX + name,
+        help,
+        labelNames: [label],
+        registers: [registry],
+        collect() {
+          this.reset();
+          for (const [value, count] of Object.entries(read())) this.set({ [label]: value }, count);
         },
       });
     },

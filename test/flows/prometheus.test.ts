@@ -1,0 +1,139 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { eventually } from '../support/clock.ts';
+import { commandWith, connect, register } from '../support/device.ts';
+import { freePort } from '../support/programs.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+interface Dashboard {
+  panels: { title: string; targets?: { expr: string }[] }[];
+}
+
+const deployed = (path: string): string => readFileSync(new URL(`../../deploy/${path}`, import.meta.url), 'utf8');
+const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
+const { prometheus, promtool } = inject('programs');
+
+/** As Grafana fills its variables in. */
+const filled = (expr: string): string =>
+  expr.replaceAll('$job', 'twinkeep').replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m');
+
+let at: TestService;
+let seen: string;
+let theirs: string[];
+
+beforeAll(async () => {
+  at = await startService();
+  const owner = await at.owner();
+  const registered = await register(owner, { name: 'A light' });
+  const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
+  const asked = await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_on' });
+  await commandWith(owner, asked.body.command_id, ({ status }) => status === 'succeeded');
+  await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'fly' });
+  await owner.get('/v1/devices/00000000-0000-7000-8000-000000000000');
+  await at.api('nonsense').get('/v1/devices');
+  await device.close();
+  theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, asked.body.command_id];
+  seen = (await at.api().get('/metrics')).body;
+});
+afterAll(() => at.stop());
+
+describe('what Prometheus is told', () => {
+  it('names no tenant, user, device or command', () => {
+    for (const id of theirs) expect(seen).not.toContain(id);
+    expect(seen).not.toMatch(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}/);
+  });
+
+  it('counts commands by status and by why they were refused', () => {
+    expect(seen).toMatch(/^twinkeep_commands_total\{status="succeeded",code="none"\} 1$/m);
+    expect(seen).toMatch(/^twinkeep_commands_total\{status="rejected",code="ACTION_NOT_IN_MANIFEST"\} 1$/m);
+  });
+
+  it('counts requests by the pattern of their route, and how long each took', () => {
+    expect(seen).toMatch(/^twinkeep_http_requests_total\{route="\/devices\/\{id\}",method="GET",status="404"\} 1$/m);
+    expect(seen).toMatch(/^twinkeep_http_requests_total\{route="\/devices",method="GET",status="401"\} 1$/m);
+    expect(seen).toMatch(/^twinkeep_http_request_duration_seconds_count\{route="\/devices\/\{id\}",method="GET"\} 1$/m);
+  });
+
+  it('holds every metric that the dashboard and the alerts ask for', () => {
+    const asked = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
+    const rules = [...deployed('prometheus/rules.yml').matchAll(/\b(twinkeep|nodejs|process)_\w+/g)].map(
+      ([name]) => name,
+    );
+    const names = new Set([...asked.flatMap((expr) => expr.match(/\b(twinkeep|nodejs|process)_\w+/g) ?? []), ...rules]);
+    expect(names.size).toBeGreaterThan(30);
+    const told = new Set([...seen.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
+    const missing = [...names].filter((name) => !told.has(name) && !told.has(name.replace(/_(bucket|sum|count)$/, '')));
+    expect(missing).toEqual([]);
+  });
+});
+
+describe.runIf(promtool)('promtool', () => {
+  it('finds nothing wrong with the metrics, the rules and the configuration', () => {
+    const check = (args: string[], input?: string): string =>
+      execFileSync(promtool as string, ['check', ...args], { input, encoding: 'utf8', stdio: 'pipe' });
+    expect(check(['metrics'], seen)).toBe('');
+    const folder = new URL('../../deploy/prometheus/', import.meta.url).pathname;
+    expect(check(['config', join(folder, 'prometheus.yml')])).toContain('SUCCESS');
+  });
+});
+
+describe.runIf(prometheus)('a real Prometheus', () => {
+  it('scrapes the service, and understands every query of the dashboard and every rule', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'twinkeep-prometheus-'));
+    const port = await freePort();
+    writeFileSync(join(folder, 'rules.yml'), deployed('prometheus/rules.yml'));
+    writeFileSync(
+      join(folder, 'prometheus.yml'),
+      deployed('prometheus/prometheus.yml').replaceAll('15s', '1s').replace('127.0.0.1:8080', new URL(at.url).host),
+    );
+    const child = spawn(
+      prometheus as string,
+      [
+        `--config.file=${join(folder, 'prometheus.yml')}`,
+        `--storage.tsdb.path=${join(folder, 'data')}`,
+        `--web.listen-address=127.0.0.1:${port}`,
+      ],
+      { stdio: 'ignore' },
+    );
+    try {
+      const ask = async (path: string) => {
+        const answer = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`);
+        // biome-ignore lint/suspicious/noExplicitAny: what a stranger's program answers
+        return (await answer.json()) as any;
+      };
+      const query = (text: string) => ask(`query?query=${encodeURIComponent(text)}`);
+      await eventually(
+        async () => (await query('count_over_time(up{job="twinkeep"}[1m])')).data.result[0]?.value[1] >= 3,
+        30_000,
+      );
+      expect((await query('min_over_time(up{job="twinkeep"}[1m])')).data.result[0].value[1]).toBe('1');
+
+      const empty: string[] = [];
+      for (const { title, targets = [] } of dashboard.panels) {
+        for (const { expr } of targets) {
+          const answer = await query(filled(expr));
+          expect(answer, `${title}: ${expr}`).toMatchObject({ status: 'success' });
+          if (answer.data.result.length === 0) empty.push(title);
+        }
+      }
+      // Nothing was written back, refused for its rate or sent wrongly while it was watched.
+      const quiet = ['Refused for their rate', 'Refused messages by code', 'Without a good end'];
+      expect(empty.filter((title) => !quiet.includes(title))).toEqual([]);
+      const { data } = await ask('rules');
+      const rules: { name: string; health: string }[] = data.groups[0].rules;
+      await eventually(async () =>
+        (await ask('rules')).data.groups[0].rules.every((rule: { health: string }) => rule.health === 'ok'),
+      );
+      expect(rules.length).toBe(8);
+      expect((await ask('alerts')).data.alerts).toEqual([]);
+    } finally {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }, 60_000);
+});
