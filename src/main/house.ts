@@ -69,7 +69,7 @@ export async function buildHouse(
 ): Promise<House> {
   const opened = await openStore(config);
   const store = aroundStore?.(opened) ?? opened;
-  const cache = await openCache(config);
+  const cache = await openCache(config, clock);
   const metrics = makeMetrics();
   const runtime = createRuntime({
     store,

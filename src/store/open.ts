@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import type { Clock } from '../domain/clock.ts';
 import { MemoryCache } from './cache/memory.ts';
 import { RedisCache } from './cache/redis.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
@@ -35,9 +36,12 @@ export const openLock = ({ databaseUrl, dataDir }: { databaseUrl: string | null;
 
 const CACHE_WAIT_MS = 2_000;
 
-/** Redis or Valkey where there is a URL, else this process's memory. A Redis that is away delays the start by 2 s at most. */
-export async function openCache({ redisUrl }: { redisUrl: string | null }): Promise<Cache> {
-  if (redisUrl === null) return new MemoryCache();
+/**
+ * Redis or Valkey where there is a URL, else this process's memory. A Redis that is away delays the start by 2 s at most.
+ * What is kept ends by `clock` in memory, by its own time in Redis.
+ */
+export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock): Promise<Cache> {
+  if (redisUrl === null) return new MemoryCache(clock);
   const cache = new RedisCache(redisUrl);
   await cache.ready(CACHE_WAIT_MS);
   return cache;

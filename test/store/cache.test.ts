@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { systemClock } from '../../src/domain/clock.ts';
+import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { RedisCache } from '../../src/store/cache/redis.ts';
 import type { Cache } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
-import { eventually } from '../support/clock.ts';
+import { eventually, testClock } from '../support/clock.ts';
 import { type Line, startProxy } from '../support/proxy.ts';
 
 const redisUrl = inject('redisUrl');
@@ -13,7 +15,7 @@ afterEach(async () => {
 });
 
 async function open(url: string | null): Promise<Cache> {
-  const cache = await openCache({ redisUrl: url });
+  const cache = await openCache({ redisUrl: url }, systemClock);
   closing.push(() => cache.close());
   return cache;
 }
@@ -79,6 +81,22 @@ describe.each(backends)('a cache in $name', ({ url }) => {
 
   it('is healthy', async () => {
     expect((await open(url)).healthy()).toBe(true);
+  });
+});
+
+describe('a cache in memory', () => {
+  it('keeps a thing until just before its time by the clock that was passed in, and not a millisecond longer', async () => {
+    const clock = testClock();
+    const cache = new MemoryCache(clock);
+    await cache.set('key', 'one', 600_000);
+    clock.advance(599_999);
+    expect(await cache.get('key')).toBe('one');
+    expect(await cache.add('key', 'two', 1)).toBe(false);
+    expect(cache.entry('key')).toEqual({ value: 'one', ttlMs: 1 });
+    clock.advance(1);
+    expect(await cache.get('key')).toBeNull();
+    expect(await cache.take('key')).toBeNull();
+    expect(await cache.add('key', 'two', 1)).toBe(true);
   });
 });
 

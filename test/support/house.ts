@@ -21,6 +21,7 @@ import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { makeUsers } from '../../src/operations/users.ts';
+import { MemoryCache } from '../../src/store/cache/memory.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { assertDocumented } from './documented.ts';
@@ -89,7 +90,8 @@ export async function makeHouseOn<Kept extends Store>(
   const runtime = createRuntime({ store, definitions, clock, log });
   await runtime.start();
   const state: House['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
-  const cache = { healthy: () => state.cacheHealthy } as Cache;
+  const cache: Cache = new MemoryCache(clock);
+  cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await readTokenKey(await exportJWK(privateKey));

@@ -1,32 +1,45 @@
 import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../domain/clock.ts';
+import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 
 type Listener = (message: string) => void;
+
+interface Entry {
+  value: string;
+  /** The first moment at which it is gone. */
+  until: EpochMs;
+}
 
 /** Entries kept at most; the least recently used go first. */
 const MAX_ENTRIES = 200_000;
 
 /** A cache of this process alone. */
 export class MemoryCache implements Cache {
-  private readonly entries = new LRUCache<string, string>({ max: MAX_ENTRIES, ttlResolution: 0 });
+  private readonly entries = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
   private readonly listeners = new Map<string, Set<Listener>>();
+  private readonly clock: Clock;
+
+  constructor(clock: Clock) {
+    this.clock = clock;
+  }
 
   async get(key: string): Promise<string | null> {
-    return this.entries.get(key) ?? null;
+    return this.living(key)?.value ?? null;
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
-    this.entries.set(key, value, { ttl: Math.max(1, ttlMs) });
+    this.entries.set(key, { value, until: this.clock.now() + Math.max(1, ttlMs) });
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
-    if (this.entries.get(key) !== undefined) return false;
-    this.entries.set(key, value, { ttl: Math.max(1, ttlMs) });
+    if (this.living(key) !== null) return false;
+    await this.set(key, value, ttlMs);
     return true;
   }
 
   async take(key: string): Promise<string | null> {
-    const value = this.entries.get(key) ?? null;
+    const value = this.living(key)?.value ?? null;
     this.entries.delete(key);
     return value;
   }
@@ -37,8 +50,8 @@ export class MemoryCache implements Cache {
 
   /** What is left of an entry's life in milliseconds, with its value; null where there is none. */
   entry(key: string): { value: string; ttlMs: number } | null {
-    const value = this.entries.get(key);
-    return value === undefined ? null : { value, ttlMs: this.entries.getRemainingTTL(key) };
+    const entry = this.living(key);
+    return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };
   }
 
   async publish(channel: string, message: string): Promise<void> {
@@ -66,5 +79,13 @@ export class MemoryCache implements Cache {
   async close(): Promise<void> {
     this.entries.clear();
     this.listeners.clear();
+  }
+
+  private living(key: string): Entry | null {
+    const entry = this.entries.get(key);
+    if (entry === undefined) return null;
+    if (this.clock.now() < entry.until) return entry;
+    this.entries.delete(key);
+    return null;
   }
 }

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
+import { systemClock } from '../../domain/clock.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
 
@@ -19,7 +20,8 @@ const CATCH_UP_BATCH = 1_000;
 export class RedisCache implements Cache {
   private readonly commands: Redis;
   private readonly subscriber: Redis;
-  private readonly local = new MemoryCache();
+  /** On the real time, as Redis is. */
+  private readonly local = new MemoryCache(systemClock);
   /** Keys that were changed while Redis was away. */
   private readonly behind = new Set<string>();
   private readonly channels = new Set<string>();
