@@ -1,7 +1,7 @@
 import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
 import type { Capability, Manifest, SafetyClass } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
-import type { SafetyPolicy } from './policy.ts';
+import { isPerson, type SafetyPolicy } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
 import { isRestricted } from './registry.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
@@ -118,7 +118,7 @@ export function mayConfirm(
       if (asker.kind !== 'user' || asker.id !== confirmer.id) return done(true);
       return refuse('CONFIRMATION_FAILED', 'The policy wants another principal than the one who asked.');
     case 'person':
-      if (confirmer.person === true && confirmer.key === undefined) return done(true);
+      if (isPerson(confirmer)) return done(true);
       return refuse('CONFIRMATION_FAILED', 'The policy wants a person to confirm.');
   }
 }

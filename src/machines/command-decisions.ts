@@ -1,5 +1,6 @@
 import {
   type AckStatus,
+  type CommandStatus,
   DEFAULT_TIMEOUT_S,
   DEFAULT_TTL_S,
   DEFAULT_VERIFY_WITHIN_S,
@@ -69,7 +70,9 @@ function confirmationRefusal(context: CommandContext, event: Of<'confirm'>): Ref
   const { requestedBy, manifestVersion } = context;
   const { at, by, tokenHash, policy, facts } = event;
   const confirmation = context.confirmation as Confirmation;
-  if (at >= confirmation.expiresAt) return failed('The confirmation came too late.');
+  if (at >= confirmation.expiresAt) {
+    return tokenHash === null ? settled('expired') : failed('The confirmation came too late.');
+  }
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
   const allowed = mayConfirm(policy, requestedBy, by, claim);
   if (!allowed.ok) return allowed.refusal;
@@ -78,6 +81,11 @@ function confirmationRefusal(context: CommandContext, event: Of<'confirm'>): Ref
 }
 
 const failed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
+
+const settled = (status: CommandStatus): Refusal => ({
+  code: 'ILLEGAL_TRANSITION',
+  detail: `The command is ${status} and does not wait for a confirmation.`,
+});
 
 function judgeBy(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
   const verdict = judge(facts);
@@ -123,22 +131,43 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'se
   return { changes, outputs: [] };
 }
 
-export function awaitConfirmation(_: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
+export function awaitConfirmation(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
   const { reason } = judgement as Passed;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
-  return { changes: { confirmation }, outputs: [] };
+  return { changes: { confirmation }, outputs: [told(context, confirmation, 'awaiting_confirmation', at)] };
 }
+
+/** Nobody can confirm it any more; `status` is what the command becomes with that. */
+export const settleConfirmation = (
+  context: CommandContext,
+  { at }: Moment,
+  { status }: { status: CommandStatus },
+): Decided => ({
+  changes: { confirmation: null },
+  outputs: [told(context, context.confirmation as Confirmation, status, at)],
+});
+
+const told = (
+  { tenantId, deviceId, id: commandId }: CommandContext,
+  { expiresAt }: Confirmation,
+  status: CommandStatus,
+  at: EpochMs,
+): Output => ({ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt, at });
 
 /** The chart comes here only with a refusal. */
 export const refuse = (_: CommandContext, { judgement }: Of<'self.judged_again'>): Decided =>
   only({ type: 'refused', refusal: (judgement as Refused).refusal });
 
-export const refuseConfirmation = (): Decided =>
-  only({ type: 'refused', refusal: failed('There is nothing to confirm.') });
+/** A token that finds nothing is wrong; an approver named the command, whose state is. */
+export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: Of<'confirm'>): Decided =>
+  only({ type: 'refused', refusal: tokenHash === null ? settled(status) : failed('There is nothing to confirm.') });
 
 export const refuseCancel = ({ status }: CommandContext): Decided =>
   refusing('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
+
+export const refuseRefusal = ({ status }: CommandContext): Decided =>
+  only({ type: 'refused', refusal: settled(status) });
 
 /** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
 export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | 'self.judged_again'>): Decided {
@@ -227,8 +256,6 @@ const isStillHeard = ({ answer }: CommandContext, { at }: Moment): boolean =>
 
 export const isCountedStray = (context: CommandContext, event: Of<'ack.received'>): boolean =>
   isOwn(context, event) && context.answer.strayWords < MAX_STRAY_WORDS;
-
-export const closeConfirmation = (): Decided => ({ changes: { confirmation: null }, outputs: [] });
 
 export const announce = (context: CommandContext, { at }: Moment): Decided => {
   const { tenantId, deviceId, id: commandId, status, verification } = context;

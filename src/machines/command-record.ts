@@ -117,6 +117,7 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
     case 'confirm':
       return { inbox: event.tokenHash === null };
     case 'cancel':
+    case 'refuse':
       return event.reason === undefined ? {} : { reason: event.reason };
     case 'device.revoked':
       return { reason: 'the device was revoked' };

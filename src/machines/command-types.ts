@@ -104,7 +104,10 @@ export type CommandEvent =
       /** Used when the gateway asks for a confirmation: hash of the new token, and what confirming would do. */
       confirmation: { tokenHash: string; ttlS: number; preview: Preview };
     })
-  /** Anything wrong with the token or the confirmer gives the output `refused` with `CONFIRMATION_FAILED`. */
+  /**
+   * Anything wrong with the token or the confirmer gives the output `refused` with `CONFIRMATION_FAILED`; from the inbox a
+   * command that does not wait any more gives `ILLEGAL_TRANSITION`.
+   */
   | (Base & {
       type: 'confirm';
       by: Principal;
@@ -114,8 +117,10 @@ export type CommandEvent =
       facts: GatewayFacts;
       session: SessionFact;
     })
-  /** From the caller (`cancel`) or an approver (`refuse`); too late gives `refused` with `ILLEGAL_TRANSITION`. */
+  /** Taken back before it is written; too late gives `refused` with `ILLEGAL_TRANSITION`. */
   | (Base & { type: 'cancel'; by: Principal; reason?: string })
+  /** An approver's no, while it waits for a confirmation and never later: what was approved is not refused any more. */
+  | (Base & { type: 'refuse'; by: Principal; reason?: string })
   /** The device's `cmd` subscription was granted in this session: write what is pending. */
   | (Base & { type: 'session.ready'; sessionId: string })
   /** The sink knows that no byte left: the mark is taken back. */

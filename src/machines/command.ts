@@ -50,10 +50,11 @@ const base = setup({
     })),
     record: act(decisions.record),
     awaitConfirmation: act(decisions.awaitConfirmation),
-    closeConfirmation: act(decisions.closeConfirmation),
+    settleConfirmation: act(decisions.settleConfirmation),
     refuse: act(decisions.refuse),
     refuseConfirmation: act(decisions.refuseConfirmation),
     refuseCancel: act(decisions.refuseCancel),
+    refuseRefusal: act(decisions.refuseRefusal),
     dispatch: act(decisions.dispatch),
     write: act(decisions.write),
     undoWrite: act(decisions.undoWrite),
@@ -103,6 +104,7 @@ const base = setup({
 });
 
 const become = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
+const settle = (status: CommandStatus) => ({ type: 'settleConfirmation', params: { status } }) as const;
 const says = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
 const conclude = (status: VerificationStatus) => ({ type: 'conclude', params: { status } }) as const;
 const tooLate = [
@@ -128,6 +130,7 @@ export const commandMachine = base.createMachine({
       on: {
         'ack.received': { guard: 'isCountedStray', actions: 'countStrayWord' },
         cancel: { actions: 'refuseCancel' },
+        refuse: { actions: 'refuseRefusal' },
         confirm: { actions: 'refuseConfirmation' },
       },
       states: {
@@ -146,19 +149,19 @@ export const commandMachine = base.createMachine({
         awaiting_confirmation: {
           description: 'A critical command, or a dry run, that somebody may confirm until its token runs out.',
           entry: become('awaiting_confirmation'),
-          exit: 'closeConfirmation',
-          after: { confirmationOver: 'expired' },
+          after: { confirmationOver: { target: 'expired', actions: settle('expired') } },
           on: {
             confirm: { actions: 'judgeAgain' },
             'self.judged_again': [
               { guard: 'isRefused', actions: 'refuse' },
               // It is confirmed by now: a gateway that asks again lets nothing through.
               { guard: 'needsConfirmation' },
-              { guard: 'hasSession', target: 'written', actions: [...toDispatch, 'write'] },
-              { target: 'queued', actions: toDispatch },
+              { guard: 'hasSession', target: 'written', actions: [settle('dispatched'), ...toDispatch, 'write'] },
+              { target: 'queued', actions: [settle('dispatched'), ...toDispatch] },
             ],
-            cancel: 'cancelled',
-            'device.revoked': 'cancelled',
+            cancel: { target: 'cancelled', actions: settle('cancelled') },
+            refuse: { target: 'cancelled', actions: settle('cancelled') },
+            'device.revoked': { target: 'cancelled', actions: settle('cancelled') },
           },
         },
         queued: {

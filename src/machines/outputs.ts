@@ -82,6 +82,16 @@ export type VolatileOutput =
       verification: VerificationStatus;
       at: EpochMs;
     }
+  /** A confirmation is asked for (`awaiting_confirmation`), or over; `status` is the command's from then on. */
+  | {
+      type: 'confirmation.changed';
+      tenantId: Uuid;
+      deviceId: Uuid;
+      commandId: Uuid;
+      status: CommandStatus;
+      expiresAt: EpochMs;
+      at: EpochMs;
+    }
   /** From now on the device's reported states are compared with `expected` for this command. */
   | { type: 'verification.watch'; deviceId: Uuid; commandId: Uuid; expected: JsonObject }
   | { type: 'verification.unwatch'; deviceId: Uuid; commandId: Uuid }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { confirmers } from '../domain/policy.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { count, epochMs, uuid } from './stored.ts';
@@ -15,20 +16,20 @@ const stored = z.strictObject({
   slug: z.string(),
   tier: z.string(),
   policy: z.strictObject({
-    confirm_by: z.enum(['requester', 'another_principal', 'person']),
+    confirm_by: z.enum(confirmers),
     confirm_ttl_s: count,
   }),
   createdAt: epochMs,
 });
 
-function note(event: TenantEvent): JsonObject {
+function note(event: TenantEvent, after: TenantContext): JsonObject {
   switch (event.type) {
     case 'register':
       return { name: event.tenant.name, slug: event.tenant.slug, tier: event.tenant.tier, owner_id: event.ownerId };
     case 'tier.set':
       return { tier: event.tier };
     case 'policy.set':
-      return { policy: { ...event.policy } };
+      return { policy: { ...after.policy } };
     case 'suspend':
     case 'resume':
       return {};
@@ -40,7 +41,7 @@ function journal(
   before: Snapshot<TenantContext> | null,
   after: Snapshot<TenantContext>,
 ): JournalNote | null {
-  return before === after ? null : { data: note(event as TenantEvent) };
+  return before === after ? null : { data: note(event as TenantEvent, after.context) };
 }
 
 const toJson = (context: TenantContext): JsonObject => ({ ...context, policy: { ...context.policy } });

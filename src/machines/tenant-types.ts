@@ -20,4 +20,5 @@ export type TenantEvent =
   | (Base & { type: 'suspend' })
   | (Base & { type: 'resume' })
   | (Base & { type: 'tier.set'; tier: string })
-  | (Base & { type: 'policy.set'; policy: SafetyPolicy });
+  /** What is left out stays. */
+  | (Base & { type: 'policy.set'; policy: Partial<SafetyPolicy> });

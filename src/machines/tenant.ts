@@ -1,5 +1,5 @@
 import { setup } from 'xstate';
-import { DEFAULT_POLICY } from '../domain/policy.ts';
+import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { asking, type Decision, deciding } from './decision.ts';
 import type { Output } from './outputs.ts';
@@ -41,10 +41,13 @@ const setTier =
 
 const setPolicy =
   (suspended: boolean) =>
-  ({ id }: TenantContext, { at, policy }: Of<'policy.set'>): Decided => ({
-    changes: { policy },
-    outputs: [changed(id, suspended, at)],
+  (context: TenantContext, { at, policy }: Of<'policy.set'>): Decided => ({
+    changes: { policy: { ...context.policy, ...policy } },
+    outputs: [changed(context.id, suspended, at)],
   });
+
+const isNewPolicy = ({ policy: before }: TenantContext, { policy }: Of<'policy.set'>): boolean =>
+  Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
 
 const act = deciding<TenantContext, TenantEvent>();
 const when = asking<TenantContext, TenantEvent>();
@@ -62,6 +65,7 @@ export const tenantMachine = setup({
     setPolicySuspended: act(setPolicy(true)),
   },
   guards: {
+    isNewPolicy: when(isNewPolicy),
     isNewTier: when((context, { tier }: Of<'tier.set'>) => tier !== context.tier),
   },
 }).createMachine({
@@ -79,7 +83,7 @@ export const tenantMachine = setup({
       on: {
         suspend: { target: 'suspended', actions: 'suspend' },
         'tier.set': { guard: 'isNewTier', actions: 'setTier' },
-        'policy.set': { actions: 'setPolicy' },
+        'policy.set': { guard: 'isNewPolicy', actions: 'setPolicy' },
       },
     },
     suspended: {
@@ -87,7 +91,7 @@ export const tenantMachine = setup({
       on: {
         resume: { target: 'active', actions: 'resume' },
         'tier.set': { guard: 'isNewTier', actions: 'setTierSuspended' },
-        'policy.set': { actions: 'setPolicySuspended' },
+        'policy.set': { guard: 'isNewPolicy', actions: 'setPolicySuspended' },
       },
     },
   },

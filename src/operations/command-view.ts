@@ -32,7 +32,16 @@ export async function commandOf(
 }
 
 /** One principal, one word: the user's id whatever token or key they came with, the device's, or the service's name. */
-const who = (principal: Principal): string => principal.id;
+export const who = (principal: Principal): string => principal.id;
+
+/** What confirming would do, by the device's state when it was asked for. */
+export const previewShape = z.object({
+  current: jsonObject,
+  expected: jsonObject.nullable(),
+  changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
+});
+
+export const cancelled = z.object({ status: z.literal('cancelled'), command_id: z.uuid() });
 
 const historyEntry = z.object({
   id: z.uuid(),

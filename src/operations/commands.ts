@@ -1,18 +1,15 @@
 import { z } from 'zod';
 import { EventFailed } from '../actors/contract.ts';
-import { jsonObject, reason } from '../domain/fields.ts';
+import { reason } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
 import { ask } from './ask.ts';
-import { commandOf } from './command-view.ts';
-import { type Asked, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
-import { barredBefore, gatewayFacts, targetOf, tenantFacts } from './facts.ts';
+import { cancelled, commandOf, previewShape } from './command-view.ts';
+import { confirm, policyAllows } from './confirming.ts';
+import { type Asked, dispatched, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
+import { barredBefore, targetOf, tenantFacts } from './facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { type Answer, operation, type Services, tenantOf } from './operation.ts';
-
-const dispatched = z
-  .object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() })
-  .meta({ id: 'Dispatched' });
 
 /** The specification's own shape; HTTP's 409 adds `code` and `request_id`. */
 const dryRunRequired = z.object({
@@ -21,11 +18,7 @@ const dryRunRequired = z.object({
   dry_run_token: z.uuid(),
   expires_at: isoTime,
   command_id: z.uuid(),
-  preview: z.object({
-    current: jsonObject,
-    expected: jsonObject.nullable(),
-    changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
-  }),
+  preview: previewShape,
 });
 const conflict = dryRunRequired.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: z.uuid() });
 
@@ -91,7 +84,7 @@ function answerTo(services: Services, command: CommandContext, asked: Asked): Ou
     dry_run_token: asked.plan.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
     command_id: command.id,
-    preview: confirmation.preview as z.infer<typeof dryRunRequired>['preview'],
+    preview: confirmation.preview as z.infer<typeof previewShape>,
   };
   return done({ status: confirmation.asked ? 200 : 409, body });
 }
@@ -118,7 +111,11 @@ export const confirmCommand = operation({
   changes: true,
   refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
-  async run(services, { input, caller, idempotent }) {
+  async policy(services, { caller }) {
+    return policyAllows(await tenantFacts(services, caller), caller);
+  },
+  async run(services, call) {
+    const { input, caller } = call;
     const tenant = await tenantFacts(services, caller);
     const target = await targetOf(services, caller, input.deviceId);
     // The commands of a revoked device were cancelled, and their tokens with them: say why.
@@ -130,20 +127,7 @@ export const confirmCommand = operation({
     const command = id === null ? null : await commandOf(services, caller, id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
-    const { context } = command.value.snapshot;
-    const facts = { action: context.action, params: context.params, dryRun: false, confirmed: true };
-    const event: CommandEvent = {
-      type: 'confirm',
-      at: services.clock.now(),
-      by: caller.principal,
-      tokenHash: hashed,
-      policy: tenant.snapshot.context.policy,
-      facts: gatewayFacts(services, tenant, target.value, facts),
-      session: target.value.session,
-    };
-    const answer = { body: { success: true as const, command_id: context.id, message_id: context.messageId } };
-    const asked = await ask(services, command.value.ref, event, () => idempotent?.row(answer));
-    return asked.ok ? done(answer) : asked;
+    return confirm(services, call, { tenant, target: target.value, command: command.value, tokenHash: hashed });
   },
 });
 
@@ -151,7 +135,7 @@ export const cancelCommand = operation({
   name: 'cancelCommand',
   summary: 'Cancel a command that is not written yet',
   input: z.strictObject({ id: idOf('command'), reason: reason.optional() }),
-  output: z.object({ status: z.literal('cancelled'), command_id: z.uuid() }),
+  output: cancelled,
   role: 'user',
   scope: 'execute:commands',
   changes: true,

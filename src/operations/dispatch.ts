@@ -27,6 +27,11 @@ export const wishFields = {
 };
 export type Wish = z.infer<z.ZodObject<typeof wishFields>>;
 
+/** The answer where a command is sent, at once or with its confirmation. */
+export const dispatched = z
+  .object({ success: z.literal(true), command_id: z.uuid(), message_id: z.uuid() })
+  .meta({ id: 'Dispatched' });
+
 /** What a command is made with: a repeat of its request makes it again with the same. */
 export const planned = z.object({
   device_id: z.string(),

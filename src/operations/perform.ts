@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { checkJson } from '../domain/json.ts';
+import { isPerson } from '../domain/policy.ts';
 import { done, type FieldError, type Outcome, refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
 import { allows } from '../domain/scopes.ts';
@@ -90,7 +91,7 @@ export function mayCall({ role, scope, platform, person }: Operation, caller: Ca
   if (scope !== null && !allows(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
   }
-  if (person && caller.principal.person !== true) return refuse('FORBIDDEN', 'A person must do this, not a key.');
+  if (person && !isPerson(caller.principal)) return refuse('FORBIDDEN', 'A person must do this, not a key.');
   return null;
 }
 

@@ -253,6 +253,8 @@ export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
   byToken(tenantId: Uuid, deviceId: Uuid, tokenHash: string): Promise<Uuid | null>;
+  /** The tenant's commands that can still be confirmed at `now`, newest first. */
+  awaiting(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** Not final and dispatched: what a granted subscription writes, oldest first. */
   pending(deviceId: Uuid): Promise<Uuid[]>;
   /** Every command of the device that is not final (awaiting confirmation, dispatched, …). */

@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { statusOf } from '../../src/machines/command-record.ts';
+import type { CommandStatus } from '../../src/domain/command.ts';
+import { commandDefinition, statusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { Driven } from './drive.ts';
+import type { Driven, Step } from './drive.ts';
 import {
   asked,
   asker,
   blankCommand,
+  COMMAND,
   confirm,
   DEVICE,
   dimmer,
@@ -17,6 +19,7 @@ import {
   request,
   said,
   T0,
+  TENANT,
   typesOf,
   unlocker,
 } from './samples.ts';
@@ -25,6 +28,7 @@ type Command = Driven<CommandContext, CommandEvent>;
 const TIMER = 'xstate.after.confirmationOver.command.lifecycle.awaiting_confirmation';
 const status = (command: Command) => statusOf(command.asSnapshot());
 
+const expiredWords = 'The command is expired and does not wait for a confirmation.';
 const waiting = (more: object = {}) => asked({ action: 'unlock', params: {}, ...more });
 const dryRun = () => asked({ facts: { dryRun: true } });
 
@@ -42,7 +46,7 @@ describe('a command that needs confirmation', () => {
     const command = blankCommand();
     const step = command.send(request({ action: 'unlock', params: {}, session: 's1' }));
     expect(command.value).toEqual({ lifecycle: 'awaiting_confirmation', verification: 'unverifiable' });
-    expect(typesOf(step.outputs)).toEqual(['command.changed']);
+    expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed']);
     expect(step.timers).toEqual([{ set: TIMER, event: TIMER, delay: 300_000 }]);
     expect(command.context).toMatchObject({
       safetyClass: 'CRITICAL',
@@ -76,7 +80,7 @@ describe('a command that needs confirmation', () => {
   it('that expires, or is cancelled, can be verified no more', () => {
     const expired = dryRun();
     const step = expired.fire();
-    expect(typesOf(step.outputs)).toEqual(['command.changed']);
+    expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed']);
     expect(ofType(step.outputs, 'command.changed')).toMatchObject([
       { status: 'expired', verification: 'unverifiable' },
     ]);
@@ -85,6 +89,7 @@ describe('a command that needs confirmation', () => {
 
   it.each([
     { type: 'cancel', at: T0 + 5, by: other, reason: 'too dangerous' },
+    { type: 'refuse', at: T0 + 5, by: other },
     { type: 'device.revoked', at: T0 + 5, deviceId: DEVICE },
   ] satisfies CommandEvent[])('is cancelled by $type', (event) => {
     const command = waiting();
@@ -95,12 +100,70 @@ describe('a command that needs confirmation', () => {
     refuses(command, confirm(), 'CONFIRMATION_FAILED', 'There is nothing to confirm.');
   });
 
+  it.each<[string, CommandStatus, (command: Command) => Step]>([
+    ['confirmed', 'dispatched', (command) => command.send(confirm())],
+    ['confirmed while the device is away', 'dispatched', (command) => command.send(confirm({ session: null }))],
+    ['refused', 'cancelled', (command) => command.send({ type: 'refuse', at: T0 + 10_000, by: other })],
+    ['taken back', 'cancelled', (command) => command.send({ type: 'cancel', at: T0 + 10_000, by: asker })],
+    [
+      'left by a revoked device',
+      'cancelled',
+      (command) => command.send({ type: 'device.revoked', at: T0 + 10_000, deviceId: DEVICE }),
+    ],
+    ['left too long', 'expired', (command) => command.fire()],
+  ])('says so once when it begins to wait, and once when it is %s', (_, ended, end) => {
+    const command = blankCommand();
+    const about = { tenantId: TENANT, deviceId: DEVICE, commandId: COMMAND, expiresAt: T0 + 300_000 };
+    const asking = command.send(request({ action: 'unlock', params: {} }));
+    expect(ofType(asking.outputs, 'confirmation.changed')).toEqual([
+      { type: 'confirmation.changed', ...about, status: 'awaiting_confirmation', at: T0 },
+    ]);
+    const at = ended === 'expired' ? T0 + 300_000 : T0 + 10_000;
+    expect(ofType(end(command).outputs, 'confirmation.changed')).toEqual([
+      { type: 'confirmation.changed', ...about, status: ended, at },
+    ]);
+    expect(status(command)).toBe(ended);
+    expect(command.context.confirmation).toBeNull();
+  });
+
+  it('that never was needed says nothing', () => {
+    for (const command of [asked(), asked({ session: 's1' }), asked({ action: 'fly' })]) {
+      const step = command.send({ type: 'cancel', at: T0 + 1, by: asker });
+      expect(ofType(step.outputs, 'confirmation.changed')).toEqual([]);
+    }
+    expect(typesOf(blankCommand().send(request()).outputs)).not.toContain('confirmation.changed');
+  });
+
   it('is moved by no word of its device and by no state', () => {
     const command = dryRun();
     command.send(said('succeeded', T0 + 1));
     expect(command.send(observed(true, T0 + 1)).same).toBe(true);
     expect(status(command)).toBe('awaiting_confirmation');
     expect(command.context.answer.strayWords).toBe(1);
+  });
+});
+
+describe('a refusal', () => {
+  const refuse = { type: 'refuse', at: T0 + 10_000, by: other, reason: 'Nobody is at home.' } as const;
+
+  it('ends the waiting for good, with its reason in the journal', () => {
+    const command = waiting();
+    const before = command.asSnapshot();
+    command.send(refuse);
+    expect(commandDefinition.journal(refuse, before, command.asSnapshot())).toEqual({
+      data: { reason: 'Nobody is at home.' },
+    });
+    refuses(command, refuse, 'ILLEGAL_TRANSITION');
+    refuses(command, confirm({ tokenHash: null }), 'ILLEGAL_TRANSITION');
+  });
+
+  it('takes nothing back that was confirmed or needed no confirmation, queued or written', () => {
+    for (const session of [null, { sessionId: 's1' }]) {
+      const confirmed = waiting();
+      confirmed.send(confirm({ session }));
+      refuses(confirmed, refuse, 'ILLEGAL_TRANSITION');
+      refuses(asked({ session: session?.sessionId ?? null }), refuse, 'ILLEGAL_TRANSITION');
+    }
   });
 });
 
@@ -115,6 +178,7 @@ describe('a confirmation', () => {
       delivery: { dispatchedAt: T0 + 10_000, expiresAt: T0 + 310_000, firstWrittenAt: T0 + 10_000, sessionId: 's1' },
     });
     expect(step.outputs).toMatchObject([
+      { type: 'confirmation.changed', status: 'dispatched' },
       { type: 'command.write', critical: true, message: { issuedAt: T0 + 10_000, expiresAt: T0 + 310_000 } },
       { type: 'command.changed', status: 'dispatched' },
     ]);
@@ -125,7 +189,7 @@ describe('a confirmation', () => {
     const command = dryRun();
     const step = command.send(confirm({ session: null }));
     expect(command.value).toEqual({ lifecycle: 'queued', verification: { watching: 'open' } });
-    expect(typesOf(step.outputs)).toEqual(['command.changed', 'verification.watch']);
+    expect(typesOf(step.outputs)).toEqual(['confirmation.changed', 'command.changed', 'verification.watch']);
     expect(command.context.confirmedBy).toEqual(asker);
   });
 
@@ -160,6 +224,18 @@ describe('a confirmation', () => {
     const command = waiting();
     command.send(confirm({ tokenHash: null, by: other }));
     expect(status(command)).toBe('dispatched');
+  });
+
+  it('from the inbox is too late for a command that waits no more', () => {
+    const inbox = { tokenHash: null };
+    const over = waiting();
+    refuses(over, confirm({ ...inbox, at: T0 + 300_000 }), 'ILLEGAL_TRANSITION');
+    over.fire();
+    refuses(over, confirm({ ...inbox, at: T0 + 300_001 }), 'ILLEGAL_TRANSITION', expiredWords);
+    const twice = waiting();
+    twice.send(confirm(inbox));
+    refuses(twice, confirm(inbox), 'ILLEGAL_TRANSITION');
+    refuses(asked(), confirm(inbox), 'ILLEGAL_TRANSITION');
   });
 
   it('of the asker is refused where the policy wants another principal, who may still give it', () => {

@@ -59,6 +59,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
       }),
   },
   { weight: 1, arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'cancel', at, by: other })) },
+  { weight: 1, arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'refuse', at, by: other })) },
   {
     weight: 1,
     arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'device.revoked', at, deviceId: DEVICE })),
@@ -176,6 +177,16 @@ describe('however a command goes', () => {
       const moved = context.status !== before.status || context.verification.status !== before.verification.status;
       const told = ofType(step.outputs, 'command.changed').map(({ status, verification }) => [status, verification]);
       expect(told).toEqual(moved ? [[context.status, context.verification.status]] : []);
+    });
+  });
+
+  it('its confirmation is announced when the waiting begins and when it ends, with the deadline given out', () => {
+    holds(() => (command, step, { confirmation: before }) => {
+      const { confirmation, status } = command.context;
+      expect(confirmation !== null).toBe(status === 'awaiting_confirmation');
+      const moved = (before === null) !== (confirmation === null);
+      const expiresAt = (before ?? confirmation)?.expiresAt;
+      expect(ofType(step.outputs, 'confirmation.changed')).toMatchObject(moved ? [{ status, expiresAt }] : []);
     });
   });
 

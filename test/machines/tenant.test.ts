@@ -79,6 +79,15 @@ describe('a tenant', () => {
     expect(driven.context).toMatchObject({ tier: 'pro', policy: POLICY });
     expect(driven.value).toBe(value);
   });
+
+  it('is not changed by a policy that it has', () => {
+    const driven = active();
+    for (const policy of [{}, { confirm_by: 'requester' }, { confirm_ttl_s: 300 }] as const) {
+      expect(driven.send({ type: 'policy.set', at: T0 + 5, policy })).toEqual(NOTHING);
+    }
+    expect(driven.send({ type: 'policy.set', at: T0 + 6, policy: { confirm_ttl_s: 60 } }).same).toBe(false);
+    expect(driven.context.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 60 });
+  });
 });
 
 describe('the record of a tenant', () => {
@@ -110,8 +119,17 @@ describe('the record of a tenant', () => {
     expect(note({ type: 'suspend', at: T0 })).toEqual({ data: {} });
     expect(note({ type: 'resume', at: T0 })).toEqual({ data: {} });
     expect(note({ type: 'tier.set', at: T0, tier: 'pro' })).toEqual({ data: { tier: 'pro' } });
-    expect(note({ type: 'policy.set', at: T0, policy: POLICY })).toEqual({ data: { policy: POLICY } });
     expect(tenantDefinition.journal({ type: 'suspend', at: T0 }, before, before)).toBeNull();
+  });
+
+  it('is journaled with the whole policy after a change of a part of it', () => {
+    const driven = active();
+    const before = snapshotOf(driven);
+    const event: TenantEvent = { type: 'policy.set', at: T0 + 1, by: asker, policy: { confirm_by: 'person' } };
+    driven.send(event);
+    const policy = { confirm_by: 'person', confirm_ttl_s: 300 };
+    expect(driven.context.policy).toEqual(policy);
+    expect(tenantDefinition.journal(event, before, snapshotOf(driven))).toEqual({ data: { policy } });
   });
 
   it('refuses a stored context that does not fit', () => {

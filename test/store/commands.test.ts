@@ -74,6 +74,34 @@ eachStore('commands', (backend) => {
     expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
   });
 
+  it('that wait for a confirmation are the inbox of their tenant, newest first in pages, until their deadline', async () => {
+    const tenantId = newId();
+    const of = (created_at: number, expiresAt: number, columns: object = {}) =>
+      commandCommit({
+        tenantId,
+        context: { confirmation: { expiresAt } },
+        columns: { status: 'awaiting_confirmation', created_at, ...columns },
+      });
+    const waiting = [of(1, 1_001), of(2, 2_000), of(2, 2_000), of(3, 1_700_000_000_000), of(4, 1_001)];
+    const over = [of(5, 1_000), of(6, 2_000, { status: 'dispatched' })];
+    const confirmed = of(7, 2_000);
+    await turn(...waiting, ...over, confirmed, commandCommit({ columns: { status: 'awaiting_confirmation' } }));
+    await turn(next(confirmed, { columns: { ...confirmed.columns, status: 'dispatched' } }));
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const page = await commands().awaiting(tenantId, 1_000, 2, after);
+      seen.push(...page.items.map((actor) => actor.ref.id));
+      after = page.next ?? undefined;
+    } while (after);
+    const newestFirst = [...waiting].sort(
+      (a, b) => (b.columns.created_at as number) - (a.columns.created_at as number) || (a.ref.id < b.ref.id ? 1 : -1),
+    );
+    expect(seen).toEqual(newestFirst.map((commit) => commit.ref.id));
+    expect((await commands().awaiting(tenantId, 1_001, 9)).items).toHaveLength(3);
+    expect(await commands().awaiting(newId(), 1_000, 9)).toEqual({ items: [], next: null });
+  });
+
   it('whose expected state is waited for are watched again', async () => {
     const deviceId = newId();
     const of = (verification: string, context: object) =>

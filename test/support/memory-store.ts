@@ -1,4 +1,5 @@
 import type { EpochMs, JsonObject, Uuid } from '../../src/domain/values.ts';
+import type { CommandContext } from '../../src/machines/command-types.ts';
 import type { DeviceContext } from '../../src/machines/device-types.ts';
 import type {
   DeviceRow,
@@ -13,6 +14,7 @@ import type {
   RecordStore,
   Room,
   Store,
+  StoredActor,
   TurnCommit,
   User,
 } from '../../src/store/contract.ts';
@@ -230,7 +232,15 @@ export class MemoryStore implements Store {
     open: async () => [],
     pending: async () => [],
     watching: async () => [],
-  } as unknown as Store['commands'];
+    awaiting: async (tenantId, now, limit, after) => {
+      const waiting = [...this.actors.rows.values()].filter(({ ref, context, tenantId: of }) => {
+        const { confirmation } = context as unknown as CommandContext;
+        return ref.kind === 'command' && of === tenantId && confirmation !== null && confirmation.expiresAt > now;
+      });
+      const place = ({ context }: StoredActor) => ({ createdAt: Number(context.requestedAt), id: String(context.id) });
+      return pageOf(waiting, place, limit, after);
+    },
+  } as Partial<Store['commands']> as Store['commands'];
   retention = { prune: async () => 0 };
 
   async ping(): Promise<void> {

@@ -6,6 +6,7 @@ import { groupRoutes } from './routes/groups.ts';
 import { homeRoutes } from './routes/homes.ts';
 import { identityRoutes } from './routes/identity.ts';
 import { manifestRoutes } from './routes/manifests.ts';
+import { safetyRoutes } from './routes/safety.ts';
 import { systemRoutes } from './routes/system.ts';
 
 /** In the order of the specification's tables. */
@@ -14,6 +15,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'System', about: 'What the service is and how it is; no authentication', routes: systemRoutes },
   { title: 'Devices', about: 'Registration, keys and records of devices', routes: deviceRoutes },
   { title: 'Commands', about: 'Through the safety gateway to a device, and what became of it', routes: commandRoutes },
+  { title: 'Safety', about: 'Who may confirm critical commands, and what waits for it', routes: safetyRoutes },
   { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },

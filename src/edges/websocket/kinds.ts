@@ -54,7 +54,7 @@ const row = <T extends TenantOutput['type']>(kind: KindName, { output: type, sco
     }),
 });
 
-export const kindNames = ['state', 'presence', 'command'] as const;
+export const kindNames = ['state', 'presence', 'command', 'confirmation'] as const;
 export type KindName = (typeof kindNames)[number];
 
 export const kinds: Readonly<Record<KindName, Kind>> = {
@@ -89,6 +89,20 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
       device_id: deviceId,
       status,
       verification,
+      timestamp: at,
+    }),
+  }),
+  confirmation: row('confirmation', {
+    output: 'confirmation.changed',
+    scope: 'read:commands',
+    deviceOf: ({ deviceId }) => deviceId,
+    subjectOf: ({ commandId }) => commandId,
+    message: ({ commandId, deviceId, status, expiresAt, at }) => ({
+      type: 'confirmation_update',
+      command_id: commandId,
+      device_id: deviceId,
+      status,
+      expires_at: expiresAt,
       timestamp: at,
     }),
   }),

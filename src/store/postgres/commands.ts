@@ -47,6 +47,20 @@ export function commandStore(database: Database): CommandStore {
       return row?.id ?? null;
     },
 
+    // The timer that ends a confirmation may come a moment after its deadline.
+    async awaiting(tenantId, now, limit, after) {
+      const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+        name: 'commands_awaiting',
+        text: `select ${actorColumns}, created_at from commands
+          where tenant_id = $1 and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
+            and (context->'confirmation'->>'expiresAt')::bigint > $4
+          order by created_at desc, id desc limit $5`,
+        values: [tenantId, ...beginning(after), now, limit + 1],
+      });
+      const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      return { items: items.map((row) => storedActor('command', row)), next };
+    },
+
     // A critical command is written once, ever.
     pending: (deviceId) =>
       ofDevice('commands_pending', `status in ${dispatched} and not (critical and written)`, deviceId),

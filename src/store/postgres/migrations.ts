@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Database, Query } from './database.ts';
 import { ground } from './migrations/0001-ground.ts';
+import { confirmations } from './migrations/0002-confirmations.ts';
 
 export interface Migration {
   id: number;
@@ -9,7 +10,10 @@ export interface Migration {
 }
 
 /** In order, for PostgreSQL 14 and later and for PGlite alike. A released one is never changed: the next one does it. */
-export const migrations: readonly Migration[] = [{ id: 1, name: 'ground', sql: ground }];
+export const migrations: readonly Migration[] = [
+  { id: 1, name: 'ground', sql: ground },
+  { id: 2, name: 'confirmations', sql: confirmations },
+];
 
 /** The schema in the database is not one that this program made, or that it knows. */
 export class SchemaMismatch extends Error {

@@ -1,0 +1,11 @@
+import { approveConfirmation, listConfirmations, refuseConfirmation } from '../../../operations/confirmations.ts';
+import { getPolicy, updatePolicy } from '../../../operations/policy.ts';
+import type { Route } from '../route.ts';
+
+export const safetyRoutes: Route[] = [
+  { method: 'GET', path: '/tenant/policy', operation: getPolicy, success: 200 },
+  { method: 'PATCH', path: '/tenant/policy', operation: updatePolicy, success: 200 },
+  { method: 'GET', path: '/confirmations', operation: listConfirmations, success: 200 },
+  { method: 'POST', path: '/confirmations/{command_id}/approve', operation: approveConfirmation, success: 202 },
+  { method: 'POST', path: '/confirmations/{command_id}/refuse', operation: refuseConfirmation, success: 200 },
+];

@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import { jsonObject, reason } from '../domain/fields.ts';
+import { done } from '../domain/refusals.ts';
+import type { CommandContext, CommandEvent, Confirmation } from '../machines/command-types.ts';
+import type { StoredActor } from '../store/contract.ts';
+import { ask } from './ask.ts';
+import { cancelled, commandOf, previewShape, who } from './command-view.ts';
+import { confirm, policyAllows } from './confirming.ts';
+import { dispatched } from './dispatch.ts';
+import { barredBefore, targetOf, tenantFacts } from './facts.ts';
+import { cursorAfter, idOf, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
+import { operation, tenantOf } from './operation.ts';
+
+// The inbox: what waits for a confirmation, and the answers to it. It needs no token; identity and policy decide.
+
+const confirmation = z
+  .object({
+    command_id: z.uuid(),
+    device_id: z.uuid(),
+    action: z.string(),
+    params: jsonObject,
+    reason: z.string().meta({ description: 'Why it waits' }),
+    preview: previewShape,
+    requested_by: z.string().meta({ description: 'The id of the user' }),
+    requested_at: isoTime,
+    expires_at: isoTime,
+    plan_id: z.uuid().optional(),
+  })
+  .meta({ id: 'Confirmation' });
+type Entry = z.infer<typeof confirmation>;
+
+export const listConfirmations = operation({
+  name: 'listConfirmations',
+  summary: 'The commands that wait for a confirmation, newest first',
+  input: z.strictObject({ ...paging }),
+  output: z.object({ confirmations: z.array(confirmation), next_cursor: nextCursor }),
+  role: 'user',
+  scope: 'read:commands',
+  changes: false,
+  async run({ store, clock }, { input: { limit, cursor }, caller }) {
+    const listing = { route: 'confirmations', filters: {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await store.commands.awaiting(tenantOf(caller), clock.now(), limit, start.value);
+    return done({ body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+function entryOf({ context }: StoredActor): Entry {
+  const command = context as unknown as CommandContext;
+  const { id, deviceId, action, params, requestedBy, requestedAt } = command;
+  const { reason, preview, expiresAt } = command.confirmation as Confirmation;
+  return {
+    command_id: id,
+    device_id: deviceId,
+    action,
+    params,
+    reason,
+    preview: preview as z.infer<typeof previewShape>,
+    requested_by: who(requestedBy),
+    requested_at: iso(requestedAt),
+    expires_at: iso(expiresAt),
+  };
+}
+
+export const approveConfirmation = operation({
+  name: 'approveConfirmation',
+  summary: "Confirm a waiting command without its token, where the tenant's policy lets you",
+  input: z.strictObject({ command_id: idOf('command') }),
+  output: dispatched,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  refuses: [
+    'NOT_FOUND',
+    'CONFIRMATION_FAILED',
+    'ILLEGAL_TRANSITION',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+  ],
+  async policy(services, { input, caller }) {
+    const [tenant, command] = await Promise.all([
+      tenantFacts(services, caller),
+      commandOf(services, caller, input.command_id),
+    ]);
+    return command.ok ? policyAllows(tenant, caller, command.value.snapshot.context.requestedBy) : done(null);
+  },
+  async run(services, call) {
+    const { input, caller } = call;
+    const command = await commandOf(services, caller, input.command_id);
+    if (!command.ok) return command;
+    const tenant = await tenantFacts(services, caller);
+    const target = await targetOf(services, caller, command.value.snapshot.context.deviceId);
+    // The commands of a revoked device were cancelled: say why.
+    const barred = barredBefore(services, tenant, target.ok ? target.value.device : null);
+    if (barred !== null) return { ok: false, refusal: barred };
+    if (!target.ok) return target;
+    return confirm(services, call, { tenant, target: target.value, command: command.value, tokenHash: null });
+  },
+});
+
+export const refuseConfirmation = operation({
+  name: 'refuseConfirmation',
+  summary: 'Say no to a waiting command; whoever may approve one at all may refuse it',
+  input: z.strictObject({ command_id: idOf('command'), reason: reason.optional() }),
+  output: cancelled,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  inMaintenance: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'Nobody is at home.' } },
+  async run(services, { input: { command_id, reason }, caller, idempotent }) {
+    const found = await commandOf(services, caller, command_id);
+    if (!found.ok) return found;
+    const event: CommandEvent = {
+      type: 'refuse',
+      at: services.clock.now(),
+      by: caller.principal,
+      ...(reason !== undefined && { reason }),
+    };
+    const answer = { body: { status: 'cancelled' as const, command_id } };
+    const asked = await ask(services, found.value.ref, event, () => idempotent?.row(answer));
+    return asked.ok ? done(answer) : asked;
+  },
+});

@@ -1,0 +1,48 @@
+import { mayConfirm } from '../domain/gateway.ts';
+import { done, type Outcome } from '../domain/refusals.ts';
+import { SYSTEM } from '../domain/values.ts';
+import type { CommandEvent } from '../machines/command-types.ts';
+import { ask } from './ask.ts';
+import type { CommittedCommand } from './command-view.ts';
+import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
+import type { Call, Caller, Services } from './operation.ts';
+
+// How a waiting command is confirmed, whether with its token or from the inbox. That it may be is decided in the command's
+// machine, by the policy as it is now; what stands here beside that keeps stored answers from whom the policy refuses.
+
+export interface Waiting {
+  tenant: CommittedTenant;
+  target: Target;
+  command: CommittedCommand;
+  /** Null from the inbox, where identity and policy decide. */
+  tokenHash: string | null;
+}
+
+export async function confirm(
+  services: Services,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+  { tenant, target, command, tokenHash }: Waiting,
+): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
+  const { id, messageId, action, params } = command.snapshot.context;
+  const event: CommandEvent = {
+    type: 'confirm',
+    at: services.clock.now(),
+    by: caller.principal,
+    tokenHash,
+    policy: tenant.snapshot.context.policy,
+    facts: gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: true }),
+    session: target.session,
+  };
+  const answer = { body: { success: true as const, command_id: id, message_id: messageId } };
+  const asked = await ask(services, command.ref, event, () => idempotent?.row(answer));
+  return asked.ok ? done(answer) : asked;
+}
+
+/**
+ * What the policy says of the confirmer, for a command that `asker` asked for; without one what it says of them whatever the
+ * command is.
+ */
+export function policyAllows({ snapshot }: CommittedTenant, { principal }: Caller, asker = SYSTEM): Outcome<null> {
+  const allowed = mayConfirm(snapshot.context.policy, asker, principal, { inbox: true });
+  return allowed.ok ? done(null) : allowed;
+}
