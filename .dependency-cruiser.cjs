@@ -51,6 +51,7 @@ module.exports = {
       from: { pathNot: '^(src/main(/|\\.ts$)|src/cli/|test/|bench/)' },
       to: { path: '^src/main(/|\\.ts$)' },
     },
+    onlyFrom('main', ['@opentelemetry']),
     onlyFrom('store', ['pg', '@electric-sql/pglite', 'ioredis']),
     {
       name: 'every-folder-is-a-layer',

@@ -71,12 +71,14 @@ export async function buildHouse(
   const store = aroundStore?.(opened) ?? opened;
   const cache = await openCache(config, clock);
   const metrics = makeMetrics();
+  // Loaded only where traces are wanted: who wants none pays nothing for them.
+  const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
   const runtime = createRuntime({
     store,
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     clock,
     log,
-    meter: metrics.runtime,
+    meter: tracing?.meter(metrics.runtime) ?? metrics.runtime,
     ...(limits?.runtime && { limits: limits.runtime }),
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
@@ -98,7 +100,7 @@ export async function buildHouse(
   const services: Services = {
     store,
     cache,
-    actors: runtime.actors,
+    actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
     locks: new Locks(),
@@ -136,6 +138,7 @@ export async function buildHouse(
       log,
       trustedProxies: config.trustedProxies,
       observe: metrics.request,
+      ...(tracing && { trace: tracing.request }),
       draining,
     }),
     upgrade(request, socket, head) {
@@ -172,6 +175,7 @@ export async function buildHouse(
       await runtime.stop();
       await store.close();
       await cache.close();
+      await tracing?.close();
     },
     abort() {
       aborted = true;

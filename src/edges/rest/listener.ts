@@ -1,4 +1,4 @@
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import express from 'express';
 import type { Log } from '../../domain/log.ts';
 import type { Refusal } from '../../domain/refusals.ts';
@@ -13,6 +13,18 @@ import type { Page } from './page.ts';
 import { ROOTS, type Route } from './route.ts';
 import { type Found, makeRouter } from './router.ts';
 
+/** Runs a request's answering where its trace can follow it; `route` is null where there is none. */
+export type TraceRequest = (
+  about: {
+    route: string | null;
+    method: string;
+    headers: IncomingHttpHeaders;
+    requestId: Uuid;
+    response: ServerResponse;
+  },
+  run: () => void,
+) => void;
+
 export interface RestParts {
   routes: readonly Route[];
   pages: readonly Page[];
@@ -24,6 +36,7 @@ export interface RestParts {
   trustedProxies: readonly string[];
   /** Told of each answer: the route's pattern, never the path. */
   observe(route: string, method: string, status: number, milliseconds: number): void;
+  trace?: TraceRequest;
   /** True from SIGTERM on: new work is refused, health goes on. */
   draining(): boolean;
   /** Other edges by their first path segment: `graphql`, `mcp`, `console`. */
@@ -57,10 +70,20 @@ export function makeRest(parts: RestParts): RequestListener {
   app.use((request: IncomingMessage, response: ServerResponse) => {
     const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
-    if (mount === undefined) serve(parts, exchange, router.find(exchange.method, exchange.path));
-    else mount(request, response);
+    const found = mount === undefined ? router.find(exchange.method, exchange.path) : null;
+    const answer = () => (mount === undefined ? serve(parts, exchange, found) : mount(request, response));
+    if (parts.trace === undefined) answer();
+    else parts.trace(aboutRequest(exchange, found), answer);
   });
   return app;
+}
+
+function aboutRequest(
+  { method, request, requestId, response }: Exchange,
+  found: Found<Entry>,
+): Parameters<TraceRequest>[0] {
+  const route = found !== null && 'entry' in found ? found.entry.label : null;
+  return { route, method, headers: request.headers, requestId, response };
 }
 
 function serve(parts: RestParts, exchange: Exchange, found: Found<Entry>): void {

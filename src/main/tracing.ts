@@ -1,0 +1,178 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as after } from 'node:timers/promises';
+import {
+  type Attributes,
+  type Context,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api';
+import { parseTraceParent } from '@opentelemetry/core';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { resourceFromAttributes } from '@opentelemetry/resources';
+import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
+import { LRUCache } from 'lru-cache';
+import type { Actors, Committed, Reply, SendOptions } from '../actors/contract.ts';
+import type { RuntimeMeter } from '../actors/meter.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { TraceRequest } from '../edges/rest/listener.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { ActorRef, VolatileOutput } from '../machines/outputs.ts';
+import { SERVICE_VERSION } from '../operations/system.ts';
+
+/**
+ * Where a command spends its time, as OpenTelemetry spans of one trace: the request, each turn that committed something
+ * of it, the write to the device, the device's word. It looks on from outside: the runtime and the edges know nothing of it.
+ */
+export interface Tracing {
+  request: TraceRequest;
+  /** The same actors; what is sent to them is traced. */
+  actors(actors: Actors): Actors;
+  /** The same meter; when a turn began is learnt from it. */
+  meter(meter: RuntimeMeter): RuntimeMeter;
+  /** Sends what is not sent yet. */
+  close(): Promise<void>;
+}
+
+/** Commands whose later events still join their trace; of older ones they are spans of their own. */
+const REMEMBERED_COMMANDS = 20_000;
+const CLOSE_MS = 2_000;
+
+type Event = MachineEvent & { commandId?: Uuid };
+
+/** `endpoint` is the base URL of an OTLP receiver over HTTP, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it. */
+export function makeTracing(endpoint: string): Tracing {
+  const exporter = new OTLPTraceExporter({ url: `${endpoint.replace(/\/+$/, '')}/v1/traces` });
+  const provider = new TracerProvider({
+    resource: resourceFromAttributes({ 'service.name': 'twinkeep', 'service.version': SERVICE_VERSION }),
+    spanProcessors: [new BatchSpanProcessor({ exporter })],
+  });
+  const tracer = provider.getTracer('twinkeep', SERVICE_VERSION);
+  const around = new AsyncLocalStorage<Context>();
+  const commands = new LRUCache<Uuid, Context>({ max: REMEMBERED_COMMANDS });
+  /** Whose sender is in a trace. */
+  const causes = new WeakMap<MachineEvent, Context>();
+  let turn = { startedAt: 0, actors: 0, events: 0 };
+
+  function sent(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
+    const acknowledges = event.type === 'ack.reported' && event.commandId !== undefined;
+    const parent = acknowledges ? commands.get(event.commandId as Uuid) : around.getStore();
+    // Telemetry outside any trace: thousands a second, and nothing to follow.
+    if (parent === undefined) return send();
+    const span = tracer.startSpan(
+      acknowledges ? 'mqtt receive cmd_ack' : `send ${ref.kind} ${event.type}`,
+      {
+        kind: acknowledges ? SpanKind.CONSUMER : SpanKind.INTERNAL,
+        attributes: { ...aboutActor(ref), 'twinkeep.event': event.type },
+      },
+      parent,
+    );
+    const inside = trace.setSpan(parent, span);
+    causes.set(event, inside);
+    if (ref.kind === 'command' && !commands.has(ref.id)) commands.set(ref.id, parent);
+    const replied = send();
+    const whole = acknowledges ? replied.then(({ told }) => told) : replied;
+    whole.then(
+      () => span.end(),
+      (fault: unknown) => fail(span, fault),
+    );
+    return replied;
+  }
+
+  function committed({ ref, version }: Committed, event: Event): void {
+    const parent = causes.get(event) ?? (ref.kind === 'command' ? commands.get(ref.id) : undefined);
+    if (parent === undefined) return;
+    const attributes = {
+      ...aboutActor(ref),
+      'twinkeep.event': event.type,
+      'twinkeep.actor.version': version,
+      'twinkeep.turn.actors': turn.actors,
+      'twinkeep.turn.events': turn.events,
+    };
+    tracer.startSpan('turn', { startTime: turn.startedAt, attributes }, parent).end();
+  }
+
+  return {
+    request({ route, method, headers, requestId, response }, run) {
+      const sentParent = typeof headers.traceparent === 'string' ? parseTraceParent(headers.traceparent) : null;
+      const parent =
+        sentParent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sentParent, isRemote: true });
+      // The route, never the path or the query: they may hold a credential.
+      const attributes: Attributes = { 'http.request.method': method, 'twinkeep.request_id': requestId };
+      if (route !== null) attributes['http.route'] = route;
+      const span = tracer.startSpan(
+        route === null ? method : `${method} ${route}`,
+        { kind: SpanKind.SERVER, attributes },
+        parent,
+      );
+      response.once('close', () => {
+        span.setAttribute('http.response.status_code', response.statusCode);
+        if (response.statusCode >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+        span.end();
+      });
+      around.run(trace.setSpan(parent, span), run);
+    },
+
+    actors(actors) {
+      actors.onTransition(committed);
+      return new Proxy(actors, {
+        get(target, name) {
+          switch (name) {
+            case 'send':
+            case 'create':
+              return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
+                sent(ref, event, () => target[name](ref, event, options));
+            case 'on':
+              return ((type, sink) =>
+                target.on(type, (output) => {
+                  const told: VolatileOutput = output;
+                  if (told.type === 'command.write') written(told, () => sink(output));
+                  else sink(output);
+                })) satisfies Actors['on'];
+            default: {
+              const member: unknown = Reflect.get(target, name, target);
+              return typeof member === 'function' ? member.bind(target) : member;
+            }
+          }
+        },
+      });
+    },
+
+    meter: (meter) => ({
+      ...meter,
+      turn(actors, events, milliseconds) {
+        turn = { startedAt: Date.now() - milliseconds, actors, events };
+        meter.turn(actors, events, milliseconds);
+      },
+    }),
+
+    async close() {
+      // A collector that is away keeps nobody from stopping.
+      await Promise.race([provider.shutdown().catch(() => {}), after(CLOSE_MS, undefined, { ref: false })]);
+    },
+  };
+
+  function written({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }, write: () => void): void {
+    const parent = commands.get(commandId);
+    if (parent === undefined) {
+      write();
+      return;
+    }
+    const attributes = { 'twinkeep.device.id': deviceId, 'twinkeep.command.id': commandId };
+    const span = tracer.startSpan('mqtt write cmd', { kind: SpanKind.PRODUCER, attributes }, parent);
+    try {
+      write();
+    } finally {
+      span.end();
+    }
+  }
+}
+
+const aboutActor = ({ kind, id }: ActorRef): Attributes => ({ 'twinkeep.actor.kind': kind, 'twinkeep.actor.id': id });
+
+function fail(span: Span, fault: unknown): void {
+  span.setStatus({ code: SpanStatusCode.ERROR, message: fault instanceof Error ? fault.name : 'fault' });
+  span.end();
+}
