@@ -36,7 +36,7 @@ module.exports = {
       from: { path: '^src/(domain|machines)/' },
       to: {
         dependencyTypes: ['core', 'npm'],
-        pathNot: ['^(node:)?crypto$', 'node_modules/(xstate|zod|canonicalize)/'],
+        pathNot: ['^(node:)?crypto$', 'node_modules/(xstate|zod|canonicalize|semver)/'],
       },
     },
     {

@@ -85,7 +85,7 @@ export async function buildHouse(
   const tokenKey = await tokenKeyOf(config);
   const users = makeUsers(store);
   const revocations = await loadRevocations(store.identity, clock);
-  const flags = await loadFlags(store.identity);
+  const flags = await loadFlags(store.administration);
   const settings: Settings = {
     apiBaseUrl: '',
     mqttUrl: '',

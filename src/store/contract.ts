@@ -3,6 +3,10 @@ import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { Role } from '../domain/roles.ts';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
+import type { AdministrationStore } from './contract/administration.ts';
+import type { FirmwareStore } from './contract/firmware.ts';
+import type { IdempotencyRow } from './contract/idempotency.ts';
+import type { Page, Position } from './contract/pages.ts';
 
 /*
  * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
@@ -71,23 +75,6 @@ export interface OutboxRow {
 }
 export type OutboxKey = Pick<OutboxRow, 'from' | 'version' | 'n'>;
 
-/** An answer kept for an `Idempotency-Key` (contract §2); the body is sealed. */
-export interface IdempotencyRow {
-  principal: string;
-  method: string;
-  path: string;
-  key: string;
-  /** SHA-256 of the JCS form of the request's body, hex. */
-  bodyHash: string;
-  state: 'running' | 'done';
-  status: number;
-  /** Sealed answer; while `running`, the ids that the effects will have. */
-  answer: string;
-  /** The device whose secret the answer holds, for `dropFor`. */
-  deviceId: Uuid | null;
-  expiresAt: EpochMs;
-}
-
 /** What one turn writes of one actor. All of it is kept, or, when the version read is no longer the row's, none of it. */
 export interface ActorCommit {
   ref: ActorRef;
@@ -147,16 +134,6 @@ export interface TenantColumns {
   slug: string;
   suspended: boolean;
   created_at: EpochMs;
-}
-
-/** A place in a list, newest first: the next page begins after it. */
-export interface Position {
-  createdAt: EpochMs;
-  id: string;
-}
-export interface Page<T> {
-  items: T[];
-  next: Position | null;
 }
 
 export interface ActorStore {
@@ -331,8 +308,6 @@ export interface IdentityStore {
   /** A token's `jti` that was logged out, until it expires anyway. */
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
-  flags(): Promise<Record<string, boolean>>;
-  setFlag(flag: string, state: boolean): Promise<void>;
 }
 
 /** Wherever a row is written, with an effect or alone, it replaces an older one of the same key. */
@@ -356,6 +331,8 @@ export interface Store {
   records: RecordStore;
   identity: IdentityStore;
   idempotency: IdempotencyStore;
+  administration: AdministrationStore;
+  firmware: FirmwareStore;
   retention: Retention;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
   turnsInFlight: number;
@@ -395,4 +372,4 @@ export interface Cache {
   close(): Promise<void>;
 }
 
-export type { Capability, Manifest };
+export type { Capability, IdempotencyRow, Manifest, Page, Position };

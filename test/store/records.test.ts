@@ -186,13 +186,6 @@ eachStore('plain records', (backend) => {
     });
   });
 
-  it('flags are set and set again', async () => {
-    await identity().setFlag('maintenance_mode', true);
-    await identity().setFlag('registration_lock', true);
-    await identity().setFlag('registration_lock', false);
-    expect(await identity().flags()).toEqual({ maintenance_mode: true, registration_lock: false });
-  });
-
   describe('stored answers', () => {
     it('are kept under principal, method, path and key together', async () => {
       const row = idempotencyRow();

@@ -95,7 +95,7 @@ export async function makeHouseOn<Kept extends Store>(
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await readTokenKey(await exportJWK(privateKey));
-  const flags = await loadFlags(store.identity);
+  const flags = await loadFlags(store.administration);
   const users = makeUsers(store);
   const revocations = await loadRevocations(store.identity, clock);
   const newId = () => v7();

@@ -9,8 +9,6 @@ import type {
   IdempotencyRow,
   IdempotencyStore,
   IdentityStore,
-  Page,
-  Position,
   RecordStore,
   Room,
   Store,
@@ -19,17 +17,8 @@ import type {
   User,
 } from '../../src/store/contract.ts';
 import { MemoryActors } from './memory-actors.ts';
-
-const later = (a: Position, b: Position): boolean =>
-  a.createdAt !== b.createdAt ? a.createdAt > b.createdAt : a.id > b.id;
-
-function pageOf<T>(all: T[], place: (item: T) => Position, limit: number, after?: Position): Page<T> {
-  const sorted = all.sort((a, b) => (later(place(a), place(b)) ? -1 : 1));
-  const rest = after === undefined ? sorted : sorted.filter((item) => later(after, place(item)));
-  const items = rest.slice(0, limit);
-  const last = items.at(-1);
-  return { items, next: rest.length > limit && last !== undefined ? place(last) : null };
-}
+import { memoryAdministration, memoryFirmware } from './memory-firmware.ts';
+import { pageOf } from './memory-pages.ts';
 
 /**
  * A store in memory for tests of what stands on it: plain records, identities and idempotency rows by the contract,
@@ -189,10 +178,6 @@ export class MemoryStore implements Store {
       this.revoked.set(jti, expiresAt);
     },
     revokedTokens: async () => [...this.revoked].map(([jti, expiresAt]) => ({ jti, expiresAt })),
-    flags: async () => ({ ...this.flags }),
-    setFlag: async (flag, state) => {
-      this.flags[flag] = state;
-    },
   };
 
   idempotency: IdempotencyStore = {
@@ -241,6 +226,8 @@ export class MemoryStore implements Store {
       return pageOf(waiting, place, limit, after);
     },
   } as Partial<Store['commands']> as Store['commands'];
+  administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));
+  firmware = memoryFirmware((row) => this.keep(row));
   retention = { prune: async () => 0 };
 
   async ping(): Promise<void> {

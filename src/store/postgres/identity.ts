@@ -87,20 +87,4 @@ export const identityStore = (database: Database): IdentityStore => ({
     });
     return rows.map(({ jti, expires_at: expiresAt }) => ({ jti, expiresAt }));
   },
-
-  async flags() {
-    const rows = await database.read<{ name: string; state: boolean }>({
-      name: 'flags',
-      text: 'select name, state from flags',
-    });
-    return Object.fromEntries(rows.map(({ name, state }) => [name, state]));
-  },
-
-  async setFlag(flag, state) {
-    await database.write({
-      name: 'flag_set',
-      text: 'insert into flags (name, state) values ($1, $2) on conflict (name) do update set state = excluded.state',
-      values: [flag, state],
-    });
-  },
 });

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Database, Query } from './database.ts';
 import { ground } from './migrations/0001-ground.ts';
 import { confirmations } from './migrations/0002-confirmations.ts';
+import { firmware } from './migrations/0003-firmware.ts';
 
 export interface Migration {
   id: number;
@@ -13,6 +14,7 @@ export interface Migration {
 export const migrations: readonly Migration[] = [
   { id: 1, name: 'ground', sql: ground },
   { id: 2, name: 'confirmations', sql: confirmations },
+  { id: 3, name: 'firmware', sql: firmware },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

@@ -1,9 +1,11 @@
 import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
+import { administrationStore } from './administration.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
 import { DeviceCounts } from './device-counts.ts';
 import { deviceStore } from './devices.ts';
+import { firmwareStore } from './firmware.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { recordStore } from './records.ts';
@@ -17,6 +19,8 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   records: recordStore(database),
   identity: identityStore(database),
   idempotency: idempotencyStore(database),
+  administration: administrationStore(database),
+  firmware: firmwareStore(database),
   retention: retention(database),
   turnsInFlight: database.embedded ? 1 : 2,
 

@@ -1,0 +1,11 @@
+import type { EpochMs } from '../../domain/values.ts';
+
+/** A place in a list, newest first: the next page begins after it. */
+export interface Position {
+  createdAt: EpochMs;
+  id: string;
+}
+export interface Page<T> {
+  items: T[];
+  next: Position | null;
+}

@@ -1,0 +1,42 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { AdministrationStore } from '../contract/administration.ts';
+import type { Database } from './database.ts';
+import { alsoPut, alsoValue } from './idempotency.ts';
+import { beginning, pageOf } from './pages.ts';
+
+export const administrationStore = (database: Database): AdministrationStore => ({
+  async tenants(limit, after) {
+    const rows = await database.read<{
+      id: Uuid;
+      name: string;
+      slug: string;
+      suspended: boolean;
+      created_at: EpochMs;
+    }>({
+      name: 'tenants',
+      text: `select id, name, slug, suspended, created_at from tenants where (created_at, id) < ($1, $2)
+        order by created_at desc, id desc limit $3`,
+      values: [...beginning(after), limit + 1],
+    });
+    const tenants = rows.map(({ created_at: createdAt, ...row }) => ({ ...row, createdAt }));
+    return pageOf(tenants, limit, ({ createdAt, id }) => ({ createdAt, id }));
+  },
+
+  async flags() {
+    const rows = await database.read<{ name: string; state: boolean }>({
+      name: 'flags',
+      text: 'select name, state from flags',
+    });
+    return Object.fromEntries(rows.map(({ name, state }) => [name, state]));
+  },
+
+  async setFlag(flag, state, also) {
+    await database.write({
+      name: 'flag_set',
+      text: `with made as (insert into flags (name, state) values ($1, $2)
+          on conflict (name) do update set state = excluded.state returning name), ${alsoPut(3, 'made')}
+        select name from made`,
+      values: [flag, state, alsoValue(also)],
+    });
+  },
+});

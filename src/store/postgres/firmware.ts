@@ -1,0 +1,149 @@
+import type { FirmwareStatus } from '../../domain/firmware.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { FirmwareRelease, FirmwareStore } from '../contract/firmware.ts';
+import { type Database, idArray } from './database.ts';
+import { alsoPut, alsoValue } from './idempotency.ts';
+import { beginning, pageOf } from './pages.ts';
+
+interface Row {
+  id: Uuid;
+  tenant_id: Uuid;
+  device_type: string;
+  version: string;
+  notes: string | null;
+  status: FirmwareStatus;
+  rollout_percent: number;
+  url: string | null;
+  checksum: string | null;
+  artifact: Uuid | null;
+  artifact_bytes: number | null;
+  created_at: EpochMs;
+  released_at: EpochMs | null;
+}
+
+const columns = `id, tenant_id, device_type, version, notes, status, rollout_percent, url, checksum, artifact,
+  artifact_bytes, created_at, released_at`;
+
+const releaseOf = (row: Row): FirmwareRelease => ({
+  id: row.id,
+  tenantId: row.tenant_id,
+  deviceType: row.device_type,
+  version: row.version,
+  notes: row.notes,
+  status: row.status,
+  rolloutPercent: row.rollout_percent,
+  url: row.url,
+  checksum: row.checksum,
+  artifact: row.artifact === null ? null : { name: row.artifact, bytes: row.artifact_bytes ?? 0 },
+  createdAt: row.created_at,
+  releasedAt: row.released_at,
+});
+
+export const firmwareStore = (database: Database): FirmwareStore => ({
+  async insert(release, also) {
+    const { artifact } = release;
+    const rows = await database.write({
+      name: 'firmware_insert',
+      text: `with made as (insert into firmware (${columns})
+          values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+          on conflict do nothing returning id), ${alsoPut(14, 'made')}
+        select id from made`,
+      values: [
+        ...[release.id, release.tenantId, release.deviceType, release.version, release.notes, release.status],
+        ...[release.rolloutPercent, release.url, release.checksum, artifact?.name ?? null, artifact?.bytes ?? null],
+        ...[release.createdAt, release.releasedAt, alsoValue(also)],
+      ],
+    });
+    return rows.length > 0;
+  },
+
+  async update(release, also) {
+    const { artifact } = release;
+    await database.write({
+      name: 'firmware_update',
+      text: `with made as (update firmware set notes = $3, status = $4, rollout_percent = $5, url = $6, checksum = $7,
+            artifact = $8, artifact_bytes = $9, released_at = $10
+          where id = $1 and tenant_id = $2 returning id), ${alsoPut(11, 'made')}
+        select id from made`,
+      values: [
+        ...[release.id, release.tenantId, release.notes, release.status, release.rolloutPercent, release.url],
+        ...[release.checksum, artifact?.name ?? null, artifact?.bytes ?? null, release.releasedAt, alsoValue(also)],
+      ],
+    });
+  },
+
+  async find(tenantId, id) {
+    const [row] = await database.read<Row>({
+      name: 'firmware',
+      text: `select ${columns} from firmware where id = $1 and tenant_id = $2`,
+      values: [id, tenantId],
+    });
+    return row ? releaseOf(row) : null;
+  },
+
+  async findAnywhere(id) {
+    const [row] = await database.read<Row>({
+      name: 'firmware_anywhere',
+      text: `select ${columns} from firmware where id = $1`,
+      values: [id],
+    });
+    return row ? releaseOf(row) : null;
+  },
+
+  async list(tenantId, { deviceType, status }, limit, after) {
+    const rows = await database.read<Row>({
+      name: 'firmware_list',
+      text: `select ${columns} from firmware where tenant_id = $1 and (created_at, id) < ($2, $3)
+          and ($4::text is null or device_type = $4) and ($5::text is null or status = $5)
+        order by created_at desc, id desc limit $6`,
+      values: [tenantId, ...beginning(after), deviceType ?? null, status ?? null, limit + 1],
+    });
+    return pageOf(rows.map(releaseOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
+  },
+
+  async released(tenantId, deviceType) {
+    const rows = await database.read<Row>({
+      name: 'firmware_released',
+      text: `select ${columns} from firmware where tenant_id = $1 and device_type = $2 and status = 'released'`,
+      values: [tenantId, deviceType],
+    });
+    return rows.map(releaseOf);
+  },
+
+  async countArtifacts(tenantId) {
+    const [row] = await database.read<{ count: number }>({
+      name: 'firmware_artifacts',
+      text: 'select count(*)::integer as count from firmware where tenant_id = $1 and artifact is not null',
+      values: [tenantId],
+    });
+    return row?.count ?? 0;
+  },
+
+  async beginArtifact(name, at) {
+    await database.write({
+      name: 'artifact_begin',
+      text: 'insert into artifacts (name, begun_at) values ($1, $2)',
+      values: [name, at],
+    });
+  },
+
+  async strayArtifacts(before) {
+    const rows = await database.read<{ name: Uuid }>({
+      name: 'artifacts_stray',
+      text: `select name from artifacts a where begun_at < $1
+          and not exists (select from firmware f where f.artifact = a.name)
+        order by name limit 1000`,
+      values: [before],
+    });
+    return rows.map(({ name }) => name);
+  },
+
+  async forgetArtifacts(names) {
+    await database.write({
+      name: 'artifacts_forget',
+      text: `delete from artifacts a where name = any($1::uuid[])
+        and not exists (select from firmware f where f.artifact = a.name)`,
+      values: [idArray(names)],
+    });
+  },
+});
