@@ -72,16 +72,16 @@ export async function claim(
       state,
       status,
       answer: services.seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
-      deviceId: null,
+      subject: null,
       expiresAt: now + LIFE_MS,
     });
     const idempotent: Idempotent = {
       resumed: live?.state === 'running' ? (mine?.plan ?? null) : null,
       kept: false,
-      row(answer, deviceId) {
+      row(answer, subject) {
         idempotent.kept = true;
         const content = { body: answer.body as JsonObject };
-        return { ...makeRow('done', answer.status ?? 0, content), deviceId: deviceId ?? null };
+        return { ...makeRow('done', answer.status ?? 0, content), subject: subject ?? null };
       },
       begin: (plan) => services.store.idempotency.put(makeRow('running', 0, { body: null, plan })),
     };

@@ -47,8 +47,8 @@ export interface Answer<Output> {
  * that writes nothing, or has several targets, leaves the keeping of the answer to `perform`.
  */
 export interface Idempotent {
-  /** Seals the answer into what the store keeps. `deviceId`: whose secret it holds, so that it can be dropped. */
-  row(answer: Answer<unknown>, deviceId?: Uuid): IdempotencyRow;
+  /** Seals the answer into what the store keeps. `subject`: whose secret it holds, so that it can be dropped. */
+  row(answer: Answer<unknown>, subject?: string): IdempotencyRow;
   /** For several targets: kept before the effects, with the ids they will have. */
   begin(plan: Json): Promise<void>;
   /** What an earlier try planned before it was cut off, or null. */

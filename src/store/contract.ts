@@ -5,8 +5,9 @@ import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/value
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { AdministrationStore } from './contract/administration.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
-import type { IdempotencyRow } from './contract/idempotency.ts';
+import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
 import type { Page, Position } from './contract/pages.ts';
+import type { KeyStore, MemberStore } from './contract/people.ts';
 
 /*
  * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
@@ -308,15 +309,9 @@ export interface IdentityStore {
   /** A token's `jti` that was logged out, until it expires anyway. */
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
-}
-
-/** Wherever a row is written, with an effect or alone, it replaces an older one of the same key. */
-export interface IdempotencyStore {
-  /** Also answers an expired row that was not pruned yet. */
-  find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;
-  put(row: IdempotencyRow): Promise<void>;
-  /** Stored answers may hold a device's secret: drop them at rotation and revocation. */
-  dropFor(deviceId: Uuid): Promise<void>;
+  /** The digest of a token that was presented at `/mcp`, until the token expires. */
+  markPresented(digest: string, expiresAt: EpochMs): Promise<void>;
+  presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
 
 export interface Retention {
@@ -330,6 +325,8 @@ export interface Store {
   commands: CommandStore;
   records: RecordStore;
   identity: IdentityStore;
+  keys: KeyStore;
+  members: MemberStore;
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
   firmware: FirmwareStore;
@@ -372,4 +369,5 @@ export interface Cache {
   close(): Promise<void>;
 }
 
-export type { Capability, IdempotencyRow, Manifest, Page, Position };
+export type { ApiKey, Invitation, Member } from './contract/people.ts';
+export type { Capability, IdempotencyRow, IdempotencyStore, KeyStore, Manifest, MemberStore, Page, Position };

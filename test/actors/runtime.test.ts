@@ -138,7 +138,7 @@ describe('a turn', () => {
       state: 'done' as const,
       status: 201,
       answer: 'sealed',
-      deviceId: null,
+      subject: null,
       expiresAt: 1,
     };
     await runtime.actors.create(ref('a'), event('make', { id: 'a' }), { idempotency: () => row });

@@ -212,8 +212,8 @@ eachStore('plain records', (backend) => {
 
     it('are dropped with the secret of their device', async () => {
       const deviceId = newId();
-      const row = idempotencyRow({ deviceId });
-      const other = idempotencyRow({ deviceId: newId() });
+      const row = idempotencyRow({ subject: deviceId });
+      const other = idempotencyRow({ subject: newId() });
       await idempotency().put(row);
       await idempotency().put(other);
       await idempotency().dropFor(deviceId);

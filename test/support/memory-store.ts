@@ -19,6 +19,7 @@ import type {
 import { MemoryActors } from './memory-actors.ts';
 import { memoryAdministration, memoryFirmware } from './memory-firmware.ts';
 import { pageOf } from './memory-pages.ts';
+import { MemoryPeople } from './memory-people.ts';
 
 /**
  * A store in memory for tests of what stands on it: plain records, identities and idempotency rows by the contract,
@@ -32,6 +33,16 @@ export class MemoryStore implements Store {
   groups = new Map<string, Group>();
   users = new Map<Uuid, User>();
   revoked = new Map<string, EpochMs>();
+  presented = new Map<string, EpochMs>();
+  people = new MemoryPeople({
+    users: this.users,
+    keep: (row) => this.keep(row),
+    drop: (subject) => this.drop(subject),
+    tenantName: (id) => String([...this.actors.rows.values()].find(({ ref }) => ref.id === id)?.context.name),
+    check: () => this.check(),
+  });
+  keys = this.people.keys;
+  members = this.people.members;
   flags: Record<string, boolean> = {};
   idempotencyRows = new Map<string, IdempotencyRow>();
   /** How often the store was asked for a user: what identity may not do for each request. */
@@ -62,6 +73,10 @@ export class MemoryStore implements Store {
 
   private keep(row: IdempotencyRow | null | undefined): void {
     if (row) this.idempotencyRows.set(JSON.stringify([row.principal, row.method, row.path, row.key]), row);
+  }
+
+  private drop(subject: string): void {
+    for (const [key, row] of this.idempotencyRows) if (row.subject === subject) this.idempotencyRows.delete(key);
   }
 
   private contexts(): { context: DeviceContext; columns: JsonObject }[] {
@@ -178,6 +193,12 @@ export class MemoryStore implements Store {
       this.revoked.set(jti, expiresAt);
     },
     revokedTokens: async () => [...this.revoked].map(([jti, expiresAt]) => ({ jti, expiresAt })),
+    markPresented: async (digest, expiresAt) => {
+      this.check();
+      this.presented.set(digest, expiresAt);
+    },
+    presentedTokens: async (now) =>
+      [...this.presented].filter(([, end]) => end > now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
   };
 
   idempotency: IdempotencyStore = {
@@ -186,9 +207,7 @@ export class MemoryStore implements Store {
       return this.idempotencyRows.get(JSON.stringify([principal, method, path, key])) ?? null;
     },
     put: async (row) => this.keep(row),
-    dropFor: async (deviceId) => {
-      for (const [key, row] of this.idempotencyRows) if (row.deviceId === deviceId) this.idempotencyRows.delete(key);
-    },
+    dropFor: async (subject) => this.drop(subject),
   };
 
   devices = {

@@ -120,7 +120,7 @@ export const idempotencyRow = (more: Partial<IdempotencyRow> = {}): IdempotencyR
   state: 'done',
   status: 201,
   answer: 'sealed',
-  deviceId: null,
+  subject: null,
   expiresAt: 100_000,
   ...more,
 });

@@ -1,4 +1,4 @@
-import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { EpochMs } from '../../domain/values.ts';
 
 /** An answer kept for an `Idempotency-Key` (contract §2); the body is sealed. */
 export interface IdempotencyRow {
@@ -12,7 +12,16 @@ export interface IdempotencyRow {
   status: number;
   /** Sealed answer; while `running`, the ids that the effects will have. */
   answer: string;
-  /** The device whose secret the answer holds, for `dropFor`. */
-  deviceId: Uuid | null;
+  /** Whose secret the answer holds, for `dropFor`: a device's id, or a `keySubject`. */
+  subject: string | null;
   expiresAt: EpochMs;
+}
+
+/** Wherever a row is written, with an effect or alone, it replaces an older one of the same key. */
+export interface IdempotencyStore {
+  /** Also answers an expired row that was not pruned yet. */
+  find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;
+  put(row: IdempotencyRow): Promise<void>;
+  /** Stored answers may hold a secret: drop them at rotation and revocation. */
+  dropFor(subject: string): Promise<void>;
 }

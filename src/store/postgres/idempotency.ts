@@ -22,7 +22,7 @@ export const idempotencyInput = (row: IdempotencyRow): JsonObject => ({
   state: row.state,
   status: row.status,
   answer: row.answer,
-  device_id: row.deviceId,
+  subject: row.subject,
   expires_at: row.expiresAt,
 });
 
@@ -35,12 +35,12 @@ const columns = [
   'state',
   'status',
   'answer',
-  'device_id',
+  'subject',
   'expires_at',
 ];
 
 export const idempotencyFields = `digest text, principal text, method text, path text, key text, body_hash text,
-  state text, status integer, answer text, device_id uuid, expires_at bigint`;
+  state text, status integer, answer text, subject text, expires_at bigint`;
 
 /** Keeps the rows of `source`, which names them `r`; an older one of the same key is replaced. */
 export const putIdempotency = (source: string): string =>
@@ -67,7 +67,7 @@ interface Row {
   state: 'running' | 'done';
   status: number;
   answer: string;
-  device_id: string | null;
+  subject: string | null;
   expires_at: number;
 }
 
@@ -79,8 +79,8 @@ export const idempotencyStore = (database: Database): IdempotencyStore => ({
       values: [digestOf(key)],
     });
     if (!row) return null;
-    const { body_hash: bodyHash, device_id: deviceId, expires_at: expiresAt, ...rest } = row;
-    return { ...rest, bodyHash, deviceId, expiresAt };
+    const { body_hash: bodyHash, expires_at: expiresAt, ...rest } = row;
+    return { ...rest, bodyHash, expiresAt };
   },
 
   async put(row) {
@@ -91,11 +91,11 @@ export const idempotencyStore = (database: Database): IdempotencyStore => ({
     });
   },
 
-  async dropFor(deviceId) {
+  async dropFor(subject) {
     await database.write({
       name: 'idempotency_drop',
-      text: 'delete from idempotency where device_id = $1',
-      values: [deviceId],
+      text: 'delete from idempotency where subject = $1',
+      values: [subject],
     });
   },
 });

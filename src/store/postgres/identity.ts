@@ -87,4 +87,22 @@ export const identityStore = (database: Database): IdentityStore => ({
     });
     return rows.map(({ jti, expires_at: expiresAt }) => ({ jti, expiresAt }));
   },
+
+  async markPresented(digest, expiresAt) {
+    await database.write({
+      name: 'token_presented',
+      text: `insert into presented_tokens as t (digest, expires_at) values ($1, $2)
+        on conflict (digest) do update set expires_at = greatest(t.expires_at, excluded.expires_at)`,
+      values: [digest, expiresAt],
+    });
+  },
+
+  async presentedTokens(now) {
+    const rows = await database.read<{ digest: string; expires_at: EpochMs }>({
+      name: 'tokens_presented',
+      text: 'select digest, expires_at from presented_tokens where expires_at > $1',
+      values: [now],
+    });
+    return rows.map(({ digest, expires_at: expiresAt }) => ({ digest, expiresAt }));
+  },
 });

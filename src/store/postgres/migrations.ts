@@ -3,6 +3,7 @@ import type { Database, Query } from './database.ts';
 import { ground } from './migrations/0001-ground.ts';
 import { confirmations } from './migrations/0002-confirmations.ts';
 import { firmware } from './migrations/0003-firmware.ts';
+import { people } from './migrations/0004-people.ts';
 
 export interface Migration {
   id: number;
@@ -15,6 +16,7 @@ export const migrations: readonly Migration[] = [
   { id: 1, name: 'ground', sql: ground },
   { id: 2, name: 'confirmations', sql: confirmations },
   { id: 3, name: 'firmware', sql: firmware },
+  { id: 4, name: 'people', sql: people },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

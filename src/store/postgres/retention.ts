@@ -46,6 +46,25 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
         select jti from revoked_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
     values: [now, batch],
   },
+  {
+    name: 'prune_presented',
+    text: `delete from presented_tokens where digest in (
+        select digest from presented_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  {
+    name: 'prune_invitations',
+    text: `delete from invitations where id in (
+        select id from invitations where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  {
+    // A dead key is part of the record of who did what: the journal names it.
+    name: 'prune_keys',
+    text: `delete from api_keys where prefix in (
+        select prefix from api_keys where least(revoked_at, expires_at) < $1 limit $2) returning 1 as gone`,
+    values: [now - days.journal * DAY_MS, batch],
+  },
 ];
 
 export const retention = (database: Database): Retention => ({

@@ -1,6 +1,7 @@
 import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
+import { keyStore } from './api-keys.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
 import { DeviceCounts } from './device-counts.ts';
@@ -8,6 +9,7 @@ import { deviceStore } from './devices.ts';
 import { firmwareStore } from './firmware.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
+import { memberStore } from './members.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
@@ -18,6 +20,8 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   commands: commandStore(database),
   records: recordStore(database),
   identity: identityStore(database),
+  keys: keyStore(database),
+  members: memberStore(database),
   idempotency: idempotencyStore(database),
   administration: administrationStore(database),
   firmware: firmwareStore(database),
