@@ -66,7 +66,12 @@ function ours(server: Server): Emit {
         principal: { kind: 'user', id: user.id, via },
       }),
   };
-  const sockets = makeStateSockets({ services, identity });
+  const sockets = makeStateSockets({
+    services,
+    identity,
+    gate: { barsSignIn: () => null, failedSignIn: () => null },
+    addressOf: () => '127.0.0.1',
+  });
   server.on('upgrade', sockets.upgrade);
   return (output) => emit(output);
 }

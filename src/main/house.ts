@@ -15,6 +15,8 @@ import { userAuthentication } from '../edges/mqtt/users.ts';
 import { makeRest } from '../edges/rest/listener.ts';
 import { pages } from '../edges/rest/pages.ts';
 import { routes } from '../edges/rest/table.ts';
+import { clientAddress } from '../edges/shared/client-address.ts';
+import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
 import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
 import { makeStateSockets } from '../edges/websocket/state-sockets.ts';
@@ -29,7 +31,7 @@ import { makePerform } from '../operations/perform.ts';
 import { loadRevocations, readTokenKey, type TokenKey } from '../operations/tokens.ts';
 import { makeUsers } from '../operations/users.ts';
 import type { Store } from '../store/contract.ts';
-import { openCache, openStore } from '../store/open.ts';
+import { openCache, openRates, openStore } from '../store/open.ts';
 import { measure } from './measure.ts';
 
 export interface StartOptions {
@@ -38,7 +40,7 @@ export interface StartOptions {
   /** Called once when the service cannot go on: the right to be the active process is lost. */
   onFatal?(reason: string): void;
   /** Bounds other than the usual ones. */
-  limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits> };
+  limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits>; rates?: Partial<FixedRates> };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;
   /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
@@ -70,6 +72,7 @@ export async function buildHouse(
   const opened = await openStore(config);
   const store = aroundStore?.(opened) ?? opened;
   const cache = await openCache(config, clock);
+  const rates = openRates(config, clock);
   const metrics = makeMetrics();
   // Loaded only where traces are wanted: who wants none pays nothing for them.
   const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
@@ -91,6 +94,7 @@ export async function buildHouse(
     mqttUrl: '',
     betaDeviceLimit: config.betaDeviceLimit,
     defaultTier: config.defaultTier,
+    rateLimits: config.rateLimits,
     cloudPublicKeys: [config.keys.deviceSigning.publicKey],
     changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
   };
@@ -100,6 +104,7 @@ export async function buildHouse(
   const services: Services = {
     store,
     cache,
+    rates,
     actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
@@ -123,8 +128,17 @@ export async function buildHouse(
     log,
   };
   assembled?.(services);
-  const identity = makeIdentity({ verifiers: [internalTokens(tokenKey, clock)], users, revocations, clock, newId: v7 });
-  const sockets = makeStateSockets({ services, identity });
+  const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
+  const addressOf = clientAddress(config.trustedProxies);
+  const identity = makeIdentity({
+    verifiers: [internalTokens(tokenKey, clock)],
+    users,
+    revocations,
+    gate,
+    clock,
+    newId: v7,
+  });
+  const sockets = makeStateSockets({ services, identity, gate, addressOf });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
   const pruning = keepPruning(config, store, clock, log);
   return {
@@ -134,6 +148,7 @@ export async function buildHouse(
       pages: pages({ metrics, publicKeys: [tokenKey.publicJwk] }),
       identity,
       perform: makePerform(services),
+      gate,
       newId: v7,
       log,
       trustedProxies: config.trustedProxies,
@@ -162,6 +177,7 @@ export async function buildHouse(
         signingKey: deviceKey,
         watches: (deviceId) => runtime.watches.of(deviceId),
         authenticateUser: userAuthentication(identity, v7),
+        addressOf,
         log,
         meter: metered(metrics),
         ...(limits?.mqtt && { limits: limits.mqtt }),
@@ -174,7 +190,7 @@ export async function buildHouse(
       await Promise.all([sockets.close(), mqtt?.close(), answered]);
       await runtime.stop();
       await store.close();
-      await cache.close();
+      await Promise.all([cache.close(), rates.close()]);
       await tracing?.close();
     },
     abort() {

@@ -6,6 +6,7 @@ import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
+import type { Rates } from '../store/contract/rates.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 import type { ChangelogEntry } from './changelog.ts';
 import type { Health } from './health.ts';
@@ -24,6 +25,8 @@ export interface Caller {
   /** Null: all that the role allows. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
+  /** They came with a browser's cookie session. */
+  cookie?: true;
   /** The presented token, for logout and for connections that must end with it. */
   token: PresentedToken | null;
   requestId: Uuid;
@@ -68,6 +71,7 @@ export interface Call<Input> {
 export interface Services {
   store: Store;
   cache: Cache;
+  rates: Rates;
   actors: Actors;
   sessions: Sessions;
   manifests: ManifestCache;
@@ -94,6 +98,8 @@ export interface Settings {
   mqttUrl: string;
   betaDeviceLimit: number;
   defaultTier: string;
+  /** Requests a minute by tier; 0 is unlimited. */
+  rateLimits: Readonly<Record<string, number>>;
   /** Ed25519 keys that sign what Ed25519 devices receive: 32 raw bytes, base64url, newest first. */
   cloudPublicKeys: readonly string[];
   changelog: readonly ChangelogEntry[];

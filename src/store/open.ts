@@ -1,7 +1,10 @@
 import { join } from 'node:path';
 import type { Clock } from '../domain/clock.ts';
 import { MemoryCache } from './cache/memory.ts';
+import { MemoryRates } from './cache/memory-rates.ts';
 import { RedisCache } from './cache/redis.ts';
+import { RedisRates } from './cache/redis-rates.ts';
+import type { Rates } from './contract/rates.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
 import { AdvisoryLock } from './lock/advisory.ts';
 import { SocketLock } from './lock/socket.ts';
@@ -46,3 +49,7 @@ export async function openCache({ redisUrl }: { redisUrl: string | null }, clock
   await cache.ready(CACHE_WAIT_MS);
   return cache;
 }
+
+/** The request rates of this process; with Redis the process after it goes on with them. */
+export const openRates = ({ redisUrl }: { redisUrl: string | null }, clock: Clock): Rates =>
+  redisUrl === null ? new MemoryRates(clock) : new RedisRates(redisUrl, clock);

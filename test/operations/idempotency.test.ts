@@ -206,7 +206,11 @@ describe('an operation with several targets', () => {
 
   it('that was cut off goes on under the ids it had planned', async () => {
     const ask = async () => {
-      const who = await house.identity.authenticate(token, { via: 'rest', requestId: house.services.newId() });
+      const who = await house.identity.authenticate(token, {
+        via: 'rest',
+        requestId: house.services.newId(),
+        address: null,
+      });
       if (!who.ok) throw new Error('not signed in');
       const keyed = { key: 'k', method: 'POST', path: '/many', body: {} };
       // A new `perform` each time: the process that ran the first one is gone.
@@ -237,7 +241,11 @@ it('asks the policy before it looks a stored answer up', async () => {
     policy: async () => (allowed ? done(null) : refuse('CONFIRMATION_FAILED', 'Not you.')),
     run: async () => done({ status: 409, body: { secret: 'of a dry run' } }),
   });
-  const who = await house.identity.authenticate(token, { via: 'rest', requestId: house.services.newId() });
+  const who = await house.identity.authenticate(token, {
+    via: 'rest',
+    requestId: house.services.newId(),
+    address: null,
+  });
   if (!who.ok) throw new Error('not signed in');
   const keyed = { key: 'k', method: 'POST', path: '/guarded', body: {} };
   const ask = () => house.perform(guarded, { input: {}, caller: who.value, keyed });

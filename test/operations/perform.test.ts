@@ -15,7 +15,11 @@ let caller: Caller;
 beforeAll(async () => {
   house = await makeHouse();
   const { token } = await house.owner();
-  const who = await house.identity.authenticate(token, { via: 'test', requestId: house.services.newId() });
+  const who = await house.identity.authenticate(token, {
+    via: 'test',
+    requestId: house.services.newId(),
+    address: null,
+  });
   if (!who.ok) throw new Error('not signed in');
   caller = who.value;
 });

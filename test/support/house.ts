@@ -10,6 +10,7 @@ import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
 import { pages } from '../../src/edges/rest/pages.ts';
 import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
+import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
 import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
@@ -22,6 +23,7 @@ import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { makeUsers } from '../../src/operations/users.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { assertDocumented } from './documented.ts';
@@ -49,6 +51,7 @@ export interface House<Kept extends Store = Store> {
   services: Services;
   perform: Perform;
   identity: Identity;
+  gate: Gate;
   flags: Flags;
   key: TokenKey;
   server: Server;
@@ -66,8 +69,16 @@ export interface House<Kept extends Store = Store> {
   close(): Promise<void>;
 }
 
+/** What is not as in a service; without `rateLimits` and `fixedRates` no request is refused for its rate. */
+export interface HouseOptions extends Partial<RestParts> {
+  rateLimits?: Record<string, number>;
+  fixedRates?: Partial<FixedRates>;
+}
+
+const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
+
 /** On a store in memory. */
-export function makeHouse(more: Partial<RestParts> = {}): Promise<House<MemoryStore>> {
+export function makeHouse(more: HouseOptions = {}): Promise<House<MemoryStore>> {
   const store = new MemoryStore();
   return makeHouseOn(store, more, (userId, changes) => {
     const user = store.users.get(userId);
@@ -79,7 +90,7 @@ export function makeHouse(more: Partial<RestParts> = {}): Promise<House<MemorySt
 /** On any store; `change` changes a user where the store keeps it. */
 export async function makeHouseOn<Kept extends Store>(
   store: Kept,
-  more: Partial<RestParts>,
+  { rateLimits, fixedRates, ...more }: HouseOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<House<Kept>> {
   const clock = testClock(Date.now());
@@ -101,6 +112,7 @@ export async function makeHouseOn<Kept extends Store>(
   const newId = () => v7();
   const services: Services = {
     ...{ store, cache, clock, newId, users, revocations, log },
+    rates: new MemoryRates(clock),
     actors: runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
@@ -119,16 +131,18 @@ export async function makeHouseOn<Kept extends Store>(
       mqttUrl: 'mqtt://127.0.0.1',
       betaDeviceLimit: 0,
       defaultTier: 'free',
+      rateLimits: rateLimits ?? { free: 0, pro: 0 },
       cloudPublicKeys: [],
       changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
     },
   };
   const perform = makePerform(services);
-  const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, clock, newId });
+  const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
+  const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, gate, clock, newId });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();
   const listener = makeRest({
-    ...{ routes, identity, perform, newId, log },
+    ...{ routes, identity, perform, gate, newId, log },
     pages: pages({ metrics, publicKeys: [key.publicJwk] }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
@@ -168,7 +182,7 @@ export async function makeHouseOn<Kept extends Store>(
   };
 
   return {
-    ...{ url, store, clock, runtime, services, perform, identity, flags, key, server, errors, observed, state },
+    ...{ url, store, clock, runtime, services, perform, identity, gate, flags, key, server, errors, observed, state },
     ...{ token, call, become },
     async owner(name = 'A tenant') {
       const mine = await token(v7());

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { inject } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import type { Log } from '../../src/domain/log.ts';
+import type { FixedRates } from '../../src/edges/shared/gate.ts';
 import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
@@ -47,7 +48,7 @@ export interface TestService {
 
 /**
  * The assembled service on loopback, on free ports: on an embedded database of its own, or on what `env` says (as of a
- * `Deployment`). It is the active process when this resolves, unless it `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
+ * `Deployment`), without limits of requests unless they are given. It is the active process when this resolves, unless it `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
  */
 export async function startService(
   env: Record<string, string> = {},
@@ -56,7 +57,15 @@ export async function startService(
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   if (!env.DATA_DIR && !env.DATABASE_URL) copyPglite(inject('pgliteTemplate'), dataDir);
   const config = readConfig(
-    { PORT: '0', MQTT_PORT: '0', SIDECAR: 'off', LOG_LEVEL: 'silent', ...env, DATA_DIR: dataDir },
+    {
+      PORT: '0',
+      MQTT_PORT: '0',
+      SIDECAR: 'off',
+      LOG_LEVEL: 'silent',
+      RATE_LIMITS: 'free=0,pro=0',
+      ...env,
+      DATA_DIR: dataDir,
+    },
     false,
   );
   const clock = more.clock ?? runningClock();
@@ -65,6 +74,7 @@ export async function startService(
   const service = await start(config, {
     log: quiet,
     ...more,
+    limits: { ...more.limits, rates: { ...UNLIMITED, ...more.limits?.rates } },
     clock,
     onFatal: (reason) => fatal.push(reason),
     assembled: (parts) => {
@@ -101,6 +111,9 @@ export async function startService(
     },
   };
 }
+
+/** A test of the limits sets its own. */
+const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
 
 /** Real time, which a test can push forward. */
 export function runningClock(): TestClock {

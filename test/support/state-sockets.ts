@@ -1,9 +1,10 @@
 import { WebSocket } from 'ws';
 import type { Actors } from '../../src/actors/contract.ts';
+import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import type { SocketLimits } from '../../src/edges/websocket/limits.ts';
 import { makeStateSockets, type StateSockets } from '../../src/edges/websocket/state-sockets.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
-import type { Cache, DeviceStore } from '../../src/store/contract.ts';
+import type { DeviceStore } from '../../src/store/contract.ts';
 import { eventually } from './clock.ts';
 import type { House } from './house.ts';
 
@@ -61,10 +62,6 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
       sinks.delete(sink);
     };
   }) as Actors['on'];
-  Object.assign(
-    house.services.cache,
-    memoryCache(() => house.clock.now()),
-  );
   const store = {
     reads: 0,
     states: async (): Promise<States> => [],
@@ -87,6 +84,8 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
       },
     },
     identity: house.identity,
+    gate: house.gate,
+    addressOf: clientAddress([]),
     limits: { lookMs: 20, ...limits },
   });
   house.server.on('upgrade', sockets.upgrade);
@@ -108,21 +107,6 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
       for (const { socket } of clients) socket.terminate();
       house.server.off('upgrade', sockets.upgrade);
       await sockets.close();
-    },
-  };
-}
-
-/** The cache as far as tickets go. */
-function memoryCache(now: () => number): Pick<Cache, 'set' | 'take'> {
-  const kept = new Map<string, { value: string; until: number }>();
-  return {
-    async set(key, value, ttlMs) {
-      kept.set(key, { value, until: now() + ttlMs });
-    },
-    async take(key) {
-      const found = kept.get(key);
-      kept.delete(key);
-      return found !== undefined && found.until > now() ? found.value : null;
     },
   };
 }

@@ -6,6 +6,7 @@ import type { SigningKey } from '../../domain/signature.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext, Watch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
+import type { AddressOf } from '../shared/client-address.ts';
 import { AckWriter } from './acks.ts';
 import { type BrokerEnds, createBroker } from './broker.ts';
 import { Buckets } from './buckets.ts';
@@ -35,8 +36,7 @@ export interface MqttParts {
   /** The commands of a device that wait to see their expected state. */
   watches(deviceId: Uuid): readonly Watch[];
   authenticateUser: AuthenticateUser;
-  /** The client address of an upgrade request, proxies considered. */
-  addressOf?(request: IncomingMessage): string;
+  addressOf: AddressOf;
   log: Log;
   meter?: MqttMeter;
   limits?: Partial<MqttLimits>;
@@ -119,7 +119,7 @@ class Edge implements BrokerEnds {
       return wire;
     };
     const sockets = await openSockets(settings, limits, accept, {
-      addressOf: addressOf ?? ((request) => request.socket.remoteAddress ?? ''),
+      addressOf,
       newId: this.#parts.services.newId,
     }).catch(async (error: unknown) => {
       await broker.close();

@@ -3,6 +3,7 @@ import { setTimeout as after } from 'node:timers/promises';
 import type { Log } from '../../domain/log.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
+import { networkOf } from '../shared/client-address.ts';
 import type { AckWriter } from './acks.ts';
 import { Buckets } from './buckets.ts';
 import { DeviceSession } from './device-session.ts';
@@ -66,7 +67,7 @@ export class Gatekeeper {
       timeout.catch(() => {});
       const outcome = await Promise.race([this.#check(connect, wire), timeout]);
       if (outcome === 'refused') {
-        const delay = Math.min(this.#failures.of(wire.address).owe(), LONGEST_DELAY_MS);
+        const delay = Math.min(this.#failures.of(networkOf(wire.address)).owe(), LONGEST_DELAY_MS);
         if (delay > 0) await after(delay, undefined, { ref: false });
       }
       return outcome;
@@ -94,7 +95,7 @@ export class Gatekeeper {
   async #user({ password }: Connect, wire: Wire): Promise<SignIn> {
     const { services, authenticateUser, rates, limits } = this.#parts;
     const secret = password?.toString() ?? '';
-    const user = secret === '' ? null : await authenticateUser(secret);
+    const user = secret === '' ? null : await authenticateUser(secret, wire.address);
     if (user === null || !mayListen(user)) return 'refused';
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
     if (!isOpen(tenant)) return 'refused';
@@ -105,7 +106,7 @@ export class Gatekeeper {
   async stillHolds(session: UserSession): Promise<boolean> {
     if (session.expiresAt <= this.#parts.services.clock.now()) return false;
     try {
-      const user = await this.#parts.authenticateUser(session.secret);
+      const user = await this.#parts.authenticateUser(session.secret, null);
       return user !== null && user.tenantId === session.tenantId && mayListen(user);
     } catch {
       return true;

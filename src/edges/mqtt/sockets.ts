@@ -5,6 +5,7 @@ import { createServer as createTlsServer } from 'node:tls';
 import { createWebSocketStream } from 'ws';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
+import { plainAddress } from '../shared/client-address.ts';
 import { refuseUpgrade, webSocketServer } from '../shared/upgrade.ts';
 import type { MqttLimits } from './limits.ts';
 import type { Transport } from './meter.ts';
@@ -47,7 +48,7 @@ export async function openSockets(
   const take = (transport: Transport) => (socket: Socket) => {
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    if (accept(socket, socket.remoteAddress ?? '', transport) === null) socket.destroy();
+    if (accept(socket, plainAddress(socket.remoteAddress ?? ''), transport) === null) socket.destroy();
   };
   const plain = createServer(take('tcp'));
   const servers = [plain];

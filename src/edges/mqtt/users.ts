@@ -20,14 +20,17 @@ export interface MqttUser {
   scopes: readonly Scope[] | null;
 }
 
-/** Null for a credential that is no good (any more); throws when it cannot be told. */
-export type AuthenticateUser = (secret: string) => Promise<MqttUser | null>;
+/**
+ * Null for a credential that is no good (any more); throws when it cannot be told. A failure counts against the client's
+ * `address`, null where nobody signs in.
+ */
+export type AuthenticateUser = (secret: string, address: string | null) => Promise<MqttUser | null>;
 
 /** The house's identity check, as this edge asks it. */
 export const userAuthentication =
   (identity: Pick<Identity, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
-  async (secret) => {
-    const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId() });
+  async (secret, address) => {
+    const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
     if (!answer.ok) return null;
     const { user, tenantId, role, scopes, token } = answer.value;
     if (user === null || tenantId === null) return null;

@@ -1,6 +1,8 @@
 import { isObject } from '../../domain/json-size.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import type { Charge, Gate } from '../shared/gate.ts';
 import { credentialIn } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
@@ -11,8 +13,11 @@ import type { Route } from './route.ts';
 export type Answering = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
 
 /** From a request to the operation of its route and back. May throw what `refusalOf` knows. */
-export function answering(parts: { identity: Identity; perform: Perform }, route: Route): Answering {
-  const { identity, perform } = parts;
+export function answering(
+  parts: { identity: Identity; perform: Perform; gate: Gate; addressOf: AddressOf },
+  route: Route,
+): Answering {
+  const { identity, perform, gate, addressOf } = parts;
   const { operation, method, success } = route;
   const read = makeInputReader(route);
   const looksAtCaller = operation.role !== null || operation.greets === true;
@@ -20,14 +25,25 @@ export function answering(parts: { identity: Identity; perform: Perform }, route
 
   return async (exchange, values, root) => {
     const { request, requestId } = exchange;
-    const asking = { via: 'rest', requestId };
-    let who = identity.authenticate(looksAtCaller ? credentialIn(request.headers) : null, asking);
+    const address = addressOf(request);
+    const asking = { via: 'rest', requestId, address };
+    const credential = looksAtCaller ? credentialIn(request.headers) : null;
+    const isStranger = operation.role === null || credential === null;
+    if (isStranger && !route.outsideRate && !pays(exchange, gate.stranger(address))) return;
+
+    let who = identity.authenticate(credential, asking);
     if (who instanceof Promise) who = await who;
     // Where nobody is needed a bad credential does no harm.
     if (!who.ok && operation.role === null) who = await identity.authenticate(null, asking);
     if (!who.ok) {
+      exchange.charged = gate.signInHeaders(address);
       sendRefusal(exchange, who.refusal);
       return;
+    }
+    if (!isStranger) {
+      let charge = gate.caller(who.value, address);
+      if (charge instanceof Promise) charge = await charge;
+      if (!pays(exchange, charge)) return;
     }
     // Before anything is read of what nobody asked this caller for.
     const barred = mayCall(operation, who.value);
@@ -53,6 +69,13 @@ export function answering(parts: { identity: Identity; perform: Perform }, route
     if (outcome.ok) sendAnswer(exchange, success, outcome.value);
     else sendRefusal(exchange, outcome.refusal);
   };
+}
+
+/** False where the request goes no further: then it is answered. */
+export function pays(exchange: Exchange, charge: Charge): boolean {
+  exchange.charged = charge.headers;
+  if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
+  return charge.refusal === null;
 }
 
 const BAD_KEY: Refusal = {

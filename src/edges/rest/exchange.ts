@@ -15,6 +15,8 @@ export interface Exchange {
   query: string;
   /** Asked when the answer is written: nothing more is to come on this connection. */
   isLast(): boolean;
+  /** What this request was charged, as headers of whatever is answered. */
+  charged: readonly string[];
 }
 
 export function exchangeOf(
@@ -32,6 +34,7 @@ export function exchangeOf(
     method,
     requestId: requestIdOf(request.headers, newId),
     isLast,
+    charged: [],
     path: question === -1 ? url : url.slice(0, question),
     query: question === -1 ? '' : url.slice(question + 1),
   };
@@ -56,6 +59,7 @@ export function send(exchange: Exchange, status: number, content: Content | null
   if (content !== null) {
     headers.push('Content-Type', content.type, 'Content-Length', `${Buffer.byteLength(content.body)}`);
   }
+  if (exchange.charged.length > 0) headers.push(...exchange.charged);
   if (more.length > 0) headers.push(...more);
   if (exchange.isLast()) response.shouldKeepAlive = false;
   response.writeHead(status, headers);

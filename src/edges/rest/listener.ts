@@ -5,8 +5,10 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
+import { type AddressOf, clientAddress } from '../shared/client-address.ts';
+import type { Gate } from '../shared/gate.ts';
 import type { Identity } from '../shared/identity.ts';
-import { type Answering, answering } from './answer.ts';
+import { type Answering, answering, pays } from './answer.ts';
 import { Aborted } from './body.ts';
 import { type Exchange, exchangeOf, send, sendRefusal } from './exchange.ts';
 import type { Page } from './page.ts';
@@ -30,6 +32,7 @@ export interface RestParts {
   pages: readonly Page[];
   identity: Identity;
   perform: Perform;
+  gate: Gate;
   newId(): Uuid;
   log: Log;
   /** Addresses or ranges whose `X-Forwarded-*` counts. */
@@ -56,10 +59,11 @@ interface Entry {
  * The request listener of the HTTP server. Express carries one handler: each step of a chain costs every request, and
  * the routes are a table that is looked up, not tried.
  */
-export function makeRest(parts: RestParts): RequestListener {
+export function makeRest(given: RestParts): RequestListener {
+  const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
   const router = makeRouter([
     ...parts.routes.flatMap((route) => entriesOf(parts, route)),
-    ...parts.pages.flatMap(pagesOf),
+    ...parts.pages.flatMap((page) => pagesOf(parts, page)),
   ]);
   const mounts = new Map(Object.entries(parts.mounts ?? {}));
   const app = express();
@@ -86,7 +90,9 @@ function aboutRequest(
   return { route, method, headers: request.headers, requestId, response };
 }
 
-function serve(parts: RestParts, exchange: Exchange, found: Found<Entry>): void {
+type Parts = RestParts & { addressOf: AddressOf };
+
+function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
   const started = performance.now();
   const entry = found !== null && 'entry' in found ? found.entry : null;
   exchange.response.on('finish', () => {
@@ -95,10 +101,10 @@ function serve(parts: RestParts, exchange: Exchange, found: Found<Entry>): void 
     parts.observe(entry?.label ?? 'none', method, response.statusCode, took);
     parts.log.debug({ request_id: requestId, method, path, status: response.statusCode, ms: took }, 'answered');
   });
-  if (found === null) {
-    sendRefusal(exchange, NOWHERE);
-  } else if (!('entry' in found)) {
-    refuseMethod(exchange, found.allow);
+  if (found === null || !('entry' in found)) {
+    if (!pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) return;
+    if (found === null) sendRefusal(exchange, NOWHERE);
+    else refuseMethod(exchange, found.allow);
   } else if (parts.draining() && !found.entry.label.startsWith('/health')) {
     sendRefusal(exchange, DRAINING);
   } else {
@@ -118,7 +124,7 @@ function refuseMethod(exchange: Exchange, allow: string): void {
   else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` }, headers);
 }
 
-function entriesOf(parts: RestParts, route: Route): Entry[] {
+function entriesOf(parts: Parts, route: Route): Entry[] {
   const answer = answering(parts, route);
   const roots = rootsOf(route);
   return roots.map((root) => ({ method: route.method, path: root + route.path, root, label: route.path, answer }));
@@ -126,8 +132,9 @@ function entriesOf(parts: RestParts, route: Route): Entry[] {
 
 const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [''] : atRoot ? [...ROOTS, ''] : ROOTS);
 
-function pagesOf(page: Page): Entry[] {
+function pagesOf({ gate, addressOf }: Parts, page: Page): Entry[] {
   const answer: Answering = async (exchange, values) => {
+    if (!page.outsideRate && !pays(exchange, gate.stranger(addressOf(exchange.request)))) return;
     const content = await page.content(values);
     if (content === null) sendRefusal(exchange, NOWHERE);
     else send(exchange, 200, content);

@@ -15,11 +15,13 @@ export function pages(parts: { metrics: Metrics; publicKeys: readonly JWK[] }): 
     {
       path: '/metrics',
       everywhere: true,
+      outsideRate: true,
       content: async () => ({ type: parts.metrics.type, body: await parts.metrics.text() }),
     },
     { path: '/openapi.json', content: () => ({ type: 'application/json', body: description }) },
     {
       path: '/.well-known/jwks.json',
+      outsideRate: true,
       content: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
     },
     { path: '/docs', content: () => docs },

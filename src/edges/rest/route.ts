@@ -13,6 +13,8 @@ export interface Route {
   success: 200 | 201 | 202 | 204;
   /** Stands at the root too, or there alone (contract §2). */
   atRoot?: true | 'only';
+  /** Stands outside the request rate (contract §2). */
+  outsideRate?: true;
   /** Numbers that a header may carry as a condition instead, by its lower-case name: `{ 'if-match': 'version' }`. */
   headers?: Readonly<Record<string, string>>;
 }

@@ -1,13 +1,14 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../domain/clock.ts';
-import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Caller, PresentedToken } from '../../operations/operation.ts';
 import { isInternalToken, LEEWAY_S, type Revocations, type TokenKey, verifyToken } from '../../operations/tokens.ts';
 import type { User, Users } from '../../operations/users.ts';
+import type { Gate } from './gate.ts';
 
 /** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
 export type Credential = string;
@@ -24,6 +25,8 @@ export interface Proof {
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   person: boolean;
+  /** It is a browser's cookie session: it has a rate of its own. */
+  cookie?: true;
   token: PresentedToken | null;
   /** How long the proof may be remembered. */
   until: EpochMs;
@@ -39,12 +42,15 @@ export interface Asking {
   /** The edge: `rest`, `websocket`, … */
   via: string;
   requestId: Uuid;
+  /** Of the client, whose failures are counted; null where nobody is trying just now. */
+  address: string | null;
 }
 
 export interface Identity {
   /**
    * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
-   * question. A credential seen before costs no signature check and, when its user did not change, no query.
+   * question. A credential seen before costs no signature check and, when its user did not change, no query. A failure
+   * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many.
    */
   authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** Drops remembered proofs for which `dead` holds, such as those of a revoked key. */
@@ -63,15 +69,21 @@ export function makeIdentity(parts: {
   verifiers: readonly Verifier[];
   users: Users;
   revocations: Revocations;
+  gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }): Identity {
-  const { verifiers, users, revocations, clock, newId } = parts;
+  const { verifiers, users, revocations, gate, clock, newId } = parts;
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED });
 
+  function notValid({ address }: Asking): Outcome<Caller> {
+    const refusal = address === null ? null : gate.failedSignIn(address);
+    return refusal === null ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.') : no(refusal);
+  }
+
   function callerOf({ proof }: Remembered, user: User | null, asking: Asking): Outcome<Caller> {
-    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid();
-    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid();
+    if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid(asking);
+    if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid(asking);
     return done({
       user,
       principal: {
@@ -85,14 +97,17 @@ export function makeIdentity(parts: {
       role: proof.roleCap === undefined ? user.role : atMost(user.role, proof.roleCap),
       scopes: proof.scopes,
       platformAdmin: proof.platformAdmin,
+      ...(proof.cookie && { cookie: true }),
       token: proof.token,
       requestId: asking.requestId,
     });
   }
 
   async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
+    const barred = asking.address === null ? null : gate.barsSignIn(asking.address);
+    if (barred !== null) return no(barred);
     const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
-    if (proof === undefined || proof === null) return notValid();
+    if (proof === undefined || proof === null) return notValid(asking);
     const { who } = proof;
     const userId =
       'userId' in who ? who.userId : (await users.signIn({ id: newId(), ...who, createdAt: clock.now() })).id;
@@ -104,13 +119,13 @@ export function makeIdentity(parts: {
   return {
     authenticate(credential, asking) {
       if (credential === null) return done(nobody(asking));
-      if (credential.length > MAX_CREDENTIAL_LENGTH) return notValid();
+      if (credential.length > MAX_CREDENTIAL_LENGTH) return notValid(asking);
       const digest = hash('sha256', credential, 'base64url');
       const found = remembered.get(digest);
       if (found === undefined) return firstSight(credential, digest, asking);
       if (found.proof.until <= clock.now()) {
         remembered.delete(digest);
-        return notValid();
+        return notValid(asking);
       }
       const user = users.cached(found.userId);
       return user === undefined
@@ -152,4 +167,4 @@ const nobody = ({ via, requestId }: Asking): Caller => ({
   requestId,
 });
 
-const notValid = () => refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.');
+const no = (refusal: Refusal): Outcome<Caller> => ({ ok: false, refusal });

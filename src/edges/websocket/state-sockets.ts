@@ -6,6 +6,8 @@ import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import { isTicket, redeemTicket } from '../../operations/tickets.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import type { Gate } from '../shared/gate.ts';
 import type { Identity } from '../shared/identity.ts';
 import { refuseUpgrade, settledRequestId, webSocketServer } from '../shared/upgrade.ts';
 import { Audiences } from './audiences.ts';
@@ -22,6 +24,8 @@ export interface StateSocketParts {
     store: { devices: Pick<Services['store']['devices'], 'states'> };
   };
   identity: Pick<Identity, 'authenticate'>;
+  gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>;
+  addressOf: AddressOf;
   limits?: Partial<SocketLimits>;
 }
 
@@ -38,13 +42,25 @@ export interface StateSockets {
   close(): Promise<void>;
 }
 
+interface Handshake {
+  query: URLSearchParams;
+  requestId: Uuid;
+  address: string;
+}
+
 const STATE_PATH = '/ws/state';
 
 const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
 const NOBODY: Interest = { kinds: new Set(), devices: null, snapshot: false };
 
-export function makeStateSockets({ services, identity, limits: given }: StateSocketParts): StateSockets {
+export function makeStateSockets({
+  services,
+  identity,
+  gate,
+  addressOf,
+  limits: given,
+}: StateSocketParts): StateSockets {
   const { actors, clock, log, newId, revocations, users } = services;
   const limits = { ...defaultLimits, ...given };
   const server = webSocketServer({ maxPayload: limits.maxPayload }, newId);
@@ -53,11 +69,15 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
   const connections = new Set<Connection>();
   let closing: (() => void) | null = null;
 
-  async function callerOf(credential: string | null, requestId: Uuid): Promise<Outcome<Caller>> {
-    const asking = { via: 'websocket', requestId };
+  async function callerOf(credential: string | null, requestId: Uuid, address: string): Promise<Outcome<Caller>> {
+    const asking = { via: 'websocket', requestId, address };
     if (credential === null || !isTicket(credential)) return identity.authenticate(credential, asking);
+    const barred = gate.barsSignIn(address);
+    if (barred !== null) return { ok: false, refusal: barred };
     const caller = await redeemTicket(services, credential, asking);
-    return caller === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : done(caller);
+    if (caller !== null) return done(caller);
+    const refusal = gate.failedSignIn(address);
+    return refusal === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : { ok: false, refusal };
   }
 
   /** Lets a client in, or says why not. Nothing is missed between its snapshot and what follows. */
@@ -77,7 +97,7 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
     return null;
   }
 
-  async function serve(ws: WebSocket, socket: Duplex, query: URLSearchParams, requestId: Uuid): Promise<void> {
+  async function serve(ws: WebSocket, socket: Duplex, { query, requestId, address }: Handshake): Promise<void> {
     const interest = readInterest(query);
     const connection: Connection = new Connection({
       ws,
@@ -96,7 +116,7 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
     ws.on('error', () => {});
     if (closing !== null) return goAway(connection);
     try {
-      const caller = await callerOf(query.get('token'), requestId);
+      const caller = await callerOf(query.get('token'), requestId, address);
       const refusal = caller.ok
         ? ((await admit(connection, caller.value)) ?? (interest.ok ? null : interest.refusal))
         : caller.refusal;
@@ -161,9 +181,10 @@ export function makeStateSockets({ services, identity, limits: given }: StateSoc
       request.url = path;
       if (path !== STATE_PATH) return refuseUpgrade(request, socket, NOWHERE, { newId });
       const requestId = settledRequestId(request, newId);
+      const address = addressOf(request);
       server.handleUpgrade(request, socket, head, (ws) => {
         log.debug({ request_id: requestId }, 'websocket opened');
-        void serve(ws, socket, query, requestId);
+        void serve(ws, socket, { query, requestId, address });
       });
     },
     counts() {

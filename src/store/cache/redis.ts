@@ -1,16 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
+import type { Redis } from 'ioredis';
 import { systemClock } from '../../domain/clock.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
+import { connectRedis, PREFIX } from './redis-connection.ts';
 
-/** Ours among others in one Redis. */
-const PREFIX = 'twinkeep:';
-/** A cache that takes longer is of no use. */
-const COMMAND_TIMEOUT_MS = 500;
-const CONNECT_TIMEOUT_MS = 2_000;
 const PROBE_MS = 250;
-const MAX_RETRY_MS = 1_000;
 const CATCH_UP_BATCH = 1_000;
 
 /**
@@ -33,22 +28,8 @@ export class RedisCache implements Cache {
   private probe: NodeJS.Timeout | null = null;
 
   constructor(url: string) {
-    const options = {
-      enableOfflineQueue: false,
-      autoResendUnfulfilledCommands: false,
-      autoResubscribe: false,
-      maxRetriesPerRequest: 0,
-      commandTimeout: COMMAND_TIMEOUT_MS,
-      connectTimeout: CONNECT_TIMEOUT_MS,
-      keepAlive: 5_000,
-      retryStrategy: (times: number) => Math.min(times * 50, MAX_RETRY_MS),
-      // A replica that was the primary until now: connect again, to whoever is.
-      reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
-      connectionName: 'twinkeep',
-    };
-    this.commands = new Redis(url, options);
-    this.subscriber = new Redis(url, options);
-    for (const client of [this.commands, this.subscriber]) client.on('error', () => {});
+    this.commands = connectRedis(url);
+    this.subscriber = connectRedis(url);
     this.commands.on('ready', () => void this.comeBack());
     this.commands.on('close', () => this.goAway());
     this.subscriber.on('ready', () => {

@@ -20,6 +20,7 @@ import {
 import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import type { MqttMeter } from '../../../src/edges/mqtt/meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
+import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
@@ -147,6 +148,7 @@ export class House {
       signingKey: this.cloudKey,
       watches: () => [],
       authenticateUser: async (secret) => this.users.get(secret) ?? null,
+      addressOf: clientAddress([]),
       log: { debug() {}, info() {}, warn() {}, error() {} },
       meter: this.meter,
       ...parts,

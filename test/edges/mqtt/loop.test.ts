@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/domain/signature.ts';
 import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { userAuthentication } from '../../../src/edges/mqtt/users.ts';
+import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 import { type Around, connack, credentials, Device, eventually, gone, quiet } from './client.ts';
@@ -42,6 +43,7 @@ beforeEach(async () => {
     signingKey: cloudKey,
     watches: (deviceId) => house.runtime.watches.of(deviceId),
     authenticateUser: userAuthentication(house.identity, house.services.newId),
+    addressOf: clientAddress([]),
     log: house.services.log,
   });
   device = await register();

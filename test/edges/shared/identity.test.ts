@@ -145,7 +145,7 @@ describe('logging out', () => {
 });
 
 describe('another kind of credential', () => {
-  const asking = { via: 'rest', requestId: '0195d9a2-7f00-7000-8000-000000000000' };
+  const asking = { via: 'rest', requestId: '0195d9a2-7f00-7000-8000-000000000000', address: null };
 
   /** Something like an API key: of a user that is known, in one tenant, with a capped role. */
   async function withKeys() {
@@ -167,7 +167,7 @@ describe('another kind of credential', () => {
     };
     const identity = makeIdentity({
       verifiers: [internalTokens(house.key, clock), keys],
-      ...{ users, revocations, clock, newId },
+      ...{ users, revocations, clock, newId, gate: house.gate },
     });
     const ask = async () => identity.authenticate('tk_good', asking);
     return { identity, ask, userId, tenantId, verified: () => verified };
