@@ -116,6 +116,7 @@ export async function buildHouse(
     flags: () => flags.current(),
     users,
     revocations,
+    sidecar: { connected: () => false },
     health: makeHealth({
       store,
       cache,

@@ -1,36 +1,17 @@
 import { z } from 'zod';
-import { Overloaded } from '../actors/contract.ts';
-import { done, type Outcome, type RefusalCode, refusals, refuse } from '../domain/refusals.ts';
-import { categoryNames } from '../domain/registry.ts';
-import type { Uuid } from '../domain/values.ts';
-import type { CommandContext } from '../machines/command-types.ts';
-import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
-import { type Asked, type Planned, plan, planned, request, type Wish, wishFields } from './dispatch.ts';
-import { barredBefore, targetsOf, tenantFacts } from './facts.ts';
-import { idOf, iso, isoTime, notFound, nouns, slug } from './inputs.ts';
-import { type Answer, type Call, type Caller, operation, type Services, tenantOf } from './operation.ts';
-
-// One request for many devices: every target passes the gateway on its own, and one that fails fails alone.
-
-export const MAX_TARGETS = 500;
-
-const entry = z.object({
-  device_id: z.string(),
-  success: z.boolean(),
-  command_id: z.uuid().optional(),
-  message_id: z.uuid().optional(),
-  status: z.enum(['dispatched', 'rejected', 'dry_run_required']).optional(),
-  dry_run_token: z.uuid().optional(),
-  expires_at: isoTime.optional(),
-  error: z.string().optional().meta({ description: 'A sentence' }),
-  code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
-});
-type Entry = z.infer<typeof entry>;
+import { done, type Outcome } from '../domain/refusals.ts';
+import { commandAll, type Entry, entry, groupTargets, MAX_TARGETS, roomTargets } from './command-all.ts';
+import { wishFields } from './dispatch.ts';
+import { category, idOf, slug } from './inputs.ts';
+import { type Answer, operation } from './operation.ts';
 
 const results = z.object({ results: z.array(entry.meta({ id: 'TargetResult' })) }).meta({ id: 'TargetResults' });
 type Results = Answer<z.infer<typeof results>>;
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+async function answered(entries: Promise<Outcome<Entry[]>>): Promise<Outcome<Results>> {
+  const all = await entries;
+  return all.ok ? done({ body: { results: all.value } }) : all;
+}
 
 const deviceIds = z
   .array(z.string().min(1).max(64).toLowerCase())
@@ -48,7 +29,7 @@ export const commandDevices = operation({
   example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
   run(services, call) {
     const { device_ids, ...wish } = call.input;
-    return commandAll(services, call, wish, async () => done([...new Set(device_ids)]));
+    return answered(commandAll(services, call, wish, async () => done([...new Set(device_ids)])));
   },
 });
 
@@ -57,10 +38,7 @@ export const commandRoom = operation({
   summary: 'Command the devices of a room, or those of one category in it',
   input: z.strictObject({
     roomId: idOf('room'),
-    capability: z
-      .enum(categoryNames as [string, ...string[]])
-      .optional()
-      .meta({ description: 'Only devices of this category' }),
+    capability: category.optional(),
     ...wishFields,
   }),
   output: results,
@@ -71,13 +49,7 @@ export const commandRoom = operation({
   example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
   run(services, call) {
     const { roomId, capability, ...wish } = call.input;
-    const tenantId = tenantOf(call.caller);
-    return commandAll(services, call, wish, async () => {
-      const room = await services.store.records.room(tenantId, roomId);
-      return room === null
-        ? notFound('room')
-        : bounded(await services.store.devices.inRoom(tenantId, roomId, capability));
-    });
+    return answered(commandAll(services, call, wish, () => roomTargets(services, call.caller, roomId, capability)));
   },
 });
 
@@ -93,110 +65,6 @@ export const commandGroup = operation({
   example: { input: { action: 'turn_off' } },
   run(services, call) {
     const { groupSlug, ...wish } = call.input;
-    return commandAll(services, call, wish, async () => {
-      const group = await services.store.records.group(tenantOf(call.caller), groupSlug);
-      return group === null ? notFound('group') : bounded(group.deviceIds);
-    });
+    return answered(commandAll(services, call, wish, () => groupTargets(services, call.caller, groupSlug)));
   },
 });
-
-const bounded = (ids: Uuid[]): Outcome<Uuid[]> =>
-  ids.length <= MAX_TARGETS
-    ? done(ids)
-    : refuse('VALIDATION_FAILED', `${ids.length} devices are more than the ${MAX_TARGETS} that one request may have.`);
-
-/**
- * Commands every target side by side. With an idempotency key their ids are kept before anything happens: a repeat of
- * a request that was cut off finds the commands that exist and makes the missing ones under the ids they were to have.
- */
-async function commandAll(
-  services: Services,
-  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
-  wish: Wish,
-  targetIds: () => Promise<Outcome<string[]>>,
-): Promise<Outcome<Results>> {
-  const resumed = idempotent?.resumed ? z.array(planned).parse(idempotent.resumed) : null;
-  const ids = resumed === null ? await targetIds() : done(resumed.map(({ device_id }) => device_id));
-  if (!ids.ok) return ids;
-  const plans = resumed ?? ids.value.map((id) => plan(services, id));
-  if (resumed === null) await idempotent?.begin(plans);
-
-  const [tenant, targets, made] = await Promise.all([
-    tenantFacts(services, caller),
-    targetsOf(
-      services,
-      caller,
-      ids.value.filter((id) => UUID.test(id)),
-    ),
-    madeBefore(services, resumed ?? []),
-  ]);
-  const missing = barredBefore(services, tenant, null) ?? { code: 'NOT_FOUND' as const, detail: nouns.device };
-  const tries = await Promise.allSettled(
-    plans.map(async (plan): Promise<Entry> => {
-      const target = targets.get(plan.device_id);
-      if (target === undefined) return failed(plan.device_id, missing.code, missing.detail);
-      const asked: Asked = { tenant, target, wish, plan };
-      return entryOf(made.get(plan.command_id) ?? (await request(services, caller, asked)), asked);
-    }),
-  );
-  const faults = tries.flatMap((tried) => (tried.status === 'rejected' ? [tried.reason] : []));
-  // A repeat of the request may still find the store back: nothing is final that a fault of the moment left out.
-  const passing = faults.find(isPassing);
-  if (passing !== undefined && (idempotent !== null || faults.length === plans.length)) throw passing;
-  const results = tries.map((tried, index) =>
-    tried.status === 'fulfilled' ? tried.value : faultEntry(services, plans[index] as Planned, tried.reason, caller),
-  );
-  return done({ body: { results } });
-}
-
-/** The commands of an earlier try, by id. */
-async function madeBefore(
-  { actors }: Pick<Services, 'actors'>,
-  plans: readonly Planned[],
-): Promise<Map<Uuid, CommandContext>> {
-  const ids = plans.map(({ command_id }) => command_id);
-  const found = await actors.readAll<CommandContext>('command', ids);
-  return new Map([...found].map(([id, { snapshot }]) => [id, snapshot.context]));
-}
-
-function entryOf(command: CommandContext, asked: Asked): Entry {
-  const { id, messageId, confirmation, deviceId: device_id, delivery, refusal } = command;
-  if (refusal !== null) {
-    const { code, detail } = refusal;
-    return { ...failed(device_id, code, detail), command_id: id, status: 'rejected' };
-  }
-  if (confirmation === null && delivery === null) {
-    // Only a repeat after a crash finds it so: its dry run is over.
-    return { ...failed(device_id, 'CONFIRMATION_FAILED', `The command is ${command.status} by now.`), command_id: id };
-  }
-  if (confirmation === null) {
-    return { device_id, success: true, command_id: id, message_id: messageId, status: 'dispatched' };
-  }
-  return {
-    device_id,
-    success: confirmation.asked,
-    command_id: id,
-    status: 'dry_run_required',
-    dry_run_token: asked.plan.dry_run_token,
-    expires_at: iso(confirmation.expiresAt),
-    ...(!confirmation.asked && { error: confirmation.reason }),
-    code: 'DRY_RUN_REQUIRED',
-  };
-}
-
-const failed = (device_id: string, code: RefusalCode, error: string): Entry => ({
-  device_id,
-  success: false,
-  error,
-  code,
-});
-
-const isPassing = (fault: unknown): boolean =>
-  fault instanceof StoreUnavailable || fault instanceof CommitUnknown || fault instanceof Overloaded;
-
-function faultEntry({ log }: Services, plan: Planned, fault: unknown, caller: Caller): Entry {
-  if (fault instanceof Overloaded) return failed(plan.device_id, 'OVERLOADED', 'Too much is waiting here; try again.');
-  if (isPassing(fault)) return failed(plan.device_id, 'STORE_UNAVAILABLE', 'The store did not answer.');
-  log.error({ request_id: caller.requestId, command_id: plan.command_id, err: fault }, 'a target of a batch failed');
-  return failed(plan.device_id, 'GATEWAY_ERROR', 'Something went wrong on our side.');
-}

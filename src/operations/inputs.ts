@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type Listing, makeCursor, readCursor } from '../domain/cursor.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { categoryNames } from '../domain/registry.ts';
 import { isTimezone } from '../domain/timezone.ts';
 import type { Page, Position } from '../store/contract.ts';
 
@@ -19,6 +20,14 @@ export const notFound = (noun: Noun) => refuse('NOT_FOUND', nouns[noun]);
 
 /** The id of something: `perform` answers NOT_FOUND for a text that is no UUID, in a path as in a body. */
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
+
+export const isUuid = (text: string): boolean => UUID.test(text);
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** A category of devices, to narrow the devices of a room. */
+export const category = z
+  .enum(categoryNames as [string, ...string[]])
+  .meta({ description: 'Only devices of this category' });
 
 /** The slug of a group, in a path. */
 export const slug = z

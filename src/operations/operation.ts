@@ -85,8 +85,14 @@ export interface Services {
   users: Users;
   revocations: Revocations;
   health: Health;
+  sidecar: Sidecar;
   settings: Settings;
   log: Log;
+}
+
+/** The cognitive sidecar. */
+export interface Sidecar {
+  connected(): boolean;
 }
 
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;

@@ -120,6 +120,7 @@ export async function makeHouseOn<Kept extends Store>(
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
     open: (blob, boundTo) => sealer.open(blob, boundTo),
     flags: () => flags.current(),
+    sidecar: { connected: () => false },
     health: makeHealth({
       ...{ store, cache, clock },
       redis: true,

@@ -105,6 +105,7 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
   const rest = Object.keys(members).filter((name) => !inPath.includes(name));
   const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
   const inBody = inQuery.length > 0 || method === 'GET' || method === 'DELETE' ? [] : rest;
+  const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? membersOf(input, inPath, inBody) : null;
   const parameters: Json[] = [
     ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),
     ...inQuery.map((name) => ({
@@ -125,8 +126,8 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     'x-scope': operation.scope,
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
-    ...(inBody.length > 0 && { requestBody: bodyOf(operation, input, inPath, inBody) }),
-    responses: responsesOf(route, { hasBody: inBody.length > 0, schemas, shared }),
+    ...(body !== null && { requestBody: bodyOf(operation, body) }),
+    responses: responsesOf(route, { hasBody: body !== null, schemas, shared }),
   };
 }
 
@@ -155,23 +156,23 @@ const IDEMPOTENCY_KEY: JsonObject = {
 const describedAs = (schema: Json | undefined): JsonObject =>
   isObject(schema) && typeof schema.description === 'string' ? { description: schema.description } : {};
 
-function bodyOf(operation: Operation, input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
+/** The members of the input that come in the body. */
+function membersOf(input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
   const members = input.properties as JsonObject;
   const required = (Array.isArray(input.required) ? input.required : []).filter((name) => !inPath.includes(`${name}`));
+  return {
+    type: 'object',
+    properties: Object.fromEntries(inBody.map((name) => [name, members[name] as Json])),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
+  };
+}
+
+function bodyOf(operation: Operation, schema: JsonObject): JsonObject {
   const example = (operation.example as { input?: JsonObject } | undefined)?.input;
   return {
-    required: required.length > 0,
-    content: {
-      'application/json': {
-        schema: {
-          type: 'object',
-          properties: Object.fromEntries(inBody.map((name) => [name, members[name] as Json])),
-          ...(required.length > 0 && { required }),
-          additionalProperties: false,
-        },
-        ...(example !== undefined && { example }),
-      },
-    },
+    required: schema.required !== undefined || schema.oneOf !== undefined,
+    content: { 'application/json': { schema, ...(example !== undefined && { example }) } },
   };
 }
 

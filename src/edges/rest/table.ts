@@ -5,6 +5,7 @@ import { deviceRoutes } from './routes/devices.ts';
 import { groupRoutes } from './routes/groups.ts';
 import { homeRoutes } from './routes/homes.ts';
 import { identityRoutes } from './routes/identity.ts';
+import { intentRoutes } from './routes/intents.ts';
 import { manifestRoutes } from './routes/manifests.ts';
 import { safetyRoutes } from './routes/safety.ts';
 import { systemRoutes } from './routes/system.ts';
@@ -18,6 +19,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'Safety', about: 'Who may confirm critical commands, and what waits for it', routes: safetyRoutes },
   { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
+  { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
 ];
 

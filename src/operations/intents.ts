@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { done, type Outcome, type RefusalCode, refusals, refuse } from '../domain/refusals.ts';
+import { allows } from '../domain/scopes.ts';
+import type { Uuid } from '../domain/values.ts';
+import { commandAll, type Entry, groupTargets, roomTargets } from './command-all.ts';
+import { deviceOf } from './device-view.ts';
+import { wishFields } from './dispatch.ts';
+import { barredBefore, tenantFacts } from './facts.ts';
+import { category, isoTime, isUuid, notFound } from './inputs.ts';
+import { type Call, type Caller, operation, type Services } from './operation.ts';
+
+// What somebody wants done, whatever device does it. Those that name their targets need no sidecar: they go the way of a batch.
+
+// An id in a body that names nothing is not found, one that is no UUID too.
+const id = z.string().min(1).max(64).toLowerCase();
+const { action, params } = wishFields;
+
+const deviceControl = z.strictObject({
+  type: z.literal('device.control'),
+  payload: z.strictObject({ device_id: id, action, params }),
+});
+const roomControl = z.strictObject({
+  type: z.literal('room.control'),
+  payload: z.strictObject({ room_id: id, action, params, capability: category.optional() }),
+});
+const groupControl = z.strictObject({
+  type: z.literal('group.control'),
+  payload: z.strictObject({ slug: id, action, params }),
+});
+const goal = z.strictObject({
+  type: z.literal('goal').meta({ description: 'Needs a sidecar, and the scope `execute:commands` too' }),
+  payload: z.strictObject({ text: z.string().min(1).max(4_000), home_id: id.optional() }),
+});
+
+const intent = z
+  .discriminatedUnion('type', [deviceControl, roomControl, groupControl, goal], {
+    error: ({ code }) => (code === 'invalid_union' ? 'is no known type of intent' : undefined),
+  })
+  .meta({ description: 'An unknown `type` is refused; `plan.execute` is not known to this version.' });
+type Intent = z.infer<typeof intent>;
+
+const outcomes = ['dispatched', 'rejected', 'dry_run_required'] as const;
+
+const result = z
+  .object({
+    device_id: z.string(),
+    action: z.string(),
+    status: z.enum(outcomes),
+    command_id: z.uuid().optional().meta({ description: 'Where it came to a command; a rejected one is kept too' }),
+    dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: confirms it' }),
+    expires_at: isoTime.optional(),
+    error: z.string().optional().meta({ description: 'A sentence, where it was rejected' }),
+    code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
+  })
+  .meta({ id: 'IntentResult' });
+type Result = z.infer<typeof result>;
+
+const intentAnswer = z
+  .object({
+    status: z.enum(['SUCCESS', 'PARTIAL', 'REJECTED', 'PENDING']).meta({
+      description:
+        '`PENDING`: something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
+        '`REJECTED`: all was refused; `PARTIAL`: some of it',
+    }),
+    mode: z.enum(['CLOUD_DIRECT', 'CLOUD_ENHANCED']).meta({ description: '`CLOUD_ENHANCED` with a sidecar connected' }),
+    commands_executed: z.int().meta({ description: 'Dispatched' }),
+    commands_rejected: z.int(),
+    results: z.array(result),
+  })
+  .meta({ id: 'IntentOutcome' });
+
+export const postIntent = operation({
+  name: 'postIntent',
+  summary: 'Say what is to be done with a device, a room or a group',
+  input: intent,
+  output: intentAnswer,
+  role: 'user',
+  scope: 'execute:intents',
+  changes: true,
+  refuses: ['NOT_FOUND', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
+  example: {
+    input: {
+      type: 'device.control',
+      payload: { device_id: '0195d9a2-7f00-7000-8000-000000000001', action: 'set_brightness', params: { level: 40 } },
+    },
+    output: {
+      status: 'SUCCESS',
+      mode: 'CLOUD_DIRECT',
+      commands_executed: 1,
+      commands_rejected: 0,
+      results: [
+        {
+          device_id: '0195d9a2-7f00-7000-8000-000000000001',
+          action: 'set_brightness',
+          status: 'dispatched',
+          command_id: '0195d9a2-7f00-7000-8000-000000000006',
+        },
+      ],
+    },
+  },
+  async run(services, call) {
+    const { input } = call;
+    if (input.type === 'goal') return noGoal(services, call.caller);
+    const { action, params } = input.payload;
+    const wish = { action, ...(params !== undefined && { params }) };
+    const entries = await commandAll(services, call, wish, () => targets(services, call, input));
+    if (!entries.ok) return entries;
+    const results = entries.value.map((entry) => resultOf(entry, action));
+    const count = (status: Result['status']) => results.filter((one) => one.status === status).length;
+    const body = {
+      status: statusOf(results.length, count),
+      mode: services.sidecar.connected() ? ('CLOUD_ENHANCED' as const) : ('CLOUD_DIRECT' as const),
+      commands_executed: count('dispatched'),
+      commands_rejected: count('rejected'),
+      results,
+    };
+    return done({ body });
+  },
+});
+
+async function targets(
+  services: Services,
+  { caller }: Pick<Call<unknown>, 'caller'>,
+  { type, payload }: Exclude<Intent, { type: 'goal' }>,
+): Promise<Outcome<Uuid[]>> {
+  switch (type) {
+    case 'device.control':
+      return oneDevice(services, caller, payload.device_id);
+    case 'room.control':
+      if (!isUuid(payload.room_id)) return notFound('room');
+      return roomTargets(services, caller, payload.room_id, payload.capability);
+    case 'group.control':
+      return groupTargets(services, caller, payload.slug);
+  }
+}
+
+async function oneDevice(services: Services, caller: Caller, deviceId: string): Promise<Outcome<Uuid[]>> {
+  const found = isUuid(deviceId) ? await deviceOf(services, caller, deviceId) : notFound('device');
+  if (found.ok) return done([deviceId]);
+  const barred = barredBefore(services, await tenantFacts(services, caller), null);
+  return { ok: false, refusal: barred ?? found.refusal };
+}
+
+function resultOf({ device_id, command_id, success, status, ...more }: Entry, action: string): Result {
+  const { dry_run_token, expires_at, error, code } = more;
+  const ids = { device_id, action, ...(command_id !== undefined && { command_id }) };
+  if (status === 'dry_run_required') return { ...ids, status, dry_run_token, expires_at };
+  return success ? { ...ids, status: 'dispatched' } : { ...ids, status: 'rejected', error, code };
+}
+
+function statusOf(all: number, count: (status: Result['status']) => number): z.infer<typeof intentAnswer>['status'] {
+  if (count('dry_run_required') > 0) return 'PENDING';
+  if (count('dispatched') === all) return 'SUCCESS';
+  return count('rejected') === all ? 'REJECTED' : 'PARTIAL';
+}
+
+/** A goal is the sidecar's to plan. */
+function noGoal({ flags }: Services, { scopes }: Caller) {
+  if (!allows(scopes, 'execute:commands')) {
+    return refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
+  }
+  if (flags().cognition_disabled) {
+    return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
+  }
+  return refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could plan for a goal.');
+}

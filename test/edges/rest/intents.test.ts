@@ -1,0 +1,237 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { House, Sent } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+let other: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+  other = await makeTenancy(house);
+});
+beforeEach(async () => {
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const UUID = /^[0-9a-f-]{36}$/;
+const intent = (type: string, payload: object, sent?: Sent) => mine.call('POST', '/intent', { type, payload }, sent);
+const device = (device_id: string, action: string, params?: object, sent?: Sent) =>
+  intent('device.control', { device_id, action, ...(params && { params }) }, sent);
+const register = async (more: Record<string, string> = {}) => (await mine.register(more)).device_id;
+const inKitchen = (device_type: string) => register({ device_type, room_id: mine.roomId });
+const refusal = ({ status, body }: { status: number; body: { code?: string } }) => [status, body.code];
+
+describe('device.control', () => {
+  it('dispatches one command and answers in the shape of the specification', async () => {
+    const id = await register();
+    const answer = await device(id, 'set_brightness', { level: 40 });
+    expect([answer.status, answer.body]).toEqual([
+      200,
+      {
+        status: 'SUCCESS',
+        mode: 'CLOUD_DIRECT',
+        commands_executed: 1,
+        commands_rejected: 0,
+        results: [
+          {
+            device_id: id,
+            action: 'set_brightness',
+            status: 'dispatched',
+            command_id: expect.stringMatching(UUID),
+          },
+        ],
+      },
+    ]);
+    const { command } = (await mine.call('GET', `/commands/${answer.body.results[0].command_id}`)).body;
+    expect(command).toMatchObject({ status: 'dispatched', params: { level: 40 }, requested_by: mine.userId });
+  });
+
+  it('stands under both roots', async () => {
+    const id = await register();
+    const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
+    const answer = await house.call('POST', '/api/v1/intent', { token: mine.tokens.user, body });
+    expect([answer.status, answer.body.status]).toEqual([200, 'SUCCESS']);
+  });
+
+  it('says CLOUD_ENHANCED where a sidecar is connected', async () => {
+    const id = await register();
+    const { connected } = house.services.sidecar;
+    house.services.sidecar.connected = () => true;
+    const answer = await device(id, 'turn_on');
+    house.services.sidecar.connected = connected;
+    expect(answer.body.mode).toBe('CLOUD_ENHANCED');
+  });
+
+  it('that the gateway refuses is REJECTED, with the code, and kept in the history', async () => {
+    const id = await register();
+    const cases = [
+      ['fly', {}, 'ACTION_NOT_IN_MANIFEST'],
+      ['rotate_key', {}, 'RESTRICTED_ACTION'],
+      ['set_brightness', { level: 400 }, 'PARAMS_INVALID'],
+    ] as const;
+    for (const [action, params, code] of cases) {
+      const { status, body } = await device(id, action, params);
+      expect(status).toBe(200);
+      expect(body).toMatchObject({ status: 'REJECTED', commands_executed: 0, commands_rejected: 1 });
+      expect(body.results).toEqual([
+        {
+          device_id: id,
+          action,
+          status: 'rejected',
+          command_id: expect.stringMatching(UUID),
+          code,
+          error: expect.any(String),
+        },
+      ]);
+    }
+    const { commands } = (await mine.call('GET', `/device/${id}/commands`)).body;
+    expect(commands.map(({ status }: { status: string }) => status)).toEqual(['rejected', 'rejected', 'rejected']);
+  });
+
+  it('of a critical action is PENDING with a token, and dispatched once that is confirmed', async () => {
+    const id = await register({ device_type: 'lock' });
+    const { status, body } = await device(id, 'unlock');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ status: 'PENDING', commands_executed: 0, commands_rejected: 0 });
+    const [{ command_id, dry_run_token }] = body.results;
+    expect(body.results).toEqual([
+      {
+        device_id: id,
+        action: 'unlock',
+        status: 'dry_run_required',
+        command_id: expect.stringMatching(UUID),
+        dry_run_token: expect.stringMatching(UUID),
+        expires_at: new Date(house.clock.now() + 300_000).toISOString(),
+      },
+    ]);
+    const confirmed = await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token });
+    expect([confirmed.status, confirmed.body.command_id]).toEqual([202, command_id]);
+  });
+
+  it('is 404 for a device that is missing, another tenant’s or no device at all, with the same words', async () => {
+    const theirs = (await other.register()).device_id;
+    const answers = await Promise.all([theirs, v7(), 'lamp'].map((id) => device(id, 'turn_on')));
+    expect(answers.map(refusal)).toEqual([1, 2, 3].map(() => [404, 'NOT_FOUND']));
+    expect(new Set(answers.map(({ body }) => body.detail)).size).toBe(1);
+  });
+});
+
+describe('room.control and group.control', () => {
+  it('command every device, or those of a category, each on its own', async () => {
+    const lights = [await inKitchen('smart_light'), await inKitchen('smart_light')];
+    const blind = await inKitchen('cover');
+    const all = await intent('room.control', { room_id: mine.roomId, action: 'turn_on' });
+    expect(all.body).toMatchObject({ status: 'PARTIAL', commands_executed: 2, commands_rejected: 1 });
+    const refused = all.body.results.find(({ device_id }: { device_id: string }) => device_id === blind);
+    expect(refused).toMatchObject({ status: 'rejected', code: 'ACTION_NOT_IN_MANIFEST' });
+    const some = await intent('room.control', { room_id: mine.roomId, action: 'turn_on', capability: 'light' });
+    expect(some.body).toMatchObject({ status: 'SUCCESS', commands_executed: 2 });
+    expect(some.body.results.map(({ device_id }: { device_id: string }) => device_id).sort()).toEqual(lights.sort());
+    const none = await intent('room.control', { room_id: mine.roomId, action: 'turn_on', capability: 'valve' });
+    expect(none.body).toMatchObject({ status: 'SUCCESS', commands_executed: 0, commands_rejected: 0, results: [] });
+    const wrong = await intent('room.control', { room_id: mine.roomId, action: 'fly' });
+    expect(wrong.body).toMatchObject({ status: 'REJECTED', commands_rejected: 3 });
+  });
+
+  it('are PENDING as soon as one waits for a confirmation', async () => {
+    const [light, lock] = [await register(), await register({ device_type: 'lock' })];
+    await mine.call('POST', '/groups', { name: 'Front', device_ids: [light, lock] });
+    const reboot = await intent('group.control', { slug: 'front', action: 'reboot' });
+    expect(reboot.body).toMatchObject({ status: 'PENDING', commands_executed: 0, commands_rejected: 0 });
+    const unlock = await intent('group.control', { slug: 'front', action: 'unlock' });
+    expect(unlock.body).toMatchObject({ status: 'PENDING', commands_executed: 0, commands_rejected: 1 });
+    const { confirmations } = (await mine.call('GET', '/confirmations')).body;
+    expect(confirmations.map(({ action }: { action: string }) => action).sort()).toEqual([
+      'reboot',
+      'reboot',
+      'unlock',
+    ]);
+  });
+
+  it('are 404 for what is missing, another tenant’s or nonsense', async () => {
+    await other.call('POST', '/groups', { name: 'Theirs' });
+    for (const room_id of [other.roomId, v7(), 'kitchen']) {
+      expect(refusal(await intent('room.control', { room_id, action: 'turn_on' }))).toEqual([404, 'NOT_FOUND']);
+    }
+    for (const slug of ['theirs', 'nothing', 'NO SLUG']) {
+      expect(refusal(await intent('group.control', { slug, action: 'turn_on' }))).toEqual([404, 'NOT_FOUND']);
+    }
+  });
+});
+
+describe('an intent', () => {
+  it('of an unknown type, or with fields that are not its own, is 400', async () => {
+    const id = await register();
+    const payload = { device_id: id, action: 'turn_on' };
+    const bodies = [
+      { type: 'plan.execute', payload: { plan: {} } },
+      { type: 'device.dance', payload },
+      { payload },
+      { type: 'device.control' },
+      { type: 'device.control', payload: { ...payload, room_id: mine.roomId } },
+      { type: 'device.control', payload, more: 1 },
+      { type: 'device.control', payload: { device_id: 7, action: 'turn_on' } },
+      { type: 'device.control', payload: { device_id: id } },
+      { type: 'room.control', payload: { room_id: mine.roomId, action: 'turn_on', capability: 'spaceship' } },
+      { type: 'group.control', payload: { group: 'front', action: 'turn_on' } },
+      { type: 'goal', payload: {} },
+      {},
+    ];
+    for (const body of bodies) {
+      expect(refusal(await mine.call('POST', '/intent', body))).toEqual([400, 'VALIDATION_FAILED']);
+    }
+    const unknown = await mine.call('POST', '/intent', bodies[0]);
+    expect(unknown.body.errors).toEqual([{ path: 'type', message: 'is no known type of intent' }]);
+  });
+
+  it('with a goal is for a sidecar', async () => {
+    expect(refusal(await intent('goal', { text: 'make it cosy' }))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+    await house.flags.set('cognition_disabled', true);
+    const stopped = await intent('goal', { text: 'make it cosy', home_id: mine.homeId });
+    const direct = await device(await register(), 'turn_on');
+    await house.flags.set('cognition_disabled', false);
+    expect(refusal(stopped)).toEqual([503, 'COGNITION_DISABLED']);
+    expect(direct.body.status).toBe('SUCCESS');
+  });
+
+  it('is refused command by command while commands are disabled, and as a whole under maintenance', async () => {
+    const id = await register();
+    await house.flags.set('commands_disabled', true);
+    const disabled = await device(id, 'turn_on');
+    const missing = await device(v7(), 'turn_on');
+    await house.flags.set('commands_disabled', false);
+    expect(disabled.body).toMatchObject({ status: 'REJECTED', results: [{ code: 'COMMANDS_DISABLED' }] });
+    expect(refusal(missing)).toEqual([503, 'COMMANDS_DISABLED']);
+    await house.flags.set('maintenance_mode', true);
+    const maintained = await device(id, 'turn_on');
+    await house.flags.set('maintenance_mode', false);
+    expect(refusal(maintained)).toEqual([503, 'MAINTENANCE']);
+  });
+
+  it('needs somebody with the role user', async () => {
+    const id = await register();
+    expect(refusal(await device(id, 'turn_on', undefined, { token: mine.tokens.viewer }))).toEqual([
+      403,
+      'FORBIDDEN_ROLE',
+    ]);
+    expect((await device(id, 'turn_on', undefined, { token: mine.tokens.user })).status).toBe(200);
+    const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
+    expect(refusal(await house.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
+  });
+
+  it('with an Idempotency-Key is carried out once', async () => {
+    const ids = [await inKitchen('smart_light'), await inKitchen('smart_light')];
+    const sent = { headers: { 'idempotency-key': v7() } };
+    const payload = { room_id: mine.roomId, action: 'turn_on' };
+    const first = await intent('room.control', payload, sent);
+    const again = await intent('room.control', payload, sent);
+    expect(again.body).toEqual(first.body);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const histories = await Promise.all(ids.map((id) => mine.call('GET', `/device/${id}/commands`)));
+    expect(histories.map(({ body }) => body.commands.length)).toEqual([1, 1]);
+    const another = await intent('room.control', { ...payload, action: 'turn_off' }, sent);
+    expect(refusal(another)).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
+  });
+});
