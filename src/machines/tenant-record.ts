@@ -32,7 +32,7 @@ function note(event: TenantEvent, after: TenantContext): JsonObject {
       return { policy: { ...after.policy } };
     case 'suspend':
     case 'resume':
-      return {};
+      return event.reason === undefined ? {} : { reason: event.reason };
   }
 }
 

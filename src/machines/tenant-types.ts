@@ -17,8 +17,8 @@ interface Base {
 
 export type TenantEvent =
   | (Base & { type: 'register'; tenant: Pick<TenantContext, 'id' | 'name' | 'slug' | 'tier'>; ownerId: Uuid })
-  | (Base & { type: 'suspend' })
-  | (Base & { type: 'resume' })
+  | (Base & { type: 'suspend'; reason?: string })
+  | (Base & { type: 'resume'; reason?: string })
   | (Base & { type: 'tier.set'; tier: string })
   /** What is left out stays. */
   | (Base & { type: 'policy.set'; policy: Partial<SafetyPolicy> });

@@ -13,6 +13,8 @@ export const nouns = {
   group: 'There is no such group.',
   command: 'There is no such command.',
   tenant: 'There is no such tenant.',
+  flag: 'There is no such flag.',
+  firmware: 'There is no such firmware.',
 } as const;
 export type Noun = keyof typeof nouns;
 

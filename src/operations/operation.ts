@@ -43,6 +43,8 @@ export interface Answer<Output> {
   body: Output;
   /** Where it is not the operation's usual one: 200 or 409 of a dry run. */
   status?: number;
+  /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
+  next?: string | null;
 }
 
 /**
@@ -82,6 +84,8 @@ export interface Services {
   seal(plain: string, boundTo: string): string;
   open(sealed: string, boundTo: string): string;
   flags(): Readonly<Record<Flag, boolean>>;
+  /** Durable when it resolves, with the stored answer of an idempotent request. */
+  setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   users: Users;
   revocations: Revocations;
   health: Health;

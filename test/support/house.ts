@@ -121,6 +121,7 @@ export async function makeHouseOn<Kept extends Store>(
     open: (blob, boundTo) => sealer.open(blob, boundTo),
     flags: () => flags.current(),
     sidecar: { connected: () => false },
+    setFlag: flags.set,
     health: makeHealth({
       ...{ store, cache, clock },
       redis: true,

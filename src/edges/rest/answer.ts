@@ -14,7 +14,7 @@ export type Answering = (exchange: Exchange, values: readonly string[], root: st
 
 /** From a request to the operation of its route and back. May throw what `refusalOf` knows. */
 export function answering(
-  parts: { identity: Identity; perform: Perform; gate: Gate; addressOf: AddressOf },
+  parts: { identity: Identity; perform: Perform; gate: Gate; addressOf: AddressOf; publicUrl?(): string },
   route: Route,
 ): Answering {
   const { identity, perform, gate, addressOf } = parts;
@@ -66,7 +66,7 @@ export function answering(
     const keyed =
       key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
     const outcome = await perform(operation, { input: input.value, caller: who.value, keyed });
-    if (outcome.ok) sendAnswer(exchange, success, outcome.value);
+    if (outcome.ok) sendAnswer(exchange, success, outcome.value, parts.publicUrl?.() ?? '');
     else sendRefusal(exchange, outcome.refusal);
   };
 }
@@ -88,9 +88,10 @@ const isKey = (key: string | string[]): key is string => typeof key === 'string'
 
 const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 
-function sendAnswer(exchange: Exchange, success: number, answer: Performed): void {
+function sendAnswer(exchange: Exchange, success: number, answer: Performed, publicUrl: string): void {
   const status = answer.status ?? success;
   const headers = answer.replayed ? ['Idempotent-Replayed', 'true'] : [];
+  if (answer.next) headers.push('Link', `<${nextPage(publicUrl, exchange, answer.next)}>; rel="next"`);
   if (status === 204) {
     send(exchange, status, null, headers);
   } else if (status === 409 && isObject(answer.body)) {
@@ -100,4 +101,10 @@ function sendAnswer(exchange: Exchange, success: number, answer: Performed): voi
   } else {
     sendJson(exchange, status, answer.body, headers);
   }
+}
+
+/** The same request with another cursor. */
+function nextPage(publicUrl: string, { path, query }: Exchange, cursor: string): string {
+  const kept = query.split('&').filter((part) => part !== '' && !part.startsWith('cursor='));
+  return `${publicUrl}${path}?${[...kept, `cursor=${encodeURIComponent(cursor)}`].join('&')}`;
 }

@@ -33,6 +33,8 @@ export interface RestParts {
   identity: Identity;
   perform: Perform;
   gate: Gate;
+  /** How clients reach this server, without a slash at the end; empty: links are relative. */
+  publicUrl?(): string;
   newId(): Uuid;
   log: Log;
   /** Addresses or ranges whose `X-Forwarded-*` counts. */

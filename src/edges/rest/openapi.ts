@@ -4,6 +4,7 @@ import { type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
+import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
 import { Schemas } from './openapi-schemas.ts';
 import type { Route } from './route.ts';
 
@@ -66,6 +67,10 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
         },
         ApiVersion: { schema: { type: 'string', const: '1' } },
         ProtocolVersion: { schema: { type: 'string', const: 'PROTO/3.0' } },
+        NextPage: {
+          description: '`<URL of the next page>; rel="next"` (RFC 8288); absent on the last page',
+          schema: { type: 'string' },
+        },
         RetryAfter: { description: 'Seconds', schema: { type: 'integer' } },
         Replayed: {
           description: '`true` on the stored answer of an earlier request with the same `Idempotency-Key`',
@@ -123,7 +128,7 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     summary: operation.summary,
     tags: [tag],
     'x-role': operation.role,
-    'x-scope': operation.scope,
+    'x-scope': operation.platform ? PLATFORM_SCOPE : operation.scope,
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: bodyOf(operation, body) }),
@@ -178,9 +183,11 @@ function bodyOf(operation: Operation, schema: JsonObject): JsonObject {
 
 function answersOf(route: Route, schemas: Schemas): JsonObject {
   const { operation, success } = route;
-  const headers = isKeyable(route)
-    ? { ...COMMON_HEADERS, 'Idempotent-Replayed': headerRef('Replayed') }
-    : COMMON_HEADERS;
+  const headers = {
+    ...COMMON_HEADERS,
+    ...(isKeyable(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
+    ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
+  };
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.answers ?? { [success]: { when: 'Done', body: operation.output } };
   const example = (operation.example as { output?: JsonObject } | undefined)?.output;

@@ -1,5 +1,6 @@
 import type { Chapter } from './openapi.ts';
 import type { Route } from './route.ts';
+import { administrationRoutes } from './routes/administration.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { groupRoutes } from './routes/groups.ts';
@@ -21,6 +22,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
   { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
+  { title: 'Administration', about: 'For platform operators: tenants and system flags', routes: administrationRoutes },
 ];
 
 /** Every REST route: what is served, and what the API reference shows. */

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+import { routes } from '../../../src/edges/rest/table.ts';
+
+/** Contract §3: what goes on under `maintenance_mode` although it changes something. */
+const goesOn: readonly RegExp[] = [
+  /^POST \/admin\//,
+  /^POST \/auth\/(session|logout|cli|cli\/.+)$/,
+  /^GET \/auth\/(login|callback|cli|handshake)(\/.*)?$/,
+  /^POST \/ws\/ticket$/,
+  /^POST \/firmware\/check$/,
+  /^POST \/(auth|tenant)\/.*revoke$/,
+  /^POST \/device\/\{\w+\}\/revoke$/,
+  /^POST \/commands\/\{\w+\}\/cancel$/,
+  /^POST \/plans\/\{\w+\}\/cancel$/,
+  /^POST \/(confirmations|cognition\/proposals)\/\{\w+\}\/refuse$/,
+];
+
+it.each(routes.filter(({ operation }) => operation.changes).map((route) => [`${route.method} ${route.path}`, route]))(
+  'maintenance stops %s, or it is in the contract’s list',
+  (name, { operation }) => {
+    expect(operation.inMaintenance === true).toBe(goesOn.some((pattern) => pattern.test(name)));
+  },
+);
+
+it('nothing but a question is a GET', () => {
+  const changing = routes.filter(({ method, operation }) => method === 'GET' && operation.changes);
+  const names = changing.map(({ method, path }) => `${method} ${path}`);
+  expect(names.filter((name) => !goesOn.some((pattern) => pattern.test(name)))).toEqual([]);
+});
