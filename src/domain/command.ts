@@ -18,7 +18,8 @@ export const verificationStatuses = ['pending', 'verified', 'mismatched', 'timed
 export type VerificationStatus = (typeof verificationStatuses)[number];
 
 /** What a device may say of a command in `cmd_ack`. */
-export type AckStatus = 'accepted' | 'in_progress' | 'succeeded' | 'failed';
+export const ackStatuses = ['accepted', 'in_progress', 'succeeded', 'failed'] as const;
+export type AckStatus = (typeof ackStatuses)[number];
 
 /** The service keeps listening for a late word this long after `timed_out` (contract §5). */
 export const LATE_WORD_MS = 24 * 3_600_000;

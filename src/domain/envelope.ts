@@ -53,7 +53,7 @@ export interface MessageRefusal {
 export type MessageCheck<Body> = { ok: true; message: CheckedMessage<Body> } | { ok: false; refusal: MessageRefusal };
 
 /** Longest id or nonce in an envelope, in UTF-16 units. */
-const MAX_FIELD_LENGTH = 256;
+export const MAX_FIELD_LENGTH = 256;
 
 /** Checks what a device published on `channel` of its own topic, in the contract's order up to the payload's hash. */
 export function checkMessage(

@@ -1,7 +1,7 @@
-import type { AckStatus } from './command.ts';
-import { isObject } from './json-size.ts';
+import { type AckStatus, ackStatuses } from './command.ts';
 import { PROTOCOL_VERSION } from './protocol.ts';
 import type { MessageRefusalCode } from './refusals.ts';
+import { count, faultFinder, type Shape } from './shape.ts';
 import type { CloudMessageType, DeviceChannel } from './topics.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from './values.ts';
 
@@ -76,67 +76,109 @@ export type CloudPayload =
   | { type: 'hello_ack'; payload: HelloAckPayload }
   | { type: 'error'; payload: ErrorPayload };
 
-type Check = (value: Json) => boolean;
-interface Shape {
-  required: Record<string, Check>;
-  optional: Record<string, Check>;
-}
+const amount = { type: 'number', minimum: 0 } as const;
+const time = { ...count, description: 'Epoch milliseconds' };
 
-const isText: Check = (value) => typeof value === 'string';
-const isNumber: Check = (value) => typeof value === 'number';
-const isAmount: Check = (value) => typeof value === 'number' && value >= 0;
-const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
-const isBoolean: Check = (value) => typeof value === 'boolean';
-const isAny: Check = () => true;
-const isOneOf =
-  (...allowed: string[]): Check =>
-  (value) =>
-    allowed.includes(value as string);
-
-const deviceShapes: Record<DeviceChannel, Shape> = {
+export const devicePayloads: {
+  readonly hello: Shape<HelloPayload>;
+  readonly heartbeat: Shape<HeartbeatPayload>;
+  readonly state: Shape<StatePayload>;
+  readonly cmd_ack: Shape<CmdAckPayload>;
+} = {
   hello: {
-    required: { protocol: isOneOf(PROTOCOL_VERSION) },
-    optional: { firmware: isText, device_type: isText, manifest_version: isCount, uptime_s: isAmount },
+    required: { protocol: { type: 'string', enum: [PROTOCOL_VERSION] } },
+    optional: {
+      firmware: { type: 'string', description: 'The version that runs', examples: ['1.4.2'] },
+      device_type: { type: 'string', examples: ['smart_light'] },
+      manifest_version: { ...count, description: 'Of the capability manifest it was built for' },
+      uptime_s: amount,
+    },
   },
   heartbeat: {
     required: {},
     optional: {
-      uptime_s: isAmount,
-      rssi: isNumber,
-      battery: (value) => typeof value === 'number' && value >= 0 && value <= 100,
-      free_heap: isAmount,
+      uptime_s: amount,
+      rssi: { type: 'number', description: 'dBm', examples: [-61] },
+      battery: { type: 'number', minimum: 0, maximum: 100, description: 'Percent' },
+      free_heap: { ...amount, description: 'Bytes' },
     },
   },
-  state: { required: { state: isObject }, optional: { full: isBoolean } },
+  state: {
+    required: {
+      state: { type: 'object', description: 'A JSON Merge Patch (RFC 7396) of what is known, or the whole state' },
+    },
+    optional: { full: { type: 'boolean', description: '`state` replaces all that is known' } },
+  },
   cmd_ack: {
-    required: { command_id: isText, status: isOneOf('accepted', 'in_progress', 'succeeded', 'failed') },
-    optional: { progress: isNumber, result: isAny, error: isText, state: isObject },
+    required: {
+      command_id: { type: 'string', description: 'As `cmd` had it; another text is `UNKNOWN_COMMAND`', format: 'uuid' },
+      status: { type: 'string', enum: ackStatuses },
+    },
+    optional: {
+      progress: { type: 'number', description: 'As the device counts it' },
+      result: { description: 'Any JSON; kept with the command' },
+      error: { type: 'string', description: 'Why it failed, for a person' },
+      state: { type: 'object', description: 'Merged as a report, whatever the status' },
+    },
   },
 };
 
-const cloudShapes: Record<CloudMessageType, Shape> = {
+export const cloudPayloads: {
+  readonly cmd: Shape<CmdPayload>;
+  readonly hello_ack: Shape<HelloAckPayload>;
+  readonly error: Shape<ErrorPayload>;
+} = {
   cmd: {
-    required: { command_id: isText, action: isText, params: isObject, issued_at: isCount, expires_at: isCount },
+    required: {
+      command_id: { type: 'string', format: 'uuid' },
+      action: { type: 'string', examples: ['set_brightness'] },
+      params: { type: 'object', description: "As the action's `paramSchema` says" },
+      issued_at: { ...time, description: 'When it was dispatched, in epoch milliseconds' },
+      expires_at: { ...time, description: 'A device does not start it after this; epoch milliseconds' },
+    },
     optional: {},
   },
   hello_ack: {
     required: {
-      server_time: isCount,
-      last_sequence: isCount,
-      heartbeat_s: (value) => typeof value === 'number' && value > 0,
-      key_version: isCount,
-      cloud_public_keys: (value) => Array.isArray(value) && value.every(isText),
+      server_time: time,
+      last_sequence: { ...count, description: 'The highest number accepted so far; go on from the next' },
+      heartbeat_s: { type: 'number', exclusiveMinimum: 0, description: 'Send a heartbeat this often' },
+      key_version: count,
+      cloud_public_keys: {
+        type: 'array',
+        items: { type: 'string' },
+        description: 'Ed25519, 32 raw bytes in base64url: what signs messages to Ed25519 devices',
+      },
     },
     optional: {},
   },
-  error: { required: { code: isText, message_id: isText }, optional: {} },
+  error: {
+    // Any text: a device that is older than a code still has to understand the message.
+    required: {
+      code: { type: 'string', description: 'Why the message was refused' },
+      message_id: { type: 'string', description: 'Of the refused message; empty where it had none to repeat' },
+    },
+    optional: {},
+  },
+};
+
+const deviceFaults: Record<DeviceChannel, (payload: JsonObject) => string | null> = {
+  hello: faultFinder(devicePayloads.hello),
+  heartbeat: faultFinder(devicePayloads.heartbeat),
+  state: faultFinder(devicePayloads.state),
+  cmd_ack: faultFinder(devicePayloads.cmd_ack),
+};
+const cloudFaults: Record<CloudMessageType, (payload: JsonObject) => string | null> = {
+  cmd: faultFinder(cloudPayloads.cmd),
+  hello_ack: faultFinder(cloudPayloads.hello_ack),
+  error: faultFinder(cloudPayloads.error),
 };
 
 export type PayloadReading<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 /** Checks a device's payload: unknown fields are left alone, a missing or mistyped one refuses it (`PAYLOAD_INVALID`). */
 export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): PayloadReading<DevicePayload> {
-  const fault = faultOf(deviceShapes[channel], payload);
+  const fault = deviceFaults[channel](payload);
   // The shape was checked field by field: this is the one place that turns JSON into the channel's type.
   return fault === null
     ? { ok: true, value: { channel, payload } as unknown as DevicePayload }
@@ -145,19 +187,8 @@ export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): 
 
 /** The same for what the cloud sends on `cmd`. */
 export function readCloudPayload(type: CloudMessageType, payload: JsonObject): PayloadReading<CloudPayload> {
-  const fault = faultOf(cloudShapes[type], payload);
+  const fault = cloudFaults[type](payload);
   return fault === null
     ? { ok: true, value: { type, payload } as unknown as CloudPayload }
     : { ok: false, reason: fault };
-}
-
-function faultOf(shape: Shape, payload: JsonObject): string | null {
-  for (const name in shape.required) {
-    if (!Object.hasOwn(payload, name)) return `${name} is missing`;
-    if (!shape.required[name]?.(payload[name] as Json)) return `${name} is not valid`;
-  }
-  for (const name in shape.optional) {
-    if (Object.hasOwn(payload, name) && !shape.optional[name]?.(payload[name] as Json)) return `${name} is not valid`;
-  }
-  return null;
 }

@@ -70,20 +70,21 @@ export const refuse = (
   refusal: { code, detail, ...more },
 });
 
-/** Refusals of a device's message (contract §4), told on its `cmd` channel. */
-export const messageRefusalCodes = [
-  'MALFORMED',
-  'VERSION_UNSUPPORTED',
-  'TYPE_MISMATCH',
-  'IDENTITY_MISMATCH',
-  'SESSION_MISMATCH',
-  'TIMESTAMP_SKEWED',
-  'SIGNATURE_INVALID',
-  'PAYLOAD_HASH_MISMATCH',
-  'SEQUENCE_REUSED',
-  'SEQUENCE_TOO_OLD',
-  'PAYLOAD_INVALID',
-  'STATE_TOO_LARGE',
-  'UNKNOWN_COMMAND',
-] as const;
-export type MessageRefusalCode = (typeof messageRefusalCodes)[number];
+/** Refusals of a device's message (contract §4), told on its `cmd` channel, in the order in which they are looked for. */
+export const messageRefusals = {
+  MALFORMED: 'The envelope lacks a field, or is no JSON that every reader takes alike',
+  VERSION_UNSUPPORTED: '`version` is not `PROTO/3.1`',
+  TYPE_MISMATCH: "`message_type` is not the topic's channel",
+  IDENTITY_MISMATCH: "`tenant_id` or `device_id` is not the topic's and the session's",
+  SESSION_MISMATCH: "`client_id` is not the session's",
+  TIMESTAMP_SKEWED: '`timestamp` is more than five minutes off',
+  SIGNATURE_INVALID: 'The signature is wrong, or `key_version` is not that of the key that opened the session',
+  PAYLOAD_HASH_MISMATCH: '`payload_hash` is not the SHA-256 of the canonical payload',
+  SEQUENCE_REUSED: 'The number was used by another message: say `hello`, and go on after `last_sequence`',
+  SEQUENCE_TOO_OLD: 'The number is below the window of the last 64: say `hello`, and go on after `last_sequence`',
+  PAYLOAD_INVALID: 'A field of the payload is missing or mistyped; the sequence number is used',
+  STATE_TOO_LARGE: 'The state would be over 32 KiB after the merge; the sequence number is used',
+  UNKNOWN_COMMAND: 'The device has no such command; the sequence number is used',
+} as const;
+export type MessageRefusalCode = keyof typeof messageRefusals;
+export const messageRefusalCodes = Object.keys(messageRefusals) as [MessageRefusalCode, ...MessageRefusalCode[]];

@@ -1,6 +1,8 @@
 import type { Actors } from '../../actors/contract.ts';
+import { commandStatuses, verificationStatuses } from '../../domain/command.ts';
 import type { Role } from '../../domain/roles.ts';
 import type { NeededScope } from '../../domain/scopes.ts';
+import { count, type Fields } from '../../domain/shape.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { VolatileOutput } from '../../machines/outputs.ts';
 
@@ -22,6 +24,9 @@ interface Kind {
   /** What its GET wants. */
   role: Role;
   scope: NeededScope;
+  /** The message's members, all of them always there; `type` is its first. */
+  fields: Fields;
+  about: string;
   listen(actors: Pick<Actors, 'on'>, tell: (update: Update) => void): () => void;
 }
 
@@ -31,17 +36,25 @@ type OutputOf<T extends TenantOutput['type']> = Extract<TenantOutput, { type: T 
 interface Row<T extends TenantOutput['type']> {
   output: T;
   scope: NeededScope;
+  type: `${string}_update`;
+  fields: Fields;
+  about: string;
   deviceOf(output: OutputOf<T>): Uuid | null;
   subjectOf(output: OutputOf<T>): string;
   versionOf?(output: OutputOf<T>): number;
   message(output: OutputOf<T>): JsonObject;
 }
 
-const row = <T extends TenantOutput['type']>(kind: KindName, { output: type, scope, ...row }: Row<T>): Kind => ({
+const id = { type: 'string', format: 'uuid' } as const;
+const time = { ...count, description: 'Epoch milliseconds' };
+
+const row = <T extends TenantOutput['type']>(kind: KindName, { scope, about, ...row }: Row<T>): Kind => ({
   role: 'user',
   scope,
+  about,
+  fields: { type: { type: 'string', enum: [row.type] }, ...row.fields },
   listen: (actors, tell) =>
-    actors.on(type, (told) => {
+    actors.on(row.output, (told) => {
       const output = told as OutputOf<T>;
       tell({
         kind,
@@ -61,6 +74,13 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
   state: row('state', {
     output: 'device.state',
     scope: 'read:devices',
+    type: 'state_update',
+    about: 'A device reported its state, and the twin has it.',
+    fields: {
+      device_id: id,
+      state: { type: 'object', description: 'The whole reported state' },
+      timestamp: time,
+    },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ deviceId }) => deviceId,
     versionOf: ({ stateVersion }) => stateVersion,
@@ -69,6 +89,9 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
   presence: row('presence', {
     output: 'device.presence',
     scope: 'read:devices',
+    type: 'presence_update',
+    about: 'A device came or went.',
+    fields: { device_id: id, online: { type: 'boolean' }, timestamp: time },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ deviceId }) => deviceId,
     message: ({ deviceId, online, at }) => ({
@@ -81,6 +104,15 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
   command: row('command', {
     output: 'command.changed',
     scope: 'read:commands',
+    type: 'command_update',
+    about: 'A command went on: its status, or what its verification found.',
+    fields: {
+      command_id: id,
+      device_id: id,
+      status: { type: 'string', enum: commandStatuses },
+      verification: { type: 'string', enum: verificationStatuses },
+      timestamp: time,
+    },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ commandId }) => commandId,
     message: ({ commandId, deviceId, status, verification, at }) => ({

@@ -1,0 +1,96 @@
+import { isObject } from './json-size.ts';
+import type { Json, JsonObject } from './values.ts';
+
+/**
+ * A field as JSON Schema says it, no more of it than the wire needs. What is checked and what is documented come from
+ * the same line.
+ */
+export type Field = { readonly description?: string; readonly examples?: readonly Json[] } & (
+  | { readonly type?: never }
+  | { readonly type: 'boolean' | 'object' }
+  | { readonly type: 'string'; readonly enum?: readonly string[]; readonly format?: string }
+  | {
+      readonly type: 'number' | 'integer';
+      readonly minimum?: number;
+      readonly exclusiveMinimum?: number;
+      readonly maximum?: number;
+    }
+  | { readonly type: 'array'; readonly items: Field }
+);
+
+export type Fields = Readonly<Record<string, Field>>;
+
+type RequiredOf<T> = { [Name in keyof T]-?: object extends Pick<T, Name> ? never : Name }[keyof T];
+
+/** The fields of an object of type `T`, each of them. Further ones are left alone. */
+export interface Shape<T> {
+  readonly required: { readonly [Name in RequiredOf<T>]: Field };
+  readonly optional: { readonly [Name in Exclude<keyof T, RequiredOf<T>>]: Field };
+}
+
+/** A whole number that a double holds exactly, from 0 on. */
+export const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
+
+export type Check = (value: Json) => boolean;
+
+/** The check that a field's schema stands for; `format` tells readers, and refuses nothing. */
+export function checkOf(field: Field): Check {
+  switch (field.type) {
+    case undefined:
+      return () => true;
+    case 'boolean':
+      return (value) => typeof value === 'boolean';
+    case 'object':
+      return isObject;
+    case 'string': {
+      const { enum: allowed } = field;
+      if (allowed === undefined) return (value) => typeof value === 'string';
+      return (value) => allowed.includes(value as string);
+    }
+    case 'array': {
+      const item = checkOf(field.items);
+      return (value) => Array.isArray(value) && value.every(item);
+    }
+    default:
+      return numberCheck(field);
+  }
+}
+
+function numberCheck(field: Extract<Field, { type: 'number' | 'integer' }>): Check {
+  const { type, minimum = -Infinity, maximum = Infinity, exclusiveMinimum: above = -Infinity } = field;
+  const within = (value: number) => value >= minimum && value <= maximum && (value > above || above === -Infinity);
+  if (type === 'number') return (value) => typeof value === 'number' && within(value);
+  return (value) => Number.isInteger(value) && within(value as number);
+}
+
+/** Says what is wrong with an object's fields, or null. Made once for a shape: it runs for every message. */
+export function faultFinder<T>({ required, optional }: Shape<T>): (value: JsonObject) => string | null {
+  const compiled = (fields: object) =>
+    Object.entries(fields as Fields).map(([name, field]) => ({ name, check: checkOf(field) }));
+  const needed = compiled(required);
+  const allowed = compiled(optional);
+  return (value) => {
+    for (const { name, check } of needed) {
+      if (!Object.hasOwn(value, name)) return `${name} is missing`;
+      if (!check(value[name] as Json)) return `${name} is not valid`;
+    }
+    for (const { name, check } of allowed) {
+      if (Object.hasOwn(value, name) && !check(value[name] as Json)) return `${name} is not valid`;
+    }
+    return null;
+  };
+}
+
+/** The shape as JSON Schema. */
+export function schemaOf(
+  { required, optional }: { required: object; optional: object },
+  description?: string,
+): JsonObject {
+  const names = Object.keys(required);
+  return {
+    type: 'object',
+    ...(description !== undefined && { description }),
+    properties: JSON.parse(JSON.stringify({ ...required, ...optional })) as JsonObject,
+    ...(names.length > 0 && { required: names }),
+  };
+}

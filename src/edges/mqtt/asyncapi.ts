@@ -1,0 +1,294 @@
+import { composeMessage } from '../../domain/envelope.ts';
+import { envelopeSchema } from '../../domain/envelope-schema.ts';
+import { cloudPayloads, devicePayloads } from '../../domain/payloads.ts';
+import { HEARTBEAT_S, PROTOCOL_ROOT, PROTOCOL_VERSION, SESSION_SKEW_MS } from '../../domain/protocol.ts';
+import { messageRefusals } from '../../domain/refusals.ts';
+import { schemaOf } from '../../domain/shape.ts';
+import { signingKey } from '../../domain/signature.ts';
+import {
+  type CloudMessageType,
+  COMMAND_CHANNEL,
+  cloudMessageTypes,
+  type DeviceChannel,
+  deviceChannels,
+} from '../../domain/topics.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
+import { defaultLimits } from './limits.ts';
+
+type MessageType = DeviceChannel | CloudMessageType;
+
+interface Told {
+  /** The operation of its own; `cmd` carries three. */
+  operation: string;
+  title: string;
+  summary: string;
+  example: JsonObject;
+}
+
+const EXAMPLE_AT = 1_767_225_600_000; // 2026-01-01T00:00:00Z
+const COMMAND_ID = '0195d9a2-7f00-7000-8000-000000000003';
+const MESSAGE_ID = '0195d9a2-7f00-7000-8000-000000000006';
+
+const told: Record<MessageType, Told> = {
+  hello: {
+    operation: 'receiveHello',
+    title: 'Hello',
+    summary:
+      'The first message of a session, answered with `hello_ack`. It is bound to its fresh session and may have any ' +
+      'sequence number, so that a device which lost its counter learns where to go on.',
+    example: { protocol: PROTOCOL_VERSION, firmware: '1.4.2', device_type: 'smart_light' },
+  },
+  heartbeat: {
+    operation: 'receiveHeartbeat',
+    title: 'Heartbeat',
+    summary: `Every ${HEARTBEAT_S} seconds; after three of them in silence a device counts as offline. Its PUBACK promises receipt.`,
+    example: { uptime_s: 3_600, rssi: -61, battery: 87, free_heap: 143_360 },
+  },
+  state: {
+    operation: 'receiveState',
+    title: 'Reported state',
+    summary: 'Merged into the twin by JSON Merge Patch, or replacing it; at most 32 KiB after the merge.',
+    example: { state: { on: true, brightness: 40 } },
+  },
+  cmd_ack: {
+    operation: 'receiveCommandAck',
+    title: "The device's word on a command",
+    summary:
+      '`accepted`, perhaps `in_progress`, then `succeeded` or `failed`. Its PUBACK comes when twin and command are both ' +
+      'committed. A word on a command that is final already is kept in the journal and changes nothing.',
+    example: { command_id: COMMAND_ID, status: 'succeeded', state: { brightness: 40 } },
+  },
+  cmd: {
+    operation: 'sendCommand',
+    title: 'Command',
+    summary:
+      'Written to the session that holds the granted subscription, in every repeat with the same `message_id`. A NORMAL ' +
+      'command may come again in a later session, a CRITICAL one is written once: remember the last 32 `command_id`s.',
+    example: {
+      command_id: COMMAND_ID,
+      action: 'set_brightness',
+      params: { level: 40 },
+      issued_at: EXAMPLE_AT,
+      expires_at: EXAMPLE_AT + 60_000,
+    },
+  },
+  hello_ack: {
+    operation: 'sendHelloAck',
+    title: 'Answer to hello',
+    summary: 'Kept for the session and written when its `cmd` subscription is granted, whichever comes first.',
+    example: {
+      server_time: EXAMPLE_AT,
+      last_sequence: 17,
+      heartbeat_s: HEARTBEAT_S,
+      key_version: 1,
+      cloud_public_keys: ['rQLPViPhI9Ma9_ddhEWLdTuqNzAqua1MQSmsZk5AIEw'],
+    },
+  },
+  error: {
+    operation: 'sendError',
+    title: 'Refusal of a message',
+    summary:
+      'A refused message is acknowledged, dropped and counted, and told here when its signature is good. After 20 in a ' +
+      'minute the session is closed. Up to 8 are kept until the `cmd` subscription is granted.',
+    example: { code: 'SEQUENCE_REUSED', message_id: MESSAGE_ID },
+  },
+};
+
+// Not a secret: the examples are signed, so that a client's author can check a signature against them.
+const EXAMPLE_SECRET = 'this-is-an-example-and-no-secret-of-anyones';
+const TENANT_ID = '0195d9a2-7f00-7000-8000-000000000004';
+const DEVICE_ID = '0195d9a2-7f00-7000-8000-000000000001';
+
+const isFromDevice = (type: MessageType): type is DeviceChannel => (deviceChannels as readonly string[]).includes(type);
+const channelOf = (type: MessageType): string => (isFromDevice(type) ? type : COMMAND_CHANNEL);
+const schemaName = (type: MessageType): string =>
+  `${type.replace(/(^|_)([a-z])/g, (_, _bar, letter: string) => letter.toUpperCase())}`;
+
+const exampleOf = (type: MessageType): JsonObject =>
+  JSON.parse(
+    composeMessage({
+      ...{ deviceId: DEVICE_ID, tenantId: TENANT_ID, clientId: `${DEVICE_ID}.${EXAMPLE_AT}.QgRGsRIsuQPsFA_p` },
+      messageId: isFromDevice(type) ? MESSAGE_ID : '0195d9a2-7f00-7000-8000-000000000007',
+      requestId: isFromDevice(type) ? '' : MESSAGE_ID,
+      ...{ sequence: isFromDevice(type) ? 18 : 1, timestamp: EXAMPLE_AT, nonce: 'CYROqfAbNJQrwNIQ', type },
+      ...{ payload: told[type].example, keyVersion: 1, key: signingKey('hmac-sha256', EXAMPLE_SECRET) },
+    }),
+  ) as JsonObject;
+
+function messageOf(type: MessageType): JsonObject {
+  const { title, summary } = told[type];
+  const own: JsonObject = {
+    message_type: { type: 'string', const: type },
+    payload: ref.schema(`${schemaName(type)}Payload`),
+  };
+  return {
+    name: type,
+    title,
+    summary,
+    payload: { allOf: [ref.schema('Envelope'), { type: 'object', properties: own }] },
+    correlationId: {
+      description:
+        isFromDevice(type) && type !== 'cmd_ack' ? 'What an answer carries as `request_id`' : 'What it is about',
+      location: `$message.payload#/${correlation[type]}`,
+    },
+    examples: [{ name: type, summary: `Signed with the secret ${EXAMPLE_SECRET}`, payload: exampleOf(type) }],
+  };
+}
+
+const correlation: Record<MessageType, string> = {
+  hello: 'message_id',
+  heartbeat: 'message_id',
+  state: 'message_id',
+  cmd_ack: 'payload/command_id',
+  cmd: 'payload/command_id',
+  hello_ack: 'request_id',
+  error: 'payload/message_id',
+};
+
+const parameters: JsonObject = {
+  tenantId: { description: "The device's tenant", location: '$message.payload#/tenant_id' },
+  deviceId: { description: "The device; in a user's subscription also `+`", location: '$message.payload#/device_id' },
+};
+
+function channel(name: string, types: readonly MessageType[], description: string): JsonObject {
+  return {
+    address: `${PROTOCOL_ROOT}/{tenantId}/device/{deviceId}/${name}`,
+    title: name,
+    description,
+    parameters,
+    servers: MQTT_SERVERS.map(ref.server),
+    messages: Object.fromEntries(types.map((type) => [type, ref.message(type)])),
+    tags: [ref.tag(TAG)],
+  };
+}
+
+const TAG = 'MQTT';
+const MQTT_SERVERS = ['mqtt', 'mqttOverWebSocket'];
+const QOS = { mqtt: { qos: 1, retain: false, bindingVersion: '0.2.0' } };
+
+/** What the service answers on `cmd`. */
+const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
+  hello: ['hello_ack', 'error'],
+  heartbeat: ['error'],
+  state: ['error'],
+  cmd_ack: ['error'],
+};
+
+function operation(type: MessageType): JsonObject {
+  const { title, summary } = told[type];
+  const answers = isFromDevice(type) ? (replies[type] ?? []) : [];
+  const acked: JsonObject = {
+    channel: ref.channel('cmd_ack'),
+    messages: [ref.messageOf('cmd_ack', 'cmd_ack')],
+  };
+  return {
+    action: isFromDevice(type) ? 'receive' : 'send',
+    channel: ref.channel(channelOf(type)),
+    title,
+    summary,
+    messages: [ref.messageOf(channelOf(type), type)],
+    bindings: QOS,
+    security: [ref.security('deviceSession')],
+    tags: [ref.tag(TAG)],
+    ...(answers.length > 0 && {
+      reply: {
+        channel: ref.channel(COMMAND_CHANNEL),
+        messages: answers.map((answer) => ref.messageOf(COMMAND_CHANNEL, answer)),
+      },
+    }),
+    ...(type === 'cmd' && { reply: acked }),
+  };
+}
+
+/** A tenant's people hear what its devices say and are told. */
+const relay = (name: string, types: readonly MessageType[]): JsonObject => ({
+  action: 'send',
+  channel: ref.channel(name),
+  title: `Relay ${name} to users`,
+  summary: `To users of the tenant whose filter takes the topic, as it was ${name === COMMAND_CHANNEL ? 'written to' : 'accepted from'} the device.`,
+  messages: types.map((type) => ref.messageOf(name, type)),
+  bindings: QOS,
+  security: [ref.security('userSession')],
+  tags: [ref.tag(TAG)],
+});
+
+const aboutChannel: Record<DeviceChannel, string> = {
+  hello: 'Device to cloud, first thing in a session.',
+  heartbeat: 'Device to cloud: it lives, and how it is.',
+  state: "Device to cloud: the twin's source.",
+  cmd_ack: 'Device to cloud: what became of a command.',
+};
+
+const BROKER = `MQTT 3.1.1; a version 5 CONNECT gets "unacceptable protocol version". Clean sessions only, no will, QoS 0 or 1, nothing retained, packets up to ${defaultLimits.packet} bytes. A PUBACK means that what the message caused is durable. A topic that is not one's own, QoS 2 or a retained message closes the connection without an acknowledgement; a forbidden SUBSCRIBE gets 0x80.`;
+
+const DEVICE_SESSION = `A device signs in (layer 1) with client identifier \`<device_id>.<unix ms>.<nonce>\` (nonce: 12 random bytes in base64url, a new one for each connection), user name \`tenant_id\`, and as password its signature over the eleven canonical fields joined by \`|\`, with \`message_type\` \`session\`, that \`client_id\`, its timestamp and nonce, empty \`message_id\` and \`request_id\`, \`sequence_number\` 0 and the \`payload_hash\` of \`{}\`. It counts once, within ${SESSION_SKEW_MS / 1000} s of its timestamp. A session lives 24 h at most; a new one closes the old one. A wrong password is CONNACK 5 "not authorized", and nothing more is said. Every message (layer 2) is signed as well, by the key that opened the session.`;
+
+const USER_SESSION =
+  'A user signs in with user name `jwt` and a token or an API key as password, and may subscribe below ' +
+  '`proto/{own tenant}/device/…`, wildcards included, and never publish. It needs the role `user` and, with scopes, ' +
+  '`read:devices`. The connection ends when the credential does.';
+
+function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
+  const mqtt = new URL(mqttUrl);
+  const http = new URL(httpUrl);
+  const common: JsonObject = {
+    protocolVersion: '3.1.1',
+    security: [ref.security('deviceSession'), ref.security('userSession')],
+    tags: [ref.tag(TAG)],
+    bindings: { mqtt: { clientId: '<device_id>.<unix ms>.<nonce>', cleanSession: true, bindingVersion: '0.2.0' } },
+  };
+  return {
+    mqtt: { host: mqtt.host, protocol: mqtt.protocol.slice(0, -1), description: BROKER, ...common },
+    mqttOverWebSocket: {
+      host: http.host,
+      pathname: '/mqtt',
+      protocol: http.protocol === 'https:' ? 'wss' : 'ws',
+      description: `The same broker on the HTTP port (subprotocol \`mqtt\`). ${BROKER}`,
+      ...common,
+    },
+  };
+}
+
+/** The broker's part of `/asyncapi.json`. */
+export function mqttEvents(): EventsPart {
+  const types = [...deviceChannels, ...cloudMessageTypes] as const;
+  const payloads: JsonObject = {};
+  for (const type of deviceChannels) payloads[`${schemaName(type)}Payload`] = schemaOf(devicePayloads[type]);
+  for (const type of cloudMessageTypes) payloads[`${schemaName(type)}Payload`] = schemaOf(cloudPayloads[type]);
+  (payloads.ErrorPayload as { properties: JsonObject }).properties.code = ref.schema('MessageRefusalCode');
+  return {
+    tag: { name: TAG, description: 'Devices, and users who listen to them' },
+    servers,
+    channels: {
+      ...Object.fromEntries(deviceChannels.map((name) => [name, channel(name, [name], aboutChannel[name])])),
+      [COMMAND_CHANNEL]: channel(
+        COMMAND_CHANNEL,
+        cloudMessageTypes,
+        'Cloud to device: commands, and answers to what the device said. Commands that wait are written when the ' +
+          'subscription is granted.',
+      ),
+    },
+    operations: {
+      ...Object.fromEntries(types.map((type) => [told[type].operation, operation(type)])),
+      ...Object.fromEntries(deviceChannels.map((name) => [`relay${schemaName(name)}`, relay(name, [name])])),
+      relayCmd: relay(COMMAND_CHANNEL, cloudMessageTypes),
+    },
+    messages: Object.fromEntries(types.map((type) => [type, messageOf(type)])),
+    schemas: {
+      Envelope: envelopeSchema,
+      ...payloads,
+      MessageRefusalCode: {
+        type: 'string',
+        description: Object.entries(messageRefusals)
+          .map(([code, meaning]) => `- \`${code}\`: ${meaning}.`)
+          .join('\n'),
+        examples: Object.keys(messageRefusals),
+      },
+    },
+    securitySchemes: {
+      deviceSession: { type: 'userPassword', description: DEVICE_SESSION },
+      userSession: { type: 'userPassword', description: USER_SESSION },
+    },
+  };
+}

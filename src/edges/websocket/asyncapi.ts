@@ -1,0 +1,157 @@
+import { schemaOf } from '../../domain/shape.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
+import { closeReasons } from './close-codes.ts';
+import { type KindName, kindNames, kinds } from './kinds.ts';
+
+const TAG = 'WebSocket';
+const SERVER = 'websocket';
+
+const EXAMPLE_AT = 1_767_225_600_000; // 2026-01-01T00:00:00Z
+
+/** A likely value of a field, for the examples. */
+const samples: Readonly<Record<string, JsonObject[string]>> = {
+  device_id: '0195d9a2-7f00-7000-8000-000000000001',
+  command_id: '0195d9a2-7f00-7000-8000-000000000003',
+  state: { on: true, brightness: 40 },
+  online: true,
+  status: 'succeeded',
+  verification: 'verified',
+  timestamp: EXAMPLE_AT,
+};
+
+const nameOf = (kind: KindName): string => `${kind}_update`;
+const schemaNameOf = (kind: KindName): string => `${kind[0]?.toUpperCase()}${kind.slice(1)}Update`;
+
+function updateOf(kind: KindName): JsonObject {
+  const { about, role, scope, fields } = kinds[kind];
+  return {
+    name: nameOf(kind),
+    title: nameOf(kind),
+    summary: about,
+    description: `With \`events=${kind}\`. Needs the role \`${role}\` and, with scopes, \`${scope}\`.`,
+    payload: ref.schema(schemaNameOf(kind)),
+    examples: [
+      {
+        name: nameOf(kind),
+        payload: Object.fromEntries(
+          Object.keys(fields).map((name) => [name, name === 'type' ? nameOf(kind) : (samples[name] ?? null)]),
+        ),
+      },
+    ],
+  };
+}
+
+const text = (word: string, summary: string): JsonObject => ({
+  name: word,
+  title: word,
+  summary,
+  contentType: 'text/plain',
+  payload: { type: 'string', const: word },
+  examples: [{ name: word, payload: word }],
+});
+
+const query: JsonObject = {
+  type: 'object',
+  properties: {
+    token: {
+      type: 'string',
+      description:
+        'A bearer token, an API key, or a ticket from `POST /ws/ticket` (one use, 30 seconds), which is what a browser takes',
+    },
+    events: {
+      type: 'string',
+      default: 'state',
+      description: `The exact list of kinds, separated by commas: ${kindNames.join(', ')}`,
+      examples: [kindNames.join(',')],
+    },
+    device_id: {
+      type: 'array',
+      items: { type: 'string', format: 'uuid' },
+      description: 'Lets only these devices through; repeated for each. An id that names nothing matches nothing.',
+    },
+    snapshot: {
+      type: 'string',
+      enum: ['0', '1'],
+      default: '0',
+      description: 'Begin with the current state of each device that ever reported one',
+    },
+  },
+  required: ['token'],
+};
+
+const ABOUT = `Follows the devices of one tenant. The handshake is always accepted, and the connection then closed with a code that says why:
+
+${Object.entries(closeReasons)
+  .map(([code, { why, advice }]) => `- \`${code}\`: ${why}; ${advice}.`)
+  .join('\n')}
+
+A change of what a client may hear shows within a second. Up to 1 MiB waits in a connection, in order; a client that is further behind gets the latest of each thing instead of all that happened.`;
+
+/** The state stream's part of `/asyncapi.json`. */
+export function webSocketEvents(): EventsPart {
+  const messages: JsonObject = {
+    ...Object.fromEntries(kindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
+    ping: text('ping', 'Asks for `pong`. Everything else that a client sends is ignored.'),
+    pong: text('pong', 'Answers `ping`, once the client was let in and had its snapshot.'),
+  };
+  return {
+    tag: { name: TAG, description: 'What happens in a tenant, as it happens' },
+    servers: ({ httpUrl }: Addresses) => {
+      const { host, protocol } = new URL(httpUrl);
+      return {
+        [SERVER]: {
+          host,
+          protocol: protocol === 'https:' ? 'wss' : 'ws',
+          description: 'On the HTTP port. Not counted by the rate limits.',
+          security: [ref.security('tokenInQuery')],
+          tags: [ref.tag(TAG)],
+        },
+      };
+    },
+    channels: {
+      stateStream: {
+        address: '/ws/state',
+        title: '/ws/state',
+        description: ABOUT,
+        servers: [ref.server(SERVER)],
+        messages: Object.fromEntries(Object.keys(messages).map((name) => [name, ref.message(name)])),
+        bindings: { ws: { method: 'GET', query, bindingVersion: '0.1.0' } },
+        tags: [ref.tag(TAG)],
+      },
+    },
+    operations: {
+      sendUpdates: {
+        action: 'send',
+        channel: ref.channel('stateStream'),
+        title: 'Tell what happened',
+        summary: 'Of the kinds that `events` asked for. Only what is durable is told.',
+        messages: kindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
+        security: [ref.security('tokenInQuery')],
+        tags: [ref.tag(TAG)],
+      },
+      receivePing: {
+        action: 'receive',
+        channel: ref.channel('stateStream'),
+        title: 'Ping',
+        summary: 'The text `ping` is answered with the text `pong`.',
+        messages: [ref.messageOf('stateStream', 'ping')],
+        reply: { channel: ref.channel('stateStream'), messages: [ref.messageOf('stateStream', 'pong')] },
+        security: [ref.security('tokenInQuery')],
+        tags: [ref.tag(TAG)],
+      },
+    },
+    messages,
+    schemas: Object.fromEntries(
+      kindNames.map((kind) => [schemaNameOf(kind), schemaOf({ required: kinds[kind].fields, optional: {} })]),
+    ),
+    securitySchemes: {
+      tokenInQuery: {
+        type: 'httpApiKey',
+        in: 'query',
+        name: 'token',
+        description: 'Never logged. The connection ends when the credential does.',
+      },
+    },
+  };
+}
