@@ -32,6 +32,7 @@ import { loadRevocations, readTokenKey, type TokenKey } from '../operations/toke
 import { makeUsers } from '../operations/users.ts';
 import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
+import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
 
 export interface StartOptions {
@@ -147,7 +148,7 @@ export async function buildHouse(
     settings,
     listener: makeRest({
       routes,
-      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk] }),
+      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk], events: eventsDocument(settings) }),
       identity,
       perform: makePerform(services),
       gate,

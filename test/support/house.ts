@@ -14,6 +14,7 @@ import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gat
 import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { eventsDocument } from '../../src/main/events.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
 import { Locks } from '../../src/operations/locks.ts';
@@ -145,7 +146,7 @@ export async function makeHouseOn<Kept extends Store>(
   const metrics = makeMetrics();
   const listener = makeRest({
     ...{ routes, identity, perform, gate, newId, log },
-    pages: pages({ metrics, publicKeys: [key.publicJwk] }),
+    pages: pages({ metrics, publicKeys: [key.publicJwk], events: eventsDocument(services.settings) }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
       observed.push({ route, status });

@@ -6,6 +6,7 @@ import { makeStateSockets, type StateSockets } from '../../src/edges/websocket/s
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { DeviceStore } from '../../src/store/contract.ts';
 import { eventually } from './clock.ts';
+import { undocumented } from './events.ts';
 import type { House } from './house.ts';
 
 type States = Awaited<ReturnType<DeviceStore['states']>>;
@@ -19,7 +20,11 @@ export class Client {
 
   constructor(url: string) {
     this.socket = new WebSocket(url);
-    this.socket.on('message', (data) => this.texts.push(String(data)));
+    this.socket.on('message', (data) => {
+      const text = String(data);
+      this.texts.push(text);
+      if (text.startsWith('{')) this.#undocumented ??= undocumented(JSON.parse(text));
+    });
     this.opened = new Promise((resolve) => this.socket.once('open', () => resolve()));
     this.closed = new Promise((resolve, reject) => {
       this.socket.once('close', (code, reason) => resolve({ code, reason: String(reason) }));
@@ -28,8 +33,11 @@ export class Client {
     this.closed.catch(() => {});
   }
 
-  /** The JSON messages heard so far. */
+  #undocumented: string | null = null;
+
+  /** The JSON messages heard so far, each as `/asyncapi.json` tells of it. */
   get heard(): Record<string, unknown>[] {
+    if (this.#undocumented !== null) throw new Error(this.#undocumented);
     return this.texts.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text));
   }
 

@@ -10,6 +10,7 @@ import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../sr
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { eventually as untilTrue } from '../../support/clock.ts';
+import { undocumented } from '../../support/events.ts';
 import type { TestDevice } from './house.ts';
 
 /** What a client must know of the service. */
@@ -124,6 +125,8 @@ export class Device {
       this.#house.now,
     );
     if (!checked.ok || !checked.message.body.ok) throw new Error('a message of the cloud is not in order');
+    const fault = undocumented(JSON.parse(payload.toString()));
+    if (fault !== null) throw new Error(fault);
     const { fields, body } = checked.message;
     this.told.push({
       ...body.value,

@@ -1,0 +1,35 @@
+import { html, type Markup } from './markup.ts';
+
+const places = [
+  { path: '/docs', name: 'REST API' },
+  { path: '/docs/events', name: 'Events' },
+  { path: '/openapi.json', name: 'openapi.json' },
+  { path: '/asyncapi.json', name: 'asyncapi.json' },
+] as const;
+
+/** A page under the bar that leads from one reference to the other. Nothing inline: the policy forbids it. */
+export function framed(page: {
+  path: string;
+  title: string;
+  styles: readonly string[];
+  scripts?: readonly string[];
+  body: Markup;
+}): string {
+  const whole = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${page.title}</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
+${page.styles.map((file) => html`<link rel="stylesheet" href="/docs/${file}">\n`)}</head>
+<body>
+<a class="skip" href="#content">To the content</a>
+<nav class="bar" aria-label="API reference"><strong>Twinkeep</strong>
+${places.map(({ path, name }) => html`<a href="${path}"${path === page.path && html` aria-current="page"`}>${name}</a>\n`)}</nav>
+${page.body}
+${(page.scripts ?? []).map((file) => html`<script src="/docs/${file}"></script>\n`)}</body>
+</html>
+`;
+  return whole.html;
+}

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { checkMessage } from '../../../src/domain/envelope.ts';
+import { messageRefusalCodes } from '../../../src/domain/refusals.ts';
+import { verifyingKey } from '../../../src/domain/signature.ts';
+import { deviceChannels } from '../../../src/domain/topics.ts';
+import { html, prose } from '../../../src/edges/rest/docs/markup.ts';
+import { closeReasons } from '../../../src/edges/websocket/close-codes.ts';
+import { kindNames } from '../../../src/edges/websocket/kinds.ts';
+import { events, messageValidator, undocumented } from '../../support/events.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+
+const messages = Object.keys(events.components.messages);
+const documentText = JSON.stringify(events);
+
+function* refs(value: unknown): Generator<string> {
+  if (typeof value !== 'object' || value === null) return;
+  if ('$ref' in value && typeof value.$ref === 'string') yield value.$ref;
+  for (const item of Object.values(value)) yield* refs(item);
+}
+
+const resolve = (ref: string): unknown =>
+  ref
+    .replace(/^#\//, '')
+    .split('/')
+    .reduce<unknown>((found, part) => (found as Record<string, unknown> | undefined)?.[part], events);
+
+describe('the AsyncAPI document', () => {
+  it('has every channel, message type and kind of event', () => {
+    expect(events.asyncapi).toBe('3.0.0');
+    for (const channel of [...deviceChannels, 'cmd']) {
+      expect(events.channels[channel].address).toBe(`proto/{tenantId}/device/{deviceId}/${channel}`);
+      expect(Object.keys(events.channels[channel].parameters)).toEqual(['tenantId', 'deviceId']);
+    }
+    expect(Object.keys(events.channels.cmd.messages)).toEqual(['cmd', 'hello_ack', 'error']);
+    for (const kind of kindNames) expect(Object.keys(events.channels.stateStream.messages)).toContain(`${kind}_update`);
+    expect(Object.keys(events.channels.stateStream.messages)).toEqual(expect.arrayContaining(['ping', 'pong']));
+  });
+
+  it('names every refusal of a message, every close code, and how devices and users sign in', () => {
+    for (const code of messageRefusalCodes)
+      expect(events.components.schemas.MessageRefusalCode.description).toContain(code);
+    for (const code of Object.keys(closeReasons)) expect(events.channels.stateStream.description).toContain(code);
+    expect(events.components.securitySchemes.deviceSession.description).toContain('<device_id>.<unix ms>.<nonce>');
+    expect(events.components.securitySchemes.userSession.description).toContain('`jwt`');
+  });
+
+  it('has no reference that leads nowhere, and no component that nobody uses', () => {
+    const used = new Set(refs(events));
+    for (const ref of used) expect([ref, resolve(ref)]).not.toContain(undefined);
+    for (const [kind, components] of Object.entries<object>(events.components)) {
+      for (const name of Object.keys(components)) expect(used).toContain(`#/components/${kind}/${name}`);
+    }
+  });
+
+  it('gives every message to an operation', () => {
+    const told = new Set(
+      Object.values<{ messages: object[]; reply?: { messages: object[] } }>(events.operations).flatMap(
+        ({ messages: own, reply }) => [...refs(own), ...refs(reply?.messages)].map((ref) => ref.split('/').at(-1)),
+      ),
+    );
+    expect([...told].sort()).toEqual([...messages].sort());
+  });
+
+  it.each(messages)('has an example of %s that its own schema takes', (name) => {
+    const [{ payload }] = events.components.messages[name].examples;
+    const validate = messageValidator(name);
+    expect([validate(payload), validate.errors]).toEqual([true, null]);
+  });
+
+  it.each(deviceChannels)('has an example of %s that the service would take', (channel) => {
+    const [{ payload, summary }] = events.components.messages[channel].examples;
+    const key = verifyingKey('hmac-sha256', summary.split(' ').at(-1));
+    const session = { deviceId: payload.device_id, tenantId: payload.tenant_id, clientId: payload.client_id };
+    const checked = checkMessage(
+      JSON.stringify(payload),
+      { ...session, key, keyVersion: 1 },
+      channel,
+      payload.timestamp,
+    );
+    expect(checked).toMatchObject({ ok: true, message: { body: { ok: true } } });
+  });
+
+  it('takes no message that lacks a member', () => {
+    expect(undocumented({ type: 'presence_update', device_id: 'x', online: true, timestamp: 1 })).toBeNull();
+    expect(undocumented({ type: 'presence_update', device_id: 'x', online: true })).toContain('timestamp');
+    expect(undocumented({ type: 'gossip_update' })).toBe('nothing tells of gossip_update');
+  });
+});
+
+describe('the page about events', () => {
+  let house: House;
+  beforeAll(async () => {
+    house = await makeHouse();
+  });
+  afterAll(() => house.close());
+
+  it('is served beside the document it shows, at the addresses of this service', async () => {
+    const { body, headers } = await house.call('GET', '/asyncapi.json');
+    expect(headers.get('content-type')).toBe('application/json');
+    expect(body.servers.websocket).toMatchObject({ host: '127.0.0.1', protocol: 'ws' });
+    expect({ ...body, servers: 0, info: 0 }).toEqual({ ...JSON.parse(documentText), servers: 0, info: 0 });
+    expect((await house.call('GET', '/v1/asyncapi.json')).status).toBe(404);
+  });
+
+  it('needs no script, nothing inline and nothing from elsewhere', async () => {
+    const { status, headers, body } = await house.call('GET', '/docs/events');
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).not.toMatch(/script-src|unsafe|https?:|\*/);
+    expect(body).not.toMatch(/<script|style=|onload=|(?:src|href)="https?:/);
+    for (const [, file] of body.matchAll(/(?:src|href)="(\/[^"#]+)"/g)) {
+      expect([file, (await house.call('GET', file)).status]).toEqual([file, 200]);
+    }
+  });
+
+  it('has every channel, message and schema, and no link inside it that leads nowhere', async () => {
+    const { body } = await house.call('GET', '/docs/events');
+    for (const name of messages) expect(body).toContain(`id="message-${name}"`);
+    for (const name of Object.keys(events.components.schemas)) expect(body).toContain(`id="schema-${name}"`);
+    for (const [, id] of body.matchAll(/href="#([^"]+)"/g)) expect(body).toContain(`id="${id}"`);
+    const ids = [...body.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it('is linked from the REST reference, and links back', async () => {
+    expect((await house.call('GET', '/docs')).body).toContain('href="/docs/events"');
+    expect((await house.call('GET', '/docs/events')).body).toContain('href="/docs"');
+  });
+});
+
+describe('markup', () => {
+  it('escapes what is filled in', () => {
+    const hostile = '<img src=x onerror="alert(\'1\')">&';
+    const harmless = '&lt;img src=x onerror=&quot;alert(&#39;1&#39;)&quot;&gt;&amp;';
+    expect(html`<p>${hostile}</p>`.html).toBe(`<p>${harmless}</p>`);
+    expect(prose(`\`${hostile}\``).html).toBe(`<p><code>${harmless}</code></p>`);
+  });
+
+  it('knows paragraphs, lists, code and stress', () => {
+    expect(prose('a *b* `*c*`\n\n- d\n- e').html).toBe(
+      '<p>a <em>b</em> <code>*c*</code></p><ul><li>d</li><li>e</li></ul>',
+    );
+  });
+});
