@@ -17,6 +17,7 @@ const samples: Readonly<Record<string, JsonObject[string]>> = {
   online: true,
   status: 'succeeded',
   verification: 'verified',
+  expires_at: EXAMPLE_AT + 300_000,
   timestamp: EXAMPLE_AT,
 };
 

@@ -127,6 +127,15 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
   confirmation: row('confirmation', {
     output: 'confirmation.changed',
     scope: 'read:commands',
+    type: 'confirmation_update',
+    about: 'A command waits for a confirmation, or waits no more.',
+    fields: {
+      command_id: id,
+      device_id: id,
+      status: { type: 'string', enum: commandStatuses },
+      expires_at: { ...count, description: 'When waiting ends; epoch milliseconds' },
+      timestamp: time,
+    },
     deviceOf: ({ deviceId }) => deviceId,
     subjectOf: ({ commandId }) => commandId,
     message: ({ commandId, deviceId, status, expiresAt, at }) => ({
