@@ -16,6 +16,7 @@ import { makeRest } from '../edges/rest/listener.ts';
 import { pages } from '../edges/rest/pages.ts';
 import { routes } from '../edges/rest/table.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
+import { makeFrontDoor } from '../edges/shared/front-door.ts';
 import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
 import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
@@ -34,6 +35,7 @@ import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
 import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
+import { signInServices } from './sign-in.ts';
 
 export interface StartOptions {
   log: Log;
@@ -103,6 +105,7 @@ export async function buildHouse(
   let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const services: Services = {
+    ...signInServices({ cache, clock, sealer, tokenKey, identity: () => identity }),
     store,
     cache,
     rates,
@@ -141,6 +144,8 @@ export async function buildHouse(
     clock,
     newId: v7,
   });
+  const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
+  const door = makeFrontDoor({ identity, services, secure });
   const sockets = makeStateSockets({ services, identity, gate, addressOf });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
   const pruning = keepPruning(config, store, clock, log);
@@ -149,7 +154,7 @@ export async function buildHouse(
     listener: makeRest({
       routes,
       pages: pages({ metrics, publicKeys: [tokenKey.publicJwk], events: eventsDocument(settings) }),
-      identity,
+      door,
       perform: makePerform(services),
       gate,
       publicUrl: () => settings.apiBaseUrl.slice(0, -'/v1'.length),

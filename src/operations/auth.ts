@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { done } from '../domain/refusals.ts';
+import { done, refuse } from '../domain/refusals.ts';
 import { roles } from '../domain/roles.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
-import { operation } from './operation.ts';
+import { fingerprint, type SessionHolder } from './cookie-sessions.ts';
+import { type BrowserCookies, type CookieChange, operation, type Services } from './operation.ts';
 
 export const getMe = operation({
   name: 'getMe',
@@ -47,7 +48,7 @@ export const getMe = operation({
 
 export const logout = operation({
   name: 'logout',
-  summary: 'Revoke the presented token',
+  summary: 'Revoke the presented token and the one behind the cookie session, and clear the cookies',
   input: z.strictObject({}),
   output: z.object({ status: z.literal('logged_out') }),
   role: null,
@@ -56,8 +57,71 @@ export const logout = operation({
   changes: true,
   inMaintenance: true,
   inSuspension: true,
-  async run({ revocations }, { caller }) {
-    if (caller.token !== null) await revocations.add(caller.token.id, caller.token.expiresAt);
-    return done({ body: { status: 'logged_out' as const } });
+  refuses: ['CSRF_FAILED', 'STORE_UNAVAILABLE', 'OVERLOADED'],
+  async run({ revocations, cookieSessions }, { caller }) {
+    const secret = caller.cookies?.session ?? null;
+    const session = secret === null ? null : await cookieSessions.find(secret);
+    const tokens = new Map(
+      [caller.token, session?.token].flatMap((token) => (token ? [[token.id, token] as const] : [])),
+    );
+    for (const { id, expiresAt } of tokens.values()) await revocations.add(id, expiresAt);
+    if (secret === null) return done({ body: { status: 'logged_out' as const } });
+    await cookieSessions.close(secret);
+    return done({ body: { status: 'logged_out' as const }, cookies: [cleared('session'), cleared('csrf')] });
   },
 });
+
+const cleared = (name: CookieChange['name']): CookieChange => ({ name, value: null, until: null });
+
+export const getCsrfToken = operation({
+  name: 'getCsrfToken',
+  summary: 'Get the token that a cookie session sends as `X-CSRF-Token` with each change',
+  input: z.strictObject({}),
+  output: z.object({ csrf_token: z.string() }),
+  role: null,
+  scope: null,
+  changes: false,
+  async run({ csrf }, { caller }) {
+    const secret = caller.cookies?.session ?? null;
+    const csrf_token = csrf.issue(secret === null ? null : fingerprint(secret));
+    return done({ body: { csrf_token }, cookies: [{ name: 'csrf' as const, value: csrf_token, until: null }] });
+  },
+});
+
+export const openSession = operation({
+  name: 'openCookieSession',
+  summary: 'Turn a person’s token into a cookie session, which ends with the token',
+  input: z.strictObject({ token: z.string().min(1).max(8_192) }),
+  output: z.null(),
+  role: null,
+  scope: null,
+  changes: true,
+  inMaintenance: true,
+  refuses: ['UNAUTHENTICATED', 'RATE_LIMIT_EXCEEDED', 'FORBIDDEN', 'STORE_UNAVAILABLE', 'OVERLOADED'],
+  example: { input: { token: 'eyJhbGciOiJFZERTQSJ9.….…' } },
+  async run(services, { input, caller }) {
+    const { principal, requestId, cookies, address = null } = caller;
+    const via = principal.via ?? 'rest';
+    const presented = await services.authenticate(input.token, { via, requestId, address });
+    if (!presented.ok) return presented;
+    const { user, token, scopes, platformAdmin } = presented.value;
+    if (user === null || token === null || presented.value.principal.person !== true) {
+      return refuse('FORBIDDEN', 'A cookie session is a person’s: a key cannot open one.');
+    }
+    const holder = { userId: user.id, scopes, platformAdmin, token };
+    return done({ body: null, cookies: await signIn(services, holder, cookies) });
+  },
+});
+
+/** Opens a session; the browser's older one is closed, and the CSRF token it has goes on being good. */
+export async function signIn(
+  { cookieSessions, csrf }: Pick<Services, 'cookieSessions' | 'csrf'>,
+  holder: Omit<SessionHolder, 'csrf'>,
+  before: BrowserCookies | undefined,
+): Promise<CookieChange[]> {
+  const { session: older = null, csrf: token = null } = before ?? {};
+  const known = token !== null && csrf.holds(token, null) ? fingerprint(token) : null;
+  const { secret, until } = await cookieSessions.open({ ...holder, csrf: known });
+  if (older !== null) await cookieSessions.close(older);
+  return [{ name: 'session', value: secret, until }];
+}

@@ -9,10 +9,13 @@ import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Rates } from '../store/contract/rates.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 import type { ChangelogEntry } from './changelog.ts';
+import type { CookieSessions } from './cookie-sessions.ts';
+import type { Csrf } from './csrf.ts';
+import type { Handshakes } from './handshakes.ts';
 import type { Health } from './health.ts';
 import type { Locks } from './locks.ts';
 import type { ManifestCache } from './manifest-cache.ts';
-import type { Revocations } from './tokens.ts';
+import type { NewToken, Revocations } from './tokens.ts';
 import type { Users } from './users.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
@@ -30,6 +33,24 @@ export interface Caller {
   /** The presented token, for logout and for connections that must end with it. */
   token: PresentedToken | null;
   requestId: Uuid;
+  /** Of the client, where the edge counts its failed sign-ins. */
+  address?: string | null;
+  /** What came in cookies, whoever the caller is; only where a browser may have sent the request. */
+  cookies?: BrowserCookies;
+}
+
+/** The cookies that the service knows, as they were sent: unchecked. */
+export interface BrowserCookies {
+  session: string | null;
+  csrf: string | null;
+}
+
+/** A cookie that an answer sets, or with a null value clears. */
+export interface CookieChange {
+  name: keyof BrowserCookies;
+  value: string | null;
+  /** Null: until the browser ends. */
+  until: EpochMs | null;
 }
 
 export interface PresentedToken {
@@ -45,6 +66,8 @@ export interface Answer<Output> {
   status?: number;
   /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
   next?: string | null;
+  /** On wires that have them. */
+  cookies?: readonly CookieChange[];
 }
 
 /**
@@ -69,6 +92,13 @@ export interface Call<Input> {
   idempotent: Idempotent | null;
 }
 
+/** Where a credential comes from; failures are counted by address. */
+export interface SignInAttempt {
+  via: string;
+  requestId: Uuid;
+  address: string | null;
+}
+
 /** What operations work with; `main` makes it once. */
 export interface Services {
   store: Store;
@@ -88,6 +118,13 @@ export interface Services {
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   users: Users;
   revocations: Revocations;
+  /** Who a credential that came in an input stands for. Throws `ProviderAway` where that cannot be told. */
+  authenticate(credential: string, asking: SignInAttempt): Promise<Outcome<Caller>>;
+  /** An internal token, signed with the service's key. */
+  signToken(token: NewToken): Promise<string>;
+  cookieSessions: CookieSessions;
+  csrf: Csrf;
+  handshakes: Handshakes;
   health: Health;
   sidecar: Sidecar;
   settings: Settings;

@@ -9,9 +9,10 @@ import {
   jwtVerify,
   SignJWT,
 } from 'jose';
+import { validate } from 'uuid';
 import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
-import type { EpochMs } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 
 /** Internal tokens (contract §3): who they are issued by and for. */
@@ -22,6 +23,9 @@ export const MAX_TOKEN_LIFE_S = 86_400;
 export const LEEWAY_S = 30;
 /** The scope of a token that makes its bearer a platform operator; no tenant's scope. */
 export const PLATFORM_SCOPE = 'platform:admin';
+
+/** The id of the user whom a token stands for, whatever its `sub`; ours alone, and only in what we signed. */
+const USER_CLAIM = 'user_id';
 
 /** The key of internal tokens. */
 export interface TokenKey {
@@ -49,6 +53,8 @@ export async function readTokenKey(jwk: JWK): Promise<TokenKey> {
 
 export interface NewToken {
   sub: string;
+  /** Whose row the token stands for, where `sub` is not what names it: a user of another issuer. */
+  userId?: Uuid;
   email?: string;
   /** Separated by blanks. */
   scope?: string;
@@ -58,10 +64,14 @@ export interface NewToken {
 }
 
 export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
-  const { sub, email, scope, jti, ttlS = TOKEN_LIFE_S } = token;
+  const { sub, userId, email, scope, jti, ttlS = TOKEN_LIFE_S } = token;
   if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('an internal token lives 24 hours at most');
   const issuedAt = Math.floor(now / 1000);
-  return new SignJWT({ ...(email !== undefined && { email }), ...(scope !== undefined && { scope }) })
+  return new SignJWT({
+    ...(userId !== undefined && { [USER_CLAIM]: userId }),
+    ...(email !== undefined && { email }),
+    ...(scope !== undefined && { scope }),
+  })
     .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', kid: key.kid })
     .setIssuer(TOKEN_ISSUER)
     .setAudience(TOKEN_AUDIENCE)
@@ -76,6 +86,8 @@ export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise
 export interface TokenClaims {
   iss: string;
   sub: string;
+  /** The user it stands for, where it names one by id. */
+  userId: Uuid | null;
   email: string | null;
   emailVerified: boolean;
   /** Null: all that the role allows. */
@@ -103,25 +115,30 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
   } catch {
     return null;
   }
-  const { exp = 0, iat, sub, jti, email, scope } = payload;
+  const { exp = 0, iat, sub, jti, email, scope, [USER_CLAIM]: userId = null } = payload;
   const start = iat ?? Math.floor(now / 1000) + LEEWAY_S;
   if (exp - start > MAX_TOKEN_LIFE_S || start * 1000 > now + LEEWAY_S * 1000) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
     return null;
+  if (userId !== null && !(typeof userId === 'string' && validate(userId))) return null;
   const scopes = typeof scope === 'string' ? scope.split(' ') : [];
   const known = scopes.filter(isScope);
   return {
     iss: TOKEN_ISSUER,
     sub,
+    userId,
     email: isText(email) ? email : null,
     emailVerified: isText(email),
     scopes: known.length === 0 ? null : known,
     platformAdmin: scopes.includes(PLATFORM_SCOPE),
-    // Of what is signed: a signature can be written in more than one way, and a logged-out token would be another one.
-    id: jti ?? `sha256:${hash('sha256', token.slice(0, token.lastIndexOf('.')), 'base64url')}`,
+    id: jti ?? digestOf(token),
     expiresAt: exp * 1000,
   };
 }
+
+/** Of what is signed: a signature can be written in more than one way, and a logged-out token would be another one. */
+export const digestOf = (token: string): string =>
+  `sha256:${hash('sha256', token.slice(0, token.lastIndexOf('.')), 'base64url')}`;
 
 /** Whether a text claims to be a token of ours, before anything is verified. */
 export function isInternalToken(token: string): boolean {
@@ -132,11 +149,11 @@ export function isInternalToken(token: string): boolean {
   }
 }
 
-const isTokenType = (typ: unknown): boolean =>
+export const isTokenType = (typ: unknown): boolean =>
   typ === undefined || (typeof typ === 'string' && /^(application\/)?(jwt|at\+jwt)$/i.test(typ));
 
 /** A claim that may be stored: 1–255 characters that any store takes. */
-const isText = (claim: unknown): claim is string =>
+export const isText = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
 /** Tokens that were logged out, in memory and in the store, until they expire anyway. */

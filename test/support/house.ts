@@ -10,11 +10,13 @@ import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
 import { pages } from '../../src/edges/rest/pages.ts';
 import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
+import { makeFrontDoor } from '../../src/edges/shared/front-door.ts';
 import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
 import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { eventsDocument } from '../../src/main/events.ts';
+import { signInServices } from '../../src/main/sign-in.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
 import { Locks } from '../../src/operations/locks.ts';
@@ -112,6 +114,7 @@ export async function makeHouseOn<Kept extends Store>(
   const revocations = await loadRevocations(store.identity, clock);
   const newId = () => v7();
   const services: Services = {
+    ...signInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
     ...{ store, cache, clock, newId, users, revocations, log },
     rates: new MemoryRates(clock),
     actors: runtime.actors,
@@ -142,10 +145,11 @@ export async function makeHouseOn<Kept extends Store>(
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, gate, clock, newId });
+  const door = makeFrontDoor({ identity, services, secure: false });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();
   const listener = makeRest({
-    ...{ routes, identity, perform, gate, newId, log },
+    ...{ routes, door, perform, gate, newId, log },
     pages: pages({ metrics, publicKeys: [key.publicJwk], events: eventsDocument(services.settings) }),
     trustedProxies: [],
     observe: (route, method, status, took) => {

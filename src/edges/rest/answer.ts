@@ -2,9 +2,8 @@ import { isObject } from '../../domain/json-size.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import type { FrontDoor } from '../shared/front-door.ts';
 import type { Charge, Gate } from '../shared/gate.ts';
-import { credentialIn } from '../shared/http.ts';
-import type { Identity } from '../shared/identity.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
 import { makeInputReader } from './input.ts';
 import type { Route } from './route.ts';
@@ -14,10 +13,10 @@ export type Answering = (exchange: Exchange, values: readonly string[], root: st
 
 /** From a request to the operation of its route and back. May throw what `refusalOf` knows. */
 export function answering(
-  parts: { identity: Identity; perform: Perform; gate: Gate; addressOf: AddressOf; publicUrl?(): string },
+  parts: { door: FrontDoor; perform: Perform; gate: Gate; addressOf: AddressOf; publicUrl?(): string },
   route: Route,
 ): Answering {
-  const { identity, perform, gate, addressOf } = parts;
+  const { door, perform, gate, addressOf } = parts;
   const { operation, method, success } = route;
   const read = makeInputReader(route);
   const looksAtCaller = operation.role !== null || operation.greets === true;
@@ -27,14 +26,13 @@ export function answering(
     const { request, requestId } = exchange;
     const address = addressOf(request);
     const asking = { via: 'rest', requestId, address };
-    const credential = looksAtCaller ? credentialIn(request.headers) : null;
-    const isStranger = operation.role === null || credential === null;
+    const isStranger = operation.role === null || !door.presents(request.headers);
     if (isStranger && !route.outsideRate && !pays(exchange, gate.stranger(address))) return;
 
-    let who = identity.authenticate(credential, asking);
+    let who = looksAtCaller ? door.callerOf(request.headers, asking) : door.nobody(request.headers, asking);
     if (who instanceof Promise) who = await who;
     // Where nobody is needed a bad credential does no harm.
-    if (!who.ok && operation.role === null) who = await identity.authenticate(null, asking);
+    if (!who.ok && operation.role === null) who = await door.nobody(request.headers, asking);
     if (!who.ok) {
       exchange.charged = gate.signInHeaders(address);
       sendRefusal(exchange, who.refusal);
@@ -46,7 +44,8 @@ export function answering(
       if (!pays(exchange, charge)) return;
     }
     // Before anything is read of what nobody asked this caller for.
-    const barred = mayCall(operation, who.value);
+    const forged = operation.changes && who.value.cookie ? await door.forged(request.headers, who.value) : null;
+    const barred = forged ?? mayCall(operation, who.value);
     if (barred !== null) {
       sendRefusal(exchange, barred.refusal);
       return;
@@ -66,7 +65,7 @@ export function answering(
     const keyed =
       key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
     const outcome = await perform(operation, { input: input.value, caller: who.value, keyed });
-    if (outcome.ok) sendAnswer(exchange, success, outcome.value, parts.publicUrl?.() ?? '');
+    if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else sendRefusal(exchange, outcome.refusal);
   };
 }
@@ -88,10 +87,16 @@ const isKey = (key: string | string[]): key is string => typeof key === 'string'
 
 const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 
-function sendAnswer(exchange: Exchange, success: number, answer: Performed, publicUrl: string): void {
+function sendAnswer(
+  exchange: Exchange,
+  success: number,
+  answer: Performed,
+  { door, publicUrl }: { door: FrontDoor; publicUrl: string },
+): void {
   const status = answer.status ?? success;
   const headers = answer.replayed ? ['Idempotent-Replayed', 'true'] : [];
   if (answer.next) headers.push('Link', `<${nextPage(publicUrl, exchange, answer.next)}>; rel="next"`);
+  for (const change of answer.cookies ?? []) headers.push(...door.cookies.set(change));
   if (status === 204) {
     send(exchange, status, null, headers);
   } else if (status === 409 && isObject(answer.body)) {

@@ -26,6 +26,7 @@ export function makeInputReader(route: Route): InputReader {
   const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
   const inQuery = route.method === 'GET' || route.method === 'DELETE';
   const headers = Object.entries(route.headers ?? {});
+  const secrets = Object.entries(route.secrets ?? {});
 
   function complete(input: JsonObject, values: readonly string[], request: IncomingMessage): Outcome<JsonObject> {
     for (const [header, member] of headers) {
@@ -36,6 +37,11 @@ export function makeInputReader(route: Route): InputReader {
       const holds = typeof value === 'number' && (!Object.hasOwn(input, member) || input[member] === value);
       if (!holds) return refuse('CONFLICT', `${header} does not name the ${member} that is meant.`);
       setOwn(input, member, value);
+    }
+    for (const [header, member] of secrets) {
+      if (Object.hasOwn(input, member)) return unknown(member);
+      const sent = request.headers[header];
+      if (typeof sent === 'string') setOwn(input, member, sent);
     }
     for (let n = 0; n < names.length; n++) {
       const name = names[n] as string;

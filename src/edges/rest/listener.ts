@@ -6,8 +6,8 @@ import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { type AddressOf, clientAddress } from '../shared/client-address.ts';
+import type { FrontDoor } from '../shared/front-door.ts';
 import type { Gate } from '../shared/gate.ts';
-import type { Identity } from '../shared/identity.ts';
 import { type Answering, answering, pays } from './answer.ts';
 import { Aborted } from './body.ts';
 import { type Exchange, exchangeOf, send, sendRefusal } from './exchange.ts';
@@ -30,7 +30,7 @@ export type TraceRequest = (
 export interface RestParts {
   routes: readonly Route[];
   pages: readonly Page[];
-  identity: Identity;
+  door: FrontDoor;
   perform: Perform;
   gate: Gate;
   /** How clients reach this server, without a slash at the end; empty: links are relative. */
@@ -54,6 +54,8 @@ interface Entry {
   root: string;
   /** The pattern without its root, for metrics. */
   label: string;
+  /** The path itself is not to be logged. */
+  secret?: boolean;
   answer: Answering;
 }
 
@@ -101,7 +103,8 @@ function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
     const { method, path, requestId, response } = exchange;
     const took = performance.now() - started;
     parts.observe(entry?.label ?? 'none', method, response.statusCode, took);
-    parts.log.debug({ request_id: requestId, method, path, status: response.statusCode, ms: took }, 'answered');
+    const shown = entry?.secret ? entry.label : path;
+    parts.log.debug({ request_id: requestId, method, path: shown, status: response.statusCode, ms: took }, 'answered');
   });
   if (found === null || !('entry' in found)) {
     if (!pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) return;
@@ -129,7 +132,9 @@ function refuseMethod(exchange: Exchange, allow: string): void {
 function entriesOf(parts: Parts, route: Route): Entry[] {
   const answer = answering(parts, route);
   const roots = rootsOf(route);
-  return roots.map((root) => ({ method: route.method, path: root + route.path, root, label: route.path, answer }));
+  const { method, path: label } = route;
+  const secret = route.secrets !== undefined;
+  return roots.map((root) => ({ method, path: root + label, root, label, secret, answer }));
 }
 
 const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [''] : atRoot ? [...ROOTS, ''] : ROOTS);

@@ -107,7 +107,9 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
   const members = isObject(input.properties) ? input.properties : {};
   const required = Array.isArray(input.required) ? input.required : [];
   const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
-  const rest = Object.keys(members).filter((name) => !inPath.includes(name));
+  const secrets = Object.entries(route.secrets ?? {});
+  const elsewhere = [...inPath, ...secrets.map(([, member]) => member)];
+  const rest = Object.keys(members).filter((name) => !elsewhere.includes(name));
   const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
   const inBody = inQuery.length > 0 || method === 'GET' || method === 'DELETE' ? [] : rest;
   const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? membersOf(input, inPath, inBody) : null;
@@ -120,6 +122,10 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     ...Object.entries(route.headers ?? {}).map(([name, member]) => ({
       ...{ name, in: 'header', required: false, schema: { type: 'string' } },
       description: `May carry \`${member}\` instead of the body`,
+    })),
+    ...secrets.map(([name, member]) => ({
+      ...{ name, in: 'header', required: required.includes(member), schema: members[member] ?? {} },
+      ...describedAs(members[member]),
     })),
     ...(isKeyable(route) ? [IDEMPOTENCY_KEY] : []),
   ];

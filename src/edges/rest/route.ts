@@ -17,4 +17,9 @@ export interface Route {
   outsideRate?: true;
   /** Numbers that a header may carry as a condition instead, by its lower-case name: `{ 'if-match': 'version' }`. */
   headers?: Readonly<Record<string, string>>;
+  /**
+   * Texts that only a header carries, by its lower-case name: a query would put them where they stay. The path of such a
+   * route is not logged either.
+   */
+  secrets?: Readonly<Record<string, string>>;
 }

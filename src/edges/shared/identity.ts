@@ -28,9 +28,11 @@ export interface Proof {
   /** It is a browser's cookie session: it has a rate of its own. */
   cookie?: true;
   token: PresentedToken | null;
-  /** How long the proof may be remembered. */
+  /** How long the proof may be remembered: afterwards the credential is verified again. */
   until: EpochMs;
 }
+
+export type ProofOfUser = Proof & { who: { userId: Uuid } };
 
 /** One kind of credential. The first verifier that recognises a credential decides on it. */
 export interface Verifier {
@@ -53,6 +55,10 @@ export interface Identity {
    * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many.
    */
   authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** Who a proof about a known user stands for now, where the edge found the proof by itself: a cookie's session. */
+  recognise(proof: ProofOfUser, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** What is answered to a credential that is none: counted against the client's address. */
+  notValid(asking: Asking): Outcome<Caller>;
   /** Drops remembered proofs for which `dead` holds, such as those of a revoked key. */
   forget(dead: (proof: Proof) => boolean): void;
 }
@@ -100,7 +106,15 @@ export function makeIdentity(parts: {
       ...(proof.cookie && { cookie: true }),
       token: proof.token,
       requestId: asking.requestId,
+      address: asking.address,
     });
+  }
+
+  function standing(found: Remembered, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const user = users.cached(found.userId);
+    return user === undefined
+      ? users.get(found.userId).then((loaded) => callerOf(found, loaded, asking))
+      : callerOf(found, user, asking);
   }
 
   async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
@@ -125,13 +139,12 @@ export function makeIdentity(parts: {
       if (found === undefined) return firstSight(credential, digest, asking);
       if (found.proof.until <= clock.now()) {
         remembered.delete(digest);
-        return notValid(asking);
+        return firstSight(credential, digest, asking);
       }
-      const user = users.cached(found.userId);
-      return user === undefined
-        ? users.get(found.userId).then((loaded) => callerOf(found, loaded, asking))
-        : callerOf(found, user, asking);
+      return standing(found, asking);
     },
+    notValid,
+    recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
     forget(dead) {
       for (const [digest, { proof }] of remembered.entries()) if (dead(proof)) remembered.delete(digest);
     },
@@ -144,9 +157,9 @@ export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
   async verify(credential) {
     const claims = await verifyToken(key, credential, clock.now());
     if (claims === null) return null;
-    const { iss, sub, email, emailVerified, scopes, platformAdmin, id, expiresAt } = claims;
+    const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, id, expiresAt } = claims;
     return {
-      who: { iss, sub, email, emailVerified },
+      who: userId === null ? { iss, sub, email, emailVerified } : { userId },
       scopes,
       platformAdmin,
       person: true,
@@ -156,7 +169,7 @@ export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
   },
 });
 
-const nobody = ({ via, requestId }: Asking): Caller => ({
+const nobody = ({ via, requestId, address }: Asking): Caller => ({
   user: null,
   principal: { kind: 'user', id: 'nobody', via },
   tenantId: null,
@@ -165,6 +178,7 @@ const nobody = ({ via, requestId }: Asking): Caller => ({
   platformAdmin: false,
   token: null,
   requestId,
+  address,
 });
 
 const no = (refusal: Refusal): Outcome<Caller> => ({ ok: false, refusal });

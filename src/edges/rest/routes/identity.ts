@@ -1,10 +1,21 @@
-import { getMe, logout } from '../../../operations/auth.ts';
+import { getCsrfToken, getMe, logout, openSession } from '../../../operations/auth.ts';
+import { approveHandshake, pollHandshake } from '../../../operations/cli-handshake.ts';
 import { registerTenant } from '../../../operations/tenants.ts';
 import { createWsTicket } from '../../../operations/tickets.ts';
 import type { Route } from '../route.ts';
 
 export const identityRoutes: Route[] = [
   { method: 'GET', path: '/auth/me', operation: getMe, success: 200 },
+  { method: 'POST', path: '/auth/cli/approve', operation: approveHandshake, success: 200 },
+  {
+    method: 'GET',
+    path: '/auth/handshake/{code}',
+    operation: pollHandshake,
+    success: 200,
+    secrets: { 'x-handshake-verifier': 'verifier' },
+  },
+  { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
+  { method: 'POST', path: '/auth/session', operation: openSession, success: 204 },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
   { method: 'POST', path: '/tenant/register', operation: registerTenant, success: 201 },
   { method: 'POST', path: '/ws/ticket', operation: createWsTicket, success: 201, atRoot: 'only' },

@@ -1,0 +1,46 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Clock } from '../../domain/clock.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import type { BrowserCookies, CookieChange } from '../../operations/operation.ts';
+
+/** Every cookie of the service, and whether it comes along when a person arrives from another site. */
+const sameSite = { session: 'Strict', csrf: 'Strict', login: 'Lax' } as const;
+export type CookieName = keyof typeof sameSite;
+
+export interface Cookies {
+  read(headers: IncomingHttpHeaders, name: CookieName): string | null;
+  /** Undefined where none was sent at all. */
+  of(headers: IncomingHttpHeaders): BrowserCookies | undefined;
+  /** A `Set-Cookie` header: its name and its value. */
+  set(change: Omit<CookieChange, 'name'> & { name: CookieName }): [string, string];
+}
+
+/** `secure`: the service is reached by HTTPS, and no other host or path of the site can plant a cookie. */
+export function makeCookies({ secure, clock }: { secure: boolean; clock: Clock }): Cookies {
+  const nameOf = (name: CookieName): string => `${secure ? '__Host-' : ''}twinkeep_${name}`;
+
+  function read({ cookie }: IncomingHttpHeaders, name: CookieName): string | null {
+    if (cookie === undefined) return null;
+    const wanted = `${nameOf(name)}=`;
+    for (const part of cookie.split(';')) {
+      const pair = part.trimStart();
+      if (pair.startsWith(wanted)) return pair.slice(wanted.length).trimEnd();
+    }
+    return null;
+  }
+
+  return {
+    read,
+    of: (headers) =>
+      headers.cookie === undefined ? undefined : { session: read(headers, 'session'), csrf: read(headers, 'csrf') },
+    set({ name, value, until }) {
+      const attributes = [`${nameOf(name)}=${value ?? ''}`, 'Path=/', 'HttpOnly', `SameSite=${sameSite[name]}`];
+      if (secure) attributes.push('Secure');
+      if (value === null) attributes.push('Max-Age=0');
+      else if (until !== null) attributes.push(`Max-Age=${secondsTo(until, clock.now())}`);
+      return ['Set-Cookie', attributes.join('; ')];
+    },
+  };
+}
+
+const secondsTo = (until: EpochMs, now: EpochMs): number => Math.max(0, Math.floor((until - now) / 1000));

@@ -1,0 +1,82 @@
+import { hash, randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import { z } from 'zod';
+import type { Clock } from '../domain/clock.ts';
+import { isScope, type Scope } from '../domain/scopes.ts';
+import type { EpochMs } from '../domain/values.ts';
+import type { Cache } from '../store/contract.ts';
+import { MAX_TOKEN_LIFE_S } from './tokens.ts';
+
+export const scopesSchema = z
+  .array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text)))
+  .readonly()
+  .nullable();
+
+const holderSchema = z.object({
+  userId: z.uuid(),
+  scopes: scopesSchema,
+  platformAdmin: z.boolean(),
+  /** The token that opened it: the session ends with it. */
+  token: z.object({ id: z.string(), expiresAt: z.number() }),
+  /** Hash of the CSRF token that the browser had before, which goes on being good. */
+  csrf: z.string().nullable(),
+});
+const sessionSchema = holderSchema.extend({ name: z.string(), until: z.number() });
+
+/** What a browser's session stands for: a person, as their token did. */
+export type SessionHolder = z.infer<typeof holderSchema>;
+/** `name` is what the cache knows it by: a hash of the cookie, no secret. */
+export type CookieSession = z.infer<typeof sessionSchema>;
+
+export interface CookieSessions {
+  /** Lives until its token ends; `secret` is the cookie's value, and is kept nowhere. */
+  open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
+  /** Null for one that is unknown, closed or over. Whether its token was revoked is not looked at. */
+  find(secret: string): CookieSession | null | Promise<CookieSession | null>;
+  close(secret: string): Promise<void>;
+}
+
+const SECRET = /^[A-Za-z0-9_-]{43}$/;
+const REMEMBERED = 10_000;
+
+/** What is kept of a secret. */
+export const fingerprint = (secret: string): string => hash('sha256', secret, 'base64url');
+
+const keyOf = (name: string): string => `session:${name}`;
+
+export function makeCookieSessions({ cache, clock }: { cache: Cache; clock: Clock }): CookieSessions {
+  const remembered = new LRUCache<string, CookieSession>({ max: REMEMBERED });
+  const living = (session: CookieSession): CookieSession | null => (clock.now() < session.until ? session : null);
+
+  async function load(name: string): Promise<CookieSession | null> {
+    const kept = await cache.get(keyOf(name));
+    if (kept === null) return null;
+    const session = sessionSchema.parse(JSON.parse(kept));
+    remembered.set(name, session);
+    return living(session);
+  }
+
+  return {
+    async open(holder) {
+      const now = clock.now();
+      const until = Math.min(holder.token.expiresAt, now + MAX_TOKEN_LIFE_S * 1000);
+      const secret = randomBytes(32).toString('base64url');
+      const name = fingerprint(secret);
+      const session: CookieSession = { ...holder, name, until };
+      await cache.set(keyOf(name), JSON.stringify(session), until - now);
+      remembered.set(name, session);
+      return { secret, until };
+    },
+    find(secret) {
+      if (!SECRET.test(secret)) return null;
+      const name = fingerprint(secret);
+      const session = remembered.get(name);
+      return session === undefined ? load(name) : living(session);
+    },
+    async close(secret) {
+      const name = fingerprint(secret);
+      remembered.delete(name);
+      await cache.delete(keyOf(name));
+    },
+  };
+}

@@ -1,0 +1,219 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { makeCookies } from '../../../src/edges/shared/cookies.ts';
+import { type Browser, browserAt } from '../../support/browser.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: House<MemoryStore>;
+let browser: Browser;
+let token: string;
+beforeEach(async () => {
+  house = await makeHouse();
+  browser = browserAt(house.url);
+  ({ token } = await house.owner());
+});
+afterEach(() => house.close());
+
+const open = (presented = token) => browser.ask('POST', '/v1/auth/session', { body: { token: presented } });
+const me = () => browser.ask('GET', '/v1/auth/me');
+const csrf = async (): Promise<string> => (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+const makeHome = (headers: Record<string, string> = {}) =>
+  browser.ask('POST', '/v1/homes', { body: { home_name: 'x' }, headers });
+
+describe('a cookie session', () => {
+  it('is opened by a person’s token, with a cookie that no script sees and no other site sends', async () => {
+    const { status, body, headers } = await open();
+    expect([status, body]).toEqual([204, '']);
+    expect(headers.getSetCookie()).toHaveLength(1);
+    expect(headers.getSetCookie()[0]).toMatch(
+      /^twinkeep_session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=\d+$/,
+    );
+    expect((await me()).status).toBe(200);
+  });
+
+  it('keeps neither its token nor its cookie in the cache', async () => {
+    const kept: string[] = [];
+    const { set } = house.services.cache;
+    house.services.cache.set = (key, value, ttl) => {
+      kept.push(key, value);
+      return set.call(house.services.cache, key, value, ttl);
+    };
+    await open();
+    expect(kept).toHaveLength(2);
+    for (const text of kept) {
+      expect(text).not.toContain(token);
+      expect(text).not.toContain(browser.cookies.get('twinkeep_session'));
+    }
+  });
+
+  it('reads without a CSRF token and changes with it alone', async () => {
+    await open();
+    const refused = await makeHome();
+    expect([refused.status, refused.body.code]).toEqual([403, 'CSRF_FAILED']);
+    expect((await makeHome({ 'x-csrf-token': await csrf() })).status).toBe(201);
+  });
+
+  it('takes each CSRF token it was given, not only the last one', async () => {
+    await open();
+    const [first, second] = [await csrf(), await csrf()];
+    expect(first).not.toBe(second);
+    expect((await makeHome({ 'x-csrf-token': first })).status).toBe(201);
+    expect((await makeHome({ 'x-csrf-token': second })).status).toBe(201);
+  });
+
+  it('goes on with the CSRF token its browser had before signing in', async () => {
+    const before = await csrf();
+    await open();
+    expect((await makeHome({ 'x-csrf-token': before })).status).toBe(201);
+  });
+
+  it('takes no CSRF token of nobody’s, of another session, or of no shape', async () => {
+    const stranger = browserAt(house.url);
+    const nobodys = (await stranger.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+    await stranger.ask('POST', '/v1/auth/session', { body: { token: await house.token('mallory') } });
+    const anothers = (await stranger.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+    await open();
+    for (const wrong of [nobodys, anothers, '', 'x', 'v1.', 'x'.repeat(4_000), `${await csrf()}x`]) {
+      expect((await makeHome({ 'x-csrf-token': wrong })).body.code).toBe('CSRF_FAILED');
+    }
+  });
+
+  it('does not adopt a CSRF cookie that the service did not make', async () => {
+    browser.cookies.set('twinkeep_csrf', 'planted');
+    await open();
+    expect((await makeHome({ 'x-csrf-token': 'planted' })).body.code).toBe('CSRF_FAILED');
+  });
+
+  it('ends with its token, to the second, and no leeway is added', async () => {
+    await open(await house.token('ada', { ttlS: 600 }));
+    house.clock.advance(598_000);
+    expect((await me()).status).toBe(200);
+    house.clock.advance(3_000);
+    expect((await me()).status).toBe(401);
+  });
+
+  it('ends when its token is logged out elsewhere', async () => {
+    await open();
+    await house.call('POST', '/v1/auth/logout', { token });
+    expect((await me()).status).toBe(401);
+  });
+
+  it('is closed by the next one of the same browser', async () => {
+    await open();
+    const older = browser.cookies.get('twinkeep_session');
+    await open(await house.token('ada'));
+    expect((await me()).body.user.ext_id).toBe('ada');
+    browser.cookies.set('twinkeep_session', older ?? '');
+    expect((await me()).status).toBe(401);
+  });
+
+  it('has no more than its token: its scopes, and its platform operator or none', async () => {
+    await open(await house.token('ada', { scope: 'read:devices' }));
+    const outcome = await house.services.cookieSessions.find(browser.cookies.get('twinkeep_session') ?? '');
+    expect(outcome).toMatchObject({ scopes: ['read:devices'], platformAdmin: false });
+  });
+
+  it.each([
+    ['a text', 'nonsense'],
+    ['a token signed by somebody else', 'eyJhbGciOiJFZERTQSJ9.eyJpc3MiOiJ1cm46dHdpbmtlZXAifQ.AAAA'],
+    ['an API key of no shape', 'tk_12345678_x'],
+  ])('is not opened by %s', async (_, presented) => {
+    const { status, body } = await open(presented);
+    expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
+    expect(browser.cookies.size).toBe(0);
+  });
+
+  it('is opened by JSON alone, which no form of another site can send', async () => {
+    const headers = { 'content-type': 'text/plain' };
+    expect((await browser.ask('POST', '/v1/auth/session', { body: { token }, headers })).status).toBe(415);
+  });
+
+  it('can be opened and closed under maintenance, and changes nothing else', async () => {
+    await house.flags.set('maintenance_mode', true);
+    expect((await open()).status).toBe(204);
+    const headers = { 'x-csrf-token': await csrf() };
+    expect((await makeHome(headers)).status).toBe(503);
+    expect((await browser.ask('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+  });
+
+  it('costs no read of store or cache when nothing changed', async () => {
+    await open();
+    await me();
+    const { userReads } = house.store;
+    let cacheReads = 0;
+    const { get } = house.services.cache;
+    house.services.cache.get = (key) => {
+      cacheReads++;
+      return get.call(house.services.cache, key);
+    };
+    for (let n = 0; n < 5; n++) await me();
+    expect([house.store.userReads - userReads, cacheReads]).toEqual([0, 0]);
+  });
+});
+
+describe('beside a cookie', () => {
+  it('a credential in the headers wins, needs no CSRF token, and a bad one is not mended by the cookie', async () => {
+    await open();
+    const ada = await house.token('ada');
+    const asked = await browser.ask('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
+    expect(asked.body.user.ext_id).toBe('ada');
+    expect((await makeHome({ authorization: `Bearer ${token}` })).status).toBe(201);
+    for (const headers of [{ authorization: 'Bearer nonsense' }, { 'x-api-key': 'nonsense' }]) {
+      expect((await browser.ask('GET', '/v1/auth/me', { headers })).status).toBe(401);
+    }
+  });
+
+  it('what needs nobody is answered, however bad the cookie is', async () => {
+    for (const bad of ['x', 'A'.repeat(43), '', '"quoted"', '%00']) {
+      browser.cookies.set('twinkeep_session', bad);
+      expect((await browser.ask('GET', '/version')).status).toBe(200);
+      expect((await browser.ask('GET', '/v1/auth/csrf')).status).toBe(200);
+      expect((await me()).status).toBe(401);
+      expect((await browser.ask('POST', '/v1/auth/logout')).status).toBe(200);
+    }
+  });
+});
+
+describe('logging out of a cookie session', () => {
+  it('needs the CSRF token, clears the cookies, and revokes the token behind it', async () => {
+    await open();
+    const headers = { 'x-csrf-token': await csrf() };
+    expect((await browser.ask('POST', '/v1/auth/logout')).body.code).toBe('CSRF_FAILED');
+    const { status, body } = await browser.ask('POST', '/v1/auth/logout', { headers });
+    expect([status, body]).toEqual([200, { status: 'logged_out' }]);
+    expect(browser.cookies.size).toBe(0);
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
+  });
+
+  it('ends the token in the header too, when there are both', async () => {
+    await open();
+    const ada = await house.token('ada');
+    await browser.ask('POST', '/v1/auth/logout', { headers: { authorization: `Bearer ${ada}` } });
+    for (const dead of [token, ada]) expect((await house.call('GET', '/v1/auth/me', { token: dead })).status).toBe(401);
+  });
+
+  it('leaves a stolen cookie without a use', async () => {
+    await open();
+    const stolen = new Map(browser.cookies);
+    await browser.ask('POST', '/v1/auth/logout', { headers: { 'x-csrf-token': await csrf() } });
+    browser.cookies = stolen;
+    expect((await me()).status).toBe(401);
+  });
+});
+
+describe('under HTTPS', () => {
+  const cookies = makeCookies({ secure: true, clock: { now: () => 0 } });
+
+  it('a cookie is Secure, and its name says that nobody else can have set it', () => {
+    expect(cookies.set({ name: 'session', value: 'x', until: 60_000 })).toEqual([
+      'Set-Cookie',
+      '__Host-twinkeep_session=x; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=60',
+    ]);
+  });
+
+  it('one without that name is not read', () => {
+    expect(cookies.of({ cookie: 'twinkeep_session=x' })).toEqual({ session: null, csrf: null });
+    expect(cookies.of({ cookie: 'a=b; __Host-twinkeep_session=y' })).toEqual({ session: 'y', csrf: null });
+    expect(cookies.of({})).toBeUndefined();
+  });
+});

@@ -1,0 +1,54 @@
+/** A browser as far as cookies go: it keeps what one origin sets, and sends it back. */
+export interface Browser {
+  /** Values by name, as they were set. */
+  cookies: Map<string, string>;
+  /** The `Set-Cookie` lines of the last answer that had any. */
+  lastSet: string[];
+  ask(
+    method: string,
+    path: string,
+    sent?: { body?: unknown; headers?: Record<string, string> },
+  ): Promise<BrowserAnswer>;
+}
+
+export interface BrowserAnswer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: each test knows what it asked for
+  body: any;
+}
+
+/** Follows no redirect: each is an answer of its own. */
+export function browserAt(origin: string): Browser {
+  const browser: Browser = {
+    cookies: new Map(),
+    lastSet: [],
+    async ask(method, path, { body, headers } = {}) {
+      const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+      const response = await fetch(new URL(path, origin), {
+        method,
+        redirect: 'manual',
+        headers: {
+          ...(cookie !== '' && { cookie }),
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      const set = response.headers.getSetCookie();
+      if (set.length > 0) browser.lastSet = set;
+      for (const line of set) keep(browser.cookies, line);
+      const text = await response.text();
+      const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+      return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    },
+  };
+  return browser;
+}
+
+function keep(cookies: Map<string, string>, line: string): void {
+  const [pair = '', ...attributes] = line.split('; ');
+  const at = pair.indexOf('=');
+  if (attributes.includes('Max-Age=0')) cookies.delete(pair.slice(0, at));
+  else cookies.set(pair.slice(0, at), pair.slice(at + 1));
+}
