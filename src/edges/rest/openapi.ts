@@ -72,6 +72,17 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
           schema: { type: 'string' },
         },
         RetryAfter: { description: 'Seconds', schema: { type: 'integer' } },
+        RateLimitPolicy: {
+          description:
+            'What limits this caller (draft-ietf-httpapi-ratelimit-headers): `q` requests in `w` seconds. `tenant`: all of a ' +
+            'tenant together, by its tier; `session`: a cookie session, per user; `user`: who has no tenant; `address`: without ' +
+            'authentication, per client address; `sign-in`: failed sign-ins, per client address. Absent where nothing limits.',
+          schema: { type: 'string', examples: ['"tenant";q=60;w=60'] },
+        },
+        RateLimit: {
+          description: 'What is left of it: `r` requests in the next `t` seconds; then all of `q` again',
+          schema: { type: 'string', examples: ['"tenant";r=59;t=60'] },
+        },
         Replayed: {
           description: '`true` on the stored answer of an earlier request with the same `Idempotency-Key`',
           schema: { type: 'string', const: 'true' },
@@ -98,6 +109,14 @@ const COMMON_HEADERS: JsonObject = {
   'X-API-Version': headerRef('ApiVersion'),
   'X-Protocol-Version': headerRef('ProtocolVersion'),
 };
+
+const RATE_HEADERS: JsonObject = {
+  'RateLimit-Policy': headerRef('RateLimitPolicy'),
+  RateLimit: headerRef('RateLimit'),
+};
+
+const headersOf = ({ outsideRate }: Route): JsonObject =>
+  outsideRate ? COMMON_HEADERS : { ...COMMON_HEADERS, ...RATE_HEADERS };
 
 const isKeyable = ({ method, operation }: Route): boolean => method === 'POST' && operation.changes;
 
@@ -190,7 +209,7 @@ function bodyOf(operation: Operation, schema: JsonObject): JsonObject {
 function answersOf(route: Route, schemas: Schemas): JsonObject {
   const { operation, success } = route;
   const headers = {
-    ...COMMON_HEADERS,
+    ...headersOf(route),
     ...(isKeyable(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
     ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
   };
@@ -229,8 +248,11 @@ function problemsOf(
     [...byStatus].map(([status, codes]) => {
       const name = codes.sort().join('-');
       const answer = answers[status];
-      if (isObject(answer)) return [status, both(answer, problemResponse(status, codes))];
-      shared[name] ??= problemResponse(status, codes);
+      const response = () => problemResponse(status, codes, headersOf(route));
+      if (isObject(answer)) return [status, both(answer, response())];
+      // The shared ones tell of the rate.
+      if (route.outsideRate) return [status, response()];
+      shared[name] ??= response();
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
   );
@@ -243,9 +265,9 @@ const both = (answer: JsonObject, problem: JsonObject): JsonObject => ({
   content: { ...(answer.content as JsonObject), ...(problem.content as JsonObject) },
 });
 
-const problemResponse = (status: number, codes: readonly RefusalCode[]): JsonObject => ({
+const problemResponse = (status: number, codes: readonly RefusalCode[], headers: JsonObject): JsonObject => ({
   description: codes.map((code) => `\`${code}\`: ${refusals[code].title}`).join('. '),
-  headers: { ...COMMON_HEADERS, ...([409, 429, 503].includes(status) && { 'Retry-After': headerRef('RetryAfter') }) },
+  headers: { ...headers, ...([409, 429, 503].includes(status) && { 'Retry-After': headerRef('RetryAfter') }) },
   content: {
     'application/problem+json': {
       schema: { $ref: '#/components/schemas/Problem' },
@@ -275,6 +297,7 @@ function codesOf(route: Route, hasBody: boolean): RefusalCode[] {
   } as const;
   return [
     'VALIDATION_FAILED',
+    ...(route.outsideRate ? [] : (['RATE_LIMIT_EXCEEDED'] as const)),
     ...(named ? (['UNAUTHENTICATED'] as const) : []),
     ...(inTenant ? (['TENANT_REQUIRED', 'FORBIDDEN_ROLE'] as const) : []),
     ...(named && !platform && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),

@@ -41,12 +41,16 @@ export class RedisRates implements Rates {
     const key = `${kind} ${id}`;
     if (performance.now() < this.learnsUntil && this.local.window(kind, id) === null) this.ask(key);
     const allowance = this.local.take(kind, id, limit, cost);
-    if (allowance.ok) this.changed.add(key);
+    if (allowance.ok && cost > 0) this.changed.add(key);
     return allowance;
   }
 
   look(kind: PayerKind, id: string, limit: number): Allowance {
     return this.local.look(kind, id, limit);
+  }
+
+  get connected(): boolean {
+    return this.redis.status === 'ready';
   }
 
   /** Leaves a last copy, where Redis takes it. */
@@ -66,7 +70,7 @@ export class RedisRates implements Rates {
 
   /** Where Redis is not there yet, the next copy asks again. */
   private async learn(): Promise<void> {
-    if (this.redis.status !== 'ready' || this.asking.length === 0) return;
+    if (!this.connected || this.asking.length === 0) return;
     const keys = this.asking.splice(0);
     const pipeline = this.redis.pipeline();
     for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
@@ -85,7 +89,7 @@ export class RedisRates implements Rates {
       this.asking.length = 0;
     }
     await this.learn();
-    if (this.redis.status !== 'ready') return this.forgetOver();
+    if (!this.connected) return this.forgetOver();
     const keys: string[] = [];
     const pipeline = this.redis.pipeline();
     for (const key of this.changed) {

@@ -56,6 +56,18 @@ describe('the document', () => {
     expect(headers).toHaveProperty('Idempotent-Replayed');
   });
 
+  it('tells of the rate wherever there is one, and nowhere else', () => {
+    for (const { path, operation } of operations) {
+      const outside = /^\/(health|metrics)/.test(path);
+      expect([path, Object.hasOwn(operation.responses, '429')]).toEqual([path, !outside]);
+      for (const given of Object.values<{ $ref?: string; headers?: object }>(operation.responses)) {
+        const response = given.$ref === undefined ? given : (resolve(given.$ref) as { headers?: object });
+        expect([path, Object.hasOwn(response.headers ?? {}, 'RateLimit')]).toEqual([path, !outside]);
+        expect([path, Object.hasOwn(response.headers ?? {}, 'RateLimit-Policy')]).toEqual([path, !outside]);
+      }
+    }
+  });
+
   it('has schemas that compile', () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
     for (const format of ['uuid', 'date-time']) ajv.addFormat(format, true);
