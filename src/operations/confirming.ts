@@ -2,6 +2,7 @@ import { mayConfirm } from '../domain/gateway.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
 import { SYSTEM } from '../domain/values.ts';
 import type { CommandEvent } from '../machines/command-types.ts';
+import type { TenantContext } from '../machines/tenant-types.ts';
 import { ask } from './ask.ts';
 import type { CommittedCommand } from './command-view.ts';
 import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
@@ -24,12 +25,14 @@ export async function confirm(
   { tenant, target, command, tokenHash }: Waiting,
 ): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
   const { id, messageId, action, params } = command.snapshot.context;
+  // Looked at last: a policy that was changed while the command was looked up counts already.
+  const { policy } = (services.actors.peek<TenantContext>(tenant.ref) ?? tenant).snapshot.context;
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),
     by: caller.principal,
     tokenHash,
-    policy: tenant.snapshot.context.policy,
+    policy,
     facts: gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: true }),
     session: target.session,
   };

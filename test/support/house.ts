@@ -12,7 +12,7 @@ import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
 import { makeFrontDoor } from '../../src/edges/shared/front-door.ts';
 import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
-import { type Identity, internalTokens, makeIdentity } from '../../src/edges/shared/identity.ts';
+import { type Identity, internalTokens, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { eventsDocument } from '../../src/main/events.ts';
@@ -76,6 +76,8 @@ export interface House<Kept extends Store = Store> {
 export interface HouseOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
+  /** Kinds of credentials beside the service's own. */
+  verifiers?: readonly Verifier[];
 }
 
 const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
@@ -93,7 +95,7 @@ export function makeHouse(more: HouseOptions = {}): Promise<House<MemoryStore>> 
 /** On any store; `change` changes a user where the store keeps it. */
 export async function makeHouseOn<Kept extends Store>(
   store: Kept,
-  { rateLimits, fixedRates, ...more }: HouseOptions,
+  { rateLimits, fixedRates, verifiers = [], ...more }: HouseOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<House<Kept>> {
   const clock = testClock(Date.now());
@@ -144,7 +146,10 @@ export async function makeHouseOn<Kept extends Store>(
   };
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
-  const identity = makeIdentity({ verifiers: [internalTokens(key, clock)], users, revocations, gate, clock, newId });
+  const identity = makeIdentity({
+    ...{ users, revocations, gate, clock, newId },
+    verifiers: [...verifiers, internalTokens(key, clock)],
+  });
   const door = makeFrontDoor({ identity, services, secure: false });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { House, Sent } from '../../support/house.ts';
+import { standIn, standIns } from '../../support/stand-ins.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse({ verifiers: [standIns] });
+});
+beforeEach(async () => {
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const get = (sent?: Sent) => mine.call('GET', '/tenant/policy', undefined, sent);
+const patch = (body: unknown, sent?: Sent) => mine.call('PATCH', '/tenant/policy', body, sent);
+const DEFAULT = { confirm_by: 'requester', confirm_ttl_s: 300 };
+const journal = () => house.services.store.actors.journal({ kind: 'tenant', id: mine.tenantId }, 20);
+
+describe('GET /tenant/policy', () => {
+  it('shows the default to everybody of the tenant, under both roots', async () => {
+    for (const token of Object.values(mine.tokens)) expect((await get({ token })).body).toEqual({ policy: DEFAULT });
+    const answer = await house.call('GET', '/api/v1/tenant/policy', { token: mine.tokens.viewer });
+    expect([answer.status, answer.body]).toEqual([200, { policy: DEFAULT }]);
+  });
+
+  it('wants read:tenant of a key', async () => {
+    const key = (scope: string) => standIn(mine.userId, { key: 'aaaaaaaa', scopes: [scope] as never });
+    expect((await get({ token: key('read:tenant') })).status).toBe(200);
+    expect((await get({ token: key('read:commands') })).body.code).toBe('INSUFFICIENT_SCOPE');
+  });
+
+  it('is nothing for nobody and for somebody without a tenant', async () => {
+    expect((await house.call('GET', '/v1/tenant/policy')).status).toBe(401);
+    const stranger = await house.call('GET', '/v1/tenant/policy', { token: await house.token('stranger') });
+    expect([stranger.status, stranger.body.code]).toEqual([403, 'TENANT_REQUIRED']);
+  });
+});
+
+describe('PATCH /tenant/policy', () => {
+  it('changes what it names and leaves the rest', async () => {
+    const first = await patch({ confirm_by: 'person' });
+    expect([first.status, first.body]).toEqual([200, { policy: { ...DEFAULT, confirm_by: 'person' } }]);
+    const second = await patch({ confirm_ttl_s: 60 }, { token: mine.tokens.admin });
+    expect(second.body).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 60 } });
+    expect((await get()).body).toEqual(second.body);
+  });
+
+  it('of two parts at the same time loses neither', async () => {
+    await Promise.all([patch({ confirm_by: 'another_principal' }), patch({ confirm_ttl_s: 86_400 })]);
+    expect((await get()).body.policy).toEqual({ confirm_by: 'another_principal', confirm_ttl_s: 86_400 });
+  });
+
+  it('is journaled with who did it, and not at all where nothing changes', async () => {
+    await patch({ confirm_by: 'person' }, { token: mine.tokens.admin });
+    for (const body of [{}, { confirm_by: 'person' }, { confirm_ttl_s: 300 }]) {
+      expect((await patch(body)).status).toBe(200);
+    }
+    const entries = (await journal()).filter(({ event }) => event === 'policy.set');
+    expect(entries).toHaveLength(1);
+    const { id } = (await house.call('GET', '/v1/auth/me', { token: mine.tokens.admin })).body.user;
+    expect(entries[0]).toMatchObject({
+      by: { kind: 'user', id, via: 'rest', person: true },
+      data: { policy: { confirm_by: 'person', confirm_ttl_s: 300 } },
+    });
+  });
+
+  it('takes 60 to 86,400 whole seconds and the three words, and nothing else', async () => {
+    for (const confirm_ttl_s of [60, 86_400]) expect((await patch({ confirm_ttl_s })).status).toBe(200);
+    const wrong = [
+      ...[59, 86_401, 0, -60, 60.5, '60', null].map((confirm_ttl_s) => ({ confirm_ttl_s })),
+      ...['anybody', '', null, ['person'], 'Person'].map((confirm_by) => ({ confirm_by })),
+      { confirm_by: 'person', more: 1 },
+      { policy: DEFAULT },
+    ];
+    for (const body of wrong) {
+      const answer = await patch(body);
+      expect([answer.status, answer.body.code], JSON.stringify(body)).toEqual([400, 'VALIDATION_FAILED']);
+    }
+    expect((await get()).body.policy).toEqual({ confirm_by: 'requester', confirm_ttl_s: 86_400 });
+  });
+
+  it('is for admins in person: no lesser role, no key, no token that was seen at /mcp', async () => {
+    const refused = async (token: string) => {
+      const answer = await patch({ confirm_by: 'person' }, { token });
+      return [answer.status, answer.body.code];
+    };
+    expect(await refused(mine.tokens.user)).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(await refused(mine.tokens.viewer)).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(await refused(standIn(mine.userId, { key: 'aaaaaaaa' }))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(standIn(mine.userId, { key: 'aaaaaaab', scopes: ['*:*'] }))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(standIn(mine.userId, { key: 'aaaaaaac', person: true }))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(standIn(mine.userId))).toEqual([403, 'FORBIDDEN']);
+    expect((await get()).body.policy).toEqual(DEFAULT);
+    expect((await patch({ confirm_by: 'person' }, { token: standIn(mine.userId, { person: true }) })).status).toBe(200);
+  });
+
+  it('waits for the end of maintenance', async () => {
+    await house.flags.set('maintenance_mode', true);
+    const [read, change] = [await get(), await patch({ confirm_ttl_s: 60 })];
+    await house.flags.set('maintenance_mode', false);
+    expect([read.status, change.status, change.body.code]).toEqual([200, 503, 'MAINTENANCE']);
+  });
+});

@@ -1,0 +1,248 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { confirmers, type SafetyPolicy } from '../../../src/domain/policy.ts';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import { approveConfirmation } from '../../../src/operations/confirmations.ts';
+import type { House, Received } from '../../support/house.ts';
+import { standIn, standIns } from '../../support/stand-ins.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+// (policy × principal × road): nobody whom the policy refuses gets a command sent, and nobody it lets is kept from it.
+
+let house: House;
+let mine: Tenancy;
+let lock: string;
+const credentials: Record<string, string> = {};
+
+beforeAll(async () => {
+  house = await openHouse({ verifiers: [standIns] });
+  mine = await makeTenancy(house);
+  lock = (await mine.register({ device_type: 'lock', room_id: mine.roomId })).device_id;
+  await mine.call('POST', '/groups', { name: 'Doors', device_ids: [lock] });
+  const idOf = async (token: string): Promise<string> =>
+    (await house.call('GET', '/v1/auth/me', { token })).body.user.id;
+  const asker = await idOf(mine.tokens.user);
+  const second = await idOf(mine.tokens.admin);
+  const { tenantId } = mine;
+  Object.assign(credentials, {
+    'the asker by token': mine.tokens.user,
+    'the asker by cookie': standIn(asker, { person: true }),
+    'the asker’s own key': standIn(asker, { key: 'aaaaaaaa', tenantId }),
+    'the asker’s key with the scope': standIn(asker, { key: 'aaaaaaab', tenantId, scopes: ['execute:commands'] }),
+    'the asker by a token seen at /mcp': standIn(asker),
+    'another by token': mine.tokens.admin,
+    'another by cookie': standIn(second, { person: true }),
+    'another’s key': standIn(second, { key: 'bbbbbbbb', tenantId }),
+    'another by a token seen at /mcp': standIn(second),
+    // Whatever a verifier says of it, a key is no person.
+    'another’s key that calls itself a person': standIn(second, { key: 'bbbbbbbc', tenantId, person: true }),
+    'a viewer': mine.tokens.viewer,
+    'a key that only reads': standIn(second, { key: 'bbbbbbbd', tenantId, scopes: ['read:commands'] }),
+    'a key for intents': standIn(second, { key: 'bbbbbbbe', tenantId, scopes: ['execute:intents'] }),
+    'somebody of another tenant': (await house.owner()).token,
+    nobody: v7(),
+  });
+});
+afterAll(() => house.close());
+
+const people = [
+  { who: 'the asker by token', isAsker: true, isPerson: true },
+  { who: 'the asker by cookie', isAsker: true, isPerson: true },
+  { who: 'the asker’s own key', isAsker: true, isPerson: false },
+  { who: 'the asker’s key with the scope', isAsker: true, isPerson: false },
+  { who: 'the asker by a token seen at /mcp', isAsker: true, isPerson: false },
+  { who: 'another by token', isAsker: false, isPerson: true },
+  { who: 'another by cookie', isAsker: false, isPerson: true },
+  { who: 'another’s key', isAsker: false, isPerson: false },
+  { who: 'another by a token seen at /mcp', isAsker: false, isPerson: false },
+  { who: 'another’s key that calls itself a person', isAsker: false, isPerson: false },
+] as const;
+
+const allowed = (policy: SafetyPolicy['confirm_by'], isAsker: boolean, isPerson: boolean): boolean =>
+  policy === 'requester' || (policy === 'person' ? isPerson : !isAsker);
+
+interface Waiting {
+  command_id: string;
+  dry_run_token: string;
+}
+
+/** Asks as the asker and answers what then waits. */
+const ask = async (path: string, body: JsonObject): Promise<Waiting> => {
+  const answer = await mine.call('POST', path, body, { token: mine.tokens.user });
+  const waiting = answer.body.results?.[0] ?? answer.body;
+  if (waiting.status !== 'dry_run_required') throw new Error(JSON.stringify(answer.body));
+  return waiting;
+};
+
+const byToken = ({ dry_run_token }: Waiting, token: string) =>
+  mine.call('POST', `/device/${lock}/command/confirm`, { dry_run_token }, { token });
+const byInbox = ({ command_id }: Waiting, token: string) =>
+  mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token });
+
+const roads: Record<string, { ask(): Promise<Waiting>; confirm(waiting: Waiting, token: string): Promise<Received> }> =
+  {
+    'the token of a command': {
+      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+      confirm: byToken,
+    },
+    'the token of a dry run of a normal action': {
+      ask: () => ask(`/device/${lock}/command`, { action: 'lock', dry_run: true }),
+      confirm: byToken,
+    },
+    'the token of a batch': {
+      ask: () => ask('/devices/command', { device_ids: [lock], action: 'unlock' }),
+      confirm: byToken,
+    },
+    'the token of a room command': {
+      ask: () => ask(`/rooms/${mine.roomId}/command`, { action: 'unlock' }),
+      confirm: byToken,
+    },
+    'the token of a group command': {
+      ask: () => ask('/groups/doors/command', { action: 'unlock' }),
+      confirm: byToken,
+    },
+    'the token of an intent': {
+      ask: () => ask('/intent', { type: 'device.control', payload: { device_id: lock, action: 'unlock' } }),
+      confirm: byToken,
+    },
+    'the inbox': {
+      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+      confirm: byInbox,
+    },
+    'the inbox, for an intent': {
+      ask: () => ask('/intent', { type: 'room.control', payload: { room_id: mine.roomId, action: 'unlock' } }),
+      confirm: byInbox,
+    },
+    'the inbox, with an Idempotency-Key': {
+      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+      confirm: ({ command_id }, token) =>
+        mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token, headers: { 'idempotency-key': v7() } }),
+    },
+  };
+
+const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command.status;
+const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
+  expect((await mine.call('PATCH', '/tenant/policy', { confirm_by })).body.policy.confirm_by).toBe(confirm_by);
+
+describe.each(confirmers)('under %s', (policy) => {
+  describe.each(Object.entries(roads))('%s', (_, { ask, confirm }) => {
+    it.each(people)('is for $who as the policy says', async ({ who, isAsker, isPerson }) => {
+      await setPolicy(policy);
+      const waiting = await ask();
+      const answer = await confirm(waiting, credentials[who] as string);
+      if (allowed(policy, isAsker, isPerson)) {
+        expect([answer.status, answer.body.command_id]).toEqual([202, waiting.command_id]);
+        expect(await statusOf(waiting.command_id)).toBe('dispatched');
+        return;
+      }
+      expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
+      expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
+      // Nothing was used up: whom the policy lets confirm still can.
+      expect((await confirm(waiting, credentials['another by token'] as string)).status).toBe(202);
+    });
+
+    it.each([
+      ['a viewer', 403, 'FORBIDDEN_ROLE'],
+      ['a key that only reads', 403, 'INSUFFICIENT_SCOPE'],
+      ['a key for intents', 403, 'INSUFFICIENT_SCOPE'],
+      ['nobody', 401, 'UNAUTHENTICATED'],
+    ] as const)('is closed to %s', async (who, status, code) => {
+      await setPolicy(policy);
+      const waiting = await ask();
+      const answer = await confirm(waiting, credentials[who] as string);
+      expect([answer.status, answer.body.code]).toEqual([status, code]);
+      expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
+    });
+
+    it('does not exist for somebody of another tenant', async () => {
+      await setPolicy(policy);
+      const waiting = await ask();
+      const answer = await confirm(waiting, credentials['somebody of another tenant'] as string);
+      expect([answer.status, answer.body.code]).toEqual([404, 'NOT_FOUND']);
+      expect(await statusOf(waiting.command_id)).toBe('awaiting_confirmation');
+    });
+  });
+});
+
+describe('no other road leads to a dispatch', () => {
+  const unlock = () => ask(`/device/${lock}/command`, { action: 'unlock' });
+
+  it('a token in a request for a command is an unknown field', async () => {
+    const { dry_run_token, command_id } = await unlock();
+    for (const more of [{ dry_run_token }, { token: dry_run_token }, { confirmed: true }, { command_id }]) {
+      const answer = await mine.call('POST', `/device/${lock}/command`, { action: 'unlock', ...more });
+      expect([answer.status, answer.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    }
+    expect(await statusOf(command_id)).toBe('awaiting_confirmation');
+  });
+
+  it('a WebSocket ticket confirms nothing', async () => {
+    await setPolicy('requester');
+    const waiting = await unlock();
+    const ticket = await house.call('POST', '/ws/ticket', { token: mine.tokens.admin });
+    expect((await byInbox(waiting, ticket.body.ticket)).status).toBe(401);
+    expect((await byToken(waiting, ticket.body.ticket)).status).toBe(401);
+  });
+
+  it('what comes through /mcp is no person, whatever its verifier said', async () => {
+    await setPolicy('person');
+    const { command_id } = await unlock();
+    const asking = { via: 'mcp', requestId: v7() };
+    const caller = await house.identity.authenticate(credentials['another by cookie'] as string, asking);
+    if (!caller.ok) throw new Error('not signed in');
+    const request = { input: { command_id }, caller: caller.value, keyed: null };
+    expect(await house.perform(approveConfirmation, request)).toMatchObject({
+      ok: false,
+      refusal: { code: 'CONFIRMATION_FAILED' },
+    });
+    expect(await statusOf(command_id)).toBe('awaiting_confirmation');
+  });
+
+  it('a stored answer is kept from whom the policy refuses by now', async () => {
+    const headers = { 'idempotency-key': v7() };
+    await setPolicy('requester');
+    const waiting = await unlock();
+    const approve = (who: string) =>
+      mine.call(
+        'POST',
+        `/confirmations/${waiting.command_id}/approve`,
+        {},
+        { token: credentials[who] as string, headers },
+      );
+    expect((await approve('the asker’s own key')).status).toBe(202);
+    await setPolicy('person');
+    expect((await approve('the asker’s own key')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await approve('the asker by cookie')).headers.get('idempotent-replayed')).toBe('true');
+    await setPolicy('another_principal');
+    expect((await approve('the asker by cookie')).body.code).toBe('CONFIRMATION_FAILED');
+  });
+
+  it('a stored answer of a confirmation by token is kept from a key once the policy wants a person', async () => {
+    const headers = { 'idempotency-key': v7() };
+    await setPolicy('requester');
+    const { dry_run_token } = await unlock();
+    const confirm = (who: string) =>
+      mine.call(
+        'POST',
+        `/device/${lock}/command/confirm`,
+        { dry_run_token },
+        { token: credentials[who] as string, headers },
+      );
+    expect((await confirm('the asker’s own key')).status).toBe(202);
+    await setPolicy('person');
+    expect((await confirm('the asker’s own key')).body.code).toBe('CONFIRMATION_FAILED');
+    expect((await confirm('the asker by token')).headers.get('idempotent-replayed')).toBe('true');
+  });
+
+  it('the policy at the moment of confirming decides, not the one it was asked under', async () => {
+    await setPolicy('requester');
+    const waiting = await unlock();
+    await setPolicy('person');
+    expect((await byToken(waiting, credentials['the asker’s own key'] as string)).body.code).toBe(
+      'CONFIRMATION_FAILED',
+    );
+    expect((await byInbox(waiting, credentials['another’s key'] as string)).body.code).toBe('CONFIRMATION_FAILED');
+    await setPolicy('requester');
+    expect((await byToken(waiting, credentials['the asker’s own key'] as string)).status).toBe(202);
+  });
+});
