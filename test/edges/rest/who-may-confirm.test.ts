@@ -187,7 +187,7 @@ describe('no other road leads to a dispatch', () => {
   it('what comes through /mcp is no person, whatever its verifier said', async () => {
     await setPolicy('person');
     const { command_id } = await unlock();
-    const asking = { via: 'mcp', requestId: v7() };
+    const asking = { via: 'mcp', requestId: v7(), address: '127.0.0.1' };
     const caller = await house.identity.authenticate(credentials['another by cookie'] as string, asking);
     if (!caller.ok) throw new Error('not signed in');
     const request = { input: { command_id }, caller: caller.value, keyed: null };
