@@ -1,0 +1,288 @@
+import { v7 } from 'uuid';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { MachineEvent } from '../../../src/machines/definition.ts';
+import type { TenantEvent } from '../../../src/machines/tenant-types.ts';
+import { type House, type HouseOptions, makeHouse, type Received } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: House<MemoryStore>;
+afterEach(() => house.close());
+
+const open = async (options: HouseOptions = {}) => {
+  house = await makeHouse({ rateLimits: { free: 5, pro: 8, flat: 0 }, ...options });
+};
+
+function setTier(tenantId: string, tier: string) {
+  const event = { type: 'tier.set', at: house.clock.now(), tier } satisfies TenantEvent & MachineEvent;
+  return house.services.actors.send({ kind: 'tenant', id: tenantId }, event);
+}
+
+const ratesOf = ({ headers }: Received) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
+
+async function statuses(count: number, ask: () => Promise<Received>): Promise<number[]> {
+  const found: number[] = [];
+  for (let n = 0; n < count; n++) found.push((await ask()).status);
+  return found;
+}
+
+const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+describe('a tenant', () => {
+  const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
+
+  it('has the requests of its tier in a minute, each answer saying what is left', async () => {
+    await open();
+    const { token } = await house.owner(); // that was asked as a user without a tenant
+    const first = await me(token);
+    expect([first.status, ...ratesOf(first)]).toEqual([200, '"tenant";q=5;w=60', '"tenant";r=4;t=60']);
+    house.clock.advance(10_500);
+    expect(await statuses(4, () => me(token))).toEqual(times(4, 200));
+    const refused = await me(token);
+    expect(refused).toMatchObject({
+      status: 429,
+      body: { code: 'RATE_LIMIT_EXCEEDED', status: 429, instance: '/v1/auth/me', request_id: expect.any(String) },
+    });
+    expect(refused.headers.get('content-type')).toBe('application/problem+json');
+    expect(refused.headers.get('retry-after')).toBe('50');
+    expect(ratesOf(refused)).toEqual(['"tenant";q=5;w=60', '"tenant";r=0;t=50']);
+  });
+
+  it('waits to the end of its minute, not a millisecond less or more', async () => {
+    await open();
+    const { token } = await house.owner();
+    await statuses(5, () => me(token));
+    house.clock.advance(59_999);
+    expect((await me(token)).status).toBe(429);
+    house.clock.advance(1);
+    expect((await me(token)).status).toBe(200);
+  });
+
+  it('shares them among its people, and with nobody else', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    const viewer = await house.member(tenantId, 'viewer');
+    expect(await statuses(3, () => me(token))).toEqual(times(3, 200));
+    expect(await statuses(3, () => me(viewer))).toEqual([200, 200, 429]);
+    const other = await house.owner('Another');
+    expect((await me(other.token)).status).toBe(200);
+  });
+
+  it('spends them under both roots, on refusals too', async () => {
+    await open();
+    const { token } = await house.owner();
+    const asked = [
+      await house.call('GET', '/api/v1/homes', { token }),
+      await house.call('GET', `/v1/devices/${v7()}`, { token }),
+      await house.call('POST', '/v1/homes', { token, body: { wrong: 1 } }),
+      await house.call('POST', '/v1/homes', { token, body: '{' }),
+      await house.call('POST', '/v1/homes', { token, body: 'x', headers: { 'content-type': 'text/plain' } }),
+      await house.call('GET', '/v1/homes', { token }),
+    ];
+    expect(asked.map(({ status }) => status)).toEqual([200, 404, 400, 400, 415, 429]);
+    expect(asked.map((answer) => answer.headers.get('ratelimit'))).toEqual(
+      [4, 3, 2, 1, 0, 0].map((left) => `"tenant";r=${left};t=60`),
+    );
+  });
+
+  it('pays for an answer that is replayed', async () => {
+    await open();
+    const { token } = await house.owner();
+    const make = () =>
+      house.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' }, headers: { 'idempotency-key': 'k' } });
+    expect((await make()).status).toBe(201);
+    const again = await make();
+    expect([again.headers.get('idempotent-replayed'), again.headers.get('ratelimit')]).toEqual([
+      'true',
+      '"tenant";r=3;t=60',
+    ]);
+  });
+
+  it('that is refused costs no read, no write and no look at its body', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    const homes = async () => (await house.store.records.homes(tenantId, 50)).items.length;
+    const make = () => house.call('POST', '/v1/homes', { token, body: { home_name: 'Lake' } });
+    await statuses(5, make);
+    expect(await homes()).toBe(5);
+    const refused = await house.call('POST', '/v1/homes', { token, body: 'x'.repeat(300_000) });
+    expect([refused.status, refused.body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
+    expect((await make()).status).toBe(429);
+    expect(await homes()).toBe(5);
+  });
+
+  it('has another tier’s limit from the next request on', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    expect(await statuses(6, () => me(token))).toEqual([...times(5, 200), 429]);
+    await setTier(tenantId, 'pro');
+    const next = await me(token);
+    expect([next.status, ...ratesOf(next)]).toEqual([200, '"tenant";q=8;w=60', '"tenant";r=2;t=60']);
+    await setTier(tenantId, 'free');
+    expect((await me(token)).status).toBe(429);
+  });
+
+  it('of a tier without limit is never refused and told of none', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    await setTier(tenantId, 'flat');
+    const answers = await Promise.all(times(20, null).map(() => me(token)));
+    expect(answers.map(({ status }) => status)).toEqual(times(20, 200));
+    expect(ratesOf(answers[0] as Received)).toEqual([null, null]);
+  });
+
+  it('of a tier that is configured no more has the default one’s limit', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    await setTier(tenantId, 'legacy');
+    expect(ratesOf(await me(token))[0]).toBe('"tenant";q=5;w=60');
+  });
+
+  it('that is not in memory is loaded for its tier', async () => {
+    await open();
+    const { token, tenantId } = await house.owner();
+    await setTier(tenantId, 'pro');
+    const { actors } = house.services;
+    const { peek } = actors;
+    actors.peek = () => undefined;
+    expect(ratesOf(await me(token))[0]).toBe('"tenant";q=8;w=60');
+    actors.peek = peek;
+  });
+});
+
+describe('a caller without a tenant', () => {
+  it('has the default tier’s requests, per user', async () => {
+    await open();
+    const [one, other] = [await house.token(v7()), await house.token(v7())];
+    const me = (token: string) => house.call('GET', '/v1/auth/me', { token });
+    expect(ratesOf(await me(one))).toEqual(['"user";q=5;w=60', '"user";r=4;t=60']);
+    expect(await statuses(5, () => me(one))).toEqual([...times(4, 200), 429]);
+    expect((await me(other)).status).toBe(200);
+  });
+});
+
+describe('a cookie session', () => {
+  it('has a rate of its own, per user, and takes nothing of its tenant’s', async () => {
+    await open({ fixedRates: { session: 7 } });
+    const { token, userId, tenantId } = await house.owner();
+    const { authenticate } = house.identity;
+    house.identity.authenticate = async (credential, asking) => {
+      const who = await authenticate(credential, asking);
+      return who.ok && who.value.user?.id === userId ? { ok: true, value: { ...who.value, cookie: true } } : who;
+    };
+    const first = await house.call('GET', '/v1/auth/me', { token });
+    expect(ratesOf(first)).toEqual(['"session";q=7;w=60', '"session";r=6;t=60']);
+    expect(await statuses(7, () => house.call('GET', '/v1/auth/me', { token }))).toEqual([...times(6, 200), 429]);
+    const colleague = await house.member(tenantId, 'viewer');
+    expect(ratesOf(await house.call('GET', '/v1/auth/me', { token: colleague }))).toEqual([
+      '"tenant";q=5;w=60',
+      '"tenant";r=4;t=60',
+    ]);
+  });
+});
+
+describe('whoever names nobody', () => {
+  it('has requests per client address, whatever they ask for', async () => {
+    await open({ fixedRates: { anonymous: 6 } });
+    const asked = [
+      await house.call('GET', '/version'),
+      await house.call('GET', '/v1/status'),
+      await house.call('GET', '/v1/devices'),
+      await house.call('GET', '/nowhere'),
+      await house.call('DELETE', '/v1/homes'),
+      await house.call('GET', '/openapi.json'),
+      await house.call('GET', '/version'),
+      await house.call('GET', '/docs'),
+    ];
+    expect(asked.map(({ status }) => status)).toEqual([200, 200, 401, 404, 405, 200, 429, 429]);
+    expect(asked.map((answer) => ratesOf(answer)[1])).toEqual(
+      [5, 4, 3, 2, 1, 0, 0, 0].map((left) => `"address";r=${left};t=60`),
+    );
+    const { token } = await house.owner();
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    // Without authentication is without authentication, whoever asks.
+    expect((await house.call('GET', '/version', { token })).status).toBe(429);
+    house.clock.advance(60_000);
+    expect((await house.call('GET', '/version')).status).toBe(200);
+  });
+
+  it('looks at health, metrics and keys without being counted', async () => {
+    await open({ fixedRates: { anonymous: 1 } });
+    for (const path of [
+      '/health',
+      '/v1/health/live',
+      '/health/ready',
+      '/metrics',
+      '/api/v1/metrics',
+      '/.well-known/jwks.json',
+    ]) {
+      const asked = [await house.call('GET', path), await house.call('GET', path)];
+      expect(asked.map(({ status, ...answer }) => [status, ...ratesOf({ status, ...answer })])).toEqual(
+        times(2, [200, null, null]),
+      );
+    }
+    expect((await house.call('GET', '/version')).status).toBe(200);
+  });
+
+  it('is told apart behind a trusted proxy only, and by the /64 of an IPv6 address', async () => {
+    await open({ fixedRates: { anonymous: 1 }, trustedProxies: ['127.0.0.1'] });
+    const from = async (forwarded: string) =>
+      (await house.call('GET', '/version', { headers: { 'x-forwarded-for': forwarded } })).status;
+    expect([await from('192.0.2.1'), await from('6.6.6.6, 192.0.2.1'), await from('192.0.2.2')]).toEqual([
+      200, 429, 200,
+    ]);
+    expect([await from('2001:db8::1'), await from('2001:db8::2'), await from('2001:db8:0:1::1')]).toEqual([
+      200, 429, 200,
+    ]);
+    await house.close();
+    await open({ fixedRates: { anonymous: 1 } });
+    expect([await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([200, 429]);
+  });
+});
+
+describe('a failed sign-in', () => {
+  const bad = (more: object = {}) => house.call('GET', '/v1/auth/me', { token: `no token ${v7()}`, ...more });
+
+  it('is answered 401 so many times a minute, and then 429', async () => {
+    await open({ fixedRates: { signIns: 3 } });
+    const first = await bad();
+    expect([first.status, ...ratesOf(first)]).toEqual([401, '"sign-in";q=3;w=60', '"sign-in";r=2;t=60']);
+    expect(await statuses(3, bad)).toEqual([401, 401, 429]);
+    const refused = await bad({ token: undefined, headers: { 'x-api-key': 'tk_aaaaaaaa_b' } });
+    expect(refused).toMatchObject({ status: 429, body: { code: 'RATE_LIMIT_EXCEEDED' } });
+    expect(refused.headers.get('retry-after')).toBe('60');
+    house.clock.advance(59_999);
+    expect((await bad()).status).toBe(429);
+    house.clock.advance(1);
+    expect((await bad()).status).toBe(401);
+  });
+
+  it('keeps nobody with a good credential out, seen before or not', async () => {
+    await open({ fixedRates: { signIns: 3 } });
+    const { token } = await house.owner();
+    expect(await statuses(4, bad)).toEqual([401, 401, 401, 429]);
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(200);
+  });
+
+  it('is not even looked at after ten times as many, while who was seen goes on', async () => {
+    await open({ fixedRates: { signIns: 3 } });
+    const { token } = await house.owner();
+    await house.call('GET', '/v1/auth/me', { token });
+    expect(await statuses(40, bad)).toEqual([...times(3, 401), ...times(37, 429)]);
+    expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(429);
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+  });
+
+  it('counts for its own address alone', async () => {
+    await open({ fixedRates: { signIns: 1 }, trustedProxies: ['127.0.0.1'] });
+    const from = async (address: string) => (await bad({ headers: { 'x-forwarded-for': address } })).status;
+    expect([await from('192.0.2.1'), await from('192.0.2.1'), await from('192.0.2.2')]).toEqual([401, 429, 401]);
+  });
+
+  it('is one of a token that was logged out, too', async () => {
+    await open({ fixedRates: { signIns: 2 } });
+    const { token } = await house.owner();
+    await house.call('POST', '/v1/auth/logout', { token });
+    expect(await statuses(3, () => house.call('GET', '/v1/auth/me', { token }))).toEqual([401, 401, 429]);
+  });
+});
