@@ -170,6 +170,16 @@ describe('many messages of one connection', () => {
     expect(house.received).toHaveLength(30);
   });
 
+  it('beyond the rate hold up nobody else’s', async () => {
+    const client = await open({ settings: slow(0.001, 5) });
+    const said = Array.from({ length: 20 }, (_, n) => client.say('state', { state: { n } }));
+    for (const late of said) late.catch(() => {});
+    const neighbour = await Device.connect(house, house.addDevice(device.tenantId), edge.port);
+    for (let n = 0; n < 5; n++) await neighbour.say('state', { state: { n } });
+    expect(house.received.filter(({ ref }) => ref.id === neighbour.device.deviceId)).toHaveLength(5);
+    expect(house.received.filter(({ ref }) => ref.id === device.deviceId).length).toBeLessThanOrEqual(5);
+  });
+
   it('get no new burst by signing in again', async () => {
     const first = await open({ settings: slow(0.001, 5) });
     for (let n = 0; n < 5; n++) await first.say('state', { state: { n } });

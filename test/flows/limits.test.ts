@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+import { connectAsync } from 'mqtt';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { countedStore } from '../support/counted-store.ts';
+import { type Api, startService, type TestService } from '../support/service.ts';
+
+// A process that stands behind a proxy on this machine: the proxy says who calls.
+
+let at: TestService;
+let owner: Api;
+const store = countedStore();
+
+beforeAll(async () => {
+  at = await startService(
+    { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMITS: 'free=0,pro=0' },
+    { aroundStore: store.around, limits: { rates: { anonymous: 5, signIns: 3 } } },
+  );
+  owner = await at.owner();
+});
+afterAll(() => at.stop());
+
+const from = (address: string) => ({ 'x-forwarded-for': address });
+
+const version = async (address: string) => (await at.api().get('/version', from(address))).status;
+
+/** The code with which `/ws/state` sends this one away. */
+function watch(token: string, address: string): Promise<number> {
+  const url = `${at.url.replace('http', 'ws')}/ws/state?token=${token}`;
+  const socket = new WebSocket(url, { headers: from(address) });
+  return new Promise((resolve) => {
+    socket.once('close', resolve);
+    socket.once('open', () => setTimeout(() => socket.close(4000), 100));
+  });
+}
+
+/** What the CONNACK says to a user over `/mqtt`; 0 lets in. */
+const listen = (password: string, address: string): Promise<number> =>
+  connectAsync(`${at.url.replace('http', 'ws')}/mqtt`, {
+    ...{ username: 'jwt', password, protocolVersion: 4, reconnectPeriod: 0 },
+    wsOptions: { headers: from(address) },
+  }).then(
+    async (client) => {
+      await client.endAsync();
+      return 0;
+    },
+    (error: { code: number }) => error.code,
+  );
+
+it('counts anonymous requests by the client that a trusted proxy names', async () => {
+  const asked: number[] = [];
+  for (let n = 0; n < 6; n++) asked.push(await version('192.0.2.1'));
+  expect(asked).toEqual([200, 200, 200, 200, 200, 429]);
+  expect(await version('192.0.2.2')).toBe(200);
+  at.clock.advance(60_000);
+  expect(await version('192.0.2.1')).toBe(200);
+});
+
+it('counts failed sign-ins of one client together, whichever way they come, and of another one not', async () => {
+  const rest = (address: string) => at.api(randomUUID()).get('/v1/auth/me', from(address));
+  expect((await rest('198.51.100.1')).status).toBe(401);
+  expect(await watch(randomUUID(), '198.51.100.1')).toBe(4401);
+  expect(await listen(randomUUID(), '198.51.100.1')).toBe(5);
+  expect((await rest('198.51.100.1')).status).toBe(429);
+  expect(await watch(randomUUID(), '198.51.100.1')).toBe(1013);
+  expect(await watch(`ws_${'a'.repeat(43)}`, '198.51.100.1')).toBe(1013);
+  expect(await listen(randomUUID(), '198.51.100.1')).toBe(5);
+  // Who has a good credential is not kept out.
+  expect(await watch(owner.token, '198.51.100.1')).toBe(4000);
+  expect(await listen(owner.token, '198.51.100.1')).toBe(0);
+  expect((await rest('198.51.100.2')).status).toBe(401);
+});
+
+it('does not look at a client’s credentials any more after ten times too many failures', async () => {
+  const token = await at.token('newcomer');
+  for (let n = 0; n < 30; n++) await at.api(randomUUID()).get('/v1/auth/me', from('203.0.113.1'));
+  const fresh = await at.token('another');
+  expect((await at.api(fresh).get('/v1/auth/me', from('203.0.113.1'))).status).toBe(429);
+  expect(await watch(fresh, '203.0.113.1')).toBe(1013);
+  expect((await at.api(token).get('/v1/auth/me', from('203.0.113.2'))).status).toBe(200);
+  expect((await at.api(token).get('/v1/auth/me', from('203.0.113.1'))).status).toBe(200);
+});
+
+it('reads nothing from the database for an authenticated request when nothing changed', async () => {
+  const ask = async () => {
+    const answers = [await owner.get('/v1/auth/me'), await owner.get('/v1/manifest/types')];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+  };
+  await ask();
+  store.calls.length = 0;
+  for (let n = 0; n < 10; n++) await ask();
+  expect(store.calls).toEqual([]);
+  await owner.get('/v1/homes');
+  expect(store.calls).toEqual(['records.homes']);
+});
