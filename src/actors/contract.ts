@@ -43,6 +43,16 @@ export type VolatileSink<T extends VolatileOutput['type'] = VolatileOutput['type
   output: Extract<VolatileOutput, { type: T }>,
 ) => void;
 
+/** How the runtime holds an actor at this moment. */
+export interface Inspection {
+  /** In memory. */
+  live: boolean;
+  /** Events that wait for it. */
+  mailbox: number;
+  /** Why the live actor is quarantined, or null. */
+  quarantine: string | null;
+}
+
 /** The runtime as the rest of the house sees it. Actors are addressed by kind and id, and `send` may fail. */
 export interface Actors {
   /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
@@ -55,6 +65,10 @@ export interface Actors {
   readAll<Context = object>(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<Map<Uuid, Committed<Context>>>;
   /** Only what is live; never loads. */
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined;
+  /** Never loads. */
+  inspect(ref: ActorRef): Inspection;
+  /** Lets a quarantined actor go on. False where there is no such actor. */
+  releaseQuarantine(ref: ActorRef): Promise<boolean>;
   /** Registers a sink for a kind of volatile output; it is called after the commit and must not throw. */
   on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void;
   /** Called once with each committed transition, for inspection. */

@@ -14,6 +14,7 @@ export interface Step {
   version: number;
   outputs: Output[];
   understood: boolean;
+  committed: boolean;
   /** Numbered from the actor's version of this step. */
   durable: ActorCommit['outbox'];
 }
@@ -75,6 +76,7 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
       version: made.version,
       outputs,
       understood: false,
+      committed: false,
       durable,
     });
     return;
@@ -135,6 +137,7 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
     version: made.version,
     outputs,
     understood: true,
+    committed: commits,
     durable,
   });
 }

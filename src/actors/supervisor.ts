@@ -15,6 +15,7 @@ import {
   type Actors,
   type Committed,
   EventFailed,
+  type Inspection,
   NoSuchActor,
   Overloaded,
   Quarantined,
@@ -176,6 +177,12 @@ export class Supervisor implements Actors, TurnEnd {
     return true;
   }
 
+  inspect(ref: ActorRef): Inspection {
+    const live = this.entities.get(addressOf(ref));
+    const mailbox = (live?.mailbox.length ?? 0) + this.arrivals.waitingFor(ref);
+    return { live: live !== undefined && !live.stale, mailbox, quarantine: live?.quarantine ?? null };
+  }
+
   stats(): { live: number; kinds: Record<ActorKind, number>; waiting: number; deepest: number } {
     const kinds: Record<ActorKind, number> = { device: 0, command: 0, tenant: 0, plan: 0 };
     let deepest = 0;
@@ -213,7 +220,7 @@ export class Supervisor implements Actors, TurnEnd {
     if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
     for (const step of made.steps) {
       for (const output of step.outputs) if (isVolatile(output)) this.sinks.emit(output);
-      if (step.understood && this.sinks.watched) {
+      if (step.committed && this.sinks.watched) {
         const committed = {
           ...entity.committed(),
           snapshot: step.snapshot as unknown as Snapshot,
@@ -249,7 +256,11 @@ export class Supervisor implements Actors, TurnEnd {
     this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
     letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
     if (letter.timer) this.dropTimers(entity, [letter.timer]);
-    if (letter.delivers) void this.discard(letter.delivers);
+    if (letter.delivers) {
+      this.store.commit({ actors: [], delivered: [letter.delivers] }).catch((why) => {
+        this.log.warn({ err: why }, 'an undeliverable output stays until the next sweep');
+      });
+    }
     if (entity.version === 0) return;
     entity.throws = (entity.throws ?? []).filter((at) => now - at < 60_000);
     entity.throws.push(now);
@@ -390,13 +401,5 @@ export class Supervisor implements Actors, TurnEnd {
     this.store.quarantine(entity.ref, reason).catch((error) => {
       this.log.warn({ err: error, actor: addressOf(entity.ref) }, 'the quarantine is not stored');
     });
-  }
-
-  private async discard(key: OutboxKey): Promise<void> {
-    try {
-      await this.store.commit({ actors: [], delivered: [key] });
-    } catch (error) {
-      this.log.warn({ err: error }, 'an undeliverable output stays until the next sweep');
-    }
   }
 }

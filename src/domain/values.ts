@@ -20,6 +20,9 @@ export interface Principal {
   via?: string;
   /** True for a cookie session or a user's token outside `/mcp` (contract §5, "a person"). */
   person?: boolean;
+  /** The request that it was asked in, and the operation that was asked for: what the journal is read by as an audit. */
+  requestId?: Uuid;
+  operation?: string;
 }
 
 export const SYSTEM: Principal = { kind: 'system', id: 'twinkeep' };

@@ -15,4 +15,6 @@ export const principal = z.strictObject({
   key: z.string().optional(),
   via: z.string().optional(),
   person: z.boolean().optional(),
+  requestId: z.string().optional(),
+  operation: z.string().optional(),
 });

@@ -22,6 +22,7 @@ import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
 import { makeStateSockets } from '../edges/websocket/state-sockets.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { makeAudit } from '../operations/audit-writer.ts';
 import { parseChangelog } from '../operations/changelog.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
@@ -104,6 +105,10 @@ export async function buildHouse(
   let mqtt: MqttEdge | null = null;
   let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
+  const audit = makeAudit({
+    ...{ store, clock, newId: v7, log },
+    dropped: metrics.tally('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
+  });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey, identity: () => identity }),
     store,
@@ -113,6 +118,7 @@ export async function buildHouse(
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
     locks: new Locks(),
+    audit,
     clock,
     newId: v7,
     seal: sealer.seal,
@@ -198,6 +204,7 @@ export async function buildHouse(
       clearInterval(pruning);
       await Promise.all([sockets.close(), mqtt?.close(), answered]);
       await runtime.stop();
+      await audit.close();
       await store.close();
       await Promise.all([cache.close(), rates.close()]);
       await tracing?.close();

@@ -49,6 +49,7 @@ export const listTenants = operation({
 export const suspendTenant = operation({
   ...changing,
   name: 'suspendTenant',
+  audit: 'journal',
   summary: 'Park a tenant: its sessions end, nobody signs in, nothing is dispatched',
   input: z.strictObject({ id: idOf('tenant'), reason: why }),
   output: z.object({ status: z.literal('suspended'), tenant_id: z.uuid() }),
@@ -64,6 +65,7 @@ export const suspendTenant = operation({
 export const resumeTenant = operation({
   ...changing,
   name: 'resumeTenant',
+  audit: 'journal',
   summary: 'Let a suspended tenant go on',
   input: z.strictObject({ id: idOf('tenant'), reason: why }),
   output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
@@ -76,6 +78,7 @@ export const resumeTenant = operation({
 export const setTier = operation({
   ...changing,
   name: 'setTier',
+  audit: 'journal',
   summary: "Set the tier that decides a tenant's rate of requests",
   input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64) }),
   output: z.object({ tenant_id: z.uuid(), tier: z.string() }),

@@ -55,6 +55,7 @@ export const logout = operation({
   scope: null,
   greets: true,
   changes: true,
+  about: ({ caller }) => `user:${caller.principal.id}`,
   inMaintenance: true,
   inSuspension: true,
   refuses: ['CSRF_FAILED', 'STORE_UNAVAILABLE', 'OVERLOADED'],
@@ -109,7 +110,8 @@ export const openSession = operation({
       return refuse('FORBIDDEN', 'A cookie session is a person’s: a key cannot open one.');
     }
     const holder = { userId: user.id, scopes, platformAdmin, token };
-    return done({ body: null, cookies: await signIn(services, holder, cookies) });
+    const about = { subject: `user:${user.id}`, tenantId: user.tenantId, by: user.id };
+    return done({ body: null, cookies: await signIn(services, holder, cookies), about });
   },
 });
 

@@ -15,6 +15,7 @@ export const approveHandshake = operation({
   scope: null,
   person: true,
   changes: true,
+  about: ({ caller }) => `user:${caller.principal.id}`,
   inMaintenance: true,
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE'],
   example: {

@@ -26,6 +26,7 @@ export const commandDevices = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
   run(services, call) {
     const { device_ids, ...wish } = call.input;
@@ -45,6 +46,7 @@ export const commandRoom = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
   run(services, call) {
@@ -61,6 +63,7 @@ export const commandGroup = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND'],
   example: { input: { action: 'turn_off' } },
   run(services, call) {

@@ -38,6 +38,7 @@ export const commandDevice = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   refuses: [
     'NOT_FOUND',
     'DEVICE_REVOKED',
@@ -109,6 +110,7 @@ export const confirmCommand = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async policy(services, { caller }) {
@@ -139,6 +141,7 @@ export const cancelCommand = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   async run(services, { input, caller, idempotent }) {

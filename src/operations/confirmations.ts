@@ -71,6 +71,7 @@ export const approveConfirmation = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   refuses: [
     'NOT_FOUND',
     'CONFIRMATION_FAILED',
@@ -109,6 +110,7 @@ export const refuseConfirmation = operation({
   role: 'user',
   scope: 'execute:commands',
   changes: true,
+  audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   example: { input: { reason: 'Nobody is at home.' } },

@@ -90,6 +90,7 @@ export const rotateSecret = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   run(services, call) {
     const { principal: by } = call.caller;
@@ -114,6 +115,7 @@ export const reinstateDevice = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT', 'BETA_LIMIT_REACHED'],
   example: { input: { reason: 'Found behind the shelf' } },
   run(services, call) {
@@ -136,6 +138,7 @@ export const revokeDevice = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
   run(services, call) {

@@ -54,6 +54,7 @@ export const registerDevice = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   stoppedBy: 'registration_lock',
   refuses: ['NOT_FOUND', 'BETA_LIMIT_REACHED'],
   example: {

@@ -88,6 +88,7 @@ export const patchDevice = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
   example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
   run(services, call) {
@@ -132,6 +133,7 @@ export const deleteDevice = operation({
   role: 'admin',
   scope: 'write:devices',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
   async run(services, { input, caller }) {
     const found = await deviceOf(services, caller, input.id);

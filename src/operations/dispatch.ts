@@ -6,7 +6,7 @@ import { jsonBytes } from '../domain/json-size.ts';
 import { MAX_PARAMS_BYTES } from '../domain/param-schema.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { preview } from '../domain/twin.ts';
-import type { JsonObject } from '../domain/values.ts';
+import type { JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, CommandEvent, Preview } from '../machines/command-types.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
@@ -82,7 +82,7 @@ export async function request(
       params,
       messageId: plan.message_id,
       requestId: caller.requestId,
-      requestedBy: caller.principal,
+      requestedBy: withoutRequest(caller.principal),
       ...(wish.ttl_s !== undefined && { ttlS: wish.ttl_s }),
       ...(wish.timeout_s !== undefined && { timeoutS: wish.timeout_s }),
     },
@@ -99,6 +99,9 @@ export async function request(
   });
   return reply.snapshot.context as CommandContext;
 }
+
+/** The request and the operation stand in the journal; the command itself is read and written too often for them. */
+const withoutRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
 
 const factsOf = (services: Services, { tenant, target, wish }: Asked) =>
   gatewayFacts(services, tenant, target, {

@@ -47,6 +47,7 @@ export const createGroup = operation({
   role: 'admin',
   scope: 'write:groups',
   changes: true,
+  about: (_, { slug }) => `group:${slug}`,
   refuses: ['NOT_FOUND'],
   example: {
     input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
@@ -108,6 +109,7 @@ export const joinGroup = operation({
   role: 'user',
   scope: 'write:groups',
   changes: true,
+  about: ({ input }) => `group:${input.slug}`,
   refuses: ['NOT_FOUND'],
   example: {
     input: { device_ids: GROUP.device_ids },
@@ -137,6 +139,7 @@ export const leaveGroup = operation({
   role: 'admin',
   scope: 'write:groups',
   changes: true,
+  about: ({ input }) => `group:${input.slug}`,
   refuses: ['NOT_FOUND'],
   async run({ store, locks }, { input, caller }) {
     const tenantId = tenantOf(caller);

@@ -49,6 +49,7 @@ export const createHome = operation({
   role: 'admin',
   scope: 'write:homes',
   changes: true,
+  about: (_, { id }) => `home:${id}`,
   example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' }, output: createdBody(HOME.id).body },
   async run({ store, clock, newId }, { input, caller, idempotent }) {
     const id = newId();
@@ -137,6 +138,7 @@ export const createRoom = operation({
   role: 'admin',
   scope: 'write:homes',
   changes: true,
+  about: (_, { id }) => `room:${id}`,
   refuses: ['NOT_FOUND'],
   example: { input: { name: 'Kitchen' }, output: createdBody(ROOM.id).body },
   async run(services, { input, caller, idempotent }) {

@@ -77,6 +77,7 @@ export const postIntent = operation({
   role: 'user',
   scope: 'execute:intents',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
   example: {
     input: {

@@ -93,6 +93,7 @@ export const registerManifest = operation({
   role: 'admin',
   scope: 'write:manifests',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { capabilities: [singing] } },
   async run(services, call) {
@@ -110,6 +111,7 @@ export const updateManifest = operation({
   role: 'admin',
   scope: 'write:manifests',
   changes: true,
+  audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
   example: { input: { version: 2, capabilities: [singing] } },
   async run(services, call) {

@@ -8,6 +8,7 @@ import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Rates } from '../store/contract/rates.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
+import type { Audit } from './audit-writer.ts';
 import type { ChangelogEntry } from './changelog.ts';
 import type { CookieSessions } from './cookie-sessions.ts';
 import type { Csrf } from './csrf.ts';
@@ -64,6 +65,8 @@ export interface Answer<Output> {
   body: Output;
   /** Where it is not the operation's usual one: 200 or 409 of a dry run. */
   status?: number;
+  /** What the row in the audit is about, where only the doing tells. */
+  about?: AuditAbout;
   /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
   next?: string | null;
   /** On wires that have them. */
@@ -99,6 +102,9 @@ export interface SignInAttempt {
   address: string | null;
 }
 
+/** What a row of the audit is about; `tenantId` where it is not the caller's, `by` where the caller signs in with it. */
+export type AuditAbout = string | { subject: string; tenantId?: Uuid | null; by?: Uuid };
+
 /** What operations work with; `main` makes it once. */
 export interface Services {
   store: Store;
@@ -108,6 +114,7 @@ export interface Services {
   sessions: Sessions;
   manifests: ManifestCache;
   locks: Locks;
+  audit: Audit;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;
@@ -175,8 +182,20 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   inSuspension?: boolean;
   /** Only for platform operators. */
   platform?: boolean;
+  /**
+   * A platform operator may ask it of any tenant, by its member `tenant_id`, whatever tenant and role are their own; nobody
+   * else may name one. `askedTenant` finds out which it is.
+   */
+  acrossTenants?: boolean;
   /** Never for an API key: a person changes keys, members and policy (contract §3). */
   person?: boolean;
+  /**
+   * How what it changed is audited (contract §6): `journal` where it is told by the journals of the actors that it changed,
+   * `none` where nobody would ask who did it. Without either, what changes something gets a row of its own.
+   */
+  audit?: 'journal' | 'none';
+  /** What such a row is about, as `home:<id>`. Without it the last of the ids that the input names, or the tenant. */
+  about?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditAbout;
   /** Needs no authentication, but looks at the caller where a good credential was presented. */
   greets?: boolean;
   /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */

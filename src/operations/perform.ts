@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { checkJson } from '../domain/json.ts';
 import { isPerson } from '../domain/policy.ts';
-import { done, type FieldError, type Outcome, refuse } from '../domain/refusals.ts';
+import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
 import { allows } from '../domain/scopes.ts';
+import { auditDone, auditRefusal } from './audited.ts';
 import { refusalOf } from './faults.ts';
 import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
-import type { Answer, Caller, Operation, Services } from './operation.ts';
+import type { Answer, Call, Caller, Operation, Services } from './operation.ts';
 import { makePatience } from './patience.ts';
 
 export interface Request {
@@ -16,6 +17,8 @@ export interface Request {
   caller: Caller;
   /** Null where the wire has no `Idempotency-Key` or none was sent. */
   keyed: KeyedRequest | null;
+  /** What the edge found against it already: nothing is done, but the attempt is audited. */
+  barred?: Refusal;
 }
 
 export interface Performed extends Answer<unknown> {
@@ -32,9 +35,12 @@ const MAINTENANCE_RETRY_S = 60;
 export function makePerform(services: Services): Perform {
   const running: RunningKeys = new Map();
   const patiently = makePatience((timeoutMs) => services.store.ping(timeoutMs));
-  return async (operation, request) => {
+  return async (operation, asked) => {
+    const request = { ...asked, caller: acting(operation, asked.caller) };
     try {
-      return await patiently(run(services, running, operation, request));
+      const outcome = await patiently(run(services, running, operation, request));
+      if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
+      return outcome;
     } catch (thrown) {
       const about = { operation: operation.name, request_id: request.caller.requestId };
       return { ok: false, refusal: refusalOf(thrown, services.log, about) };
@@ -42,12 +48,17 @@ export function makePerform(services: Services): Perform {
   };
 }
 
+/** The journal of what it changes says which operation that was. */
+const acting = ({ name, changes }: Operation, caller: Caller): Caller =>
+  changes ? { ...caller, principal: { ...caller.principal, operation: name } } : caller;
+
 async function run(
   services: Services,
   running: RunningKeys,
   operation: Operation,
-  { input: given, caller, keyed }: Request,
+  { input: given, caller, keyed, barred: before }: Request,
 ): Promise<Outcome<Performed>> {
+  if (before !== undefined) return { ok: false, refusal: before };
   const barred = mayCall(operation, caller) ?? (await tenantBars(services, operation, caller));
   if (barred !== null) return barred;
   const stopped = flagStops(services, operation);
@@ -58,7 +69,7 @@ async function run(
   const policy = await operation.policy?.(services, { input, caller });
   if (policy?.ok === false) return policy;
   if (keyed === null || !operation.changes || caller.user === null) {
-    return operation.run(services, { input, caller, idempotent: null });
+    return runAudited(services, operation, { input, caller, idempotent: null });
   }
 
   const claimed = await claim(services, running, { caller, operation, request: keyed });
@@ -66,12 +77,22 @@ async function run(
   const { stored, idempotent, keep, release } = claimed.value;
   try {
     if (stored !== null) return done({ ...stored, replayed: true });
-    const outcome = await operation.run(services, { input, caller, idempotent });
+    const outcome = await runAudited(services, operation, { input, caller, idempotent });
     if (outcome.ok) await keep(outcome.value);
     return outcome;
   } finally {
     release();
   }
+}
+
+async function runAudited(
+  services: Services,
+  operation: Operation,
+  call: Call<unknown>,
+): Promise<Outcome<Answer<unknown>>> {
+  const outcome = await operation.run(services, call);
+  if (outcome.ok) await auditDone(services, operation, call, outcome.value);
+  return outcome;
 }
 
 type Refused = ReturnType<typeof refuse>;
@@ -80,14 +101,17 @@ type Refused = ReturnType<typeof refuse>;
  * Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. An edge that has to
  * read an input first may ask this before.
  */
-export function mayCall({ role, scope, platform, person }: Operation, caller: Caller): Refused | null {
+export function mayCall(operation: Operation, caller: Caller): Refused | null {
+  const { role, scope, platform, person } = operation;
   if (role === null) return null;
   if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
   if (platform && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');
-  if (role !== 'none' && caller.tenantId === null) {
-    return refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
+  if (!operates(operation, caller)) {
+    if (role !== 'none' && caller.tenantId === null) {
+      return refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
+    }
+    if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
   }
-  if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
   if (scope !== null && !allows(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
   }
@@ -95,8 +119,13 @@ export function mayCall({ role, scope, platform, person }: Operation, caller: Ca
   return null;
 }
 
+/** Whether a platform operator asks for what they may do in any tenant. */
+const operates = ({ acrossTenants }: Operation, { platformAdmin }: Caller): boolean =>
+  acrossTenants === true && platformAdmin;
+
 async function tenantBars(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
   if (operation.role === null || operation.platform || operation.inSuspension || caller.tenantId === null) return null;
+  if (operates(operation, caller)) return null;
   const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
   return tenant?.snapshot.value === 'suspended' ? refuse('TENANT_SUSPENDED', 'The tenant is suspended.') : null;
 }

@@ -46,6 +46,7 @@ export const updatePolicy = operation({
   role: 'admin',
   scope: 'write:tenant',
   changes: true,
+  audit: 'journal',
   person: true,
   example: { input: { confirm_by: 'another_principal' }, output: EXAMPLE },
   async run(services, { input: { confirm_by, confirm_ttl_s }, caller }) {

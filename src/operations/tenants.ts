@@ -16,6 +16,7 @@ export const registerTenant = operation({
   role: 'none',
   scope: 'write:tenant',
   changes: true,
+  audit: 'journal',
   stoppedBy: 'registration_lock',
   refuses: ['CONFLICT'],
   example: {

@@ -35,6 +35,7 @@ export const createWsTicket = operation({
   role: 'user',
   scope: 'read:devices',
   changes: true,
+  audit: 'none',
   inMaintenance: true,
   async run({ cache }, { caller }) {
     const { user, principal, tenantId, role, scopes, token } = caller;
@@ -72,6 +73,7 @@ export async function redeemTicket(
       kind: 'user',
       id: user.id,
       via: asking.via,
+      requestId: asking.requestId,
       ...(key !== undefined && { key }),
       ...(person !== undefined && { person }),
     },

@@ -1,13 +1,16 @@
 import type { CommandStatus } from '../domain/command.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { Role } from '../domain/roles.ts';
-import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
+import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { AdministrationStore } from './contract/administration.ts';
+import type { AuditStore } from './contract/audit.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
+import type { InspectionStore } from './contract/inspection.ts';
 import type { Page, Position } from './contract/pages.ts';
 import type { KeyStore, MemberStore } from './contract/people.ts';
+import type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
 
 /*
  * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
@@ -32,39 +35,6 @@ export class DataRefused extends Error {
     super(message);
     this.sqlState = sqlState;
   }
-}
-
-/** An actor as stored: our own shape, never XState's snapshot. */
-export interface StoredActor {
-  ref: ActorRef;
-  tenantId: Uuid;
-  /** Raised by one with each transition (a commit may hold several); 1 is the first. */
-  version: number;
-  machineVersion: number;
-  value: Json;
-  context: JsonObject;
-  /** When its state value last changed. */
-  since: EpochMs;
-  /** Why it is quarantined, or null. */
-  quarantine: string | null;
-}
-
-export interface JournalEntry {
-  version: number;
-  at: EpochMs;
-  by: Principal;
-  event: string;
-  from: Json;
-  to: Json;
-  data: JsonObject | null;
-}
-
-export interface TimerRow {
-  ref: ActorRef;
-  /** Unique within its actor. */
-  id: string;
-  event: string;
-  dueAt: EpochMs;
 }
 
 /** An output that must be delivered, numbered so that a repeat is recognised. */
@@ -330,6 +300,8 @@ export interface Store {
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
   firmware: FirmwareStore;
+  audit: AuditStore;
+  inspection: InspectionStore;
   retention: Retention;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
   turnsInFlight: number;
@@ -370,4 +342,5 @@ export interface Cache {
 }
 
 export type { ApiKey, Invitation, Member } from './contract/people.ts';
+export type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
 export type { Capability, IdempotencyRow, IdempotencyStore, KeyStore, Manifest, MemberStore, Page, Position };

@@ -17,6 +17,7 @@ import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
+import { makeAudit } from '../../src/operations/audit-writer.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
 import { Locks } from '../../src/operations/locks.ts';
@@ -115,6 +116,7 @@ export async function makeHouseOn<Kept extends Store>(
   const users = makeUsers(store);
   const revocations = await loadRevocations(store.identity, clock);
   const newId = () => v7();
+  const audit = makeAudit({ store, clock, newId, log });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
     ...{ store, cache, clock, newId, users, revocations, log },
@@ -123,6 +125,7 @@ export async function makeHouseOn<Kept extends Store>(
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
     locks: new Locks(),
+    audit,
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
     open: (blob, boundTo) => sealer.open(blob, boundTo),
     flags: () => flags.current(),
@@ -214,6 +217,7 @@ export async function makeHouseOn<Kept extends Store>(
         server.closeAllConnections();
       });
       await runtime.stop();
+      await audit.close();
     },
   };
 }

@@ -1,6 +1,8 @@
 import type { EpochMs, JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { CommandContext } from '../../src/machines/command-types.ts';
 import type { DeviceContext } from '../../src/machines/device-types.ts';
+import type { AuditRow, AuditStore } from '../../src/store/contract/audit.ts';
+import type { InspectionStore } from '../../src/store/contract/inspection.ts';
 import type {
   DeviceRow,
   DeviceStore,
@@ -247,6 +249,26 @@ export class MemoryStore implements Store {
   } as Partial<Store['commands']> as Store['commands'];
   administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));
   firmware = memoryFirmware((row) => this.keep(row));
+  audited: AuditRow[] = [];
+  audit: AuditStore = {
+    append: async (rows) => {
+      this.check();
+      this.audited.push(...rows);
+    },
+    list: async (tenantId, _filter, limit, after) =>
+      pageOf(
+        this.audited.filter((row) => row.tenantId === tenantId),
+        ({ at, id }) => ({ createdAt: at, id }),
+        limit,
+        after,
+      ),
+  };
+  inspection = {
+    actor: async (tenantId, { kind, id }) => {
+      const [row] = await this.actors.load(kind, [id]);
+      return row?.tenantId === tenantId ? row : null;
+    },
+  } as Partial<InspectionStore> as InspectionStore;
   retention = { prune: async () => 0 };
 
   async ping(): Promise<void> {

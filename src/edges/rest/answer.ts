@@ -5,7 +5,7 @@ import type { AddressOf } from '../shared/client-address.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
 import type { Charge, Gate } from '../shared/gate.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
-import { makeInputReader } from './input.ts';
+import { makeInputReader, namesIn } from './input.ts';
 import type { Route } from './route.ts';
 
 /** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
@@ -19,6 +19,7 @@ export function answering(
   const { door, perform, gate, addressOf } = parts;
   const { operation, method, success } = route;
   const read = makeInputReader(route);
+  const names = namesIn(route.path);
   const looksAtCaller = operation.role !== null || operation.greets === true;
   const keyable = method === 'POST' && operation.changes;
 
@@ -47,6 +48,8 @@ export function answering(
     const forged = operation.changes && who.value.cookie ? await door.forged(request.headers, who.value) : null;
     const barred = forged ?? mayCall(operation, who.value);
     if (barred !== null) {
+      const input = Object.fromEntries(names.map((name, n) => [name, values[n]]));
+      await perform(operation, { input, caller: who.value, keyed: null, barred: barred.refusal });
       sendRefusal(exchange, barred.refusal);
       return;
     }

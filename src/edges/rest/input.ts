@@ -23,7 +23,7 @@ const forms: Record<Exclude<Kind, 'text'>, RegExp> = {
 
 export function makeInputReader(route: Route): InputReader {
   const kinds = kindsOf(route);
-  const names = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+  const names = namesIn(route.path);
   const inQuery = route.method === 'GET' || route.method === 'DELETE';
   const headers = Object.entries(route.headers ?? {});
   const secrets = Object.entries(route.secrets ?? {});
@@ -60,6 +60,9 @@ export function makeInputReader(route: Route): InputReader {
     return readBody(request).then((body) => (body.ok ? complete(body.value, values, request) : body));
   };
 }
+
+/** The members that stand in the path. */
+export const namesIn = (path: string): string[] => [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
 
 /** How each member is written in a query, from the operation's own schema. */
 function kindsOf({ operation }: Route): Map<string, Kind> {

@@ -98,6 +98,7 @@ export function makeIdentity(parts: {
         ...(proof.key !== undefined && { key: proof.key }),
         via: asking.via,
         person: proof.person,
+        requestId: asking.requestId,
       },
       tenantId: user.tenantId,
       role: proof.roleCap === undefined ? user.role : atMost(user.role, proof.roleCap),
@@ -171,7 +172,7 @@ export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
 
 const nobody = ({ via, requestId, address }: Asking): Caller => ({
   user: null,
-  principal: { kind: 'user', id: 'nobody', via },
+  principal: { kind: 'user', id: 'nobody', via, requestId },
   tenantId: null,
   role: 'none',
   scopes: null,

@@ -1,6 +1,6 @@
 import type { EpochMs, Json, JsonObject, Principal } from '../../domain/values.ts';
 import type { ActorKind, DurableOutput } from '../../machines/outputs.ts';
-import type { ActorStore, StoredActor } from '../contract.ts';
+import type { ActorStore, JournalEntry, StoredActor } from '../contract.ts';
 import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
 import { deleteByKey } from './delete.ts';
@@ -47,7 +47,7 @@ interface OutboxColumns {
   output: DurableOutput;
 }
 
-interface JournalColumns {
+export interface JournalColumns {
   version: number;
   at: EpochMs;
   by: Principal;
@@ -56,6 +56,13 @@ interface JournalColumns {
   to_value: Json;
   data: JsonObject | null;
 }
+
+export const journalColumns = 'version, at, by, event, from_value, to_value, data';
+export const journalEntry = ({ from_value: from, to_value: to, ...rest }: JournalColumns): JournalEntry => ({
+  ...rest,
+  from,
+  to,
+});
 
 export function actorStore(database: Database, counts: DeviceCounts): ActorStore {
   const committer = new Committer(database);
@@ -134,11 +141,11 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
     async journal({ kind, id }, limit, before) {
       const rows = await database.read<JournalColumns>({
         name: 'journal_of',
-        text: `select version, at, by, event, from_value, to_value, data from journal
+        text: `select ${journalColumns} from journal
           where id = $1 and kind = $2 and version < $3 order by version desc limit $4`,
         values: [id, kind, before ?? Number.MAX_SAFE_INTEGER, limit],
       });
-      return rows.map(({ from_value: from, to_value: to, ...rest }) => ({ ...rest, from, to }));
+      return rows.map(journalEntry);
     },
   };
 }

@@ -4,6 +4,7 @@ import { ground } from './migrations/0001-ground.ts';
 import { confirmations } from './migrations/0002-confirmations.ts';
 import { firmware } from './migrations/0003-firmware.ts';
 import { people } from './migrations/0004-people.ts';
+import { audit } from './migrations/0005-audit.ts';
 
 export interface Migration {
   id: number;
@@ -17,6 +18,7 @@ export const migrations: readonly Migration[] = [
   { id: 2, name: 'confirmations', sql: confirmations },
   { id: 3, name: 'firmware', sql: firmware },
   { id: 4, name: 'people', sql: people },
+  { id: 5, name: 'audit', sql: audit },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

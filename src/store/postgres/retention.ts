@@ -35,6 +35,11 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now - days.journal * DAY_MS, batch],
   },
   {
+    name: 'prune_audit',
+    text: `delete from audit where id in (select id from audit where at < $1 order by at limit $2) returning 1 as gone`,
+    values: [now - days.journal * DAY_MS, batch],
+  },
+  {
     name: 'prune_idempotency',
     text: `delete from idempotency where digest in (
         select digest from idempotency where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,

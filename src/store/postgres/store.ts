@@ -2,6 +2,7 @@ import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
 import { keyStore } from './api-keys.ts';
+import { auditStore } from './audit.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
 import { DeviceCounts } from './device-counts.ts';
@@ -9,6 +10,7 @@ import { deviceStore } from './devices.ts';
 import { firmwareStore } from './firmware.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
+import { inspectionStore } from './inspection.ts';
 import { memberStore } from './members.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
@@ -25,6 +27,8 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   idempotency: idempotencyStore(database),
   administration: administrationStore(database),
   firmware: firmwareStore(database),
+  audit: auditStore(database),
+  inspection: inspectionStore(database),
   retention: retention(database),
   turnsInFlight: database.embedded ? 1 : 2,
 

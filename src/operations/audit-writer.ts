@@ -1,0 +1,122 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import type { RefusalCode } from '../domain/refusals.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { AuditRow } from '../store/contract/audit.ts';
+import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
+
+/** Who did or tried what, to what. */
+export type Deed = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
+
+/** The audit's own rows: what the journals of actors do not tell. */
+export interface Audit {
+  /** Resolves when it is durable. It is kept however long the store is away; whoever waits may give up before. */
+  done(deed: Deed): Promise<void>;
+  /** Nobody waits for it; who is refused again and again is written down so often in a minute, and then counted only. */
+  refused(deed: Deed, code: RefusalCode): void;
+  /** Writes what waits, as far as the store lets it within `patienceMs`. */
+  close(patienceMs?: number): Promise<void>;
+}
+
+/** Of one user in one minute. */
+const REFUSALS_A_MINUTE = 60;
+/** Refusals that may wait for the store. */
+const MAX_WAITING = 1_000;
+const MAX_BATCH = 500;
+const MINUTE_MS = 60_000;
+const FIRST_RETRY_MS = 50;
+const LAST_RETRY_MS = 1_000;
+const CLOSE_MS = 2_000;
+
+interface Waiting {
+  row: AuditRow;
+  /** Null where nobody waits. */
+  settle: { resolve(): void; reject(why: unknown): void } | null;
+}
+
+export function makeAudit(parts: {
+  store: { audit: Pick<Store['audit'], 'append'> };
+  clock: Clock;
+  newId(): Uuid;
+  log: Log;
+  /** Counts refusals that are not written down. */
+  dropped?(code: RefusalCode): void;
+}): Audit {
+  const { store, clock, newId, log, dropped = () => {} } = parts;
+  const refusals = new Map<Uuid, number>();
+  let minute = 0;
+  let waiting: Waiting[] = [];
+  let writing: Promise<void> = Promise.resolve();
+  let busy = false;
+  let closed = false;
+
+  /** What comes while one batch is written goes with the next. */
+  async function write(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let wait = FIRST_RETRY_MS; waiting.length > 0; ) {
+      const batch = waiting.slice(0, MAX_BATCH);
+      try {
+        await store.audit.append(batch.map(({ row }) => row));
+      } catch (error) {
+        if (error instanceof StoreUnavailable || error instanceof CommitUnknown) {
+          if (closed) break;
+          await pause(wait, undefined, { ref: false });
+          wait = Math.min(2 * wait, LAST_RETRY_MS);
+          continue;
+        }
+        await singly(batch, error);
+      }
+      wait = FIRST_RETRY_MS;
+      waiting = waiting.slice(batch.length);
+      for (const { settle } of batch) settle?.resolve();
+    }
+    busy = false;
+  }
+
+  /** The store refuses one of them for what is in it: the others are kept. */
+  async function singly(batch: readonly Waiting[], why: unknown): Promise<void> {
+    if (batch.length > 1) {
+      for (const one of batch) await store.audit.append([one.row]).catch((error) => singly([one], error));
+      return;
+    }
+    for (const { row, settle } of batch) {
+      log.error({ err: why, action: row.action, request_id: row.requestId }, 'the store refused a row of the audit');
+      settle?.reject(why);
+    }
+  }
+
+  function add(one: Waiting): void {
+    waiting.push(one);
+    if (busy || closed) return;
+    busy = true;
+    writing = write();
+  }
+
+  function isTooMuch(by: Uuid, now: EpochMs): boolean {
+    const current = Math.floor(now / MINUTE_MS);
+    if (current !== minute) refusals.clear();
+    minute = current;
+    const count = (refusals.get(by) ?? 0) + 1;
+    refusals.set(by, count);
+    return count > REFUSALS_A_MINUTE || waiting.length >= MAX_WAITING;
+  }
+
+  return {
+    done: (deed) =>
+      new Promise((resolve, reject) => {
+        add({ row: { ...deed, id: newId(), at: clock.now(), outcome: 'done' }, settle: { resolve, reject } });
+      }),
+    refused(deed, code) {
+      const at = clock.now();
+      if (isTooMuch(deed.by, at)) dropped(code);
+      else add({ row: { ...deed, id: newId(), at, outcome: code }, settle: null });
+    },
+    async close(patienceMs = CLOSE_MS) {
+      await Promise.race([writing, pause(patienceMs)]);
+      closed = true;
+      if (waiting.length > 0) log.error({ rows: waiting.length }, 'rows of the audit are lost: the store is away');
+      for (const { settle } of waiting) settle?.reject(new StoreUnavailable('the service is closed'));
+    },
+  };
+}

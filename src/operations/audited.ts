@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import type { Refusal, RefusalCode } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { Deed } from './audit-writer.ts';
+import type { Answer, AuditAbout, Call, Caller, Operation, Services } from './operation.ts';
+
+// What of the operations comes into the audit, and as what (contract §6).
+
+/** Attempts that somebody would want to know of; a gateway's refusal stands in the journal of its command. */
+const told: ReadonlySet<RefusalCode> = new Set([
+  'FORBIDDEN_ROLE',
+  'INSUFFICIENT_SCOPE',
+  'FORBIDDEN',
+  'CONFIRMATION_FAILED',
+  'CSRF_FAILED',
+]);
+
+const VISIBLE = /^[\x21-\x7e]{1,200}$/;
+
+/** Resolves when what was done is on record: at once where nothing has to be written. */
+export async function auditDone(
+  { audit }: Pick<Services, 'audit'>,
+  operation: Operation,
+  call: Call<unknown>,
+  answer: Answer<unknown>,
+): Promise<void> {
+  if (!operation.changes || operation.audit !== undefined) return;
+  const about =
+    answer.about ?? operation.about?.(call, answer.body) ?? defaultAbout(operation, call.caller, call.input);
+  const deed = deedOf(operation, call.caller, about);
+  if (deed !== null) await audit.done(deed);
+}
+
+export function auditRefusal(
+  { audit }: Pick<Services, 'audit'>,
+  operation: Operation,
+  { caller, input }: { caller: Caller; input: unknown },
+  { code }: Refusal,
+): void {
+  if (!told.has(code)) return;
+  const deed = deedOf(operation, caller, defaultAbout(operation, caller, input));
+  if (deed !== null) audit.refused(deed, code);
+}
+
+/** Null where nobody did it: what needs no authentication and tells of no user. */
+function deedOf(operation: Operation, caller: Caller, about: AuditAbout): Deed | null {
+  const whole = typeof about === 'string' ? { subject: about } : about;
+  const by = whole.by ?? caller.user?.id;
+  if (by === undefined) return null;
+  const { key = null, via = null } = caller.principal;
+  return {
+    tenantId: whole.tenantId === undefined ? caller.tenantId : whole.tenantId,
+    ...{ by, key, via, action: operation.name, subject: whole.subject, requestId: caller.requestId },
+  };
+}
+
+/** A platform operator acts in the tenant that is asked for, or in none. */
+function defaultAbout(operation: Operation, caller: Caller, input: unknown): Exclude<AuditAbout, string> {
+  const asked = operation.acrossTenants && caller.platformAdmin ? tenantIn(input) : null;
+  const tenantId = operation.platform && caller.platformAdmin ? null : (asked ?? caller.tenantId);
+  return { subject: namedIn(operation, input) ?? (tenantId === null ? 'service' : `tenant:${tenantId}`), tenantId };
+}
+
+function tenantIn(input: unknown): Uuid | null {
+  const parsed = z.object({ tenant_id: z.uuid().toLowerCase() }).safeParse(input);
+  return parsed.success ? parsed.data.tenant_id : null;
+}
+
+/** The last thing that the input names; an input that was refused is not believed. */
+function namedIn({ input: schema }: Operation, input: unknown): string | null {
+  if (!(schema instanceof z.ZodObject) || typeof input !== 'object' || input === null) return null;
+  let named: string | null = null;
+  for (const [member, field] of Object.entries(schema.shape)) {
+    const inner = field instanceof z.ZodOptional || field instanceof z.ZodNullable ? field.unwrap() : field;
+    const noun = inner instanceof z.ZodType ? inner.meta()?.noun : undefined;
+    const given = (input as Record<string, unknown>)[member];
+    if (typeof noun !== 'string' || typeof given !== 'string') continue;
+    const parsed = (inner as z.ZodType).safeParse(given);
+    if (parsed.success && VISIBLE.test(`${parsed.data}`)) named = `${noun}:${parsed.data}`;
+  }
+  return named;
+}

@@ -1,0 +1,120 @@
+import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
+import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../contract/audit.ts';
+import type { Page, Position } from '../contract/pages.ts';
+import type { Database } from './database.ts';
+
+/** Entries of each source that one filtered page looks at. */
+const MOST_LOOKED_AT = 10_000;
+const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** An entry's place: an actor has several entries, told apart by its version; a row of its own has 0. */
+interface Place {
+  at: EpochMs;
+  id: Uuid;
+  n: number;
+}
+
+interface EntryRow extends Place {
+  by: Uuid;
+  key: string | null;
+  via: string | null;
+  action: string;
+  subject: string;
+  outcome: string;
+  request_id: Uuid | null;
+}
+
+// Where the operation is not known the machine's own word stands for it.
+const fromJournal = `select at, id, version as n, by->>'id' as by, by->>'key' as key, by->>'via' as via,
+    coalesce(by->>'operation', kind || '.' || event) as action, kind || ':' || id as subject,
+    case when event = 'request' then coalesce(data->>'code', 'done') else 'done' end as outcome,
+    by->>'requestId' as request_id
+  from journal where tenant_id = $1 and by->>'kind' = 'user' and (at, id, version) < ($2, $3, $4) and at >= $5`;
+const fromRows = (tenantId: string | null): string => `select at, id, 0::bigint as n, by::text as by, key, via, action,
+    subject, outcome, request_id::text as request_id
+  from audit where ${tenantId === null ? 'tenant_id is null' : 'tenant_id = $1'} and (at, id, 0) < ($2, $3, $4) and at >= $5`;
+
+/** Only what the index leads to is looked at; of a subject the journal has an index of its own. */
+const subjects = {
+  journal: `id = case when split_part($8, ':', 2) ~ '^[0-9a-f-]{36}$' then split_part($8, ':', 2)::uuid end
+    and kind = split_part($8, ':', 1)`,
+  rows: 'subject = $8',
+};
+
+const newestFirst = 'order by at desc, id desc, n desc';
+const place = `jsonb_build_object('at', at, 'id', id, 'n', n)`;
+
+/** The entries that fit, and how far each source was looked at where there is more of it. */
+const listing = (tenantId: Uuid | null, ofSubject: boolean): string => `with
+  j as materialized (${fromJournal}${ofSubject ? ` and ${subjects.journal}` : ''}
+    order by at desc, id desc, version desc limit $6),
+  a as materialized (${fromRows(tenantId)}${ofSubject ? ` and ${subjects.rows}` : ''} order by at desc, id desc limit $6),
+  fitting as (select * from (select * from j union all select * from a) told
+    where ${ofSubject ? '' : '$8::text is null and '}($9::text is null or by = $9) and ($10::text is null or action = $10) ${newestFirst} limit $7)
+  select coalesce((select jsonb_agg(to_jsonb(fitting) ${newestFirst}) from fitting), '[]'::jsonb) as entries,
+    (select ${place} from j where (select count(*) from j) = $6 order by at, id, n limit 1) as journal_edge,
+    (select ${place} from a where (select count(*) from a) = $6 order by at, id, n limit 1) as rows_edge`;
+
+export const auditStore = (database: Database): AuditStore => ({
+  async append(rows) {
+    await database.write({
+      name: 'audit_append',
+      text: `insert into audit (id, tenant_id, at, by, key, via, action, subject, outcome, request_id)
+        select id, tenant_id, at, by, key, coalesce(via, ''), action, subject, outcome, request_id
+        from jsonb_to_recordset($1::jsonb) as r(id uuid, tenant_id uuid, at bigint, by uuid, key text, via text, action text,
+          subject text, outcome text, request_id uuid)
+        on conflict (id) do nothing`,
+      values: [JSON.stringify(rows.map(inputOf))],
+    });
+  },
+
+  async list(tenantId, filter, limit, after) {
+    const { at, id, n } = beginning(filter, after);
+    const { by = null, action = null, subject = null, from = 0 } = filter;
+    const sparse = by !== null || action !== null;
+    const [row] = await database.read<{ entries: EntryRow[]; journal_edge: Place | null; rows_edge: Place | null }>({
+      name: `audit_list${tenantId === null ? '_service' : ''}${subject === null ? '' : '_subject'}`,
+      text: listing(tenantId, subject !== null),
+      values: [tenantId, at, id, n, from, sparse ? MOST_LOOKED_AT : limit + 1, limit + 1, subject, by, action],
+    });
+    if (!row) throw new Error('a list answered no row');
+    return pageOf(row.entries, limit, newest(row.journal_edge, row.rows_edge));
+  },
+});
+
+const inputOf = ({ tenantId, requestId, ...rest }: AuditRow): Json => ({
+  ...rest,
+  tenant_id: tenantId,
+  request_id: requestId,
+});
+
+const entryOf = ({ request_id: requestId, at, by, key, via, action, subject, outcome }: EntryRow): AuditEntry => ({
+  ...{ at, by, key, via, action, subject, outcome, requestId },
+});
+
+const isNewer = (one: Place, other: Place): boolean =>
+  one.at !== other.at ? one.at > other.at : one.id !== other.id ? one.id > other.id : one.n > other.n;
+
+function newest(one: Place | null, other: Place | null): Place | null {
+  if (one === null || other === null) return one ?? other;
+  return isNewer(one, other) ? one : other;
+}
+
+/** Beyond `edge` one source was not looked at: what the other has there waits for the next page. */
+function pageOf(rows: readonly EntryRow[], limit: number, edge: Place | null): Page<AuditEntry> {
+  const known = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
+  const page = known.slice(0, limit);
+  const last = known.length > limit ? (page.at(-1) ?? null) : edge;
+  return { items: page.map(entryOf), next: last && { createdAt: last.at, id: `${last.id}.${last.n}` } };
+}
+
+/** What comes first is before the end of the range and after the last entry of the page before. */
+function beginning({ to }: AuditFilter, after: Position | undefined): Place {
+  const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST_ID, n: 0 } : { at: to, id: NIL, n: 0 };
+  if (after === undefined) return end;
+  const [id = NIL, n = '0'] = after.id.split('.');
+  const start = { at: after.createdAt, id, n: Number(n) };
+  return isNewer(start, end) ? end : start;
+}
+
+const NIL = '00000000-0000-0000-0000-000000000000';

@@ -1,0 +1,121 @@
+import type { EpochMs, Json } from '../../domain/values.ts';
+import type { ActorKind } from '../../machines/outputs.ts';
+import type { ActorFilter, InspectionStore, ListedActor } from '../contract/inspection.ts';
+import {
+  type ActorRow,
+  actorColumns,
+  type JournalColumns,
+  journalColumns,
+  journalEntry,
+  storedActor,
+} from './actors.ts';
+import type { Database, Value } from './database.ts';
+import { beginning, pageOf } from './pages.ts';
+import { tableOf } from './tables.ts';
+
+/** Actors that one page of a filtered list looks at. */
+const MOST_LOOKED_AT = 20_000;
+
+interface ListedRow {
+  id: string;
+  version: number;
+  value: Json;
+  since: EpochMs;
+  created_at: EpochMs;
+  quarantine: string | null;
+}
+
+/** What a state says about a column that an index is made of; so the list of few among many stays short to read. */
+const implied: Partial<Record<ActorKind, Readonly<Record<string, string>>>> = {
+  device: { 'link.online': 'online', 'administration.revoked': 'revoked' },
+  command: { 'lifecycle.awaiting_confirmation': `status = 'awaiting_confirmation'` },
+};
+
+/** A state is entered where the value, at its parent, is its name or has a member of its name. */
+const inStates = `not exists (
+    select from jsonb_array_elements($5::jsonb) as g(states) where not exists (
+      select from jsonb_to_recordset(g.states) as s(parent text[], name text) where seen.value #> s.parent ? s.name))`;
+
+function conditions(kind: ActorKind, { states, quarantined }: ActorFilter): { name: string; text: string } {
+  const columns = (states ?? []).flatMap((group) => {
+    const [only] = group;
+    const column = group.length === 1 && only !== undefined ? implied[kind]?.[only.join('.')] : undefined;
+    return column === undefined ? [] : [column];
+  });
+  if (quarantined !== undefined) columns.push(`quarantine is ${quarantined ? 'not ' : ''}null`);
+  if (tableOf(kind).columns.deleted) columns.push('not deleted');
+  return {
+    name: columns.map((column) => `_${column.replace(/\W+/g, '_')}`).join(''),
+    text: columns.map((column) => ` and ${column}`).join(''),
+  };
+}
+
+export const inspectionStore = (database: Database): InspectionStore => ({
+  async actors(tenantId, kind, filter, limit, after) {
+    const { name, text } = conditions(kind, filter);
+    const where = `from ${tableOf(kind).name} where tenant_id = $1 and (created_at, id) < ($2, $3)${text}
+      order by created_at desc, id desc`;
+    const states = filter.states === undefined ? null : JSON.stringify(filter.states.map(groupOf));
+    const start: Value[] = [tenantId, ...beginning(after)];
+    const rows = await database.read<ListedRow>({
+      name: `inspect_${kind}${name}${states === null ? '' : '_states'}`,
+      text:
+        states === null
+          ? `select id, version, value, since, created_at, quarantine ${where} limit $4`
+          : `select * from (select id, version, value, since, created_at, quarantine ${where} limit ${MOST_LOOKED_AT}) seen
+              where ${inStates} order by created_at desc, id desc limit $4`,
+      values: states === null ? [...start, limit + 1] : [...start, limit + 1, states],
+    });
+    const page = pageOf(
+      rows.map((row) => listed(kind, row)),
+      limit,
+      ({ createdAt, ref }) => ({ createdAt, id: ref.id }),
+    );
+    if (page.next !== null || states === null) return page;
+    const [edge] = await database.read<{ created_at: EpochMs; id: string }>({
+      name: `inspect_${kind}${name}_edge`,
+      text: `select created_at, id ${where} offset ${MOST_LOOKED_AT - 1} limit 1`,
+      values: start,
+    });
+    return edge ? { ...page, next: { createdAt: edge.created_at, id: edge.id } } : page;
+  },
+
+  async actor(tenantId, { kind, id }) {
+    const { name, columns } = tableOf(kind);
+    const [row] = await database.read<ActorRow>({
+      name: `inspect_one_${kind}`,
+      text: `select ${actorColumns} from ${name}
+        where id = $1 and tenant_id = $2${columns.deleted ? ' and not deleted' : ''}`,
+      values: [id, tenantId],
+    });
+    return row ? storedActor(kind, row) : null;
+  },
+
+  async timers({ kind, id }) {
+    const rows = await database.read<{ timer_id: string; event: string; due_at: EpochMs }>({
+      name: 'inspect_timers',
+      text: 'select timer_id, event, due_at from timers where id = $1 and kind = $2 order by due_at, timer_id',
+      values: [id, kind],
+    });
+    return rows.map(({ timer_id, event, due_at }) => ({ ref: { kind, id }, id: timer_id, event, dueAt: due_at }));
+  },
+
+  async journal(tenantId, { kind, id }, limit, before) {
+    const rows = await database.read<JournalColumns>({
+      name: 'inspect_journal',
+      text: `select ${journalColumns} from journal
+        where id = $1 and kind = $2 and tenant_id = $3 and version < $4 order by version desc limit $5`,
+      values: [id, kind, tenantId, before ?? Number.MAX_SAFE_INTEGER, limit],
+    });
+    return rows.map(journalEntry);
+  },
+});
+
+const groupOf = (group: readonly (readonly string[])[]): Json =>
+  group.map((path) => ({ parent: path.slice(0, -1), name: path.at(-1) ?? '' }));
+
+const listed = (kind: ActorKind, { id, created_at: createdAt, ...rest }: ListedRow): ListedActor => ({
+  ref: { kind, id },
+  createdAt,
+  ...rest,
+});
