@@ -28,7 +28,7 @@ export const getPolicy = operation({
   summary: 'Who may confirm critical commands, and for how long',
   input: z.strictObject({}),
   output: answer,
-  role: 'viewer',
+  role: 'admin',
   scope: 'read:tenant',
   changes: false,
   example: { output: EXAMPLE },

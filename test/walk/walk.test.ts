@@ -1,0 +1,282 @@
+import { randomUUID } from 'node:crypto';
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { v4, v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type RefusalCode, refusals } from '../../src/domain/refusals.ts';
+import { type Role, roles } from '../../src/domain/roles.ts';
+import { routes } from '../../src/edges/rest/table.ts';
+import type { House, Received, Sent } from '../support/house.ts';
+import { openHouse } from '../support/tenancy.ts';
+import type { Ask, Row } from './row.ts';
+import { table } from './table.ts';
+import { makeWorld, type World } from './world.ts';
+
+const ROOTS = ['/v1', '/api/v1'];
+/** Rows that nobody serves yet. */
+const MISSING: readonly string[] = [];
+
+const nameOf = ({ method, path }: { method: string; path: string }): string => `${method} ${path}`;
+const served = new Set([...routes.map(nameOf), 'GET /metrics']);
+const rows = table.filter((row) => served.has(nameOf(row))).map((row) => [nameOf(row), row] as const);
+
+let house: House;
+let mine: World;
+let other: World;
+// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+let document: any;
+let ajv: Ajv2020;
+
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeWorld(house);
+  other = await makeWorld(house);
+  document = (await house.call('GET', '/openapi.json')).body;
+  ajv = new Ajv2020({ strict: false, formats: { uuid: /^[0-9a-f-]{36}$/, 'date-time': /^\d{4}-\d\d-\d\dT.*Z$/ } });
+  ajv.addSchema({ $id: 'api', components: document.components }, 'api');
+});
+afterAll(() => house.close());
+
+const rootsOf = ({ root }: Row): string[] => (root === 'only' ? [''] : root === 'too' ? [...ROOTS, ''] : ROOTS);
+const firstRoot = (row: Row): string => rootsOf(row)[0] as string;
+
+/** The token of somebody with just this role. */
+async function tokenOf(world: World, role: Row['role']): Promise<string | undefined> {
+  if (role === 'open') return undefined;
+  if (role === 'platform') return world.operator;
+  return role === 'none' ? house.token(v7()) : world.tokens[role];
+}
+
+function send(row: Row, root: string, { path, body, headers, token }: Ask, sent: Sent = {}): Promise<Received> {
+  return house.call(row.method, root + path, {
+    ...(body !== undefined && { body }),
+    ...(headers !== undefined && { headers }),
+    ...(token !== undefined && { token }),
+    ...sent,
+  });
+}
+
+const asRole = async (row: Row, world: World, ask: Ask): Promise<Sent> => {
+  const token = ask.token ?? (await tokenOf(world, row.role));
+  return token === undefined ? {} : { token };
+};
+
+const refused = (received: Received, code: RefusalCode): void => {
+  expect(received.body).toMatchObject({ code, status: refusals[code].status });
+  expect(received.status).toBe(refusals[code].status);
+};
+
+const validators = new Map<string, ValidateFunction>();
+function assertShape(row: Row, { status, headers, body }: Received): void {
+  const told = document.paths[row.path][row.method.toLowerCase()].responses[status];
+  expect(told).toBeDefined();
+  const documented = told.$ref ? document.components.responses[told.$ref.split('/').at(-1)] : told;
+  const type = headers.get('content-type')?.split(';')[0] ?? '';
+  if (status === 204) return void expect(body).toBe('');
+  const content = documented.content[type];
+  expect(content, type).toBeDefined();
+  const key = `${nameOf(row)} ${status} ${type}`;
+  const validate =
+    validators.get(key) ?? ajv.compile(JSON.parse(JSON.stringify(content.schema).replaceAll('"#/', '"api#/')));
+  validators.set(key, validate);
+  expect([validate(body), validate.errors]).toEqual([true, null]);
+}
+
+describe('the table', () => {
+  it('has every route that is served, and every row is served', () => {
+    const rowNames = table.map(nameOf);
+    expect(new Set(rowNames).size).toBe(rowNames.length);
+    expect([...served].filter((name) => !rowNames.includes(name))).toEqual([]);
+    expect(rowNames.filter((name) => !served.has(name))).toEqual(MISSING);
+  });
+});
+
+describe.each(rows)('%s', (_, row) => {
+  const isOpen = row.role === 'open';
+  const changes = row.method !== 'GET' && row.reads !== true;
+
+  it(`answers ${row.status} in its documented shape, with the standard headers, under each of its roots`, async () => {
+    for (const root of rootsOf(row)) {
+      const ask = await row.ask(mine);
+      const requestId = randomUUID();
+      const sent = await asRole(row, mine, ask);
+      const received = await send(row, root, ask, { ...sent, headers: { ...ask.headers, 'x-request-id': requestId } });
+      expect([root, received.status, received.body]).toEqual([root, row.status, received.body]);
+      assertShape(row, received);
+      expect(received.headers.get('x-api-version')).toBe('1');
+      expect(received.headers.get('x-protocol-version')).toBe('PROTO/3.0');
+      expect(received.headers.get('x-request-id')).toBe(requestId);
+    }
+  });
+
+  it('stands nowhere else', async () => {
+    const ask = await row.ask(mine);
+    const sent = await asRole(row, mine, ask);
+    for (const root of ['', ...ROOTS, '/api', '/v2'].filter((one) => !rootsOf(row).includes(one))) {
+      const { status } = await send(row, root, ask, sent);
+      expect([root, status]).toEqual([root, 404]);
+    }
+  });
+
+  it('is documented with its role and scope', () => {
+    const operation = document.paths[row.path][row.method.toLowerCase()];
+    const role = row.role === 'open' ? null : row.role === 'platform' ? 'none' : row.role;
+    expect(operation['x-role']).toBe(role);
+    expect(operation['x-scope']).toBe(row.role === 'platform' ? 'platform:admin' : row.scope);
+    expect(operation.security.filter((one: object) => Object.keys(one).length > 0).length > 0).toBe(
+      !isOpen || row.path === '/auth/logout',
+    );
+  });
+
+  it('has no other method', async () => {
+    const ask = await row.ask(mine);
+    const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter(
+      (method) => !table.some((one) => one.path === row.path && one.method === method),
+    );
+    const path = firstRoot(row) + ask.path.replace(/\?.*/, '');
+    for (const method of others) {
+      // Another row may stand at what this path happens to be.
+      const received = await house.call(method, path, { token: mine.operator });
+      if (received.status !== 405) continue;
+      expect(received.headers.get('allow')).toContain(row.method);
+      expect(received.body.code).toBe('METHOD_NOT_ALLOWED');
+    }
+  });
+
+  if (!isOpen) {
+    it('is refused without a credential, and with one that is none', async () => {
+      const ask = await row.ask(mine);
+      for (const token of [undefined, 'junk', 'tk_abcdefgh_0123456789', `${mine.tokens.owner}x`]) {
+        const received = await send(row, firstRoot(row), { path: ask.path, body: ask.body }, token ? { token } : {});
+        refused(received, 'UNAUTHENTICATED');
+        expect(received.headers.get('www-authenticate')).toMatch(/^Bearer /);
+      }
+    });
+  }
+
+  if (row.role === 'platform') {
+    it('is refused to who is no platform operator, the owner of a tenant included', async () => {
+      const ask = await row.ask(mine);
+      for (const role of ['owner', 'viewer'] as const) {
+        refused(await send(row, firstRoot(row), ask, { token: mine.tokens[role] }), 'FORBIDDEN');
+      }
+    });
+  } else if (row.role !== 'open' && row.role !== 'none') {
+    const { role } = row;
+    it(`is allowed from ${role} on`, async () => {
+      for (const one of roles.slice(roles.indexOf(role)) as Exclude<Role, 'none'>[]) {
+        const { status } = await send(row, firstRoot(row), await row.ask(mine), { token: mine.tokens[one] });
+        expect([one, status]).toEqual([one, row.status]);
+      }
+    });
+
+    it(`is refused below ${role}, and to who has no tenant`, async () => {
+      const ask = await row.ask(mine);
+      for (const one of roles.slice(1, roles.indexOf(role)) as Exclude<Role, 'none'>[]) {
+        refused(await send(row, firstRoot(row), ask, { token: mine.tokens[one] }), 'FORBIDDEN_ROLE');
+      }
+      refused(await send(row, firstRoot(row), ask, { token: await house.token(v7()) }), 'TENANT_REQUIRED');
+    });
+
+    it(`is ${row.suspended ? 'allowed' : 'refused'} in a suspended tenant`, async () => {
+      const parked = await makeWorld(house);
+      const ask = await row.ask(parked);
+      await house.call('POST', `/v1/admin/tenants/${parked.tenantId}/suspend`, { token: parked.operator, body: {} });
+      const received = await send(row, firstRoot(row), ask, { token: parked.tokens.owner });
+      if (row.suspended) expect(received.status).toBe(row.status);
+      else refused(received, 'TENANT_SUSPENDED');
+    });
+  }
+
+  if (row.path.includes('{') && row.role !== 'platform' && !isOpen) {
+    it('says the same of what is another tenant’s as of what is not there', async () => {
+      const foreign = await row.ask(other);
+      const own = await row.ask(mine);
+      const sent = { token: mine.tokens.owner, body: own.body };
+      const received = await send(row, firstRoot(row), { path: foreign.path }, sent);
+      refused(received, 'NOT_FOUND');
+      const nowhere = foreign.path.replace(/[0-9a-f]{8}-[0-9a-f-]{27}/g, () => v4()).replace(other.name, 'nowhere');
+      const missing = await send(row, firstRoot(row), { path: nowhere }, sent);
+      const { instance: _, request_id: __, ...said } = received.body;
+      expect(missing.body).toMatchObject(said);
+      expect(Object.keys(missing.body)).toEqual(Object.keys(received.body));
+    });
+  }
+
+  if (row.foreign !== undefined) {
+    it('finds nothing of another tenant in what its body names', async () => {
+      const received = await send(row, firstRoot(row), await row.ask(other), { token: mine.tokens.owner });
+      if (row.foreign === 'body') refused(received, 'NOT_FOUND');
+      else expect(received.body.results).toEqual([expect.objectContaining({ success: false, code: 'NOT_FOUND' })]);
+    });
+  }
+
+  if (changes) {
+    it(`${row.goesOn ? 'goes on' : 'is refused'} under maintenance`, async () => {
+      const ask = await row.ask(mine);
+      const sent = await asRole(row, mine, ask);
+      await house.flags.set('maintenance_mode', true);
+      try {
+        const received = await send(row, firstRoot(row), ask, sent);
+        if (row.goesOn) return void expect(received.status).toBe(row.status);
+        refused(received, 'MAINTENANCE');
+        expect(received.headers.get('retry-after')).toMatch(/^\d+$/);
+      } finally {
+        await house.flags.set('maintenance_mode', false);
+      }
+    });
+  }
+
+  if (row.method === 'POST' && changes && !isOpen) {
+    it('carries the same request with the same Idempotency-Key out once', async () => {
+      const ask = await row.ask(mine);
+      const sent = await asRole(row, mine, ask);
+      const headers = { 'idempotency-key': v4() };
+      const first = await send(row, firstRoot(row), ask, { ...sent, headers });
+      const again = await send(row, firstRoot(row), ask, { ...sent, headers });
+      expect([first.status, first.headers.get('idempotent-replayed')]).toEqual([row.status, null]);
+      expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([row.status, 'true']);
+      expect(again.body).toEqual(first.body);
+    });
+  }
+
+  it('takes no member that it does not know', async () => {
+    const ask = await row.ask(mine);
+    const sent = await asRole(row, mine, ask);
+    const inQuery = ask.path + (ask.path.includes('?') ? '&' : '?');
+    if (nameOf(row) !== 'GET /metrics') {
+      refused(
+        await send(row, firstRoot(row), { ...ask, path: `${inQuery}no_such_member=1` }, sent),
+        'VALIDATION_FAILED',
+      );
+    }
+    if (row.method === 'GET' || row.method === 'DELETE') return;
+    const body = { ...(ask.body as object), no_such_member: 1 };
+    refused(await send(row, firstRoot(row), ask, { ...sent, body }), 'VALIDATION_FAILED');
+  });
+
+  if (row.method !== 'GET' && row.method !== 'DELETE') {
+    it('takes a body only as JSON, whole and of at most 256 KiB', async () => {
+      const ask = await row.ask(mine);
+      const sent = await asRole(row, mine, ask);
+      const root = firstRoot(row);
+      for (const body of ['{', '{"a":1,"a":2}', '[]', '"x"', '{"a":"\\u0000"}', '{"a":"\\ud800"}']) {
+        refused(await send(row, root, ask, { ...sent, body }), 'VALIDATION_FAILED');
+      }
+      const deep = `{"a":${'['.repeat(40)}${']'.repeat(40)}}`;
+      refused(await send(row, root, ask, { ...sent, body: deep }), 'VALIDATION_FAILED');
+      const headers = { 'content-type': 'text/plain' };
+      refused(await send(row, root, ask, { ...sent, body: '{}', headers }), 'UNSUPPORTED_MEDIA_TYPE');
+      const large = JSON.stringify({ a: 'x'.repeat(256 * 1024) });
+      refused(await send(row, root, ask, { ...sent, body: large }), 'PAYLOAD_TOO_LARGE');
+    });
+  }
+
+  it.each(Object.entries(row.refusals ?? {}))('may answer %s', async (code, make) => {
+    const ask = await make(mine);
+    const token = ask.token ?? (row.role === 'platform' ? mine.operator : mine.tokens.owner);
+    const received = await send(row, firstRoot(row), ask, { token });
+    expect([received.status, received.body.code]).toEqual([refusals[code as RefusalCode].status, code]);
+    if (code !== 'DRY_RUN_REQUIRED') expect(received.headers.get('content-type')).toBe('application/problem+json');
+    assertShape(row, received);
+  });
+});

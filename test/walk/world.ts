@@ -1,0 +1,62 @@
+import { v7 } from 'uuid';
+import type { Uuid } from '../../src/domain/values.ts';
+import type { House } from '../support/house.ts';
+import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
+
+/** A tenant, and the things that the endpoints of the table need: each call makes a new one. */
+export interface World extends Tenancy {
+  house: House;
+  name: string;
+  /** A token of a platform operator. */
+  operator: string;
+  made(method: string, path: string, body: unknown): Promise<Record<string, string>>;
+  home(): Promise<Uuid>;
+  room(): Promise<Uuid>;
+  /** A new device of this type; `thing` has no manifest. */
+  device(type?: string): Promise<Uuid>;
+  revoked(): Promise<Uuid>;
+  group(deviceIds?: Uuid[]): Promise<string>;
+  /** A critical command that waits for its confirmation. */
+  awaiting(): Promise<{ deviceId: Uuid; commandId: Uuid; token: string }>;
+  /** A tenant that nobody else has to do with. */
+  tenant(): Promise<Uuid>;
+}
+
+let worlds = 0;
+
+export async function makeWorld(house: House): Promise<World> {
+  const tenancy = await makeTenancy(house);
+  const name = `w${++worlds}`;
+  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  let groups = 0;
+  const made: World['made'] = async (method, path, body) => {
+    const { status, body: answer } = await tenancy.call(method, path, body);
+    if (status >= 300 && status !== 409) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
+    return answer;
+  };
+  const idOf = async (method: string, path: string, body: unknown) => (await made(method, path, body)).id as Uuid;
+  const device: World['device'] = async (type = 'smart_light') =>
+    (await tenancy.register({ device_type: type })).device_id;
+
+  return {
+    ...tenancy,
+    ...{ house, name, operator, made, device },
+    home: () => idOf('POST', '/homes', { home_name: 'Cabin' }),
+    room: () => idOf('POST', `/homes/${tenancy.homeId}/rooms`, { name: 'Attic' }),
+    async revoked() {
+      const id = await device();
+      await made('POST', `/device/${id}/revoke`, {});
+      return id;
+    },
+    async group(deviceIds = []) {
+      const body = { name: `${name} group ${++groups}`, description: 'Lamps', device_ids: deviceIds };
+      return (await made('POST', '/groups', body)).slug as string;
+    },
+    async awaiting() {
+      const deviceId = await device();
+      const asked = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
+      return { deviceId, commandId: asked.command_id as Uuid, token: asked.dry_run_token as string };
+    },
+    tenant: async () => (await house.owner()).tenantId,
+  };
+}
