@@ -62,7 +62,10 @@ export const deviceRows: readonly Row[] = [
     ask: async (world) => ({ path: `/device/${await world.revoked()}/reinstate`, body: { reason: 'Found again' } }),
     refusals: {
       VALIDATION_FAILED: async (world) => ({ path: `/device/${await world.revoked()}/reinstate`, body: {} }),
-      ILLEGAL_TRANSITION: async (world) => ({ path: `/device/${await world.device()}/reinstate`, body: { reason: 'Why not' } }),
+      ILLEGAL_TRANSITION: async (world) => ({
+        path: `/device/${await world.device()}/reinstate`,
+        body: { reason: 'Why not' },
+      }),
     },
   },
   {

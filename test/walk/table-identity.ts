@@ -9,6 +9,41 @@ export const identityRows: readonly Row[] = [
     ...{ method: 'GET', path: '/auth/me', role: 'none', scope: null, status: 200, suspended: true },
     ask: () => ({ path: '/auth/me' }),
   },
+  { ...open, method: 'GET', path: '/auth/csrf', ask: () => ({ path: '/auth/csrf' }) },
+  {
+    ...{ ...open, method: 'POST', path: '/auth/session', status: 204, goesOn: true, suspended: true },
+    ask: ({ tokens }) => ({ path: '/auth/session', body: { token: tokens.user } }),
+    refusals: {
+      UNAUTHENTICATED: () => ({ path: '/auth/session', body: { token: 'junk' } }),
+      VALIDATION_FAILED: () => ({ path: '/auth/session', body: {} }),
+    },
+  },
+  {
+    ...{ ...open, method: 'GET', path: '/auth/handshake/{code}' },
+    ask: async (world) => {
+      const { code, headers } = await world.handshake();
+      return { path: `/auth/handshake/${code}`, headers };
+    },
+    refusals: {
+      NOT_FOUND: () => ({ path: `/auth/handshake/${'x'.repeat(43)}` }),
+      FORBIDDEN: async (world) => ({ path: `/auth/handshake/${(await world.handshake()).code}` }),
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/auth/cli/approve', role: 'none', scope: null, status: 200 },
+    ...{ person: true, goesOn: true },
+    ask: async (world) => {
+      const { code, userCode } = await world.handshake();
+      return { path: '/auth/cli/approve', body: { code, user_code: userCode } };
+    },
+    refusals: {
+      FORBIDDEN: async (world) => ({
+        path: '/auth/cli/approve',
+        body: { code: (await world.handshake()).code, user_code: 'AAAAAA' },
+      }),
+      NOT_FOUND: () => ({ path: '/auth/cli/approve', body: { code: 'x'.repeat(43), user_code: 'AAAAAA' } }),
+    },
+  },
   {
     ...open,
     method: 'POST',

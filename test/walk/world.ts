@@ -1,3 +1,4 @@
+import { hash, randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { Uuid } from '../../src/domain/values.ts';
 import type { House } from '../support/house.ts';
@@ -18,6 +19,8 @@ export interface World extends Tenancy {
   group(deviceIds?: Uuid[]): Promise<string>;
   /** A critical command that waits for its confirmation. */
   awaiting(): Promise<{ deviceId: Uuid; commandId: Uuid; token: string }>;
+  /** A sign-in of a command line whose page is open. */
+  handshake(): Promise<{ code: string; userCode: string; headers: Record<string, string> }>;
   /** A tenant that nobody else has to do with. */
   tenant(): Promise<Uuid>;
 }
@@ -57,6 +60,22 @@ export async function makeWorld(house: House): Promise<World> {
       const asked = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
       return { deviceId, commandId: asked.command_id as Uuid, token: asked.dry_run_token as string };
     },
+    async handshake() {
+      const code = randomBytes(32).toString('base64url');
+      const verifier = randomBytes(32).toString('base64url');
+      const opened = await house.services.handshakes.open(code, hash('sha256', verifier, 'base64url'));
+      if (!opened.ok) throw new Error(opened.refusal.detail);
+      return { code, userCode: userCodeOf(code), headers: { 'x-handshake-verifier': verifier } };
+    },
     tenant: async () => (await house.owner()).tenantId,
   };
+}
+
+/** Contract §3: the first 6 characters of the base32 (RFC 4648) of the code's SHA-256. */
+function userCodeOf(code: string): string {
+  const bits = [...hash('sha256', code, 'buffer').subarray(0, 4)]
+    .map((byte) => byte.toString(2).padStart(8, '0'))
+    .join('');
+  const digits = Array.from({ length: 6 }, (_, n) => Number.parseInt(bits.slice(n * 5, n * 5 + 5), 2));
+  return digits.map((digit) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[digit]).join('');
 }

@@ -157,16 +157,13 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: bodyOf(operation, body) }),
-    responses: responsesOf(route, { hasBody: body !== null, schemas, shared }),
+    responses: responsesOf(route, { schemas, shared }),
   };
 }
 
-function responsesOf(
-  route: Route,
-  { hasBody, schemas, shared }: { hasBody: boolean; schemas: Schemas; shared: JsonObject },
-): JsonObject {
+function responsesOf(route: Route, { schemas, shared }: { schemas: Schemas; shared: JsonObject }): JsonObject {
   const answers = answersOf(route, schemas);
-  return { ...answers, ...problemsOf(route, hasBody, { answers, shared }) };
+  return { ...answers, ...problemsOf(route, { answers, shared }) };
 }
 
 /** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
@@ -234,13 +231,9 @@ function answersOf(route: Route, schemas: Schemas): JsonObject {
 }
 
 /** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */
-function problemsOf(
-  route: Route,
-  hasBody: boolean,
-  { answers, shared }: { answers: JsonObject; shared: JsonObject },
-): JsonObject {
+function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; shared: JsonObject }): JsonObject {
   const byStatus = new Map<number, RefusalCode[]>();
-  for (const code of new Set(codesOf(route, hasBody))) {
+  for (const code of new Set(codesOf(route))) {
     const { status } = refusals[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
@@ -285,7 +278,7 @@ const exampleOf = (code: RefusalCode): JsonObject => ({
   request_id: '0195d9a2-7f00-7000-8000-000000000000',
 });
 
-function codesOf(route: Route, hasBody: boolean): RefusalCode[] {
+function codesOf(route: Route): RefusalCode[] {
   const { role, scope, platform, person, changes, inMaintenance, inSuspension, stoppedBy, refuses } = route.operation;
   const named = role !== null;
   const inTenant = named && role !== 'none' && !platform;
@@ -303,8 +296,12 @@ function codesOf(route: Route, hasBody: boolean): RefusalCode[] {
     ...(named && !platform && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
     ...(named && scope !== null ? (['INSUFFICIENT_SCOPE'] as const) : []),
     ...(platform || person ? (['FORBIDDEN'] as const) : []),
+    ...(named && changes ? (['CSRF_FAILED'] as const) : []),
     ...(ids ? (['NOT_FOUND'] as const) : []),
-    ...(hasBody ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const) : []),
+    // A body is looked at also where none is of use.
+    ...(route.method !== 'GET' && route.method !== 'DELETE'
+      ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const)
+      : []),
     ...(isKeyable(route) && named ? (['CONFLICT', 'IDEMPOTENCY_MISMATCH'] as const) : []),
     ...(changes && !inMaintenance ? (['MAINTENANCE'] as const) : []),
     ...(stoppedBy !== undefined ? [stops[stoppedBy]] : []),
