@@ -121,7 +121,10 @@ export const getLiveness = operation({
 });
 
 const ready = z.object({ status: z.literal('ready') });
-const notReady = z.object({ status: z.enum(['not_ready', 'degraded', 'standby', 'starting']), checks: checks.optional() });
+const notReady = z.object({
+  status: z.enum(['not_ready', 'degraded', 'standby', 'starting']),
+  checks: checks.optional(),
+});
 
 export const getReadiness = operation({
   ...open,
