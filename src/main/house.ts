@@ -36,7 +36,7 @@ import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
 import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
-import { signInServices } from './sign-in.ts';
+import { identityProvider, signInServices } from './sign-in.ts';
 
 export interface StartOptions {
   log: Log;
@@ -142,8 +142,10 @@ export async function buildHouse(
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);
+  const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
+  const external = identityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
-    verifiers: [internalTokens(tokenKey, clock)],
+    verifiers: [internalTokens(tokenKey, clock), ...external.verifiers],
     users,
     revocations,
     gate,
@@ -159,7 +161,12 @@ export async function buildHouse(
     settings,
     listener: makeRest({
       routes,
-      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk], events: eventsDocument(settings) }),
+      pages: pages({
+        metrics,
+        publicKeys: [tokenKey.publicJwk],
+        events: eventsDocument(settings),
+        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/docs', log },
+      }),
       door,
       perform: makePerform(services),
       gate,
