@@ -121,7 +121,10 @@ export const getLiveness = operation({
 });
 
 const ready = z.object({ status: z.literal('ready') });
-const notReady = z.object({ status: z.enum(['not_ready', 'standby', 'starting']), checks: checks.optional() });
+const notReady = z.object({
+  status: z.enum(['not_ready', 'degraded', 'standby', 'starting']),
+  checks: checks.optional(),
+});
 
 export const getReadiness = operation({
   ...open,
@@ -137,7 +140,9 @@ export const getReadiness = operation({
     const { database, redis } = checksOf(await health.report());
     if (database && redis !== false) return done({ body: { status: 'ready' as const } });
     const found = { database: database === true, cache: redis !== false };
-    return done({ status: 503, body: { status: 'not_ready' as const, checks: found } });
+    // Without the shared cache requests are still taken, from the process's own.
+    const status = database ? ('degraded' as const) : ('not_ready' as const);
+    return done({ status: 503, body: { status, checks: found } });
   },
 });
 

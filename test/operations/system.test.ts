@@ -90,7 +90,7 @@ describe('health', () => {
     expect(await get('/health/ready')).toEqual({
       status: 503,
       type: 'application/json',
-      body: { status: 'not_ready', checks: { database: true, cache: false } },
+      body: { status: 'degraded', checks: { database: true, cache: false } },
     });
   });
 });

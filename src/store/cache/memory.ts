@@ -54,6 +54,11 @@ export class MemoryCache implements Cache {
     return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };
   }
 
+  /** Those that may still live. */
+  keys(): Iterable<string> {
+    return this.entries.keys();
+  }
+
   async publish(channel: string, message: string): Promise<void> {
     for (const listener of [...(this.listeners.get(channel) ?? [])]) listener(message);
   }

@@ -11,7 +11,7 @@ const BATCH = 2_000;
 const MANY_CHANGED = 10_000;
 
 /**
- * The windows of this process, with a copy in Redis for the process after it: decision 9. Nobody waits for Redis, and
+ * The windows of this process, with a copy in Redis for the process after it (docs/decisions/0009-rates-are-counted-in-the-process.md). Nobody waits for Redis, and
  * without it the process goes on with what it counted.
  */
 export class RedisRates implements Rates {

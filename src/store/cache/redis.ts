@@ -7,10 +7,13 @@ import { connectRedis, PREFIX } from './redis-connection.ts';
 
 const PROBE_MS = 250;
 const CATCH_UP_BATCH = 1_000;
+/** A connection that nobody uses may be dead without a word. */
+const HEARTBEAT_MS = 1_000;
 
 /**
  * A cache in Redis 6.2 and later or Valkey. All that this process writes is also kept in it, so that while Redis is away
- * the process goes on with what it knew; what it wrote meanwhile is passed on when Redis is back.
+ * the process goes on with what it knew; what it wrote meanwhile is passed on when Redis is back, and all of it to a Redis
+ * that was started anew.
  */
 export class RedisCache implements Cache {
   private readonly commands: Redis;
@@ -26,6 +29,9 @@ export class RedisCache implements Cache {
   private closed = false;
   private returning = false;
   private probe: NodeJS.Timeout | null = null;
+  private readonly heartbeat: NodeJS.Timeout;
+  /** Which run of the server was last there. */
+  private run: string | null = null;
 
   constructor(url: string) {
     this.commands = connectRedis(url);
@@ -36,6 +42,7 @@ export class RedisCache implements Cache {
       for (const channel of this.channels) void this.listen(channel);
     });
     this.subscriber.on('message', (channel: string, text: string) => this.heard(channel, text));
+    this.heartbeat = setInterval(() => void this.beat(), HEARTBEAT_MS).unref();
   }
 
   /** Resolves when Redis answers, or after `timeoutMs` without it. */
@@ -101,6 +108,7 @@ export class RedisCache implements Cache {
   async close(): Promise<void> {
     this.closed = true;
     if (this.probe) clearTimeout(this.probe);
+    clearInterval(this.heartbeat);
     this.commands.disconnect();
     this.subscriber.disconnect();
     await this.local.close();
@@ -149,7 +157,7 @@ export class RedisCache implements Cache {
     if (!this.away || this.closed || this.returning) return;
     this.returning = true;
     try {
-      await this.commands.ping();
+      await this.recognise();
       while (this.behind.size > 0) await this.catchUp();
       this.away = false;
     } catch {
@@ -157,6 +165,25 @@ export class RedisCache implements Cache {
     } finally {
       this.returning = false;
     }
+  }
+
+  /** A server that was started anew may have lost what was there. */
+  private async recognise(): Promise<void> {
+    const about = await this.commands.info('server').catch((error: Error) => {
+      // A server may be there and not tell about itself.
+      if (error.name === 'ReplyError') return '';
+      throw error;
+    });
+    const run = /^run_id:(\w+)/m.exec(about)?.[1] ?? '';
+    if (this.run !== null && this.run !== run) for (const key of this.local.keys()) this.behind.add(key);
+    this.run = run;
+  }
+
+  private async beat(): Promise<void> {
+    if (!this.away) await this.commands.ping().catch(() => this.goAway());
+    if (this.subscriber.status !== 'ready') return;
+    // Who hears nothing any more connects anew, and subscribes again.
+    await this.subscriber.ping().catch(() => this.subscriber.disconnect(true));
   }
 
   private async catchUp(): Promise<void> {
