@@ -58,11 +58,13 @@ function ours(server: Server): Emit {
     newId: v7,
     revocations: { has: () => false, onRevoked: () => () => {} },
     users: { get: async () => user, onChange: () => () => {} },
+    keys: { onEnd: () => () => {} },
   } as unknown as StateSocketParts['services'];
   const identity: StateSocketParts['identity'] = {
     authenticate: (_credential, { via, requestId }) =>
       done({
-        ...{ user, tenantId: TENANT, role: 'user', scopes: null, platformAdmin: false, token: null, requestId },
+        ...{ user, tenantId: TENANT, role: 'user', scopes: null, platformAdmin: false, token: null, endsAt: null },
+        requestId,
         principal: { kind: 'user', id: user.id, via },
       }),
   };

@@ -27,10 +27,15 @@ export type Scope = `${ScopeVerb | '*'}:${ScopeResource | '*'}`;
 const verbs: readonly string[] = [...scopeVerbs, '*'];
 const resources: readonly string[] = [...scopeResources, '*'];
 
+const pick = (texts: readonly string[]): string => texts.map((text) => text.replace('*', '\\*')).join('|');
+
 export function isScope(text: string): text is Scope {
   const [verb = '', resource = '', ...rest] = text.split(':');
   return rest.length === 0 && verbs.includes(verb) && resources.includes(resource);
 }
+
+/** The same, for a schema. */
+export const scopePattern = new RegExp(`^(${pick(verbs)}):(${pick(resources)})$`);
 
 /** The scopes of a new key, each once. An unknown one is refused (contract §3). */
 export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
@@ -46,9 +51,20 @@ export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
 /** Whether `granted` covers `needed`. No scopes, null or an empty list, means all that the role allows. */
 export function allows(granted: readonly Scope[] | null, needed: NeededScope): boolean {
   if (granted === null || granted.length === 0) return true;
-  const [verb, resource] = needed.split(':') as [ScopeVerb, ScopeResource];
-  return granted.some((scope) => {
-    const [grantedVerb, grantedResource] = scope.split(':');
-    return (grantedVerb === '*' || grantedVerb === verb) && (grantedResource === '*' || grantedResource === resource);
-  });
+  return granted.some((mine) => covers(mine, needed));
+}
+
+/**
+ * Whether who holds `held` may hand out `asked`: each one as it stands is covered by one of theirs. No scopes are all of
+ * them, on either side.
+ */
+export function within(held: readonly Scope[] | null, asked: readonly Scope[]): boolean {
+  if (held === null || held.length === 0) return true;
+  return asked.length > 0 && asked.every((one) => held.some((mine) => covers(mine, one)));
+}
+
+function covers(mine: Scope, one: Scope): boolean {
+  const [verb, resource] = mine.split(':');
+  const [askedVerb, askedResource] = one.split(':');
+  return (verb === '*' || verb === askedVerb) && (resource === '*' || resource === askedResource);
 }

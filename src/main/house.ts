@@ -15,6 +15,7 @@ import { userAuthentication } from '../edges/mqtt/users.ts';
 import { makeRest } from '../edges/rest/listener.ts';
 import { pages } from '../edges/rest/pages.ts';
 import { routes } from '../edges/rest/table.ts';
+import { apiKeys } from '../edges/shared/api-keys.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
 import { makeFrontDoor } from '../edges/shared/front-door.ts';
 import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
@@ -30,13 +31,13 @@ import { Locks } from '../operations/locks.ts';
 import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
-import { loadRevocations, readTokenKey, type TokenKey } from '../operations/tokens.ts';
-import { makeUsers } from '../operations/users.ts';
+import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
 import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
+import { callerServices } from './callers.ts';
 import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
-import { identityProvider, signInServices } from './sign-in.ts';
+import { signInServices } from './sign-in.ts';
 
 export interface StartOptions {
   log: Log;
@@ -90,8 +91,7 @@ export async function buildHouse(
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
   const tokenKey = await tokenKeyOf(config);
-  const users = makeUsers(store);
-  const revocations = await loadRevocations(store.identity, clock);
+  const callers = await callerServices({ store, cache, clock, log, newId: v7 });
   const flags = await loadFlags(store.administration);
   const settings: Settings = {
     apiBaseUrl: '',
@@ -125,8 +125,7 @@ export async function buildHouse(
     open: sealer.open,
     flags: () => flags.current(),
     setFlag: flags.set,
-    users,
-    revocations,
+    ...callers,
     sidecar: { connected: () => false },
     health: makeHealth({
       store,
@@ -142,12 +141,9 @@ export async function buildHouse(
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);
-  const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
-  const external = identityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
-    verifiers: [internalTokens(tokenKey, clock), ...external.verifiers],
-    users,
-    revocations,
+    ...callers,
+    verifiers: [apiKeys(callers.keys), internalTokens(tokenKey, clock)],
     gate,
     clock,
     newId: v7,
@@ -161,12 +157,7 @@ export async function buildHouse(
     settings,
     listener: makeRest({
       routes,
-      pages: pages({
-        metrics,
-        publicKeys: [tokenKey.publicJwk],
-        events: eventsDocument(settings),
-        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/docs', log },
-      }),
+      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk], events: eventsDocument(settings) }),
       door,
       perform: makePerform(services),
       gate,
@@ -210,7 +201,7 @@ export async function buildHouse(
     async close(answered) {
       clearInterval(pruning);
       await Promise.all([sockets.close(), mqtt?.close(), answered]);
-      await runtime.stop();
+      await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
       await store.close();
       await Promise.all([cache.close(), rates.close()]);
@@ -220,6 +211,7 @@ export async function buildHouse(
       aborted = true;
       clearInterval(pruning);
       runtime.halt();
+      callers.keys.halt();
       mqtt?.abort();
       void sockets.close();
     },

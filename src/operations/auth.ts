@@ -3,7 +3,38 @@ import { done, refuse } from '../domain/refusals.ts';
 import { roles } from '../domain/roles.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from './cookie-sessions.ts';
+import { invitationEntry, invitationsOf } from './invitations.ts';
 import { type BrowserCookies, type CookieChange, operation, type Services } from './operation.ts';
+
+// For the API reference.
+const ADA = {
+  id: '0195d9a2-7f00-7000-8000-000000000005',
+  ext_id: 'ada',
+  email: 'ada@example.com',
+  role: 'owner' as const,
+  tenant_id: '0195d9a2-7f00-7000-8000-000000000004',
+  tenant_slug: 'lakeside',
+};
+const member = { authenticated: true, has_tenant: true, user: ADA, invitations: [] };
+const meExamples = {
+  member: {
+    summary: 'A member of a tenant, with a token or a cookie session; the same while the tenant is suspended',
+    output: member,
+  },
+  newcomer: {
+    summary: 'Somebody without a tenant, who is invited to one',
+    output: {
+      ...member,
+      has_tenant: false,
+      user: { ...ADA, role: 'none' as const, tenant_id: null, tenant_slug: null },
+      invitations: [{ id: '0195d9a2-7f00-7000-8000-000000000006', tenant_name: 'Lakeside', role: 'user' as const }],
+    },
+  },
+  key: {
+    summary: 'An API key of the same person: their user, at most as an admin',
+    output: { ...member, user: { ...ADA, role: 'admin' as const } },
+  },
+};
 
 export const getMe = operation({
   name: 'getMe',
@@ -20,13 +51,16 @@ export const getMe = operation({
       tenant_id: z.uuid().nullable(),
       tenant_slug: z.string().nullable(),
     }),
+    invitations: z.array(invitationEntry).meta({ description: 'To the verified email; a key sees none' }),
   }),
   role: 'none',
   scope: null,
   changes: false,
   inSuspension: true,
-  async run({ actors }, { caller }) {
-    const { user, role, tenantId } = caller;
+  examples: meExamples,
+  async run(services, { caller }) {
+    const { actors } = services;
+    const { user, role, tenantId, principal } = caller;
     if (user === null) throw new Error('nobody asked who they are');
     const tenant = tenantId === null ? null : await actors.read<TenantContext>({ kind: 'tenant', id: tenantId });
     return done({
@@ -41,6 +75,7 @@ export const getMe = operation({
           tenant_id: tenantId,
           tenant_slug: tenant?.snapshot.context.slug ?? null,
         },
+        invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
       },
     });
   },

@@ -13,6 +13,9 @@ export const nouns = {
   group: 'There is no such group.',
   command: 'There is no such command.',
   tenant: 'There is no such tenant.',
+  key: 'There is no such API key.',
+  member: 'There is no such member.',
+  invitation: 'There is no such invitation.',
   flag: 'There is no such flag.',
   firmware: 'There is no such firmware.',
 } as const;

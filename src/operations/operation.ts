@@ -14,8 +14,11 @@ import type { CookieSessions } from './cookie-sessions.ts';
 import type { Csrf } from './csrf.ts';
 import type { Handshakes } from './handshakes.ts';
 import type { Health } from './health.ts';
+import type { KeyRing } from './key-ring.ts';
 import type { Locks } from './locks.ts';
 import type { ManifestCache } from './manifest-cache.ts';
+import type { News } from './news.ts';
+import type { PresentedTokens } from './presented.ts';
 import type { NewToken, Revocations } from './tokens.ts';
 import type { Users } from './users.ts';
 
@@ -33,6 +36,8 @@ export interface Caller {
   cookie?: true;
   /** The presented token, for logout and for connections that must end with it. */
   token: PresentedToken | null;
+  /** When what they presented ends by itself; null for a key without an end. */
+  endsAt: EpochMs | null;
   requestId: Uuid;
   /** Of the client, where the edge counts its failed sign-ins. */
   address?: string | null;
@@ -125,6 +130,9 @@ export interface Services {
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
   users: Users;
   revocations: Revocations;
+  keys: KeyRing;
+  presented: PresentedTokens;
+  news: News;
   /** Who a credential that came in an input stands for. Throws `ProviderAway` where that cannot be told. */
   authenticate(credential: string, asking: SignInAttempt): Promise<Outcome<Caller>>;
   /** An internal token, signed with the service's key. */
@@ -206,6 +214,8 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   refuses?: readonly RefusalCode[];
   /** An example of its body and answer, for the API reference. */
   example?: { input?: Partial<z.input<In>>; output?: z.input<Out> };
+  /** Examples of its answer where one does not do, by a name. */
+  examples?: Readonly<Record<string, { summary: string; output: z.input<Out> }>>;
   run(services: Services, call: Call<z.infer<In>>): Promise<Outcome<Answer<z.infer<Out>>>>;
 }
 

@@ -22,6 +22,7 @@ const ticketHolder = z.object({
   key: z.string().optional(),
   person: z.boolean().optional(),
   token: z.object({ id: z.string(), expiresAt: z.number() }).nullable(),
+  endsAt: z.number().nullable(),
 });
 
 export const createWsTicket = operation({
@@ -38,10 +39,10 @@ export const createWsTicket = operation({
   audit: 'none',
   inMaintenance: true,
   async run({ cache }, { caller }) {
-    const { user, principal, tenantId, role, scopes, token } = caller;
+    const { user, principal, tenantId, role, scopes, token, endsAt } = caller;
     if (user === null) throw new Error('nobody asked for a ticket');
     const { key, person } = principal;
-    const holder = { userId: user.id, tenantId, role, scopes, key, person, token } satisfies Record<
+    const holder = { userId: user.id, tenantId, role, scopes, key, person, token, endsAt } satisfies Record<
       keyof z.infer<typeof ticketHolder>,
       unknown
     >;
@@ -58,13 +59,13 @@ export const isTicket = (credential: string): boolean => credential.startsWith(P
  * made. Null for one that is unknown, used or too old. Whether the credential was revoked since is the caller's to check.
  */
 export async function redeemTicket(
-  { cache, users }: Pick<Services, 'cache' | 'users'>,
+  { cache, users, presented }: Pick<Services, 'cache' | 'users' | 'presented'>,
   ticket: string,
   asking: { via: string; requestId: Uuid },
 ): Promise<Caller | null> {
   const kept = TICKET.test(ticket) ? await cache.take(cacheKey(ticket)) : null;
   if (kept === null) return null;
-  const { userId, tenantId, role, scopes, key, person, token } = ticketHolder.parse(JSON.parse(kept));
+  const { userId, tenantId, role, scopes, key, person, token, endsAt } = ticketHolder.parse(JSON.parse(kept));
   const user = await users.get(userId);
   if (user === null || user.tenantId !== tenantId) return null;
   return {
@@ -75,13 +76,14 @@ export async function redeemTicket(
       via: asking.via,
       requestId: asking.requestId,
       ...(key !== undefined && { key }),
-      ...(person !== undefined && { person }),
+      person: person === true && (token === null || !presented.has(userId, token.id)),
     },
     tenantId,
     role: atMost(user.role, role),
     scopes,
     platformAdmin: false,
     token,
+    endsAt,
     requestId: asking.requestId,
   };
 }

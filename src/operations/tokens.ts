@@ -14,6 +14,7 @@ import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
+import { makeNews, type News } from './news.ts';
 
 /** Internal tokens (contract §3): who they are issued by and for. */
 export const TOKEN_ISSUER = 'urn:twinkeep';
@@ -164,19 +165,27 @@ export interface Revocations {
   onRevoked(listener: (tokenId: string) => void): () => void;
 }
 
-export async function loadRevocations(store: IdentityStore, clock: Clock): Promise<Revocations> {
+export async function loadRevocations(
+  store: IdentityStore,
+  clock: Clock,
+  news: News = makeNews(),
+): Promise<Revocations> {
   const revoked = new Map<string, EpochMs>();
-  for (const { jti, expiresAt } of await store.revokedTokens(clock.now())) revoked.set(jti, expiresAt);
   const listeners = new Set<(tokenId: string) => void>();
+  news.hear((item) => {
+    if (item.about !== 'token') return;
+    const now = clock.now();
+    for (const [id, end] of revoked) if (end < now) revoked.delete(id);
+    revoked.set(item.id, item.until);
+    for (const listener of listeners) listener(item.id);
+  });
+  for (const { jti, expiresAt } of await store.revokedTokens(clock.now())) revoked.set(jti, expiresAt);
   return {
     has: (tokenId) => revoked.has(tokenId),
     async add(tokenId, expiresAt) {
       const until = expiresAt + LEEWAY_S * 1000;
       await store.revokeToken(tokenId, until);
-      const now = clock.now();
-      for (const [id, end] of revoked) if (end < now) revoked.delete(id);
-      revoked.set(tokenId, until);
-      for (const listener of listeners) listener(tokenId);
+      news.tell({ about: 'token', id: tokenId, until });
     },
     onRevoked(listener) {
       listeners.add(listener);

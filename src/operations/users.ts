@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Uuid } from '../domain/values.ts';
 import type { Store, User } from '../store/contract.ts';
+import { makeNews, type News } from './news.ts';
 import { makePatience } from './patience.ts';
 
 export type { User };
@@ -19,7 +20,7 @@ export interface Users {
 
 const CACHED_USERS = 50_000;
 
-export function makeUsers(store: Pick<Store, 'identity' | 'ping'>): Users {
+export function makeUsers(store: Pick<Store, 'identity' | 'ping'>, news: News = makeNews()): Users {
   const patiently = makePatience((timeoutMs) => store.ping(timeoutMs));
   const users = new LRUCache<Uuid, User>({ max: CACHED_USERS });
   const loading = new Map<Uuid, Promise<User | null>>();
@@ -45,11 +46,13 @@ export function makeUsers(store: Pick<Store, 'identity' | 'ping'>): Users {
     return started;
   }
 
-  function changed(id: Uuid): void {
-    users.delete(id);
-    loading.delete(id);
-    for (const listener of listeners) listener(id);
-  }
+  news.hear((item) => {
+    if (item.about !== 'user') return;
+    users.delete(item.id);
+    loading.delete(item.id);
+    for (const listener of listeners) listener(item.id);
+  });
+  const changed = (id: Uuid): void => news.tell({ about: 'user', id });
 
   return {
     cached: (id) => users.get(id),

@@ -10,11 +10,13 @@ import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
 import { pages } from '../../src/edges/rest/pages.ts';
 import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
+import { apiKeys } from '../../src/edges/shared/api-keys.ts';
 import { makeFrontDoor } from '../../src/edges/shared/front-door.ts';
 import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
 import { type Identity, internalTokens, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { callerServices } from '../../src/main/callers.ts';
 import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
 import { makeAudit } from '../../src/operations/audit-writer.ts';
@@ -24,8 +26,7 @@ import { Locks } from '../../src/operations/locks.ts';
 import { ManifestCache } from '../../src/operations/manifest-cache.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
-import { loadRevocations, type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
-import { makeUsers } from '../../src/operations/users.ts';
+import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
@@ -113,13 +114,14 @@ export async function makeHouseOn<Kept extends Store>(
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
   const key = await readTokenKey(await exportJWK(privateKey));
   const flags = await loadFlags(store.administration);
-  const users = makeUsers(store);
-  const revocations = await loadRevocations(store.identity, clock);
   const newId = () => v7();
   const audit = makeAudit({ store, clock, newId, log });
+  const callers = await callerServices({ store, cache, clock, log, newId });
+  const { users } = callers;
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
-    ...{ store, cache, clock, newId, users, revocations, log },
+    ...{ store, cache, clock, newId, log },
+    ...callers,
     rates: new MemoryRates(clock),
     actors: runtime.actors,
     sessions: runtime.sessions,
@@ -150,20 +152,15 @@ export async function makeHouseOn<Kept extends Store>(
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
-    ...{ users, revocations, gate, clock, newId },
-    verifiers: [...verifiers, internalTokens(key, clock)],
+    ...{ ...callers, gate, clock, newId },
+    verifiers: [apiKeys(callers.keys), ...verifiers, internalTokens(key, clock)],
   });
   const door = makeFrontDoor({ identity, services, secure: false });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();
   const listener = makeRest({
     ...{ routes, door, perform, gate, newId, log },
-    pages: pages({
-      metrics,
-      publicKeys: [key.publicJwk],
-      events: eventsDocument(services.settings),
-      signIn: { services, cookies: door.cookies, provider: null, home: '/docs', log },
-    }),
+    pages: pages({ metrics, publicKeys: [key.publicJwk], events: eventsDocument(services.settings) }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
       observed.push({ route, status });
@@ -221,7 +218,7 @@ export async function makeHouseOn<Kept extends Store>(
         server.close(resolve);
         server.closeAllConnections();
       });
-      await runtime.stop();
+      await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
     },
   };

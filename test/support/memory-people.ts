@@ -50,10 +50,10 @@ export class MemoryPeople {
       );
       return pageOf(mine, ({ createdAt, prefix }) => ({ createdAt, id: prefix }), limit, after);
     },
-    countLive: async (userId, now) =>
-      [...this.apiKeys.values()].filter(
-        (key) => key.userId === userId && key.revokedAt === null && (key.expiresAt ?? now + 1) > now,
-      ).length,
+    live: async (userId, now) =>
+      [...this.apiKeys.values()]
+        .filter((key) => key.userId === userId && key.revokedAt === null && (key.expiresAt ?? now + 1) > now)
+        .map(({ prefix }) => prefix),
     revoke: async (prefix, at, also) => {
       this.#parts.check();
       this.#end(prefix, at);
@@ -120,13 +120,12 @@ export class MemoryPeople {
     remove: async (tenantId, userId, at) => {
       this.#parts.check();
       const user = this.#parts.users.get(userId);
-      if (user?.tenantId !== tenantId) return [];
+      if (user?.tenantId !== tenantId) return;
       this.#parts.users.set(userId, { ...user, tenantId: null, role: 'none' });
       const dead = [...this.apiKeys.values()].filter(
         (key) => key.userId === userId && key.tenantId === tenantId && key.revokedAt === null,
       );
       for (const { prefix } of dead) this.#end(prefix, at);
-      return dead.map(({ prefix }) => prefix);
     },
   };
 

@@ -20,7 +20,7 @@ import { Receiver } from './receive.ts';
 import { DeviceSignIn } from './sign-in.ts';
 import { type Accept, openSockets, type SocketSettings } from './sockets.ts';
 import { isKnownClosed } from './standing.ts';
-import { type AuthenticateUser, Listeners } from './users.ts';
+import { type AuthenticateUser, Listeners, type UserSession } from './users.ts';
 import { Wire } from './wire.ts';
 
 export interface MqttSettings extends SocketSettings {
@@ -240,8 +240,12 @@ class Edge implements BrokerEnds {
 
   /** What the actors say that ends sessions or is to be written to them. */
   #follow(): () => void {
-    const { actors } = this.#parts.services;
+    const { actors, news } = this.#parts.services;
     const off = [
+      news.hear((item) => {
+        if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
+        else if (item.about !== 'presented') this.#lookAgain();
+      }),
       actors.on('command.write', this.#downlink.command),
       actors.on('session.end', ({ deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
@@ -272,7 +276,13 @@ class Edge implements BrokerEnds {
   #sweep(): void {
     const now = this.#parts.services.clock.now();
     for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
+    this.#lookAgain();
+  }
+
+  /** Ends the users' sessions whose credential does not hold any more. */
+  #lookAgain(at: (session: UserSession) => boolean = () => true): void {
     for (const session of this.#listeners.all()) {
+      if (!at(session)) continue;
       void this.#gatekeeper.stillHolds(session).then((holds) => {
         if (!holds) session.end('credential');
       });

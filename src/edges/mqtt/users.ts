@@ -32,9 +32,9 @@ export const userAuthentication =
   async (secret, address) => {
     const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
     if (!answer.ok) return null;
-    const { user, tenantId, role, scopes, token } = answer.value;
+    const { user, tenantId, role, scopes, endsAt: expiresAt } = answer.value;
     if (user === null || tenantId === null) return null;
-    return { tenantId, userId: user.id, role, scopes, expiresAt: token?.expiresAt ?? null };
+    return { tenantId, userId: user.id, role, scopes, expiresAt };
   };
 
 /** Contract §3: MQTT users need the role of `GET /devices` and its scope. */

@@ -142,12 +142,10 @@ const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [
 function pagesOf({ gate, addressOf }: Parts, page: Page): Entry[] {
   const answer: Answering = async (exchange, values) => {
     if (!page.outsideRate && !pays(exchange, gate.stranger(addressOf(exchange.request)))) return;
-    const { path, query, requestId } = exchange;
-    const content = await page.content(values, { headers: exchange.request.headers, path, query, requestId });
+    const content = await page.content(values);
     if (content === null) sendRefusal(exchange, NOWHERE);
-    else if ('refusal' in content) sendRefusal(exchange, content.refusal);
-    else send(exchange, content.status ?? 200, content, [...(content.headers ?? [])]);
+    else send(exchange, 200, content);
   };
-  const roots = page.everywhere ? [...ROOTS, ''] : page.versioned ? ROOTS : [''];
+  const roots = page.everywhere ? [...ROOTS, ''] : [''];
   return roots.map((root) => ({ method: 'GET', path: root + page.path, root, label: page.path, answer }));
 }

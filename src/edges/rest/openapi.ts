@@ -58,7 +58,8 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
       schemas: schemas.components,
       responses,
       securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'An internal token' },
+        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A token, or an API key' },
+        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key: `tk_…`' },
       },
       headers: {
         RequestId: {
@@ -167,8 +168,8 @@ function responsesOf(route: Route, { schemas, shared }: { schemas: Schemas; shar
 }
 
 /** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
-function securityOf({ role, greets }: Operation): JsonObject[] {
-  if (role !== null) return [{ bearer: [] }];
+function securityOf({ role, greets, person, platform }: Operation): JsonObject[] {
+  if (role !== null) return person || platform ? [{ bearer: [] }] : [{ bearer: [] }, { apiKey: [] }];
   return greets ? [{}, { bearer: [] }] : [];
 }
 
@@ -212,7 +213,7 @@ function answersOf(route: Route, schemas: Schemas): JsonObject {
   };
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.answers ?? { [success]: { when: 'Done', body: operation.output } };
-  const example = (operation.example as { output?: JsonObject } | undefined)?.output;
+  const shown = examplesOf(operation);
   return Object.fromEntries(
     Object.entries(answers).map(([status, { when, body }]) => [
       status,
@@ -222,12 +223,24 @@ function answersOf(route: Route, schemas: Schemas): JsonObject {
         content: {
           'application/json': {
             schema: schemas.output(body),
-            ...(example !== undefined && status === `${success}` && { example }),
+            ...(status === `${success}` && shown),
           },
         },
       },
     ]),
   );
+}
+
+function examplesOf({ example, examples }: Operation): JsonObject {
+  if (examples !== undefined) {
+    const shown = Object.entries(examples).map(([name, { summary, output }]) => [
+      name,
+      { summary, value: output as Json },
+    ]);
+    return { examples: Object.fromEntries(shown) };
+  }
+  const output = (example as { output?: JsonObject } | undefined)?.output;
+  return output === undefined ? {} : { example: output };
 }
 
 /** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */

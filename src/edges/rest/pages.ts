@@ -4,15 +4,9 @@ import type { Metrics } from '../shared/metrics.ts';
 import { docsPages } from './docs/pages.ts';
 import { openApi } from './openapi.ts';
 import type { Page } from './page.ts';
-import { type SignInPages, signInPages } from './sign-in/pages.ts';
 import { chapters } from './table.ts';
 
-export function pages(parts: {
-  metrics: Metrics;
-  publicKeys: readonly JWK[];
-  events(): JsonObject;
-  signIn: SignInPages;
-}): Page[] {
+export function pages(parts: { metrics: Metrics; publicKeys: readonly JWK[]; events(): JsonObject }): Page[] {
   const keys = JSON.stringify({ keys: parts.publicKeys });
   return [
     {
@@ -26,7 +20,6 @@ export function pages(parts: {
       outsideRate: true,
       content: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
     },
-    ...signInPages(parts.signIn),
     ...docsPages({ openApi: openApi(chapters), events: parts.events }),
   ];
 }

@@ -5,7 +5,9 @@ import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { News } from '../../operations/news.ts';
 import type { Caller, PresentedToken } from '../../operations/operation.ts';
+import type { PresentedTokens } from '../../operations/presented.ts';
 import { isInternalToken, LEEWAY_S, type Revocations, type TokenKey, verifyToken } from '../../operations/tokens.ts';
 import type { User, Users } from '../../operations/users.ts';
 import type { Gate } from './gate.ts';
@@ -28,6 +30,10 @@ export interface Proof {
   /** It is a browser's cookie session: it has a rate of its own. */
   cookie?: true;
   token: PresentedToken | null;
+  /** When the credential ends, where no token says it. */
+  endsAt?: EpochMs;
+  /** Told of each request that it is good for. */
+  used?(at: EpochMs): void;
   /** How long the proof may be remembered: afterwards the credential is verified again. */
   until: EpochMs;
 }
@@ -52,7 +58,8 @@ export interface Identity {
   /**
    * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
    * question. A credential seen before costs no signature check and, when its user did not change, no query. A failure
-   * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many.
+   * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many. A token
+   * that comes by `/mcp` is no person's from then on, by any edge: that is durable before it is answered.
    */
   authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** Who a proof about a known user stands for now, where the edge found the proof by itself: a cookie's session. */
@@ -63,6 +70,8 @@ export interface Identity {
   forget(dead: (proof: Proof) => boolean): void;
 }
 
+/** The edge whose callers are no persons (contract §5). */
+const AGENTS = 'mcp';
 const REMEMBERED = 20_000;
 const MAX_CREDENTIAL_LENGTH = 8_192;
 
@@ -75,21 +84,41 @@ export function makeIdentity(parts: {
   verifiers: readonly Verifier[];
   users: Users;
   revocations: Revocations;
+  presented: PresentedTokens;
+  news: News;
   gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }): Identity {
-  const { verifiers, users, revocations, gate, clock, newId } = parts;
+  const { verifiers, users, revocations, presented, gate, clock, newId } = parts;
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED });
+  /** Counts what was forgotten: a proof that was found out meanwhile may be of the past. */
+  let forgotten = 0;
+
+  function forget(dead: (proof: Proof) => boolean): void {
+    forgotten += 1;
+    for (const [digest, { proof }] of remembered.entries()) if (dead(proof)) remembered.delete(digest);
+  }
+
+  parts.news.hear((item) => {
+    if (item.about === 'key') forget(({ key }) => key === item.prefix);
+  });
 
   function notValid({ address }: Asking): Outcome<Caller> {
     const refusal = address === null ? null : gate.failedSignIn(address);
     return refusal === null ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.') : no(refusal);
   }
 
-  function callerOf({ proof }: Remembered, user: User | null, asking: Asking): Outcome<Caller> {
+  function isPerson({ proof, userId }: Remembered, { via }: Asking): boolean {
+    if (!proof.person || via === AGENTS) return false;
+    return proof.token === null || !presented.has(userId, proof.token.id);
+  }
+
+  function callerOf(found: Remembered, user: User | null, asking: Asking): Outcome<Caller> {
+    const { proof } = found;
     if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid(asking);
     if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid(asking);
+    proof.used?.(clock.now());
     return done({
       user,
       principal: {
@@ -97,7 +126,7 @@ export function makeIdentity(parts: {
         id: user.id,
         ...(proof.key !== undefined && { key: proof.key }),
         via: asking.via,
-        person: proof.person,
+        person: isPerson(found, asking),
         requestId: asking.requestId,
       },
       tenantId: user.tenantId,
@@ -106,28 +135,46 @@ export function makeIdentity(parts: {
       platformAdmin: proof.platformAdmin,
       ...(proof.cookie && { cookie: true }),
       token: proof.token,
+      endsAt: proof.token?.expiresAt ?? proof.endsAt ?? null,
       requestId: asking.requestId,
       address: asking.address,
     });
   }
 
   function standing(found: Remembered, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>> {
+    const marking = mark(found, asking);
+    if (marking !== undefined) return marking.then(() => standing(found, asking));
     const user = users.cached(found.userId);
     return user === undefined
       ? users.get(found.userId).then((loaded) => callerOf(found, loaded, asking))
       : callerOf(found, user, asking);
   }
 
+  /** Undefined where there is nothing (more) to mark. */
+  function mark({ proof, userId }: Remembered, { via }: Asking): Promise<void> | undefined {
+    return via === AGENTS && proof.token !== null ? presented.add(userId, proof.token) : undefined;
+  }
+
+  /** Not remembered where it may have died while it was looked up: then it is looked up again. */
+  async function proofOf(credential: Credential): Promise<{ proof: Proof | null; since: number }> {
+    for (;;) {
+      const since = forgotten;
+      const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
+      if (since === forgotten) return { proof: proof ?? null, since };
+    }
+  }
+
   async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
     const barred = asking.address === null ? null : gate.barsSignIn(asking.address);
     if (barred !== null) return no(barred);
-    const proof = await verifiers.find((verifier) => verifier.recognises(credential))?.verify(credential);
-    if (proof === undefined || proof === null) return notValid(asking);
+    const { proof, since } = await proofOf(credential);
+    if (proof === null) return notValid(asking);
     const { who } = proof;
     const userId =
       'userId' in who ? who.userId : (await users.signIn({ id: newId(), ...who, createdAt: clock.now() })).id;
     const found = { proof, userId };
-    remembered.set(digest, found);
+    if (since === forgotten) remembered.set(digest, found);
+    await mark(found, asking);
     return callerOf(found, await users.get(userId), asking);
   }
 
@@ -146,9 +193,7 @@ export function makeIdentity(parts: {
     },
     notValid,
     recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
-    forget(dead) {
-      for (const [digest, { proof }] of remembered.entries()) if (dead(proof)) remembered.delete(digest);
-    },
+    forget,
   };
 }
 
@@ -178,6 +223,7 @@ const nobody = ({ via, requestId, address }: Asking): Caller => ({
   scopes: null,
   platformAdmin: false,
   token: null,
+  endsAt: null,
   requestId,
   address,
 });

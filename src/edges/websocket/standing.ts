@@ -30,25 +30,26 @@ export function barsNow(caller: Caller, interest: Interest, user: User | null): 
 }
 
 /** Whether its credential is over. The clocks' leeway is for signing in; a connection ends on time. */
-export function isOver({ token }: Caller, now: EpochMs): Refusal | null {
-  return token !== null && token.expiresAt <= now ? no('UNAUTHENTICATED', 'the token has expired') : null;
+export function isOver({ endsAt }: Caller, now: EpochMs): Refusal | null {
+  return endsAt !== null && endsAt <= now ? no('UNAUTHENTICATED', 'the credential has expired') : null;
 }
 
-export const revoked = (): Refusal => no('UNAUTHENTICATED', 'the token was revoked');
+export const revoked = (): Refusal => no('UNAUTHENTICATED', 'the credential was revoked');
 export const suspended = (): Refusal => no('TENANT_SUSPENDED', 'the tenant is suspended');
 
 /** What the caller alone does not tell: looked at after it is listened to, so that no change is missed in between. */
 export async function barsAround(
-  { actors, users, revocations }: Pick<Services, 'actors' | 'users' | 'revocations'>,
+  { actors, users, revocations, keys }: Pick<Services, 'actors' | 'users' | 'revocations' | 'keys'>,
   caller: Caller,
   interest: Interest,
 ): Promise<Refusal | null> {
-  const { user, tenantId, token } = caller;
+  const { user, tenantId, token, principal } = caller;
   if (user === null || tenantId === null) return bars(caller, interest);
   const ref = { kind: 'tenant', id: tenantId } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
   if (tenant === null) return no('TENANT_REQUIRED', 'the tenant is gone');
   if (tenant.snapshot.value === 'suspended') return suspended();
   if (token !== null && revocations.has(token.id)) return revoked();
+  if (principal.key !== undefined && !(await keys.isLive(principal.key))) return revoked();
   return barsNow(caller, interest, await users.get(user.id));
 }

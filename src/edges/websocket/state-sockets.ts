@@ -20,7 +20,10 @@ import { Snapshots } from './snapshots.ts';
 import { bars, barsAround, barsNow, isOver, revoked, suspended } from './standing.ts';
 
 export interface StateSocketParts {
-  services: Pick<Services, 'actors' | 'cache' | 'clock' | 'log' | 'newId' | 'revocations' | 'users'> & {
+  services: Pick<
+    Services,
+    'actors' | 'cache' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented'
+  > & {
     store: { devices: Pick<Services['store']['devices'], 'states'> };
   };
   identity: Pick<Identity, 'authenticate'>;
@@ -166,6 +169,7 @@ export function makeStateSockets({
     actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
       if (isSuspended) endWhere((caller) => (caller.tenantId === tenantId ? suspended() : null));
     }),
+    services.keys.onEnd((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revoked() : null))),
     revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revoked() : null))),
     users.onChange((id) => {
       lookAgain(id).catch((thrown: unknown) => {

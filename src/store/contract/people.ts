@@ -34,8 +34,8 @@ export interface KeyStore {
   find(prefix: string): Promise<ApiKey | null>;
   /** Dead ones too; `userId` narrows to one person's. */
   list(tenantId: Uuid, userId: Uuid | null, limit: number, after?: Position): Promise<Page<ApiKey>>;
-  /** How many of the user's keys are neither revoked nor expired. */
-  countLive(userId: Uuid, now: EpochMs): Promise<number>;
+  /** The prefixes of the user's keys that are neither revoked nor expired. */
+  live(userId: Uuid, now: EpochMs): Promise<string[]>;
   /** Dead from `at`, unless it was before; stored answers that show it are dropped. */
   revoke(prefix: string, at: EpochMs, also?: IdempotencyRow | null): Promise<void>;
   /** Revokes the one and keeps the other in the same commit; false where the old one is revoked already. */
@@ -91,6 +91,6 @@ export interface MemberStore {
     also?: IdempotencyRow | null,
   ): Promise<boolean>;
   setRole(tenantId: Uuid, userId: Uuid, role: Role): Promise<void>;
-  /** The user has no tenant any more, and the user's keys in it are dead. Answers those that died. */
-  remove(tenantId: Uuid, userId: Uuid, at: EpochMs): Promise<string[]>;
+  /** The user has no tenant any more, and the user's keys in it are dead. */
+  remove(tenantId: Uuid, userId: Uuid, at: EpochMs): Promise<void>;
 }

@@ -87,14 +87,14 @@ export const keyStore = (database: Database): KeyStore => ({
     return pageOf(rows.map(keyOf), limit, ({ createdAt, prefix }) => ({ createdAt, id: prefix }));
   },
 
-  async countLive(userId, now) {
-    const [row] = await database.read<{ live: number }>({
+  async live(userId, now) {
+    const rows = await database.read<{ prefix: string }>({
       name: 'keys_live',
-      text: `select count(*) as live from api_keys
+      text: `select prefix from api_keys
         where user_id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)`,
       values: [userId, now],
     });
-    return row?.live ?? 0;
+    return rows.map(({ prefix }) => prefix);
   },
 
   async revoke(prefix, at, also) {

@@ -171,7 +171,7 @@ export const memberStore = (database: Database): MemberStore => ({
   },
 
   async remove(tenantId, userId, at) {
-    const [row] = await database.write<{ dead: string[] }>({
+    await database.write({
       name: 'member_remove',
       text: `with gone as (
           update users set tenant_id = null, role = 'none' where id = $2 and tenant_id = $1 returning id),
@@ -179,9 +179,8 @@ export const memberStore = (database: Database): MemberStore => ({
           update api_keys set revoked_at = $3
           where user_id in (select id from gone) and tenant_id = $1 and revoked_at is null returning prefix),
         dropped as (delete from idempotency where subject in (select '${keySubject('')}' || prefix from dead))
-        select array(select prefix from dead) as dead`,
+        select id from gone`,
       values: [tenantId, userId, at],
     });
-    return row?.dead ?? [];
   },
 });

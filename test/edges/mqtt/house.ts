@@ -24,6 +24,7 @@ import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
+import { makeNews } from '../../../src/operations/news.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import type { StoredKey } from '../../../src/store/contract.ts';
 
@@ -241,9 +242,11 @@ export class House {
     return [{ type: 'message.accepted', repeat: false }];
   }
 
+  readonly news = makeNews();
   readonly services: Services = {
     clock: this.clock,
     newId: () => randomUUID(),
+    news: this.news,
     open: (sealed: string) => sealed.replace('sealed ', ''),
     settings: { cloudPublicKeys: ['cloud-key'] },
     store: {

@@ -70,7 +70,7 @@ describe('the document', () => {
 
   it('has schemas that compile', () => {
     const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, strictRequired: false });
-    for (const format of ['uuid', 'date-time']) ajv.addFormat(format, true);
+    for (const format of ['uuid', 'date-time', 'email']) ajv.addFormat(format, true);
     ajv.addVocabulary(['components']);
     ajv.addSchema({ $id: 'doc', components: document.components }, 'doc');
     for (const { schema } of walk({ paths: document.paths, responses: document.components.responses })) {
@@ -111,7 +111,7 @@ describe.each(operations.map((entry) => [entry.operation.operationId, entry] as 
     });
 
     it('has examples that its own schemas take', () => {
-      const ajv = new Ajv2020({ strict: false, formats: { uuid: true, 'date-time': true } });
+      const ajv = new Ajv2020({ strict: false, formats: { uuid: true, 'date-time': true, email: true } });
       for (const { schema, example } of walk({ ...operation, responses: { ...operation.responses } })) {
         if (example === undefined || typeof schema !== 'object') continue;
         const whole = { ...schema, components: document.components };

@@ -28,6 +28,7 @@ describe('who presents a token', () => {
         tenant_id: null,
         tenant_slug: null,
       },
+      invitations: [],
     });
   });
 
@@ -150,7 +151,7 @@ describe('another kind of credential', () => {
   /** Something like an API key: of a user that is known, in one tenant, with a capped role. */
   async function withKeys() {
     const { tenantId, userId } = await house.owner();
-    const { users, revocations, clock, newId } = house.services;
+    const { users, revocations, presented, news, clock, newId } = house.services;
     const proof: Proof = {
       who: { userId },
       key: 'abcdefgh',
@@ -167,7 +168,7 @@ describe('another kind of credential', () => {
     };
     const identity = makeIdentity({
       verifiers: [internalTokens(house.key, clock), keys],
-      ...{ users, revocations, clock, newId, gate: house.gate },
+      ...{ users, revocations, presented, news, clock, newId, gate: house.gate },
     });
     const ask = async () => identity.authenticate('tk_good', asking);
     return { identity, ask, userId, tenantId, verified: () => verified };

@@ -1,5 +1,8 @@
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../../operations/api-keys.ts';
 import { getCsrfToken, getMe, logout, openSession } from '../../../operations/auth.ts';
 import { approveHandshake, pollHandshake } from '../../../operations/cli-handshake.ts';
+import { acceptInvitation } from '../../../operations/invitations.ts';
+import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/members.ts';
 import { registerTenant } from '../../../operations/tenants.ts';
 import { createWsTicket } from '../../../operations/tickets.ts';
 import type { Route } from '../route.ts';
@@ -17,6 +20,15 @@ export const identityRoutes: Route[] = [
   { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
   { method: 'POST', path: '/auth/session', operation: openSession, success: 204 },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
+  { method: 'GET', path: '/auth/api-keys', operation: listApiKeys, success: 200 },
+  { method: 'POST', path: '/auth/api-keys', operation: createApiKey, success: 201 },
+  { method: 'POST', path: '/auth/api-keys/revoke', operation: revokeApiKey, success: 200 },
+  { method: 'POST', path: '/auth/api-keys/rotate', operation: rotateApiKey, success: 200 },
+  { method: 'GET', path: '/tenant/members', operation: listMembers, success: 200 },
+  { method: 'POST', path: '/tenant/members', operation: inviteMember, success: 201 },
+  { method: 'PATCH', path: '/tenant/members/{userId}', operation: changeMember, success: 200 },
+  { method: 'DELETE', path: '/tenant/members/{userId}', operation: removeMember, success: 204 },
+  { method: 'POST', path: '/auth/invitations/{id}/accept', operation: acceptInvitation, success: 200 },
   { method: 'POST', path: '/tenant/register', operation: registerTenant, success: 201 },
   { method: 'POST', path: '/ws/ticket', operation: createWsTicket, success: 201, atRoot: 'only' },
 ];

@@ -1,0 +1,124 @@
+import { LRUCache } from 'lru-cache';
+import { isApiKey, matches, prefixOf } from '../domain/api-key.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import type { EpochMs } from '../domain/values.ts';
+import type { ApiKey, Store } from '../store/contract.ts';
+import { makeNews, type News } from './news.ts';
+import { makePatience } from './patience.ts';
+
+/** API keys as they are presented; whoever ends one in the store says `ended` after the commit. */
+export interface KeyRing {
+  /** The live key that this text is, or null. */
+  prove(text: string): Promise<ApiKey | null>;
+  isLive(prefix: string): Promise<boolean>;
+  /** Kept in memory and written every few seconds: a crash costs the last of them. */
+  used(prefix: string, at: EpochMs): void;
+  /** A use that may not be in the store yet. */
+  lastUse(prefix: string): EpochMs | null;
+  ended(prefix: string): void;
+  /** Called when a key died before its time, for what lives on it. */
+  onEnd(listener: (prefix: string) => void): () => void;
+  flush(): Promise<void>;
+  /** Writes what is left, unless it `halt`ed before. */
+  close(): Promise<void>;
+  /** Writes nothing more. */
+  halt(): void;
+}
+
+const CACHED_KEYS = 20_000;
+const FLUSH_MS = 5_000;
+// Someone who guesses prefixes is to learn nothing from the time that the answer takes.
+const NO_HASH = 'A'.repeat(43);
+
+export function makeKeyRing(
+  store: Pick<Store, 'keys' | 'ping'>,
+  { clock, log, news = makeNews() }: { clock: Clock; log: Log; news?: News },
+): KeyRing {
+  const patiently = makePatience((timeoutMs) => store.ping(timeoutMs));
+  /** Only keys that exist: guesses leave nothing behind. */
+  const keys = new LRUCache<string, ApiKey>({ max: CACHED_KEYS });
+  const loading = new Map<string, Promise<ApiKey | null>>();
+  const listeners = new Set<(prefix: string) => void>();
+  let uses = new Map<string, EpochMs>();
+  let flushing: Promise<void> = Promise.resolve();
+  let halted = false;
+
+  news.hear((item) => {
+    if (item.about !== 'key') return;
+    keys.delete(item.prefix);
+    loading.delete(item.prefix);
+    for (const listener of [...listeners]) listener(item.prefix);
+  });
+
+  function load(prefix: string): Promise<ApiKey | null> {
+    const started = store.keys.find(prefix).then(
+      (key) => {
+        // An end meanwhile took this load out of the map: what it read may be the living key.
+        if (loading.get(prefix) === started) {
+          loading.delete(prefix);
+          if (key !== null) keys.set(prefix, key);
+        }
+        return key;
+      },
+      (fault: unknown) => {
+        if (loading.get(prefix) === started) loading.delete(prefix);
+        throw fault;
+      },
+    );
+    loading.set(prefix, started);
+    return started;
+  }
+
+  const find = async (prefix: string): Promise<ApiKey | null> =>
+    keys.get(prefix) ?? patiently(loading.get(prefix) ?? load(prefix));
+
+  const lives = ({ revokedAt, expiresAt }: ApiKey): boolean =>
+    revokedAt === null && (expiresAt === null || expiresAt > clock.now());
+
+  async function write(): Promise<void> {
+    const written = uses;
+    if (written.size === 0 || halted) return;
+    uses = new Map();
+    try {
+      await store.keys.flushUse([...written].map(([prefix, usedAt]) => ({ prefix, usedAt })));
+    } catch (error) {
+      for (const [prefix, at] of written) if (!uses.has(prefix)) uses.set(prefix, at);
+      log.warn({ err: error }, 'the use of API keys is written later');
+    }
+  }
+  const flush = (): Promise<void> => {
+    flushing = flushing.then(write);
+    return flushing;
+  };
+  const timer = setInterval(() => void flush(), FLUSH_MS).unref();
+
+  return {
+    async prove(text) {
+      const prefix = isApiKey(text) ? prefixOf(text) : null;
+      const key = prefix === null ? null : await find(prefix);
+      const good = matches(text, key?.hash ?? NO_HASH);
+      return key !== null && good && lives(key) ? key : null;
+    },
+    async isLive(prefix) {
+      const key = await find(prefix);
+      return key !== null && lives(key);
+    },
+    used: (prefix, at) => void uses.set(prefix, at),
+    lastUse: (prefix) => uses.get(prefix) ?? null,
+    ended: (prefix) => news.tell({ about: 'key', prefix }),
+    onEnd(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    flush,
+    close() {
+      clearInterval(timer);
+      return flush();
+    },
+    halt() {
+      halted = true;
+      clearInterval(timer);
+    },
+  };
+}

@@ -1,0 +1,398 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type House, makeHouse, type Received } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: House<MemoryStore>;
+let owner: { token: string; userId: string; tenantId: string };
+beforeEach(async () => {
+  house = await makeHouse();
+  owner = await house.owner();
+});
+afterEach(() => house.close());
+
+const HOUR = 3_600_000;
+
+const post = (path: string, token: string | undefined, body?: unknown, headers: Record<string, string> = {}) =>
+  house.call('POST', `/v1${path}`, { token, body, headers });
+const create = (token: string, body: object = { name: 'build' }, headers?: Record<string, string>) =>
+  post('/auth/api-keys', token, body, headers);
+const list = (token: string, query = '') => house.call('GET', `/v1/auth/api-keys${query}`, { token });
+const me = (key: string) => house.call('GET', '/v1/auth/me', { token: key });
+const answer = ({ status, body }: Received) => [status, body.code];
+
+async function newKey(token = owner.token, more: object = {}): Promise<{ key: string; prefix: string }> {
+  const { status, body } = await create(token, { name: 'build', ...more });
+  expect(status).toBe(201);
+  return body;
+}
+
+describe('a new key', () => {
+  it('is shown once, with its prefix, and kept as a hash', async () => {
+    const { status, body } = await create(owner.token, {
+      name: 'Night shift',
+      scopes: ['read:devices', 'read:devices'],
+    });
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      status: 'created',
+      key: expect.stringMatching(/^tk_[A-Za-z0-9]{8}_[A-Za-z0-9_-]{43}$/),
+      prefix: body.key.slice(3, 11),
+      name: 'Night shift',
+    });
+    const kept = JSON.stringify([...house.store.people.apiKeys.values()]);
+    expect(kept).not.toContain(body.key.slice(12));
+    const { keys, next_cursor } = (await list(owner.token)).body;
+    expect(next_cursor).toBeNull();
+    expect(keys).toEqual([
+      {
+        prefix: body.prefix,
+        name: 'Night shift',
+        scopes: ['read:devices'],
+        created_at: new Date(house.clock.now()).toISOString(),
+        created_by: owner.userId,
+        last_used_at: null,
+        expires_at: null,
+        revoked_at: null,
+      },
+    ]);
+  });
+
+  it('is presented as a bearer or as X-API-Key, and acts as its maker, at most as an admin', async () => {
+    const { key } = await newKey();
+    const byBearer = await me(key);
+    const byHeader = await house.call('GET', '/v1/auth/me', { headers: { 'x-api-key': key } });
+    expect(byHeader.body).toEqual(byBearer.body);
+    expect(byBearer.body).toMatchObject({
+      authenticated: true,
+      has_tenant: true,
+      user: { id: owner.userId, role: 'admin', tenant_id: owner.tenantId },
+      invitations: [],
+    });
+    expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
+    const viewers = await newKey(await house.member(owner.tenantId, 'viewer'));
+    expect((await me(viewers.key)).body.user.role).toBe('viewer');
+    expect(answer(await post('/homes', viewers.key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
+  });
+
+  it('may what its scopes say, and without any all that its role allows', async () => {
+    const { key } = await newKey(owner.token, { scopes: ['read:*'] });
+    expect((await house.call('GET', '/v1/homes', { token: key })).status).toBe(200);
+    expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    const all = await newKey(owner.token, { scopes: [] });
+    expect((await post('/homes', all.key, { home_name: 'x' })).status).toBe(201);
+  });
+
+  it.each([
+    ['without a name', {}],
+    ['with a blank name', { name: ' ' }],
+    ['with a name of 101 characters', { name: 'x'.repeat(101) }],
+    ['with an unknown scope', { name: 'x', scopes: ['read:everything'] }],
+    ['with a scope that is none', { name: 'x', scopes: ['read'] }],
+    ['with a platform scope', { name: 'x', scopes: ['platform:admin'] }],
+    ['with a scope of three parts', { name: 'x', scopes: ['read:devices:*'] }],
+    ['with scopes that are no list', { name: 'x', scopes: 'read:devices' }],
+    ['with an end that is no time', { name: 'x', expires_at: 'tomorrow' }],
+    ['with an end in the past', { name: 'x', expires_at: '2020-01-01T00:00:00.000Z' }],
+    ['with an unknown member', { name: 'x', role: 'owner' }],
+  ])('%s is 400', async (_, body) => {
+    expect(answer(await create(owner.token, body))).toEqual([400, 'VALIDATION_FAILED']);
+  });
+
+  it('is refused where a person has a hundred, until one is revoked', async () => {
+    const keys: { prefix: string }[] = [];
+    for (let n = 0; n < 100; n++) keys.push(await newKey());
+    expect(answer(await create(owner.token))).toEqual([409, 'CONFLICT']);
+    expect((await create(await house.member(owner.tenantId, 'user'))).status).toBe(201);
+    await post('/auth/api-keys/revoke', owner.token, { prefix: keys[0]?.prefix });
+    expect((await create(owner.token)).status).toBe(201);
+  });
+
+  it('is refused to who has no tenant, and where it is suspended', async () => {
+    expect(answer(await create(await house.token('nobody')))).toEqual([403, 'TENANT_REQUIRED']);
+    const { key } = await newKey();
+    await house.runtime.actors.send({ kind: 'tenant', id: owner.tenantId }, { type: 'suspend', at: house.clock.now() });
+    expect(answer(await create(owner.token))).toEqual([403, 'TENANT_SUSPENDED']);
+    expect(answer(await list(key))).toEqual([403, 'TENANT_SUSPENDED']);
+    expect((await me(key)).body.user.tenant_id).toBe(owner.tenantId);
+  });
+});
+
+describe('a stored answer', () => {
+  it('shows the key again to the same request, and no more once the key is revoked or rotated', async () => {
+    const first = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    const again = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    expect([again.status, again.body]).toEqual([201, first.body]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const { prefix } = first.body;
+    const rotate = () => post('/auth/api-keys/rotate', owner.token, { prefix }, { 'idempotency-key': 'r' });
+    const rotated = await rotate();
+    expect((await rotate()).body).toEqual(rotated.body);
+    const anew = await create(owner.token, { name: 'a' }, { 'idempotency-key': 'k' });
+    expect(anew.headers.get('idempotent-replayed')).toBeNull();
+    expect(anew.body.prefix).not.toBe(prefix);
+    await post('/auth/api-keys/revoke', owner.token, { prefix: rotated.body.prefix }, { 'idempotency-key': 'v' });
+    expect(answer(await rotate())).toEqual([409, 'CONFLICT']);
+    const revoked = await post(
+      '/auth/api-keys/revoke',
+      owner.token,
+      { prefix: rotated.body.prefix },
+      { 'idempotency-key': 'v' },
+    );
+    expect(revoked.headers.get('idempotent-replayed')).toBe('true');
+  });
+
+  it('goes with the member whose key it shows', async () => {
+    const token = await house.member(owner.tenantId, 'user');
+    await create(token, { name: 'a' }, { 'idempotency-key': 'k' });
+    const { id } = (await me(token)).body.user;
+    expect(house.store.idempotencyRows.size).toBe(1);
+    expect((await house.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token })).status).toBe(204);
+    expect(house.store.idempotencyRows.size).toBe(0);
+  });
+});
+
+describe('the list', () => {
+  it('has one’s own keys for everybody, and everybody’s for an admin, newest first in pages', async () => {
+    const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
+    const made: string[] = [];
+    for (const token of [owner.token, user, admin, user]) {
+      made.unshift((await newKey(token)).prefix);
+      house.clock.advance(1);
+    }
+    await newKey((await house.owner()).token);
+    const prefixes = async (token: string, query?: string) =>
+      (await list(token, query)).body.keys.map(({ prefix }: { prefix: string }) => prefix);
+    expect(await prefixes(user)).toEqual([made[0], made[2]]);
+    expect(await prefixes(admin)).toEqual(made);
+    const { body } = await list(admin, '?limit=3');
+    expect(await prefixes(admin, `?limit=3&cursor=${body.next_cursor}`)).toEqual([made[3]]);
+    expect(answer(await list(user, `?cursor=${body.next_cursor}`))).toEqual([400, 'VALIDATION_FAILED']);
+    expect(await prefixes((await newKey(admin)).key)).toHaveLength(5);
+  });
+
+  it('tells the last use, which is written in batches', async () => {
+    const { key, prefix } = await newKey();
+    let writes = 0;
+    const { flushUse } = house.store.keys;
+    house.store.keys.flushUse = (uses) => {
+      writes += 1;
+      return flushUse(uses);
+    };
+    for (let n = 0; n < 5; n++) await me(key);
+    house.clock.advance(1_000);
+    await me(key);
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
+    expect(house.store.people.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
+    await house.services.keys.flush();
+    await house.services.keys.flush();
+    expect(writes).toBe(1);
+    expect(house.store.people.apiKeys.get(prefix)?.lastUsedAt).toBe(house.clock.now());
+    expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
+  });
+});
+
+describe('a request with a key', () => {
+  it('asks the store nothing to know who calls when nothing changed', async () => {
+    const { key } = await newKey();
+    await me(key);
+    let calls = 0;
+    const count =
+      <Given extends unknown[], T>(work: (...given: Given) => T) =>
+      (...given: Given) => {
+        calls += 1;
+        return work(...given);
+      };
+    for (const part of [house.store.keys, house.store.identity, house.store.members] as object[]) {
+      for (const [name, verb] of Object.entries(part)) Object.assign(part, { [name]: count(verb) });
+    }
+    for (let n = 0; n < 20; n++) {
+      await me(key);
+      await house.call('GET', '/v1/homes', { token: key });
+    }
+    expect(calls).toBe(0);
+  });
+
+  it.each([
+    ['another secret', (key: string) => `${key.slice(0, -4)}AAAA`],
+    ['another prefix', (key: string) => key.replace(/^tk_.{8}/, 'tk_zzzzzzzz')],
+    ['a secret too short', (key: string) => key.slice(0, -1)],
+    ['something after it', (key: string) => `${key}x`],
+    ['its prefix alone', (key: string) => key.slice(0, 11)],
+    ['its hash', (key: string) => house.store.people.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
+  ])('with %s is 401', async (_, change) => {
+    const { key } = await newKey();
+    await me(key);
+    expect(answer(await me(change(key)))).toEqual([401, 'UNAUTHENTICATED']);
+    expect((await me(key)).status).toBe(200);
+  });
+
+  it('that guesses leaves nothing in memory, and asks once for a prefix that there is', async () => {
+    const { key } = await newKey();
+    let finds = 0;
+    const { find } = house.store.keys;
+    house.store.keys.find = (prefix) => {
+      finds += 1;
+      return find(prefix);
+    };
+    for (let n = 0; n < 10; n++) await me(key.slice(0, 12) + `${n}`.repeat(43));
+    expect(finds).toBe(1);
+    for (let n = 0; n < 3; n++) await me(`tk_guess00${n}_${'A'.repeat(43)}`);
+    await me(`tk_guess000_${'A'.repeat(43)}`);
+    expect(finds).toBe(5);
+  });
+
+  it('works until the moment the key expires, and not from then on', async () => {
+    const expires_at = new Date(house.clock.now() + HOUR).toISOString();
+    const { key } = await newKey(owner.token, { expires_at });
+    expect((await me(key)).status).toBe(200);
+    house.clock.advance(HOUR - 1);
+    expect((await me(key)).status).toBe(200);
+    house.clock.advance(1);
+    expect((await me(key)).status).toBe(401);
+    const { body } = await list(await house.token([...house.store.users.values()][0]?.sub ?? ''));
+    expect(body.keys[0]).toMatchObject({ expires_at, revoked_at: null });
+  });
+
+  it('has its maker’s role as it is now', async () => {
+    const token = await house.member(owner.tenantId, 'admin');
+    const { key } = await newKey(token);
+    const { id } = (await me(key)).body.user;
+    const change = (role: string) =>
+      house.call('PATCH', `/v1/tenant/members/${id}`, { token: owner.token, body: { role } });
+    expect((await post('/homes', key, { home_name: 'x' })).status).toBe(201);
+    expect((await change('user')).status).toBe(200);
+    expect(answer(await post('/homes', key, { home_name: 'x' }))).toEqual([403, 'FORBIDDEN_ROLE']);
+    await change('owner');
+    expect((await me(key)).body.user.role).toBe('admin');
+  });
+
+  it('is dead with its maker’s membership, also when they come back', async () => {
+    const token = await house.member(owner.tenantId, 'user');
+    const { key, prefix } = await newKey(token);
+    const { id } = (await me(key)).body.user;
+    await house.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token });
+    expect((await me(token)).body.has_tenant).toBe(false);
+    await house.become(id, { tenantId: owner.tenantId, role: 'user' });
+    expect((await me(key)).status).toBe(401);
+    expect((await me(token)).body.has_tenant).toBe(true);
+    const { keys } = (await list(owner.token)).body;
+    expect(keys).toEqual([expect.objectContaining({ prefix, revoked_at: expect.any(String) })]);
+  });
+});
+
+describe('revoking', () => {
+  const revoke = (token: string, prefix: unknown) => post('/auth/api-keys/revoke', token, { prefix });
+
+  it('ends the key at once, once and for all, and says so', async () => {
+    const [{ key, prefix }, other] = [await newKey(), await newKey()];
+    await me(key);
+    const { status, body } = await revoke(owner.token, prefix);
+    expect([status, body]).toEqual([200, { status: 'revoked', prefix }]);
+    expect((await me(key)).status).toBe(401);
+    expect((await me(other.key)).status).toBe(200);
+    const at = (await list(owner.token)).body.keys[1].revoked_at;
+    house.clock.advance(5);
+    expect((await revoke(owner.token, prefix)).status).toBe(200);
+    expect((await list(owner.token)).body.keys[1].revoked_at).toBe(at);
+  });
+
+  it('ends a key that is being looked up', async () => {
+    const { key, prefix } = await newKey();
+    const { find } = house.store.keys;
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let asked = false;
+    house.store.keys.find = async (...given) => {
+      const row = await find(...given);
+      if (!asked) {
+        asked = true;
+        await held;
+      }
+      return row;
+    };
+    const early = me(key);
+    await expect.poll(() => asked).toBe(true);
+    await revoke(owner.token, prefix);
+    release();
+    expect((await early).status).toBe(401);
+    expect((await me(key)).status).toBe(401);
+  });
+
+  it('is one’s own, or an admin’s', async () => {
+    const [admin, user] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'user')];
+    const [owners, users] = [await newKey(), await newKey(user)];
+    expect(answer(await revoke(user, owners.prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect((await me(owners.key)).status).toBe(200);
+    expect((await revoke(user, users.prefix)).status).toBe(200);
+    expect((await revoke(admin, owners.prefix)).status).toBe(200);
+    expect((await me(owners.key)).status).toBe(401);
+  });
+
+  it('of another tenant’s key is 404, as of one that is none', async () => {
+    const { key, prefix } = await newKey();
+    const stranger = await house.owner();
+    const [theirs, none] = [await revoke(stranger.token, prefix), await revoke(stranger.token, 'zzzzzzzz')];
+    const { instance: _, request_id: __, ...said } = theirs.body;
+    expect(none.body).toMatchObject(said);
+    for (const wrong of [theirs, none, await revoke(owner.token, key), await revoke(owner.token, '')]) {
+      expect(answer(wrong)).toEqual([404, 'NOT_FOUND']);
+    }
+    expect(answer(await revoke(owner.token, 7))).toEqual([400, 'VALIDATION_FAILED']);
+    expect((await me(key)).status).toBe(200);
+  });
+
+  it('goes on in maintenance, when nothing is created or rotated', async () => {
+    const { prefix } = await newKey();
+    await house.flags.set('maintenance_mode', true);
+    expect(answer(await create(owner.token))).toEqual([503, 'MAINTENANCE']);
+    expect(answer(await post('/auth/api-keys/rotate', owner.token, { prefix }))).toEqual([503, 'MAINTENANCE']);
+    expect((await revoke(owner.token, prefix)).status).toBe(200);
+  });
+});
+
+describe('rotating', () => {
+  const rotate = (token: string, prefix: string) => post('/auth/api-keys/rotate', token, { prefix });
+
+  it('gives a key with a new prefix, the same name, scopes and end; the old one is dead at once', async () => {
+    const expires_at = new Date(house.clock.now() + HOUR).toISOString();
+    const old = await newKey(owner.token, { scopes: ['read:homes'], expires_at });
+    await me(old.key);
+    house.clock.advance(1_000);
+    const { status, body } = await rotate(owner.token, old.prefix);
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      status: 'rotated',
+      key: expect.stringMatching(`^tk_${body.prefix}_[A-Za-z0-9_-]{43}$`),
+      prefix: expect.not.stringMatching(old.prefix),
+      name: 'build',
+    });
+    expect((await me(old.key)).status).toBe(401);
+    expect((await me(body.key)).status).toBe(200);
+    const [newer, older] = (await list(owner.token)).body.keys;
+    expect(newer).toMatchObject({ prefix: body.prefix, scopes: ['read:homes'], expires_at, revoked_at: null });
+    expect(older).toMatchObject({ prefix: old.prefix, revoked_at: newer.created_at });
+  });
+
+  it('of a key that is revoked or has expired is 409', async () => {
+    const revoked = await newKey();
+    await post('/auth/api-keys/revoke', owner.token, { prefix: revoked.prefix });
+    expect(answer(await rotate(owner.token, revoked.prefix))).toEqual([409, 'CONFLICT']);
+    const ending = await newKey(owner.token, { expires_at: new Date(house.clock.now() + 1_000).toISOString() });
+    house.clock.advance(1_000);
+    expect(answer(await rotate(owner.token, ending.prefix))).toEqual([409, 'CONFLICT']);
+  });
+
+  it('of another person’s key by an admin makes it the admin’s own, with no more role than before', async () => {
+    const [admin, viewer] = [await house.member(owner.tenantId, 'admin'), await house.member(owner.tenantId, 'viewer')];
+    const old = await newKey(viewer);
+    expect(answer(await rotate(viewer, (await newKey()).prefix))).toEqual([403, 'FORBIDDEN_ROLE']);
+    const { body } = await rotate(admin, old.prefix);
+    const adminId = (await me(admin)).body.user.id;
+    expect((await me(body.key)).body.user).toMatchObject({ id: adminId, role: 'viewer' });
+    expect((await me(old.key)).status).toBe(401);
+    const again = await rotate(admin, body.prefix);
+    expect((await me(again.body.key)).body.user).toMatchObject({ id: adminId, role: 'viewer' });
+  });
+});
