@@ -19,10 +19,13 @@ const DEFAULT = { confirm_by: 'requester', confirm_ttl_s: 300 };
 const journal = () => house.services.store.actors.journal({ kind: 'tenant', id: mine.tenantId }, 20);
 
 describe('GET /tenant/policy', () => {
-  it('shows the default to everybody of the tenant, under both roots', async () => {
-    for (const token of Object.values(mine.tokens)) expect((await get({ token })).body).toEqual({ policy: DEFAULT });
-    const answer = await house.call('GET', '/api/v1/tenant/policy', { token: mine.tokens.viewer });
+  it('shows the default to admins of the tenant, under both roots', async () => {
+    expect((await get()).body).toEqual({ policy: DEFAULT });
+    const answer = await house.call('GET', '/api/v1/tenant/policy', { token: mine.tokens.admin });
     expect([answer.status, answer.body]).toEqual([200, { policy: DEFAULT }]);
+    for (const token of [mine.tokens.user, mine.tokens.viewer]) {
+      expect((await get({ token })).body.code).toBe('FORBIDDEN_ROLE');
+    }
   });
 
   it('wants read:tenant of a key', async () => {
