@@ -17,6 +17,8 @@ export interface GatewayFacts {
   params: JsonObject;
   /** What records say against the parameters, which no schema can know. */
   objections?: readonly FieldError[];
+  /** What the service adds to the parameters in what the device receives: what they name, and may not say themselves. */
+  supplement?: JsonObject;
   dryRun: boolean;
   /** True when the command comes back from its confirmation, dry runs included. */
   confirmed: boolean;

@@ -173,7 +173,11 @@ export const refuseRefusal = ({ status }: CommandContext): Decided =>
 export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
   const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : null;
-  const delivery = { dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 };
+  const { supplement } = event.asked.facts;
+  const delivery = {
+    ...{ dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 },
+    ...(supplement && { supplement }),
+  };
   return { changes: { confirmedBy, delivery }, outputs: [] };
 }
 
@@ -184,10 +188,11 @@ export const hasSession = (_: CommandContext, { asked }: Of<'self.judged' | 'sel
 
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
 export function write(context: CommandContext, event: Writing): Decided {
-  const { tenantId, deviceId, id, messageId, requestId, action, params } = context;
+  const { tenantId, deviceId, id, messageId, requestId, action } = context;
   const { sessionId } = event.type === 'session.ready' ? event : (event.asked.session as { sessionId: string });
   const delivery = deliveryOf(context);
-  const { dispatchedAt, expiresAt, firstWrittenAt, writes } = delivery;
+  const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = delivery;
+  const params = supplement ? { ...context.params, ...supplement } : context.params;
   const output: Output = {
     type: 'command.write',
     tenantId,

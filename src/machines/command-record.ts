@@ -78,6 +78,7 @@ const stored = z.strictObject({
       firstWrittenAt: epochMs.nullable(),
       sessionId: z.string().nullable(),
       writes: count,
+      supplement: jsonObject.optional(),
     })
     .nullable(),
   answer: z.strictObject({
@@ -172,8 +173,9 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   journal,
   rests: (snapshot) => over.has(statusOf(snapshot)) && !isWatching(snapshot),
   isSoft: () => false,
-  visible: ({ confirmation, ...rest }) => {
-    const { tokenHash: _, ...shown } = confirmation ?? { tokenHash: '' };
-    return { ...rest, confirmation: confirmation && shown } as unknown as JsonObject;
+  visible: ({ confirmation, delivery, ...rest }) => {
+    const { tokenHash: _, ...asked } = confirmation ?? { tokenHash: '' };
+    const { supplement: __, ...sent } = delivery ?? {};
+    return { ...rest, confirmation: confirmation && asked, delivery: delivery && sent } as unknown as JsonObject;
   },
 };

@@ -61,6 +61,8 @@ export interface Delivery {
   sessionId: string | null;
   /** In how many sessions it was written. */
   writes: number;
+  /** Joins the parameters in what the device receives, and is shown to nobody else: it may hold a signed URL. */
+  supplement?: JsonObject;
 }
 
 /** What the device said of it. */

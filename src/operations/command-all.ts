@@ -6,6 +6,7 @@ import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import { type Asked, type Planned, plan, planned, request, type Wish } from './dispatch.ts';
 import { barredBefore, targetsOf, tenantFacts } from './facts.ts';
+import { releaseNamed } from './firmware-facts.ts';
 import { iso, isoTime, isUuid, notFound, nouns } from './inputs.ts';
 import { type Call, type Caller, type Services, tenantOf } from './operation.ts';
 
@@ -69,7 +70,7 @@ export async function commandAll(
   const plans = resumed ?? ids.value.map((id) => plan(services, id));
   if (resumed === null) await idempotent?.begin(plans);
 
-  const [tenant, targets, made] = await Promise.all([
+  const [tenant, targets, made, release] = await Promise.all([
     tenantFacts(services, caller),
     targetsOf(
       services,
@@ -77,13 +78,14 @@ export async function commandAll(
       ids.value.filter((id) => isUuid(id)),
     ),
     madeBefore(services, resumed ?? []),
+    releaseNamed(services, caller, wish),
   ]);
   const missing = barredBefore(services, tenant, null) ?? { code: 'NOT_FOUND' as const, detail: nouns.device };
   const tries = await Promise.allSettled(
     plans.map(async (plan): Promise<Entry> => {
       const target = targets.get(plan.device_id);
       if (target === undefined) return failed(plan.device_id, missing.code, missing.detail);
-      const asked: Asked = { tenant, target, wish, plan };
+      const asked: Asked = { tenant, target, wish, plan, release };
       return entryOf(made.get(plan.command_id) ?? (await request(services, caller, asked)), asked);
     }),
   );

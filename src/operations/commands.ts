@@ -8,6 +8,7 @@ import { cancelled, commandOf, previewShape } from './command-view.ts';
 import { confirm, policyAllows } from './confirming.ts';
 import { type Asked, dispatched, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
 import { barredBefore, targetOf, tenantFacts } from './facts.ts';
+import { releaseNamed } from './firmware-facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { type Answer, operation, type Services, tenantOf } from './operation.ts';
 
@@ -55,7 +56,8 @@ export const commandDevice = operation({
     const tenant = await tenantFacts(services, caller);
     const target = await targetOf(services, caller, deviceId);
     if (!target.ok) return { ok: false, refusal: barredBefore(services, tenant, null) ?? target.refusal };
-    const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId) };
+    const release = await releaseNamed(services, caller, wish);
+    const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId), release };
     const answer = (command: CommandContext) => answerTo(services, command, asked);
     try {
       const command = await request(services, caller, asked, (decided) => {
@@ -111,7 +113,7 @@ export const confirmCommand = operation({
   scope: 'execute:commands',
   changes: true,
   audit: 'journal',
-  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED'],
+  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED', 'PARAMS_INVALID'],
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async policy(services, { caller }) {
     return policyAllows(await tenantFacts(services, caller), caller);

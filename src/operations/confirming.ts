@@ -6,6 +6,7 @@ import type { TenantContext } from '../machines/tenant-types.ts';
 import { ask } from './ask.ts';
 import type { CommittedCommand } from './command-view.ts';
 import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
+import { releaseNamed } from './firmware-facts.ts';
 import type { Call, Caller, Services } from './operation.ts';
 
 // How a waiting command is confirmed, whether with its token or from the inbox. That it may be is decided in the command's
@@ -25,6 +26,7 @@ export async function confirm(
   { tenant, target, command, tokenHash }: Waiting,
 ): Promise<Outcome<{ body: { success: true; command_id: string; message_id: string } }>> {
   const { id, messageId, action, params } = command.snapshot.context;
+  const release = await releaseNamed(services, caller, { action, params });
   // Looked at last: a policy that was changed while the command was looked up counts already.
   const { policy } = (services.actors.peek<TenantContext>(tenant.ref) ?? tenant).snapshot.context;
   const event: CommandEvent = {
@@ -33,7 +35,7 @@ export async function confirm(
     by: caller.principal,
     tokenHash,
     policy,
-    facts: gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: true }),
+    facts: gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
   };
   const answer = { body: { success: true as const, command_id: id, message_id: messageId } };

@@ -8,6 +8,7 @@ import type { Refusal } from '../domain/refusals.ts';
 import { preview } from '../domain/twin.ts';
 import type { JsonObject, Principal } from '../domain/values.ts';
 import type { CommandContext, CommandEvent, Preview } from '../machines/command-types.ts';
+import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
 import type { Caller, Services } from './operation.ts';
@@ -56,6 +57,8 @@ export interface Asked {
   target: Target;
   wish: Wish;
   plan: Planned;
+  /** What `releaseNamed` answers for the wish, once for all its targets. */
+  release: FirmwareRelease | null;
 }
 
 /**
@@ -65,9 +68,10 @@ export interface Asked {
 export async function request(
   services: Services,
   caller: Caller,
-  { tenant, target, wish, plan }: Asked,
+  asked: Asked,
   row: (command: CommandContext) => IdempotencyRow | null = () => null,
 ): Promise<CommandContext> {
+  const { tenant, target, wish, plan } = asked;
   const { context: device } = target.device.snapshot;
   const params = wish.params ?? {};
   const event: CommandEvent = {
@@ -86,7 +90,7 @@ export async function request(
       ...(wish.ttl_s !== undefined && { ttlS: wish.ttl_s }),
       ...(wish.timeout_s !== undefined && { timeoutS: wish.timeout_s }),
     },
-    facts: factsOf(services, { tenant, target, wish, plan }),
+    facts: factsOf(services, asked),
     session: target.session,
     confirmation: {
       tokenHash: tokenHash(plan.dry_run_token),
@@ -103,12 +107,13 @@ export async function request(
 /** The request and the operation stand in the journal; the command itself is read and written too often for them. */
 const withoutRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
 
-const factsOf = (services: Services, { tenant, target, wish }: Asked) =>
+const factsOf = (services: Services, { tenant, target, wish, release }: Asked) =>
   gatewayFacts(services, tenant, target, {
     action: wish.action,
     params: wish.params ?? {},
     dryRun: wish.dry_run ?? false,
     confirmed: false,
+    release,
   });
 
 function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {

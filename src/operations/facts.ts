@@ -1,12 +1,14 @@
 import type { Committed } from '../actors/contract.ts';
 import { type GatewayFacts, judge } from '../domain/gateway.ts';
 import type { Manifest } from '../domain/manifest.ts';
-import { done, type FieldError, type Outcome, type Refusal } from '../domain/refusals.ts';
+import { done, type Outcome, type Refusal } from '../domain/refusals.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { SessionFact } from '../machines/command-types.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
+import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import { belongs, type CommittedDevice, deviceOf, isRevoked } from './device-view.ts';
+import { UPDATE, updateFacts } from './firmware-facts.ts';
 import { type Caller, type Services, tenantOf } from './operation.ts';
 
 // What the gateway judges a command by. For what is live in memory nothing here asks the store.
@@ -55,20 +57,28 @@ function target({ sessions }: Services, device: CommittedDevice, manifest: Manif
   return { device, manifest, session: session?.subscribed ? { sessionId: session.sessionId } : null };
 }
 
+/** What the gateway is asked about; `release` is what `releaseNamed` answers for its action and parameters. */
+export interface Judged {
+  action: string;
+  params: JsonObject;
+  dryRun: boolean;
+  confirmed: boolean;
+  release: FirmwareRelease | null;
+}
+
 export function gatewayFacts(
-  services: Pick<Services, 'flags'>,
+  services: Pick<Services, 'flags' | 'artifacts'>,
   tenant: CommittedTenant,
   { device, manifest }: Target,
-  asked: { action: string; params: JsonObject; dryRun: boolean; confirmed: boolean },
+  { release, ...asked }: Judged,
 ): GatewayFacts {
-  const objections = asked.action === 'update_firmware' ? firmwareObjections : undefined;
   return {
     tenant: { suspended: tenant.snapshot.value === 'suspended' },
     flags: services.flags(),
     device: { revoked: isRevoked(device) },
     manifest,
     ...asked,
-    ...(objections && { objections }),
+    ...(asked.action === UPDATE && updateFacts(services, device, release)),
   };
 }
 
@@ -90,8 +100,3 @@ export function barredBefore(
   });
   return verdict.kind === 'refused' && verdict.refusal.code !== 'MANIFEST_NOT_FOUND' ? verdict.refusal : null;
 }
-
-// Only a released version of the tenant may go to a device (contract §6); this build keeps no releases.
-const firmwareObjections: readonly FieldError[] = [
-  { path: 'params.firmware_id', message: 'names no released firmware of this device type' },
-];

@@ -1,0 +1,21 @@
+import {
+  checkFirmware,
+  createRelease,
+  getRelease,
+  listReleases,
+  releaseFirmware,
+  withdrawFirmware,
+} from '../../../operations/firmware.ts';
+import { getArtifact, putArtifact } from '../../../operations/firmware-artifacts.ts';
+import type { Route } from '../route.ts';
+
+export const firmwareRoutes: Route[] = [
+  { method: 'POST', path: '/firmware/check', operation: checkFirmware, success: 200 },
+  { method: 'POST', path: '/firmware/release', operation: createRelease, success: 201 },
+  { method: 'GET', path: '/firmware', operation: listReleases, success: 200 },
+  { method: 'GET', path: '/firmware/{id}', operation: getRelease, success: 200 },
+  { method: 'POST', path: '/firmware/{id}/release', operation: releaseFirmware, success: 200 },
+  { method: 'POST', path: '/firmware/{id}/withdraw', operation: withdrawFirmware, success: 200 },
+  { method: 'PUT', path: '/firmware/{id}/artifact', operation: putArtifact, success: 200 },
+  { method: 'GET', path: '/firmware/{id}/artifact', operation: getArtifact, success: 200 },
+];

@@ -1,0 +1,253 @@
+import { z } from 'zod';
+import { description, deviceType } from '../domain/fields.ts';
+import { artifactUrlFault, firmwareStatuses, isVersion, updateFor } from '../domain/firmware.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { FirmwareRelease } from '../store/contract/firmware.ts';
+import { deviceOf } from './device-view.ts';
+import { RELEASE, recordOf, releaseRecord } from './firmware-view.ts';
+import { cursorAfter, idOf, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from './operation.ts';
+
+// Firmware releases (contract §6): what is uploaded and fetched is in firmware-artifacts.ts.
+
+const version = z
+  .string()
+  .refine(isVersion, 'is not a semantic version')
+  .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
+
+const rollout = z
+  .int()
+  .min(0)
+  .max(100)
+  .meta({
+    description: 'Percentage of the devices that it is offered to; which ones is decided by release and device',
+  });
+
+const url = z
+  .string()
+  .superRefine((text, context) => {
+    const fault = artifactUrlFault(text);
+    if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+  })
+  .meta({ description: 'Where devices fetch it, http or https; needs its checksum' });
+
+const checksum = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'is no SHA-256 in hex')
+  .toLowerCase();
+
+export const createRelease = operation({
+  name: 'createRelease',
+  summary: 'Draft a firmware release, with a URL or for an artifact to be uploaded',
+  input: z
+    .strictObject({
+      device_type: deviceType,
+      version,
+      notes: description.optional(),
+      url: url.optional(),
+      checksum: checksum.optional(),
+      rollout_percent: rollout.default(100),
+    })
+    .refine((given) => given.url === undefined || given.checksum !== undefined, {
+      path: ['checksum'],
+      message: 'is required with a url',
+    })
+    .refine((given) => given.checksum === undefined || given.url !== undefined, {
+      path: ['checksum'],
+      message: 'is computed from the artifact; give one only with a url',
+    }),
+  output: z.object({ status: z.literal('created'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['CONFLICT'],
+  example: {
+    input: { device_type: 'smart_light', version: '1.5.0', notes: 'Smoother dimming' },
+    output: {
+      status: 'created',
+      id: RELEASE.id,
+      release: { ...RELEASE, url: null, checksum: null, status: 'draft', rollout_percent: 100, released_at: null },
+    },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const release: FirmwareRelease = {
+      id: services.newId(),
+      tenantId: tenantOf(caller),
+      deviceType: input.device_type,
+      version: input.version,
+      notes: input.notes ?? null,
+      status: 'draft',
+      rolloutPercent: input.rollout_percent,
+      url: input.url ?? null,
+      checksum: input.checksum ?? null,
+      artifact: null,
+      createdAt: services.clock.now(),
+      releasedAt: null,
+    };
+    const answer = {
+      body: { status: 'created' as const, id: release.id, release: recordOf(services, release) },
+    };
+    const made = await services.store.firmware.insert(release, idempotent?.row(answer));
+    return made ? done(answer) : refuse('CONFLICT', 'There is a release of this version for this type of device.');
+  },
+});
+
+export const listReleases = operation({
+  name: 'listReleases',
+  summary: "List the tenant's firmware releases, newest first",
+  input: z.strictObject({
+    device_type: deviceType.optional(),
+    status: z.enum(firmwareStatuses).optional(),
+    ...paging,
+  }),
+  output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:firmware',
+  changes: false,
+  example: { output: { releases: [RELEASE], next_cursor: null } },
+  async run(services, { input: { limit, cursor, ...filters }, caller }) {
+    const listing = { route: 'firmware', filters };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const { device_type, status } = filters;
+    const filter = {
+      ...(device_type !== undefined && { deviceType: device_type }),
+      ...(status !== undefined && { status }),
+    };
+    const page = await services.store.firmware.list(tenantOf(caller), filter, limit, start.value);
+    const releases = page.items.map((release) => recordOf(services, release));
+    return done({ body: { releases, next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+export const getRelease = operation({
+  name: 'getRelease',
+  summary: 'Show a firmware release',
+  input: z.strictObject({ id: idOf('firmware') }),
+  output: z.object({ release: releaseRecord }),
+  role: 'viewer',
+  scope: 'read:firmware',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: { output: { release: RELEASE } },
+  async run(services, { input, caller }) {
+    const release = await services.store.firmware.find(tenantOf(caller), input.id);
+    return release === null ? notFound('firmware') : done({ body: { release: recordOf(services, release) } });
+  },
+});
+
+export const releaseFirmware = operation({
+  name: 'releaseFirmware',
+  summary: 'Release a draft that has a URL or an artifact, or change how far a release is rolled out',
+  input: z.strictObject({ id: idOf('firmware'), rollout_percent: rollout.optional() }),
+  output: z.object({ status: z.literal('released'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { rollout_percent: 25 }, output: { status: 'released', id: RELEASE.id, release: RELEASE } },
+  run: (services, call) =>
+    change(services, call, 'released', (release) => {
+      if (release.status === 'withdrawn') return impossible('The release was withdrawn.');
+      if (release.checksum === null) return impossible('There is nothing to fetch yet: upload an artifact first.');
+      return done({
+        ...release,
+        status: 'released',
+        rolloutPercent: call.input.rollout_percent ?? release.rolloutPercent,
+        releasedAt: release.releasedAt ?? services.clock.now(),
+      });
+    }),
+});
+
+export const withdrawFirmware = operation({
+  name: 'withdrawFirmware',
+  summary: 'Withdraw a release for good: it is offered and served to nobody any more',
+  input: z.strictObject({ id: idOf('firmware') }),
+  output: z.object({ status: z.literal('withdrawn'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: {
+    output: { status: 'withdrawn', id: RELEASE.id, release: { ...RELEASE, status: 'withdrawn' } },
+  },
+  async run(services, call) {
+    let artifact: FirmwareRelease['artifact'] = null;
+    const changed = await change(services, call, 'withdrawn', (release) => {
+      artifact = release.artifact;
+      return done({ ...release, status: 'withdrawn', artifact: null });
+    });
+    if (changed.ok && artifact !== null) await services.artifacts.discard((artifact as { name: Uuid }).name);
+    return changed;
+  },
+});
+
+const impossible = (detail: string) => refuse('ILLEGAL_TRANSITION', detail);
+
+/** One change of a release after the other: each sees what the one before has written. */
+function change<Status extends FirmwareRelease['status']>(
+  services: Services,
+  { input, caller, idempotent }: Call<{ id: Uuid }>,
+  status: Status,
+  decide: (release: FirmwareRelease) => Outcome<FirmwareRelease>,
+): Promise<Outcome<Answer<{ status: Status; id: Uuid; release: z.infer<typeof releaseRecord> }>>> {
+  return services.locks.alone(lockOf(input.id), async () => {
+    const release = await services.store.firmware.find(tenantOf(caller), input.id);
+    if (release === null) return notFound('firmware');
+    const decided = decide(release);
+    if (!decided.ok) return decided;
+    const answer = { body: { status, id: release.id, release: recordOf(services, decided.value) } };
+    await services.store.firmware.update(decided.value, idempotent?.row(answer));
+    return done(answer);
+  });
+}
+
+export const lockOf = (id: Uuid): string => `firmware:${id}`;
+
+export const checkFirmware = operation({
+  name: 'checkFirmware',
+  summary: 'Ask whether there is a newer firmware for a type of device, or for one device',
+  input: z.strictObject({
+    device_type: deviceType,
+    current_version: version,
+    device_id: idOf('device')
+      .optional()
+      .meta({ noun: 'device', description: 'Without it only releases that are rolled out to everybody count' }),
+  }),
+  output: z.object({
+    update_available: z.boolean(),
+    target_version: z.string().nullable(),
+    url: z.string().nullable(),
+    checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+  }),
+  role: 'user',
+  scope: 'read:firmware',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: {
+    input: { device_type: 'smart_light', current_version: '1.4.2' },
+    output: { update_available: true, target_version: '1.5.0', url: RELEASE.url, checksum: RELEASE.checksum },
+  },
+  async run(services, { input, caller }) {
+    const { device_type, current_version, device_id = null } = input;
+    if (device_id !== null) {
+      const device = await deviceOf(services, caller, device_id);
+      if (!device.ok) return device;
+      if (device.value.snapshot.context.deviceType !== device_type) {
+        const message = 'is not the type of this device';
+        return refuse('VALIDATION_FAILED', `device_type: ${message}`, { errors: [{ path: 'device_type', message }] });
+      }
+    }
+    const released = await services.store.firmware.released(tenantOf(caller), device_type);
+    const update = updateFor(released, current_version, device_id);
+    return done({
+      body: {
+        update_available: update !== null,
+        target_version: update?.version ?? null,
+        url: update && services.artifacts.urlOf(update),
+        checksum: update?.checksum ?? null,
+      },
+    });
+  },
+});
