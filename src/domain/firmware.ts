@@ -14,7 +14,7 @@ export const MAX_URL_LENGTH = 2_048;
 
 /** A semantic version as semver.org writes it: no `v` before it, no blanks around it. */
 export const isVersion = (text: string): boolean =>
-  text.length <= MAX_VERSION_LENGTH && /^\d/.test(text) && parse(text)?.raw === text;
+  text.length <= MAX_VERSION_LENGTH && /^\d[0-9A-Za-z.+-]*$/.test(text) && parse(text) !== null;
 
 /** The version that decides: build metadata has no part in precedence (SemVer 2.0.0 §10). */
 export const withoutBuild = (version: string): string => version.split('+', 1)[0] as string;

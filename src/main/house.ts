@@ -34,9 +34,11 @@ import { makePerform } from '../operations/perform.ts';
 import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
 import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
+import { openArtifacts } from './artifacts.ts';
 import { callerServices } from './callers.ts';
 import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
+import { keepPruning } from './pruning.ts';
 import { signInServices } from './sign-in.ts';
 
 export interface StartOptions {
@@ -51,9 +53,6 @@ export interface StartOptions {
   /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
   assembled?(services: Services): void;
 }
-
-const PRUNE_MS = 3_600_000;
-const PRUNE_BATCH = 500;
 
 export type Upgrade = MqttEdge['upgrade'];
 
@@ -117,6 +116,7 @@ export async function buildHouse(
     actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
+    artifacts: openArtifacts(config, { store, settings, clock, newId: v7, log }),
     locks: new Locks(),
     audit,
     clock,
@@ -152,7 +152,7 @@ export async function buildHouse(
   const door = makeFrontDoor({ identity, services, secure });
   const sockets = makeStateSockets({ services, identity, gate, addressOf });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
-  const pruning = keepPruning(config, store, clock, log);
+  const pruning = keepPruning(config, services);
   return {
     settings,
     listener: makeRest({
@@ -222,12 +222,3 @@ const tokenKeyOf = (config: Config): Promise<TokenKey> =>
   readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
 
 const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;
-
-function keepPruning(config: Config, store: Store, clock: Clock, log: Log): NodeJS.Timeout {
-  const timer = setInterval(() => {
-    store.retention.prune(clock.now(), config.retentionDays, PRUNE_BATCH).catch((error) => {
-      log.warn({ err: error }, 'old rows are pruned later');
-    });
-  }, PRUNE_MS);
-  return timer.unref();
-}

@@ -1,3 +1,4 @@
+import type { Clock } from '../domain/clock.ts';
 import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
 import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
@@ -6,7 +7,6 @@ import type { EpochMs, Uuid } from '../domain/values.ts';
 import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifacts.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
-import type { Services, Settings } from './operation.ts';
 
 /** What was uploaded as firmware: files that the store knows by name, served at signed URLs. */
 export interface Artifacts {
@@ -36,11 +36,13 @@ const MAX_UPLOADS_OF_TENANT = 2;
 /** An upload takes less, so that an older file without a release was left behind. */
 const STRAY_AFTER_MS = 3_600_000;
 
-export interface ArtifactParts extends Pick<Services, 'clock' | 'newId'> {
+export interface ArtifactParts {
+  clock: Clock;
+  newId(): Uuid;
   files: ArtifactFiles;
   store: Pick<Store, 'firmware'>;
   signer: UrlSigner;
-  settings: Pick<Settings, 'apiBaseUrl'>;
+  settings: { apiBaseUrl: string };
   log: Log;
 }
 

@@ -30,7 +30,7 @@ export const putArtifact = operation({
       release: { ...RELEASE, status: 'draft', rollout_percent: 100, released_at: null },
     },
   },
-  async run(services, { input: { id }, caller, upload }) {
+  async run(services, { input: { id }, caller, upload = null }) {
     const { store, artifacts, locks } = services;
     const tenantId = tenantOf(caller);
     const draft = await store.firmware.find(tenantId, id);

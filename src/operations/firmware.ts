@@ -16,13 +16,9 @@ const version = z
   .refine(isVersion, 'is not a semantic version')
   .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
 
-const rollout = z
-  .int()
-  .min(0)
-  .max(100)
-  .meta({
-    description: 'Percentage of the devices that it is offered to; which ones is decided by release and device',
-  });
+const rollout = z.int().min(0).max(100).meta({
+  description: 'Percentage of the devices that it is offered to; which ones is decided by release and device',
+});
 
 const url = z
   .string()

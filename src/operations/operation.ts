@@ -8,6 +8,7 @@ import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
 import type { Rates } from '../store/contract/rates.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
+import type { Artifacts } from './artifacts.ts';
 import type { Audit } from './audit-writer.ts';
 import type { ChangelogEntry } from './changelog.ts';
 import type { CookieSessions } from './cookie-sessions.ts';
@@ -74,8 +75,27 @@ export interface Answer<Output> {
   about?: AuditAbout;
   /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
   next?: string | null;
+  /** Instead of a body, for an operation that `gives` something. */
+  file?: StoredFile;
   /** On wires that have them. */
   cookies?: readonly CookieChange[];
+}
+
+/** A file on this machine, which is answered in parts as they are asked for. */
+export interface StoredFile {
+  /** Absolute. */
+  path: string;
+  /** What a browser would keep it as: no quotes, no separators. */
+  name: string;
+  /** Strong: the same tag, the same bytes. */
+  etag: string;
+}
+
+/** A body that is no JSON and is not held in memory. */
+export interface Upload {
+  /** Its media type. */
+  type: string;
+  maxBytes: number;
 }
 
 /**
@@ -98,6 +118,8 @@ export interface Call<Input> {
   caller: Caller;
   /** Null where the caller sent no `Idempotency-Key`. */
   idempotent: Idempotent | null;
+  /** What is uploaded, where the operation `takes` something; iterating throws `UploadBroken` where it broke off. */
+  upload?: AsyncIterable<Uint8Array> | null;
 }
 
 /** Where a credential comes from; failures are counted by address. */
@@ -118,6 +140,7 @@ export interface Services {
   actors: Actors;
   sessions: Sessions;
   manifests: ManifestCache;
+  artifacts: Artifacts;
   locks: Locks;
   audit: Audit;
   clock: Clock;
@@ -206,6 +229,10 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   about?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditAbout;
   /** Needs no authentication, but looks at the caller where a good credential was presented. */
   greets?: boolean;
+  /** Its body is no JSON: `Call.upload`. */
+  takes?: Upload;
+  /** Answers a file of this media type; `output` is null. */
+  gives?: string;
   /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */
   policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
   /** Where the status tells shapes of `output` apart, for the API reference. */

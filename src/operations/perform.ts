@@ -19,6 +19,7 @@ export interface Request {
   keyed: KeyedRequest | null;
   /** What the edge found against it already: nothing is done, but the attempt is audited. */
   barred?: Refusal;
+  upload?: AsyncIterable<Uint8Array> | null;
 }
 
 export interface Performed extends Answer<unknown> {
@@ -56,7 +57,7 @@ async function run(
   services: Services,
   running: RunningKeys,
   operation: Operation,
-  { input: given, caller, keyed, barred: before }: Request,
+  { input: given, caller, keyed, barred: before, upload = null }: Request,
 ): Promise<Outcome<Performed>> {
   if (before !== undefined) return { ok: false, refusal: before };
   const barred = mayCall(operation, caller) ?? (await tenantBars(services, operation, caller));
@@ -69,7 +70,7 @@ async function run(
   const policy = await operation.policy?.(services, { input, caller });
   if (policy?.ok === false) return policy;
   if (keyed === null || !operation.changes || caller.user === null) {
-    return runAudited(services, operation, { input, caller, idempotent: null });
+    return runAudited(services, operation, { input, caller, idempotent: null, upload });
   }
 
   const claimed = await claim(services, running, { caller, operation, request: keyed });

@@ -1,11 +1,15 @@
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { exportJWK, generateKeyPair } from 'jose';
 import { v7 } from 'uuid';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
+import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
 import { pages } from '../../src/edges/rest/pages.ts';
 import { serverLimits, tend } from '../../src/edges/rest/server.ts';
@@ -19,6 +23,7 @@ import { currentDefinition, definitionFor } from '../../src/machines/versions.ts
 import { callerServices } from '../../src/main/callers.ts';
 import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
+import { makeArtifacts } from '../../src/operations/artifacts.ts';
 import { makeAudit } from '../../src/operations/audit-writer.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
@@ -27,6 +32,7 @@ import { ManifestCache } from '../../src/operations/manifest-cache.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
 import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
+import { artifactFiles } from '../../src/store/artifacts.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
 import type { Cache, Store, User } from '../../src/store/contract.ts';
@@ -118,6 +124,13 @@ export async function makeHouseOn<Kept extends Store>(
   const audit = makeAudit({ store, clock, newId, log });
   const callers = await callerServices({ store, cache, clock, log, newId });
   const { users } = callers;
+  const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
+  const here = { apiBaseUrl: '' };
+  const artifacts = makeArtifacts({
+    ...{ store, clock, newId, log, settings: here },
+    files: artifactFiles(join(artifactFolder, 'firmware')),
+    signer: makeUrlSigner(randomBytes(32)),
+  });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
     ...{ store, cache, clock, newId, log },
@@ -126,6 +139,7 @@ export async function makeHouseOn<Kept extends Store>(
     actors: runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
+    artifacts,
     locks: new Locks(),
     audit,
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
@@ -173,6 +187,7 @@ export async function makeHouseOn<Kept extends Store>(
   tend(server, newId);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  here.apiBaseUrl = `${url}/v1`;
 
   const token: House['token'] = (sub, rest = {}) => signToken(key, { sub, jti: v7(), ...rest }, clock.now());
   const call: House['call'] = async (method, path, sent = {}) => {
@@ -220,6 +235,7 @@ export async function makeHouseOn<Kept extends Store>(
       });
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
+      rmSync(artifactFolder, { recursive: true, force: true });
     },
   };
 }

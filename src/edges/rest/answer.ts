@@ -1,12 +1,14 @@
 import { isObject } from '../../domain/json-size.ts';
-import type { Refusal } from '../../domain/refusals.ts';
+import { done, type Refusal } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
 import type { Charge, Gate } from '../shared/gate.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
+import { sendFile } from './file.ts';
 import { makeInputReader, namesIn } from './input.ts';
 import type { Route } from './route.ts';
+import { discardRest, uploadIn } from './upload.ts';
 
 /** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
 export type Answering = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
@@ -67,8 +69,12 @@ export function answering(
     }
     const keyed =
       key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
-    const outcome = await perform(operation, { input: input.value, caller: who.value, keyed });
-    if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
+    const upload = operation.takes === undefined ? done(null) : uploadIn(request, operation.takes);
+    const asked = { input: input.value, caller: who.value, keyed };
+    const outcome = upload.ok ? await perform(operation, { ...asked, upload: upload.value }) : upload;
+    if (operation.takes !== undefined) discardRest(request);
+    if (outcome.ok && outcome.value.file !== undefined) await sendFile(exchange, operation.gives, outcome.value.file);
+    else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else sendRefusal(exchange, outcome.refusal);
   };
 }

@@ -40,7 +40,7 @@ export function exchangeOf(
   };
 }
 
-const API_POLICY = "default-src 'none'; frame-ancestors 'none'";
+export const API_POLICY = "default-src 'none'; frame-ancestors 'none'";
 
 export interface Content {
   type: string;

@@ -24,7 +24,7 @@ const forms: Record<Exclude<Kind, 'text'>, RegExp> = {
 export function makeInputReader(route: Route): InputReader {
   const kinds = kindsOf(route);
   const names = namesIn(route.path);
-  const inQuery = route.method === 'GET' || route.method === 'DELETE';
+  const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.takes !== undefined;
   const headers = Object.entries(route.headers ?? {});
   const secrets = Object.entries(route.secrets ?? {});
 

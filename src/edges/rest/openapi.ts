@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isObject } from '../../domain/json-size.ts';
 import { type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
-import type { Operation } from '../../operations/operation.ts';
+import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
 import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
 import { Schemas } from './openapi-schemas.ts';
@@ -158,6 +158,7 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: bodyOf(operation, body) }),
+    ...(operation.takes !== undefined && { requestBody: uploadOf(operation.takes) }),
     responses: responsesOf(route, { schemas, shared }),
   };
 }
@@ -204,6 +205,11 @@ function bodyOf(operation: Operation, schema: JsonObject): JsonObject {
   };
 }
 
+const uploadOf = ({ type }: Upload): JsonObject => ({
+  required: true,
+  content: { [type]: { schema: { type: 'string', contentMediaType: type } } },
+});
+
 function answersOf(route: Route, schemas: Schemas): JsonObject {
   const { operation, success } = route;
   const headers = {
@@ -211,6 +217,7 @@ function answersOf(route: Route, schemas: Schemas): JsonObject {
     ...(isKeyable(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
     ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
   };
+  if (operation.gives !== undefined) return fileAnswers(operation.gives, headers);
   if (success === 204) return { 204: { description: 'Done', headers } };
   const answers = operation.answers ?? { [success]: { when: 'Done', body: operation.output } };
   const shown = examplesOf(operation);
@@ -241,6 +248,19 @@ function examplesOf({ example, examples }: Operation): JsonObject {
   }
   const output = (example as { output?: JsonObject } | undefined)?.output;
   return output === undefined ? {} : { example: output };
+}
+
+/** A file, whole or in part (RFC 9110 §14). */
+function fileAnswers(type: string, headers: JsonObject): JsonObject {
+  const content = { [type]: { schema: { type: 'string', contentMediaType: type } } };
+  const text = { schema: { type: 'string' } };
+  const tagged = { ...headers, ETag: text };
+  return {
+    200: { description: 'The file', headers: { ...tagged, 'Accept-Ranges': text }, content },
+    206: { description: 'The range that was asked for', headers: { ...tagged, 'Content-Range': text }, content },
+    304: { description: 'It is the one that `If-None-Match` names', headers: tagged },
+    416: { description: 'No such range', headers: { ...headers, 'Content-Range': text } },
+  };
 }
 
 /** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */

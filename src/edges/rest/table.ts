@@ -3,6 +3,7 @@ import type { Route } from './route.ts';
 import { administrationRoutes } from './routes/administration.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
+import { firmwareRoutes } from './routes/firmware.ts';
 import { groupRoutes } from './routes/groups.ts';
 import { homeRoutes } from './routes/homes.ts';
 import { identityRoutes } from './routes/identity.ts';
@@ -21,6 +22,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
   { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
+  { title: 'Firmware', about: 'Releases, and what devices fetch of them', routes: firmwareRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
   { title: 'Administration', about: 'For platform operators: tenants and system flags', routes: administrationRoutes },
 ];

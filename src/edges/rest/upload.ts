@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { tooLarge, UploadBroken } from '../../operations/artifacts.ts';
+import type { Upload } from '../../operations/operation.ts';
+
+/** Without a byte for so long an upload is given up; and in all it takes no longer than `serverLimits` allow a request. */
+const SILENCE_MS = 30_000;
+/** So much of a refused upload is read and thrown away, that its sender hears why; then the connection is cut. */
+const DISCARDED_BYTES = 64 * 1024 * 1024;
+const DISCARDING_MS = 60_000;
+
+/** The body of a request as it comes in; refuses what is seen to be wrong before a byte of it is read. */
+export function uploadIn(request: IncomingMessage, { type, maxBytes }: Upload): Outcome<AsyncIterable<Uint8Array>> {
+  const { headers } = request;
+  const [given = ''] = (headers['content-type'] ?? '').split(';', 1);
+  if (given.trim().toLowerCase() !== type) return refuse('UNSUPPORTED_MEDIA_TYPE', `The body is sent as ${type}.`);
+  const coding = headers['content-encoding'];
+  if (coding !== undefined && coding !== 'identity') {
+    return refuse('UNSUPPORTED_MEDIA_TYPE', 'A body is sent without a content coding.');
+  }
+  if (Number(headers['content-length'] ?? 0) > maxBytes) return tooLarge();
+  return done(chunksOf(request));
+}
+
+async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
+  const silence = setTimeout(() => request.destroy(), SILENCE_MS);
+  try {
+    // Who stops reading still has to answer: the request outlives its iteration.
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      silence.refresh();
+      yield chunk as Buffer;
+    }
+  } catch {
+    throw new UploadBroken('the connection was lost');
+  } finally {
+    clearTimeout(silence);
+  }
+  if (!request.complete) throw new UploadBroken('the body is not whole');
+}
+
+/** After the answer: what still comes of the body is thrown away, within bounds. */
+export function discardRest(request: IncomingMessage): void {
+  if (request.complete || request.destroyed) return;
+  let left = DISCARDED_BYTES;
+  const cut = setTimeout(() => request.destroy(), DISCARDING_MS);
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) request.destroy();
+  });
+  request.on('error', () => {});
+  request.on('close', () => clearTimeout(cut));
+  request.resume();
+}

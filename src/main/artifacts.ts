@@ -1,0 +1,13 @@
+import { join } from 'node:path';
+import type { Config } from '../config.ts';
+import { makeUrlSigner } from '../domain/signed-url.ts';
+import { type ArtifactParts, type Artifacts, makeArtifacts } from '../operations/artifacts.ts';
+import { artifactFiles } from '../store/artifacts.ts';
+
+/** The artifacts in `DATA_DIR`, at URLs signed with a key derived from the master key. */
+export const openArtifacts = ({ dataDir, keys }: Config, parts: Omit<ArtifactParts, 'files' | 'signer'>): Artifacts =>
+  makeArtifacts({
+    ...parts,
+    files: artifactFiles(join(dataDir, 'firmware')),
+    signer: makeUrlSigner(keys.master.export(), keys.masterPrevious?.export()),
+  });

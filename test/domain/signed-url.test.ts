@@ -1,0 +1,31 @@
+import { randomBytes } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { makeUrlSigner } from '../../src/domain/signed-url.ts';
+
+const [one, two] = [randomBytes(32), randomBytes(32)];
+const parts = (query: string) => {
+  const read = new URLSearchParams(query);
+  return [Number(read.get('expires')), read.get('signature') ?? ''] as const;
+};
+
+it('a signed path verifies with its own moment only', () => {
+  const signer = makeUrlSigner(one);
+  const [expires, signature] = parts(signer.query('/a', 5));
+  expect(expires).toBe(5);
+  expect(signer.verifies('/a', 5, signature)).toBe(true);
+  expect(signer.verifies('/b', 5, signature)).toBe(false);
+  expect(signer.verifies('/a', 6, signature)).toBe(false);
+});
+
+it('what was signed with another master key, cut short or made up does not verify', () => {
+  const [, signature] = parts(makeUrlSigner(one).query('/a', 5));
+  expect(makeUrlSigner(two).verifies('/a', 5, signature)).toBe(false);
+  for (const wrong of ['', signature.slice(0, -2), `${signature}AA`, 'é', signature.toUpperCase()]) {
+    expect(makeUrlSigner(one).verifies('/a', 5, wrong)).toBe(false);
+  }
+});
+
+it('after a rotation of the master key the old URLs are still good', () => {
+  const [, signature] = parts(makeUrlSigner(one).query('/a', 5));
+  expect(makeUrlSigner(two, one).verifies('/a', 5, signature)).toBe(true);
+});
