@@ -15,7 +15,7 @@ export interface Step {
   outputs: Output[];
   understood: boolean;
   committed: boolean;
-  /** Numbered from the actor's version of this step. */
+  /** What goes through the outbox, numbered within the actor's commit. */
   durable: ActorCommit['outbox'];
 }
 
@@ -24,10 +24,11 @@ export interface Draft {
   entity: Entity;
   steps: Step[];
   failed: { letter: Letter; error: Error }[];
+  gathered: Gathered;
   snapshot: AnyMachineSnapshot;
   version: number;
   since: EpochMs;
-  /** Null where nothing has to be kept. */
+  /** Made when all is decided; null where nothing has to be kept. */
   commit: ActorCommit | null;
   /** Outbox rows and timers that called for no transition. */
   delivered: OutboxKey[];
@@ -40,6 +41,7 @@ export function draft(entity: Entity, letters: readonly Letter[]): Draft {
     entity,
     steps: [],
     failed: [],
+    gathered: new Gathered(),
     snapshot: entity.snapshot,
     version: entity.version,
     since: entity.since,
@@ -47,20 +49,25 @@ export function draft(entity: Entity, letters: readonly Letter[]): Draft {
     delivered: [],
     spent: [],
   };
-  const gathered = new Gathered();
   for (const letter of letters) {
     try {
-      step(made, gathered, letter);
+      step(made, letter);
     } catch (error) {
       made.failed.push({ letter, error: error instanceof Error ? error : new Error(String(error)) });
     }
   }
-  if (gathered.commits) made.commit = gathered.build(made);
   return made;
 }
 
-function step(made: Draft, gathered: Gathered, letter: Letter): void {
-  const { definition } = made.entity;
+/** Nothing more is decided: what has to be kept is put together. */
+export function close(made: Draft): void {
+  if (made.gathered.commits) made.commit = made.gathered.build(made);
+}
+
+/** One more letter, on what those before made of the actor. What it throws leaves the draft as it was. */
+export function step(made: Draft, letter: Letter): Step {
+  const { entity, gathered } = made;
+  const { definition } = entity;
   const { event } = letter;
   const before = made.snapshot;
   const decided = decide(definition, before, event);
@@ -69,7 +76,7 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
   if (!decided.understood) {
     if (letter.delivers) made.delivered.push(letter.delivers);
     if (letter.timer) made.spent.push(letter.timer);
-    made.steps.push({
+    return add(made, {
       letter,
       from: before.value,
       snapshot: before,
@@ -79,7 +86,6 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
       committed: false,
       durable,
     });
-    return;
   }
   const after = decided.snapshot;
   const moved = after !== before && !sameValue(before.value, after.value);
@@ -96,10 +102,9 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
     made.version += 1;
     if (moved || made.version === 1) made.since = event.at;
     for (const output of outputs) {
-      if (isDurable(output)) durable.push({ n: gathered.outbox.length + durable.length, output });
+      if (isDurable(output)) durable.push({ n: gathered.said++, output });
       else if (isRow(output)) gathered.rows.push(output);
     }
-    gathered.outbox.push(...durable);
     if (note) {
       gathered.journal.push({
         version: made.version,
@@ -116,7 +121,7 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
       if ('clear' in change) gathered.clearTimer(change.clear);
       else
         gathered.setTimer({
-          ref: made.entity.ref,
+          ref: entity.ref,
           id: change.set,
           event: change.event,
           dueAt: event.at + change.delay,
@@ -130,7 +135,7 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
     if (letter.timer) made.spent.push(letter.timer);
   }
   made.snapshot = after;
-  made.steps.push({
+  return add(made, {
     letter,
     from: before.value,
     snapshot: after,
@@ -142,10 +147,16 @@ function step(made: Draft, gathered: Gathered, letter: Letter): void {
   });
 }
 
+function add(made: Draft, taken: Step): Step {
+  made.steps.push(taken);
+  return taken;
+}
+
 /** What the steps of one actor add up to. */
 class Gathered {
   journal: JournalEntry[] = [];
-  outbox: ActorCommit['outbox'] = [];
+  /** Durable outputs so far. */
+  said = 0;
   rows: ActorCommit['rows'] = [];
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
@@ -181,7 +192,7 @@ class Gathered {
       columns: definition.columns(snapshot),
       since: made.since,
       journal: this.journal,
-      outbox: this.outbox,
+      outbox: made.steps.flatMap(({ durable }) => durable),
       timers: { set, clear },
       rows: this.rows,
       idempotency: this.idempotency,

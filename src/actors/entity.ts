@@ -16,6 +16,8 @@ export interface Letter {
   delivers: OutboxKey | null;
   /** The timer that fired, removed with the transition. */
   timer: string | null;
+  /** Said by another actor in this very turn: gone with it where it is not kept, and said again. */
+  companion: boolean;
   attempts: number;
   /** By one of the two below; what comes after the first is not heard. */
   answered: boolean;

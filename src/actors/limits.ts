@@ -11,6 +11,8 @@ export interface Limits {
   /** Actors and events in one turn. */
   turnActors: number;
   turnEvents: number;
+  /** Actors that a turn may take in beside those because they are told something in it. */
+  turnCompanions: number;
   /** A caller waits this long for a store that is away, a device's message that long. */
   callerPatienceMs: number;
   devicePatienceMs: number;
@@ -29,6 +31,7 @@ export const DEFAULT_LIMITS: Limits = {
   idleMs: 10 * 60_000,
   turnActors: 1_000,
   turnEvents: 4_000,
+  turnCompanions: 1_000,
   callerPatienceMs: 2_000,
   devicePatienceMs: 10_000,
   throwsToQuarantine: 3,

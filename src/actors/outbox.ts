@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
-import { SYSTEM } from '../domain/values.ts';
+import { type EpochMs, SYSTEM } from '../domain/values.ts';
+import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
 import { EventFailed, NoSuchActor } from './contract.ts';
@@ -106,7 +107,7 @@ export class Outbox {
   /** Resolves also where there is nobody to tell; what the target's machine fails on is recorded there and dropped. */
   private async tell(to: ActorRef, event: TellEvent, row: OutboxRow | null): Promise<void> {
     try {
-      const message = { ...event, at: this.clock.now(), by: byOf(event) };
+      const message = messageOf(event, this.clock.now());
       await this.supervisor.deliver(to, message, row ? { delivers: row } : { patient: true });
     } catch (error) {
       if (error instanceof NoSuchActor && row) await this.delivered(row);
@@ -119,7 +120,11 @@ export class Outbox {
   }
 }
 
-const byOf = (event: TellEvent) =>
-  event.type === 'device.revoked' ? SYSTEM : { kind: 'device' as const, id: event.deviceId };
+/** What one actor tells another, as the event that the other decides. */
+export const messageOf = (event: TellEvent, at: EpochMs): MachineEvent => ({
+  ...event,
+  at,
+  by: event.type === 'device.revoked' ? SYSTEM : { kind: 'device', id: event.deviceId },
+});
 
 const keyOf = (row: OutboxKey): string => `${addressOf(row.from)}:${row.version}:${row.n}`;

@@ -2,7 +2,8 @@ import type { EpochMs } from '../domain/values.ts';
 import type { Letter } from './entity.ts';
 
 /** What a device itself said. Its words are kept in the order in which they came. */
-export const isDevices = (letter: Letter): boolean => letter.event.by?.kind === 'device' && letter.delivers === null;
+export const isDevices = (letter: Letter): boolean =>
+  letter.event.by?.kind === 'device' && letter.delivers === null && !letter.companion;
 
 /**
  * Parts an actor's letters, in their order, into those that wait on and those whose sender waits no longer. With a

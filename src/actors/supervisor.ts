@@ -107,6 +107,7 @@ export class Supervisor implements Actors, TurnEnd {
       end: this,
       maxInFlight: parts.turnsInFlight,
       arrivals: () => this.arrivals.rooms(),
+      find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(addressOf(ref)) : undefined),
     });
   }
 
@@ -339,6 +340,7 @@ export class Supervisor implements Actors, TurnEnd {
         patienceMs: this.patience(event, extra),
         delivers: extra.delivers ?? null,
         timer: extra.timer ?? null,
+        companion: false,
         attempts: 0,
         answered: false,
         resolve: once(resolve),

@@ -1,8 +1,10 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
+import { Companions } from './companions.ts';
 import { EventFailed } from './contract.ts';
-import { type Draft, draft } from './draft.ts';
+import { close, type Draft, draft } from './draft.ts';
 import { addressOf, type Entity, type Letter } from './entity.ts';
 import { Keeper } from './keeper.ts';
 import type { Limits } from './limits.ts';
@@ -23,6 +25,13 @@ export interface TurnEnd {
   dropTimers(entity: Entity, ids: readonly string[]): void;
 }
 
+/** What is written together. */
+interface Turn {
+  drafts: Draft[];
+  /** Some of its actors were told something by others of them: all of it is kept, or nothing. */
+  whole: boolean;
+}
+
 const MAX_BACKOFF_MS = 1_000;
 const MAX_ATTEMPTS = 5;
 
@@ -40,6 +49,7 @@ export class Turns {
   private released: Promise<void> = Promise.resolve();
   private readonly idle = new Set<() => void>();
 
+  private readonly companions: Companions;
   private readonly keeper: Keeper;
   private readonly overdue: Overdue;
   private readonly end: TurnEnd;
@@ -59,7 +69,11 @@ export class Turns {
     maxInFlight: number;
     /** Where letters wait for their actor to be loaded. */
     arrivals(): Iterable<{ mailbox: Letter[] }>;
+    /** A live actor to whom nothing is on its way. */
+    find(ref: ActorRef): Entity | undefined;
   }) {
+    const { clock, limits, find } = parts;
+    this.companions = new Companions({ clock, find, most: limits.turnCompanions });
     this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
     this.overdue = new Overdue(parts.clock, parts.limits, () => [...this.ready, ...parts.arrivals()]);
     this.end = parts.end;
@@ -111,9 +125,11 @@ export class Turns {
     if (this.stopped || this.inFlight >= this.maxInFlight) return;
     const drafts = this.gather();
     if (drafts.length > 0) {
+      const whole = this.companions.join(drafts);
+      drafts.forEach(close);
       this.inFlight += 1;
       this.overdue.begins(drafts);
-      this.run(drafts).finally(() => {
+      this.run({ drafts, whole }).finally(() => {
         this.inFlight -= 1;
         this.overdue.ends(drafts);
         this.schedule();
@@ -141,52 +157,62 @@ export class Turns {
       const letters = takeLetters(entity, this.limits.turnEvents);
       if (letters.length === 0) continue;
       events += letters.length;
-      const made = draft(entity, letters);
-      for (const { letter, error } of made.failed) this.end.threw(entity, letter, error);
-      entity.busy = true;
-      drafts.push(made);
+      drafts.push(this.decide(entity, letters));
     }
     this.ready.splice(0, taken);
     return drafts;
   }
 
-  private async run(drafts: Draft[]): Promise<void> {
+  private decide(entity: Entity, letters: readonly Letter[]): Draft {
+    const made = draft(entity, letters);
+    for (const { letter, error } of made.failed) this.end.threw(entity, letter, error);
+    entity.busy = true;
+    return made;
+  }
+
+  private async run(turn: Turn): Promise<void> {
     const before = this.released;
     let done = () => {};
     this.released = new Promise((resolve) => {
       done = resolve;
     });
     try {
-      await this.commit(drafts, before);
+      await this.commit(turn, before);
     } catch (error) {
       // A bug outside any actor: nothing is known of the turn, so nothing of it is believed.
       await before;
       this.log.error({ err: error }, 'a turn failed');
-      for (const made of drafts) this.giveUp(made, new EventFailed('the turn failed'));
+      for (const made of turn.drafts) this.giveUp(made, new EventFailed('the turn failed'));
     } finally {
       done();
     }
   }
 
   /** Commits and releases; a batch refused for its data is halved until the culprit stands alone. */
-  private async commit(drafts: Draft[], before: Promise<void>): Promise<void> {
+  private async commit(turn: Turn, before: Promise<void>): Promise<void> {
+    const { drafts, whole } = turn;
     const actors = drafts.flatMap((made) => (made.commit ? [made.commit] : []));
     const delivered: OutboxKey[] = drafts.flatMap((made) => made.delivered);
     const started = performance.now();
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const rivals = await this.keeper.keep({ actors, delivered }, () => this.away());
+        const rivals = await this.keeper.keep({ actors, delivered, whole }, () => this.away());
         if (rivals.length > 0) lost = new Set(rivals.map(addressOf));
       }
     } catch (error) {
       if (error instanceof DataRefused) this.overdue.answered();
       await before;
-      await this.refused(drafts, error, before);
+      if (error instanceof DataRefused && whole) await this.commit(this.apart(drafts), before);
+      else await this.refused(drafts, error, before);
       return;
     }
     this.overdue.answered();
     await before;
+    if (whole && lost.size > 0 && lost.size === actors.length) {
+      await this.commit(this.apart(drafts), before);
+      return;
+    }
     this.backoffMs = 0;
     this.meter.turn(
       actors.length,
@@ -197,6 +223,13 @@ export class Turns {
       if (made.commit && lost.has(addressOf(made.entity.ref))) this.conflict(made);
       else this.release(made);
     }
+  }
+
+  /** The same letters decided anew, each actor by itself: what one tells another goes through the outbox. */
+  private apart(drafts: readonly Draft[]): Turn {
+    const again = drafts.map((made) => this.decide(made.entity, unanswered(made)));
+    again.forEach(close);
+    return { drafts: again, whole: false };
   }
 
   private release(made: Draft): void {
@@ -211,8 +244,8 @@ export class Turns {
     if (error instanceof DataRefused) {
       if (drafts.length === 1) return this.culprit(drafts[0] as Draft, error);
       const half = drafts.length >> 1;
-      await this.commit(drafts.slice(0, half), before);
-      await this.commit(drafts.slice(half), before);
+      await this.commit({ drafts: drafts.slice(0, half), whole: false }, before);
+      await this.commit({ drafts: drafts.slice(half), whole: false }, before);
       return;
     }
     if (error instanceof CommitUnknown) {
@@ -241,7 +274,7 @@ export class Turns {
   private unwind(made: Draft, now: number, why: Error): void {
     const { entity } = made;
     entity.busy = false;
-    const { on, over } = partPatient(made.steps.map(({ letter }) => letter).concat(entity.mailbox), now);
+    const { on, over } = partPatient(unanswered(made).concat(entity.mailbox), now);
     for (const letter of over) letter.reject(why);
     entity.mailbox = on;
     this.post(entity);
@@ -304,9 +337,9 @@ function partition<T>(all: readonly T[], holds: (one: T) => boolean): [T[], T[]]
   return [yes, no];
 }
 
-/** The letters whose senders still wait. */
+/** The letters whose senders still wait; what another actor of the turn told is its own to tell again. */
 const unanswered = ({ steps }: Draft): Letter[] =>
-  steps.map(({ letter }) => letter).filter(({ answered }) => !answered);
+  steps.map(({ letter }) => letter).filter(({ answered, companion }) => !answered && !companion);
 
 /** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
 function takeLetters(entity: Entity, most: number): Letter[] {

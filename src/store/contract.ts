@@ -72,6 +72,8 @@ export interface TurnCommit {
   actors: ActorCommit[];
   /** Outbox rows that called for no transition: deleted in the same commit. `actors` may be empty. */
   delivered: OutboxKey[];
+  /** All or nothing: where the version of one had moved on nothing is kept, and all actors are lost. */
+  whole?: boolean;
 }
 
 /** Columns that `machines/device.ts` writes beside its context; times are epoch milliseconds. */

@@ -457,6 +457,10 @@ describe('timers', () => {
 });
 
 describe('the outbox', () => {
+  beforeEach(() => {
+    runtime = assemble({ turnCompanions: 0 });
+  });
+
   it('is delivered in process at once, and its row goes with the commit of the target', async () => {
     await Promise.all([make('a'), make('b')]);
     const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));

@@ -13,6 +13,8 @@ const moments: [string, Fault][] = [
   ['between deciding on a report and committing it', { at: 'decided', of: 'report' }],
   ['between committing a report and acknowledging it', { at: 'committed', of: 'report' }],
   ['between the mark of a critical command and its bytes', { at: 'committed', of: 'critical write' }],
+  ['between deciding on an answer with its command and committing both', { at: 'decided', of: 'companions' }],
+  ['between committing an answer with its command and acknowledging it', { at: 'committed', of: 'companions' }],
   ['between the release of an output and its mark', { at: 'decided', of: 'mark' }],
   ['just after the mark of a delivered output', { at: 'committed', of: 'mark' }],
 ];
@@ -43,8 +45,16 @@ eachDeployment('a service that is killed again and again', (deployment) => {
     await crowd.goesOn();
   }
 
+  /** The service may die of it. */
+  async function revokeOne(): Promise<void> {
+    const { device_id } = await register(owner, { device_type: 'light' });
+    await owner.post(`/v1/device/${device_id}/revoke`, {}).catch(() => null);
+  }
+
   it.each(moments)('goes on when it died %s', async (_when, fault) => {
     await service.arm(fault);
+    // Commands of a live device are told in its own turn: what goes through the outbox is a revocation.
+    if (fault.of === 'mark') await revokeOne();
     await restart();
   });
 

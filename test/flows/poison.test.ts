@@ -17,7 +17,7 @@ function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Sto
     ...store,
     actors: {
       ...store.actors,
-      commit: ({ actors, delivered }) => store.actors.commit({ actors: actors.map(spoil), delivered }),
+      commit: (turn) => store.actors.commit({ ...turn, actors: turn.actors.map(spoil) }),
     },
   };
 }

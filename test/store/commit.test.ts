@@ -141,6 +141,40 @@ eachStore('a turn', (backend) => {
     expect(lost).toEqual(commits.filter((_, n) => n % 2 === 1).map((commit) => commit.ref));
   });
 
+  it('that is to be kept whole is kept whole, and again answers that all of it was lost', async () => {
+    const { commit } = full();
+    const command = commandCommit();
+    const whole = {
+      actors: [next(commit, { value: 'told' }), next(command), deviceCommit()],
+      delivered: [],
+      whole: true,
+    };
+    await turn(commit, command);
+    expect(await actors().commit(whole)).toEqual({ lost: [] });
+    expect(await actors().commit(whole)).toEqual({ lost: whole.actors.map(({ ref }) => ref) });
+    expect(await load(commit.ref.id)).toMatchObject({ value: 'told', version: 2 });
+  });
+
+  it('that is to be kept whole leaves nothing behind where one had moved on', async () => {
+    const { id, commit } = full();
+    const moved = commandCommit();
+    await turn(commit, moved);
+    const teller = next(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
+    const made = full();
+    const late = next(moved, { readVersion: 3, version: 4 });
+    const answer = await actors().commit({
+      actors: [teller, made.commit, late],
+      delivered: [{ from: commit.ref, version: 1, n: 0 }],
+      whole: true,
+    });
+    expect(answer).toEqual({ lost: [commit.ref, made.commit.ref, moved.ref] });
+    expect((await load(id))?.version).toBe(1);
+    expect(await load(made.id)).toBeUndefined();
+    expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
+    expect(await outboxOf(id)).toEqual([[1, 0]]);
+    expect((await timersOf(id)).map((timer) => timer.id)).toEqual(['grace']);
+  });
+
   it('mixes kinds, creations and changes', async () => {
     const device = deviceCommit();
     await turn(device);

@@ -1,7 +1,7 @@
 import type { ActorCommit, CommandColumns, Store, TurnCommit } from '../../src/store/contract.ts';
 
 /** A turn that holds such a thing. */
-export type Holding = 'report' | 'request' | 'critical write' | 'mark';
+export type Holding = 'report' | 'request' | 'critical write' | 'companions' | 'mark';
 
 /** A moment in the life of a turn: decided and not yet committed, or committed and not yet released. */
 export interface Fault {
@@ -20,6 +20,8 @@ const holds: Record<Holding, (turn: TurnCommit) => boolean> = {
       const { critical, written, status } = actor.columns as unknown as CommandColumns;
       return isCommand(actor) && critical && written && status === 'dispatched';
     }),
+  /** One that tells another, and the other who was told. */
+  companions: (turn) => turn.whole === true,
   /** What was released before is marked as delivered in this one. */
   mark: (turn) => turn.delivered.length > 0 || turn.actors.some(({ delivered }) => delivered.length > 0),
 };

@@ -43,13 +43,10 @@ export class MemoryActors implements ActorStore {
   async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
     await this.before(turn);
     this.commits.push(turn);
-    const lost: ActorRef[] = [];
+    let lost = turn.actors.filter((one) => (this.rows.get(at(one.ref))?.version ?? 0) !== one.readVersion);
+    if (turn.whole && lost.length > 0) lost = turn.actors;
     for (const actor of turn.actors) {
-      const old = this.rows.get(at(actor.ref));
-      if ((old?.version ?? 0) !== actor.readVersion) {
-        lost.push(actor.ref);
-        continue;
-      }
+      if (lost.includes(actor)) continue;
       this.rows.set(at(actor.ref), structuredClone({ ...actor, quarantine: null }) as unknown as StoredActor);
       this.journals.set(at(actor.ref), [...(this.journals.get(at(actor.ref)) ?? []), ...actor.journal]);
       for (const { n, output } of actor.outbox) {
@@ -60,9 +57,9 @@ export class MemoryActors implements ActorStore {
       for (const timer of actor.timers.set) this.timers.set(`${at(timer.ref)}:${timer.id}`, timer);
       for (const key of actor.delivered) this.outbox.delete(outboxKey(key));
     }
-    for (const key of turn.delivered) this.outbox.delete(outboxKey(key));
+    if (!turn.whole || lost.length === 0) for (const key of turn.delivered) this.outbox.delete(outboxKey(key));
     await this.after(turn);
-    return { lost };
+    return { lost: lost.map(({ ref }) => ref) };
   }
 
   async quarantine(ref: ActorRef, reason: string | null): Promise<void> {

@@ -32,6 +32,7 @@ export interface TurnInput {
   joining: ReadonlySet<Joining>;
   /** JSON text of what is delivered without an actor's commit, or null. */
   delivered: string | null;
+  whole: boolean;
 }
 
 export function turnInput(turn: TurnCommit): TurnInput {
@@ -53,6 +54,7 @@ export function turnInput(turn: TurnCommit): TurnInput {
       .map(({ kind, isNew, rows }) => ({ kind, isNew, json: JSON.stringify(rows) })),
     joining: present,
     delivered: turn.delivered.length > 0 ? JSON.stringify(turn.delivered.map(outboxKey)) : null,
+    whole: turn.whole ?? false,
   };
 }
 

@@ -1,7 +1,7 @@
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
-import type { TurnCommit } from '../contract.ts';
+import { DataRefused, type TurnCommit } from '../contract.ts';
 import { type Joining, joining, type TurnInput, turnInput } from './commit-input.ts';
-import type { Database, Value } from './database.ts';
+import type { Database, Statement, Value } from './database.ts';
 import { deleteByKey } from './delete.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
 import { tableOf } from './tables.ts';
@@ -100,6 +100,9 @@ const joinSections: Readonly<Record<Joining, string>> = {
 const membersBound = `(select refuse('the user is a member of a tenant already, or is unknown')
   where (select count(*) from members_done) < (select sum(jsonb_array_length(also->'members')) from also)) as refused`;
 
+/** As `refuse` says it of a turn that is to be kept whole. */
+const TORN = 'the turn is torn';
+
 function textOf(input: TurnInput): string {
   const sections = input.actors.map(({ kind, isNew }, index) => actorSections(kind, isNew, index + 1));
   const kept = input.actors.map(
@@ -113,7 +116,8 @@ function textOf(input: TurnInput): string {
     const count = '(select count(*) from kept)';
     sections.push(`kept as (${kept.join(' union all ')})`);
     results[0] = `${count} as kept`;
-    results[1] = `case when ${count} < $${parameters} then array(select kind || ':' || id from kept) end as names`;
+    const answer = input.whole ? `array[refuse('${TORN}')]` : "array(select kind || ':' || id from kept)";
+    results[1] = `case when ${count} < $${parameters} then ${answer} end as names`;
   }
   if (input.joining.size > 0) sections.push('also as materialized (select * from kept where also is not null)');
   for (const name of joining) {
@@ -126,6 +130,12 @@ function textOf(input: TurnInput): string {
     );
   }
   return `with ${sections.join(',\n')}\nselect ${results.join(', ')}`;
+}
+
+/** How many actors were kept, and, where that is not all, which. */
+interface Answer {
+  kept: number;
+  names: string[] | null;
 }
 
 /** Commits turns on a database. */
@@ -144,15 +154,21 @@ export class Committer {
     const values: Value[] = input.actors.map(({ json }) => json);
     if (input.actors.length > 0) values.push(turn.actors.length);
     if (input.delivered !== null) values.push(input.delivered);
-    const [row] = await this.database.write<{ kept: number; names: string[] | null }>({
-      ...this.statement(input),
-      values,
-      once: true,
-    });
+    const row = await this.write({ ...this.statement(input), values, once: true });
+    if (row === TORN) return { lost: turn.actors.map(({ ref }) => ref) };
     for (const { readVersion } of turn.actors) if (readVersion === 0) this.inserted += 1;
     if (!row?.names) return { lost: [] };
     const kept = new Set(row.names);
     return { lost: turn.actors.map(({ ref }) => ref).filter(({ kind, id }) => !kept.has(`${kind}:${id}`)) };
+  }
+
+  private async write(statement: Statement): Promise<Answer | typeof TORN | undefined> {
+    try {
+      return (await this.database.write<Answer>(statement))[0];
+    } catch (error) {
+      if (error instanceof DataRefused && error.message === TORN) return TORN;
+      throw error;
+    }
   }
 
   /**
@@ -161,7 +177,12 @@ export class Committer {
    */
   private statement(input: TurnInput): { name: string; text: string } {
     const actors = input.actors.map(({ kind, isNew }) => `${kind}${isNew ? '+' : ''}`);
-    const sections = [...actors, ...joining.filter((name) => input.joining.has(name)), input.delivered === null];
+    const sections = [
+      ...actors,
+      ...joining.filter((name) => input.joining.has(name)),
+      input.delivered === null,
+      input.whole,
+    ];
     const key = `${Math.trunc(Math.log10(this.inserted + 1))} ${sections.join(' ')}`;
     let statement = this.statements.get(key);
     if (!statement) {

@@ -1,0 +1,234 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EventFailed } from '../../src/actors/contract.ts';
+import type { Limits } from '../../src/actors/limits.ts';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import { CommitUnknown, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { BOOM, gossip, gossipRef, VENOM, type Word } from '../support/gossip.ts';
+import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+let store: MemoryActors;
+let clock: TestClock;
+let runtime: Runtime;
+let errors: string[];
+
+function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1): Runtime {
+  return createRuntime({
+    store: memoryStore(store, { turnsInFlight }).store,
+    definitions: () => gossip as unknown as MachineDefinition,
+    clock,
+    log: { debug() {}, info() {}, warn() {}, error: (_, words) => errors.push(words) },
+    limits,
+  });
+}
+
+const make = (...ids: string[]) =>
+  Promise.all(ids.map((id) => runtime.actors.create(gossipRef(id), { type: 'make', at: clock.now(), id } as never)));
+const say = (from: string, ...words: Word[]) =>
+  runtime.actors.send(gossipRef(from), { type: 'say', at: clock.now(), words } as never);
+const contextOf = (id: string) => store.rows.get(`device:${id}`)?.context as unknown as { said: Word[]; heard: Word[] };
+const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
+/** Who was written in each commit, and how many outbox rows with them. */
+const written = (turns: readonly TurnCommit[]) =>
+  turns.map(({ actors }) => [
+    actors.map(({ ref }) => ref.id).join(''),
+    actors.reduce((sum, { outbox }) => sum + outbox.length, 0),
+  ]);
+const isVenomous = (turn: TurnCommit): boolean =>
+  turn.actors.some(({ context }) => JSON.stringify(context.heard).includes(VENOM));
+
+/** Holds commits back, one call of what it answers for each. */
+function gates(): (() => void)[] {
+  const held: (() => void)[] = [];
+  store.before = () => new Promise<void>((resolve) => held.push(resolve));
+  return held;
+}
+
+beforeEach(async () => {
+  store = new MemoryActors();
+  clock = testClock();
+  errors = [];
+  runtime = assemble();
+  await make('a', 'b', 'c');
+  store.commits = [];
+});
+afterEach(() => {
+  store.before = () => {};
+  store.after = () => {};
+  runtime.halt();
+});
+
+describe('who is told something by an actor of the turn', () => {
+  it('decides it in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
+    const reply = await say('a', ['b', 'hello']);
+    expect(written(store.commits)).toEqual([['ab', 0]]);
+    expect(store.commits[0]?.whole).toBe(true);
+    expect(heardBy('b')).toEqual(['hello']);
+    expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(2);
+    await reply.told;
+    expect(store.commits).toHaveLength(1);
+    expect(store.journals.get('device:b')?.map(({ version, event }) => [version, event])).toEqual([
+      [1, 'make'],
+      [2, 'state.observed'],
+    ]);
+  });
+
+  it('hears all that several say to it, each in order, behind what waited for it', async () => {
+    await Promise.all([
+      say('b', ['c', 'mine first']),
+      say('a', ['b', '1'], ['c', '2'], ['b', '3']),
+      say('a', ['b', '4']),
+    ]);
+    expect(written(store.commits)).toEqual([['bac', 0]]);
+    expect(heardBy('b')).toEqual(['1', '3', '4']);
+    expect(heardBy('c')).toEqual(['mine first', '2']);
+    expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(5);
+  });
+
+  it('may be the teller itself', async () => {
+    await say('a', ['a', 'to myself']);
+    expect(written(store.commits)).toEqual([['a', 0]]);
+    expect(heardBy('a')).toEqual(['to myself']);
+  });
+
+  it('is seen to change only after the commit, and after the teller', async () => {
+    const held = gates();
+    const seen: string[] = [];
+    runtime.actors.onTransition(({ ref }, { type }) => seen.push(`${ref.id} ${type}`));
+    const said = say('a', ['b', 'hello']);
+    await eventually(() => held.length === 1);
+    expect([seen, runtime.actors.peek(gossipRef('b'))?.version]).toEqual([[], 1]);
+    held[0]?.();
+    await said;
+    expect(seen).toEqual(['a say', 'b state.observed']);
+  });
+});
+
+describe('the outbox tells', () => {
+  it('who is not in memory', async () => {
+    clock.advance(3_600_000);
+    await say('c', ['c', 'stay']);
+    runtime.actors.passivate();
+    expect(runtime.actors.peek(gossipRef('b'))).toBeUndefined();
+    store.commits = [];
+    await (await say('c', ['b', 'hello'])).told;
+    expect(written(store.commits)).toEqual([
+      ['c', 1],
+      ['b', 0],
+    ]);
+    expect(heardBy('b')).toEqual(['hello']);
+  });
+
+  it('who is in a turn that commits', async () => {
+    runtime = assemble({}, 2);
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    const held = gates();
+    const first = say('b', ['c', '1']);
+    await eventually(() => held.length === 1);
+    const second = say('a', ['b', '2']);
+    await eventually(() => held.length === 2);
+    store.before = () => {};
+    for (const open of held) open();
+    await Promise.all([first, second.then(({ told }) => told)]);
+    expect(written(store.commits)).toEqual([
+      ['bc', 0],
+      ['a', 1],
+      ['b', 0],
+    ]);
+    expect(heardBy('b')).toEqual(['2']);
+  });
+
+  it('who finds no room in the turn', async () => {
+    runtime = assemble({ turnCompanions: 1 });
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    await (await say('a', ['b', '1'], ['c', '2'], ['b', '3'])).told;
+    expect(written(store.commits)).toEqual([
+      ['ab', 1],
+      ['c', 0],
+    ]);
+    expect([heardBy('b'), heardBy('c')]).toEqual([['1', '3'], ['2']]);
+  });
+
+  it('whose machine throws on it: that event fails alone, and nothing it said after it comes first', async () => {
+    const reply = await say('a', ['b', '1'], ['b', BOOM], ['b', '2'], ['c', '3']);
+    await reply.told;
+    expect(written(store.commits)[0]).toEqual(['abc', 2]);
+    expect([heardBy('b'), heardBy('c')]).toEqual([['1', '2'], ['3']]);
+    expect(errors).toEqual(['an event failed']);
+    await eventually(() => store.outbox.size === 0);
+    expect(runtime.actors.peek(gossipRef('a'))?.version).toBe(2);
+  });
+
+  it('who is quarantined, when it is released', async () => {
+    for (let n = 0; n < 3; n += 1) await (await say('a', ['b', BOOM])).told;
+    const reply = await say('a', ['b', 'hello']);
+    await expect(reply.told).rejects.toThrow('boom');
+    expect([...store.outbox.keys()]).toEqual(['device:a:5:0']);
+    await runtime.actors.releaseQuarantine(gossipRef('b'));
+    await eventually(() => store.outbox.size === 0);
+    expect(heardBy('b')).toEqual(['hello']);
+  });
+});
+
+describe('a turn that is kept whole or not at all', () => {
+  it.each(['a', 'b'])('is decided anew, each by itself, where the row of %s had moved on', async (moved) => {
+    const row = store.rows.get(`device:${moved}`);
+    if (row) row.version = 7;
+    const [reply] = await Promise.all([say('a', ['b', 'hello']), say('c', ['c', 'apart'])]);
+    await reply.told;
+    expect([contextOf('a').said, heardBy('b'), heardBy('c')]).toEqual([[['b', 'hello']], ['hello'], ['apart']]);
+    expect(store.rows.get(`device:${moved}`)?.version).toBe(8);
+    expect(store.outbox.size).toBe(0);
+  });
+
+  it('that holds a row the store refuses leaves the teller and the others unharmed', async () => {
+    store.before = (turn) => {
+      if (isVenomous(turn)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
+    };
+    const [reply] = await Promise.all([say('a', ['b', VENOM], ['b', 'after']), say('c', ['c', 'apart'])]);
+    await reply.told;
+    expect([contextOf('a').said.length, heardBy('b'), heardBy('c')]).toEqual([2, ['after'], ['apart']]);
+    await eventually(() => store.outbox.size === 0);
+  });
+
+  it.each(['before', 'after'] as const)('happens once where the connection was lost %s its commit', async (when) => {
+    let losses = 2;
+    store[when] = () => {
+      if (losses-- > 0) throw new CommitUnknown('connection lost');
+    };
+    const reply = await say('a', ['b', 'hello']);
+    await reply.told;
+    expect([contextOf('a').said, heardBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
+    expect([reply.version, store.rows.get('device:b')?.version]).toEqual([2, 2]);
+    expect(store.outbox.size).toBe(0);
+  });
+
+  it('and of which nobody can say anything was kept whole or not at all', async () => {
+    runtime = assemble({ devicePatienceMs: 60 });
+    await Promise.all(['a', 'b'].map((id) => runtime.actors.read(gossipRef(id))));
+    store.after = () => {
+      throw new CommitUnknown('connection lost');
+    };
+    store.beforeLoad = () => {
+      throw new CommitUnknown('connection lost');
+    };
+    await expect(say('a', ['b', 'hello'])).rejects.toThrow(CommitUnknown);
+    store.after = () => {};
+    store.beforeLoad = () => {};
+    expect((await runtime.actors.read(gossipRef('b')))?.version).toBe(2);
+    await (await say('b', ['a', 'answer'])).told;
+    expect([heardBy('a'), heardBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
+  });
+
+  it('leaves out what its machine threw on, when the rest is decided anew', async () => {
+    store.before = (turn) => {
+      if (isVenomous(turn)) throw new DataRefused('22P05', 'no');
+    };
+    const one = say('a', ['b', VENOM]);
+    const other = runtime.actors.send(gossipRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);
+    await expect(other).rejects.toThrow(EventFailed);
+    await (await one).told;
+    expect(contextOf('a').said).toEqual([['b', VENOM]]);
+  });
+});

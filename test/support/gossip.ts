@@ -1,0 +1,64 @@
+import { setup } from 'xstate';
+import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import { deciding } from '../../src/machines/decision.ts';
+import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
+import type { ActorRef, Output } from '../../src/machines/outputs.ts';
+
+/** A word from one to another; `BOOM` makes who hears it throw, `VENOM` makes what it would keep of it unfit to be stored. */
+export type Word = [who: Uuid, word: string];
+export const BOOM = 'boom';
+export const VENOM = 'venom';
+
+interface GossipContext {
+  id: Uuid;
+  said: Word[];
+  heard: Word[];
+}
+
+type Say = MachineEvent & { type: 'say'; words: Word[] };
+type Heard = MachineEvent & { type: 'state.observed'; deviceId: Uuid; observed: { word: string } };
+type Event = Say | Heard | (MachineEvent & { type: 'make'; id: Uuid });
+
+const act = deciding<GossipContext, Event>();
+
+export const gossipRef = (id: Uuid): ActorRef => ({ kind: 'device', id });
+
+/** An actor that keeps what it said to others and what it heard from them, each in its order. */
+export const gossip: MachineDefinition<GossipContext> = {
+  kind: 'device',
+  version: 1,
+  machine: setup({
+    types: {} as { context: GossipContext; events: Event; emitted: Output },
+    actions: {
+      make: act((_, { id }: Extract<Event, { type: 'make' }>) => ({ changes: { id }, outputs: [] })),
+      say: act(({ id, said }, { words }: Say) => ({
+        changes: { said: [...said, ...words] },
+        outputs: words.map(([to, word]) => ({
+          type: 'actor.tell',
+          to: gossipRef(to),
+          event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
+        })),
+      })),
+      hear: act(({ heard }, { deviceId, observed: { word } }: Heard) => {
+        if (word === BOOM) throw new Error(BOOM);
+        return { changes: { heard: [...heard, [deviceId, word]] }, outputs: [] };
+      }),
+    },
+  }).createMachine({
+    id: 'gossip',
+    context: { id: '', said: [], heard: [] },
+    initial: 'none',
+    states: {
+      none: { on: { make: { target: 'there', actions: 'make' } } },
+      there: { on: { say: { actions: 'say' }, 'state.observed': { actions: 'hear' } } },
+    },
+  }),
+  tenantOf: () => 't',
+  toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  fromStored: (stored) => stored as unknown as GossipContext,
+  columns: () => ({}),
+  journal: () => ({ data: null }),
+  rests: () => false,
+  isSoft: () => false,
+  visible: (context) => ({ ...context }) as unknown as JsonObject,
+};
