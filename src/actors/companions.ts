@@ -2,8 +2,8 @@ import type { Clock } from '../domain/clock.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { ActorRef, TellEvent } from '../machines/outputs.ts';
 import { type Draft, draft, type Step, step } from './draft.ts';
-import { addressOf, type Entity, type Letter } from './entity.ts';
-import { messageOf } from './outbox.ts';
+import { addressOf, type Entity, type Letter, newLetter } from './entity.ts';
+import { messageOf } from './tell.ts';
 
 /** A turn in the making. */
 interface Gathering {
@@ -94,16 +94,12 @@ const isAtHand = (entity: Entity): boolean =>
 
 const nothing = (): void => {};
 
-const letterOf = (event: TellEvent, now: EpochMs): Letter => ({
-  event: messageOf(event, now),
-  options: undefined,
-  sentAt: now,
-  patienceMs: Number.POSITIVE_INFINITY,
-  delivers: null,
-  timer: null,
-  companion: true,
-  attempts: 0,
-  answered: false,
-  resolve: nothing,
-  reject: nothing,
-});
+const letterOf = (event: TellEvent, now: EpochMs): Letter =>
+  newLetter({
+    event: messageOf(event, now),
+    sentAt: now,
+    patienceMs: Number.POSITIVE_INFINITY,
+    companion: true,
+    resolve: nothing,
+    reject: nothing,
+  });

@@ -25,6 +25,19 @@ export interface Letter {
   reject(reason: Error): void;
 }
 
+/** A letter that nobody has answered; what `given` leaves out is not so. */
+export const newLetter = (
+  given: Pick<Letter, 'event' | 'sentAt' | 'patienceMs' | 'resolve' | 'reject'> & Partial<Letter>,
+): Letter => ({
+  options: undefined,
+  delivers: null,
+  timer: null,
+  companion: false,
+  attempts: 0,
+  answered: false,
+  ...given,
+});
+
 /** A live actor: its last committed snapshot and the events that wait for it. */
 export class Entity {
   readonly ref: ActorRef;

@@ -1,12 +1,11 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
-import { type EpochMs, SYSTEM } from '../domain/values.ts';
-import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
 import { EventFailed, NoSuchActor } from './contract.ts';
 import { addressOf } from './entity.ts';
 import type { Supervisor } from './supervisor.ts';
+import { messageOf } from './tell.ts';
 
 const SWEEP_BATCH = 1_000;
 
@@ -119,12 +118,5 @@ export class Outbox {
     await this.store.actors.commit({ actors: [], delivered: [row] });
   }
 }
-
-/** What one actor tells another, as the event that the other decides. */
-export const messageOf = (event: TellEvent, at: EpochMs): MachineEvent => ({
-  ...event,
-  at,
-  by: event.type === 'device.revoked' ? SYSTEM : { kind: 'device', id: event.deviceId },
-});
 
 const keyOf = (row: OutboxKey): string => `${addressOf(row.from)}:${row.version}:${row.n}`;

@@ -11,6 +11,7 @@ import {
   StoreUnavailable,
 } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
+import { type Census, census } from './census.ts';
 import {
   type Actors,
   type Committed,
@@ -25,7 +26,7 @@ import {
 } from './contract.ts';
 import { blank, restore } from './decide.ts';
 import type { Draft } from './draft.ts';
-import { addressOf, Entity, type Letter } from './entity.ts';
+import { addressOf, Entity, type Letter, newLetter } from './entity.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
 import type { RuntimeMeter } from './meter.ts';
@@ -184,14 +185,8 @@ export class Supervisor implements Actors, TurnEnd {
     return { live: live !== undefined && !live.stale, mailbox, quarantine: live?.quarantine ?? null };
   }
 
-  stats(): { live: number; kinds: Record<ActorKind, number>; waiting: number; deepest: number } {
-    const kinds: Record<ActorKind, number> = { device: 0, command: 0, tenant: 0, plan: 0 };
-    let deepest = 0;
-    for (const { ref, mailbox } of this.entities.values()) {
-      kinds[ref.kind] += 1;
-      deepest = Math.max(deepest, mailbox.length);
-    }
-    return { live: this.entities.size, kinds, waiting: this.waiting, deepest };
+  stats(): Census & { waiting: number } {
+    return { ...census(this.entities), waiting: this.waiting };
   }
 
   /** Refuses what comes from now on; resolves when every letter inside is answered. */
@@ -333,19 +328,17 @@ export class Supervisor implements Actors, TurnEnd {
           this.waiting -= 1;
           answer(value);
         };
-      const letter: Letter = {
+      const { options, delivers = null, timer = null } = extra;
+      const letter: Letter = newLetter({
         event,
-        options: extra.options,
+        options,
+        delivers,
+        timer,
         sentAt: this.clock.now(),
         patienceMs: this.patience(event, extra),
-        delivers: extra.delivers ?? null,
-        timer: extra.timer ?? null,
-        companion: false,
-        attempts: 0,
-        answered: false,
         resolve: once(resolve),
         reject: once(reject),
-      };
+      });
       this.waiting += 1;
       send(letter);
     });

@@ -1,0 +1,10 @@
+import { type EpochMs, SYSTEM } from '../domain/values.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { TellEvent } from '../machines/outputs.ts';
+
+/** What one actor tells another, as the event that the other decides. */
+export const messageOf = (event: TellEvent, at: EpochMs): MachineEvent => ({
+  ...event,
+  at,
+  by: event.type === 'device.revoked' ? SYSTEM : { kind: 'device', id: event.deviceId },
+});
