@@ -39,6 +39,7 @@ import type { Cache, Store, User } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { assertDocumented } from './documented.ts';
 import { MemoryStore } from './memory-store.ts';
+import { answerOf, record } from './traffic.ts';
 
 export interface Sent {
   token?: string | undefined;
@@ -192,16 +193,15 @@ export async function makeHouseOn<Kept extends Store>(
   const token: House['token'] = (sub, rest = {}) => signToken(key, { sub, jti: v7(), ...rest }, clock.now());
   const call: House['call'] = async (method, path, sent = {}) => {
     const raw = typeof sent.body === 'string' || sent.body instanceof Uint8Array;
-    const response = await fetch(url + path, {
-      method,
-      headers: {
-        ...(sent.body !== undefined && { 'content-type': 'application/json' }),
-        ...(sent.token !== undefined && { authorization: `Bearer ${sent.token}` }),
-        ...sent.headers,
-      },
-      ...(sent.body !== undefined && { body: raw ? (sent.body as string) : JSON.stringify(sent.body) }),
-    });
+    const headers = {
+      ...(sent.body !== undefined && { 'content-type': 'application/json' }),
+      ...(sent.token !== undefined && { authorization: `Bearer ${sent.token}` }),
+      ...sent.headers,
+    };
+    const body = raw ? (sent.body as string) : JSON.stringify(sent.body);
+    const response = await fetch(url + path, { method, headers, ...(sent.body !== undefined && { body }) });
     const text = await response.text();
+    record({ method, path, headers, body }, { ...answerOf(response), text });
     const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
     const received = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
     if (isJson) assertDocumented(method, path, received);

@@ -9,6 +9,7 @@ import { issueToken, type Service, type StartOptions, start } from '../../src/ma
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { copyPglite } from './pglite.ts';
+import { answerOf, record } from './traffic.ts';
 
 export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -136,18 +137,17 @@ export function apiOf(url: string, token: string): Api {
     method: string,
     path: string,
     body?: unknown,
-    headers: Record<string, string> = {},
+    more: Record<string, string> = {},
   ): Promise<Answer> => {
-    const response = await fetch(url + path, {
-      method,
-      headers: {
-        ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
-    });
+    const headers = {
+      ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...more,
+    };
+    const sent = typeof body === 'string' ? body : JSON.stringify(body);
+    const response = await fetch(url + path, { method, headers, ...(body === undefined ? {} : { body: sent }) });
     const text = await response.text();
+    record({ method, path, headers, body: sent }, { ...answerOf(response), text });
     const isJson = /json/.test(response.headers.get('content-type') ?? '');
     return {
       status: response.status,

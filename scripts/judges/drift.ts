@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { redocly } from './redocly.ts';
+
+interface Problem {
+  occurrences: number;
+  ruleId: string;
+  severity: string;
+  message: string;
+  method: string;
+  url: string;
+  status?: number;
+}
+
+/**
+ * What the tests do on purpose to see it refused, as the service did refuse it: that a request breaks the description is
+ * then no news. Every answer is judged all the same.
+ */
+const REFUSED: readonly { ruleId: string; statuses: readonly number[] }[] = [
+  { ruleId: 'undocumented-endpoint', statuses: [404, 405] },
+  { ruleId: 'security-baseline', statuses: [401] },
+  { ruleId: 'schema-consistency', statuses: [400] },
+];
+
+/** Pages, which are no operations of the API: the references themselves, keys and what a browser shows. */
+const PAGE =
+  /^http:\/\/[^/]+\/(docs|openapi\.json|asyncapi\.json|\.well-known\/|(v1|api\/v1)\/auth\/(cli|login|callback)\b)/;
+
+const isExpected = ({ ruleId, status = 0, message, url }: Problem): boolean =>
+  (ruleId === 'undocumented-endpoint' && PAGE.test(url)) ||
+  REFUSED.some((one) => one.ruleId === ruleId && one.statuses.includes(status) && !/^Response/.test(message));
+
+/** Holds recorded traffic against the description; answers what is not as it says. */
+export async function drift(
+  folder: string,
+  api: string,
+  work: string,
+): Promise<{ exchanges: number; found: string[] }> {
+  const report = join(work, 'drift.json');
+  // Headers that a request may carry anyway are told as `info`.
+  const args = [folder, `--api=${api}`, '--format=json', '--min-severity=warning', `--output=${report}`];
+  // It exits with 1 for what the tests do on purpose too.
+  await redocly('drift', args, false).ended;
+  const { run, problems } = JSON.parse(readFileSync(report, 'utf8')) as {
+    run: { totalExchanges: number };
+    problems: Problem[];
+  };
+  const found = problems
+    .filter((problem) => !isExpected(problem))
+    .map(({ occurrences, ruleId, message, method, url, status }) => {
+      return `${ruleId}: ${message} (${method} ${url} → ${status}, ${occurrences} times)`;
+    });
+  return { exchanges: run.totalExchanges, found };
+}

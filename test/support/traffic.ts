@@ -1,0 +1,22 @@
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const folder = process.env.RECORD_TRAFFIC ?? '';
+
+/**
+ * Keeps what was asked and answered, a line of JSON each, where `RECORD_TRAFFIC` names a folder: for a judge that looks at
+ * all of it afterwards. Every service of the tests is one host there.
+ */
+export function record(
+  { method, path, headers, body }: { method: string; path: string; headers: Record<string, string>; body: unknown },
+  answer: { status: number; headers: Headers; text: string },
+): void {
+  if (folder === '') return;
+  const exchange = {
+    request: { method, url: `http://localhost${path}`, headers, ...(typeof body === 'string' && { body }) },
+    response: { status: answer.status, headers: Object.fromEntries(answer.headers), body: answer.text },
+  };
+  appendFileSync(join(folder, `${process.pid}.ndjson`), `${JSON.stringify(exchange)}\n`);
+}
+
+export const answerOf = ({ status, headers }: Response): { status: number; headers: Headers } => ({ status, headers });
