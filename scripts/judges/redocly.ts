@@ -4,7 +4,8 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 
 const cli = join(dirname(createRequire(import.meta.url).resolve('@redocly/cli/package.json')), 'bin/cli.js');
-const config = new URL('../../redocly.yaml', import.meta.url).pathname;
+/** Where `redocly.yaml` is found. */
+const cwd = new URL('../..', import.meta.url).pathname;
 
 export interface Judging {
   /** What it says. */
@@ -18,8 +19,9 @@ export interface Judging {
 /** A command of Redocly's, with our configuration; it neither asks for updates nor tells anybody of its use. */
 export function redocly(command: string, args: readonly string[], show = true): Judging {
   const env = { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true', NO_COLOR: '1' };
-  const child = spawn(process.execPath, [cli, command, ...args, `--config=${config}`], {
+  const child = spawn(process.execPath, [cli, command, ...args], {
     env,
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const lines: string[] = [];

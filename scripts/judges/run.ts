@@ -22,16 +22,19 @@ try {
   const port = await freePort();
   const har = join(work, 'flows.har');
   const proxy = redocly('proxy', [`--target=${url}`, `--port=${port}`, `--har=${har}`, `--api=${openApi}`], false);
-  await proxy.says(/listening on/);
-  const inputs = {
-    owner: `Bearer ${await token('owner', { email: 'owner@example.com' })}`,
-    guest: `Bearer ${await token('guest', { email: 'guest@example.com' })}`,
-    guest_email: 'guest@example.com',
-  };
-  const given = Object.entries(inputs).map(([name, value]) => `--input=${name}=${value}`);
-  await judge('respect', flows, `--server=twinkeep=http://127.0.0.1:${port}/v1`, ...given);
-  proxy.stop();
-  await proxy.ended;
+  try {
+    await proxy.says(/listening on/);
+    const inputs = {
+      owner: `Bearer ${await token('owner', { email: 'owner@example.com' })}`,
+      guest: `Bearer ${await token('guest', { email: 'guest@example.com' })}`,
+      guest_email: 'guest@example.com',
+    };
+    const given = Object.entries(inputs).map(([name, value]) => `--input=${name}=${value}`);
+    await judge('respect', flows, `--server=twinkeep=http://127.0.0.1:${port}/v1`, ...given);
+  } finally {
+    proxy.stop();
+    await proxy.ended;
+  }
   tell('the flows', await drift(har, openApi, work));
 
   if (recorded !== undefined) tell('the tests', await drift(recorded, openApi, work));

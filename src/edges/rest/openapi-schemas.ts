@@ -24,6 +24,7 @@ export class Schemas {
         // The format says it; zod's own expressions are pages long.
         if (jsonSchema.format === 'uuid' || jsonSchema.format === 'date-time') delete jsonSchema.pattern;
         if (io === 'output' && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+        nameMembers(jsonSchema);
         if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
         if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
       },
@@ -34,6 +35,15 @@ export class Schemas {
     }
     return withComponentRefs(rest) as JsonObject;
   }
+}
+
+/** A record of known names, as an object with these members: that is what readers of schemas know. */
+function nameMembers(schema: z.core.JSONSchema.BaseSchema): void {
+  const { propertyNames, additionalProperties } = schema;
+  if (typeof propertyNames !== 'object' || propertyNames.enum === undefined || !additionalProperties) return;
+  schema.properties = Object.fromEntries(propertyNames.enum.map((name) => [`${name}`, additionalProperties]));
+  delete schema.propertyNames;
+  delete schema.additionalProperties;
 }
 
 /** What zod calls a recursive schema without a name. Only "any JSON" is one here, and `{}` says that. */

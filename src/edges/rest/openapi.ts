@@ -6,7 +6,7 @@ import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
 import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
 import { Schemas } from './openapi-schemas.ts';
-import type { Route } from './route.ts';
+import { ROOTS, type Route } from './route.ts';
 
 const problem = z
   .object({
@@ -36,7 +36,7 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
   const paths: Record<string, JsonObject> = {};
   for (const { title, routes } of chapters) {
     for (const route of routes) {
-      const path: JsonObject = paths[route.path] ?? (route.atRoot === 'only' ? { servers: [{ url: '/' }] } : {});
+      const path: JsonObject = paths[route.path] ?? serversOf(route);
       path[route.method.toLowerCase()] = operationOf(route, title, schemas, responses);
       paths[route.path] = path;
     }
@@ -51,7 +51,7 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
         'Lists go newest first. What belongs to another tenant does not exist.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/v1' }, { url: '/api/v1' }],
+    servers: ROOT_SERVERS,
     tags: chapters.map(({ title, about }) => ({ name: title, description: about })),
     paths: { ...paths, '/metrics': METRICS },
     components: {
@@ -93,8 +93,17 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
   };
 }
 
+const ROOT_SERVERS: Json[] = ROOTS.map((url) => ({ url }));
+
+/** Where a path stands, if not under the roots alone. */
+function serversOf({ atRoot }: Pick<Route, 'atRoot'>): JsonObject {
+  if (atRoot === undefined) return {};
+  return { servers: atRoot === 'only' ? [{ url: '/' }] : [...ROOT_SERVERS, { url: '/' }] };
+}
+
 /** A page, not an operation; but the specification's table has it. */
 const METRICS: JsonObject = {
+  ...serversOf({ atRoot: true }),
   get: {
     operationId: 'getMetrics',
     summary: "Counters and gauges in Prometheus' text form",
