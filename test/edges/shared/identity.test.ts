@@ -1,5 +1,13 @@
+import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { internalTokens, makeIdentity, type Proof, type Verifier } from '../../../src/edges/shared/identity.ts';
+import {
+  internalTokens,
+  makeIdentity,
+  type Proof,
+  type ProofOfUser,
+  type Verifier,
+} from '../../../src/edges/shared/identity.ts';
+import { loadPresented } from '../../../src/operations/presented.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -206,3 +214,131 @@ describe('another kind of credential', () => {
     expect(verified()).toBe(2);
   });
 });
+
+describe('a token that comes by /mcp', () => {
+  const requestId = '0195d9a2-7f00-7000-8000-000000000000';
+  const ask = async (token: string, via = 'mcp') => {
+    const answer = await house.identity.authenticate(token, { via, requestId, address: null });
+    return answer.ok ? answer.value.principal.person : answer.refusal.code;
+  };
+
+  it('is no person’s, there and from then on on every edge', async () => {
+    const token = await house.token('ada');
+    expect(await ask(token, 'rest')).toBe(true);
+    expect(await ask(token)).toBe(false);
+    for (const via of ['rest', 'websocket', 'mqtt', 'graphql', 'cli'])
+      expect([via, await ask(token, via)]).toEqual([via, false]);
+    expect(await ask(await house.token('ada'), 'rest')).toBe(true);
+  });
+
+  it('is so at first sight, and written before it is answered', async () => {
+    const token = await house.token('ada');
+    const { markPresented } = house.store.identity;
+    let written = false;
+    house.store.identity.markPresented = async (...given) => {
+      await new Promise((resolve) => setImmediate(resolve));
+      await markPresented(...given);
+      written = true;
+    };
+    expect([await ask(token), written]).toEqual([false, true]);
+    expect(await ask(token, 'rest')).toBe(false);
+  });
+
+  it('is not answered while the store is away', async () => {
+    const token = await house.token('ada');
+    await ask(token, 'rest');
+    house.store.trouble = () => {
+      throw new StoreUnavailable('away');
+    };
+    await expect(ask(token)).rejects.toBeInstanceOf(StoreUnavailable);
+    house.store.trouble = null;
+    expect(await ask(token, 'rest')).toBe(false);
+  });
+
+  it('costs one write and no read, however often it comes', async () => {
+    const token = await house.token('ada');
+    await ask(token);
+    let calls = 0;
+    house.store.trouble = () => {
+      calls += 1;
+      throw new StoreUnavailable('asked');
+    };
+    for (let n = 0; n < 5; n++) expect(await ask(token)).toBe(false);
+    expect(calls).toBe(0);
+  });
+
+  it('is so in another process, which reads it at its start', async () => {
+    const token = await house.token('ada');
+    await ask(token);
+    const { users, revocations, news, clock, newId, store } = house.services;
+    const next = makeIdentity({
+      verifiers: [internalTokens(house.key, clock)],
+      ...{ users, revocations, news, clock, newId, gate: house.gate },
+      presented: await loadPresented(store.identity, clock),
+    });
+    const answer = await next.authenticate(token, { via: 'rest', requestId, address: null });
+    expect(answer).toMatchObject({ ok: true, value: { principal: { person: false } } });
+  });
+
+  it('is so though its signature is written in another way', async () => {
+    const token = await house.token('ada');
+    // The last character of 64 bytes in base64url holds four bits that mean nothing.
+    const last = token.at(-1) as string;
+    const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_';
+    const twin =
+      token.slice(0, -1) + alphabet[(alphabet.indexOf(last) & 0b110000) | ((alphabet.indexOf(last) + 1) & 0b1111)];
+    expect(twin).not.toBe(token);
+    await ask(twin);
+    expect(await ask(token, 'rest')).toBe(false);
+  });
+
+  it('makes its cookie session no person’s either, opened before or after', async () => {
+    const token = await house.token('ada');
+    const proofOf = (): ProofOfUser => ({
+      who: { userId: [...house.store.users.values()][0]?.id ?? '' },
+      ...{ scopes: null, platformAdmin: false, person: true, cookie: true, until: house.clock.now() + 1_000 },
+      token: { id: tokenId(token), expiresAt: house.clock.now() + 1_000 },
+    });
+    const recognised = async (via: string) => {
+      const answer = await house.identity.recognise(proofOf(), { via, requestId, address: null });
+      return answer.ok && answer.value.principal.person;
+    };
+    await ask(token, 'rest');
+    expect(await recognised('rest')).toBe(true);
+    await ask(token);
+    expect(await recognised('rest')).toBe(false);
+    const other = await house.token('bea');
+    expect(await ask(other, 'rest')).toBe(true);
+  });
+
+  it('is marked by its cookie session at /mcp, too', async () => {
+    const token = await house.token('ada');
+    await ask(token, 'rest');
+    const proof: ProofOfUser = {
+      who: { userId: [...house.store.users.values()][0]?.id ?? '' },
+      ...{ scopes: null, platformAdmin: false, person: true, cookie: true, until: house.clock.now() + 1_000 },
+      token: { id: tokenId(token), expiresAt: house.clock.now() + 1_000 },
+    };
+    await house.identity.recognise(proof, { via: 'mcp', requestId, address: null });
+    expect(await ask(token, 'rest')).toBe(false);
+  });
+
+  it('may do by REST what needs no person, and nothing that does', async () => {
+    const { token } = await house.owner();
+    await ask(token);
+    const call = (method: string, path: string, body?: unknown) => house.call(method, `/v1${path}`, { token, body });
+    expect((await call('GET', '/homes')).status).toBe(200);
+    expect((await call('POST', '/homes', { home_name: 'x' })).status).toBe(201);
+    expect((await call('GET', '/auth/api-keys')).status).toBe(200);
+    for (const [path, body] of [
+      ['/auth/api-keys', { name: 'x' }],
+      ['/tenant/members', { email: 'x@example.com', role: 'user' }],
+      ['/auth/cli/approve', { code: 'x'.repeat(43), user_code: 'ABCDEF' }],
+    ] as const) {
+      const { status, body: refusal } = await call('POST', path, body);
+      expect([path, status, refusal.code]).toEqual([path, 403, 'FORBIDDEN']);
+    }
+  });
+});
+
+const tokenId = (token: string): string => decodeJwt(token).jti ?? '';

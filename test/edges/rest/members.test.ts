@@ -1,0 +1,362 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type House, makeHouse, type Received } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+type Role = 'viewer' | 'user' | 'admin' | 'owner';
+
+let house: House<MemoryStore>;
+let owner: { token: string; userId: string; tenantId: string };
+let tokens: Record<Role, string>;
+beforeEach(async () => {
+  house = await makeHouse();
+  owner = await house.owner('Lakeside');
+  tokens = {
+    owner: owner.token,
+    admin: await house.member(owner.tenantId, 'admin'),
+    user: await house.member(owner.tenantId, 'user'),
+    viewer: await house.member(owner.tenantId, 'viewer'),
+  };
+});
+afterEach(() => house.close());
+
+const DAY = 86_400_000;
+const NOBODY = '0195d9a2-7f00-7000-8000-000000000000';
+
+const ask = (method: string, path: string, token: string, body?: unknown, headers: Record<string, string> = {}) =>
+  house.call(method, `/v1${path}`, { token, body, headers });
+const answer = ({ status, body }: Received) => [status, body.code];
+const me = async (token: string) => (await ask('GET', '/auth/me', token)).body;
+const idOf = async (token: string): Promise<string> => (await me(token)).user.id;
+const members = async (token: string, query = '') => (await ask('GET', `/tenant/members${query}`, token)).body;
+const invite = (token: string, email = 'bea@example.com', role: string = 'user', headers?: Record<string, string>) =>
+  ask('POST', '/tenant/members', token, { email, role }, headers);
+const change = (token: string, id: string, role: string) => ask('PATCH', `/tenant/members/${id}`, token, { role });
+const remove = (token: string, id: string) => ask('DELETE', `/tenant/members/${id}`, token);
+const accept = (token: string, id: string, headers?: Record<string, string>) =>
+  ask('POST', `/auth/invitations/${id}/accept`, token, undefined, headers);
+const bea = (email = 'bea@example.com', sub = 'bea') => house.token(sub, { email });
+
+async function invited(role: string = 'user', email = 'bea@example.com'): Promise<string> {
+  const { status, body } = await invite(tokens.owner, email, role);
+  expect(status).toBe(201);
+  return body.member.id;
+}
+
+describe('the list of members', () => {
+  it('has everybody of the tenant and who is invited, newest first in pages', async () => {
+    const id = await invited('viewer');
+    await house.owner();
+    const { members: all, next_cursor } = await members(tokens.admin);
+    expect(next_cursor).toBeNull();
+    expect(all.map(({ role, status }: { role: string; status: string }) => [role, status]).sort()).toEqual([
+      ['admin', 'active'],
+      ['owner', 'active'],
+      ['user', 'active'],
+      ['viewer', 'active'],
+      ['viewer', 'invited'],
+    ]);
+    expect(all).toContainEqual({ id, email: 'bea@example.com', role: 'viewer', status: 'invited' });
+    expect(all).toContainEqual({ id: owner.userId, email: null, role: 'owner', status: 'active' });
+    const first = await members(tokens.owner, '?limit=3');
+    const second = await members(tokens.owner, `?limit=3&cursor=${first.next_cursor}`);
+    expect([...first.members, ...second.members]).toEqual(all);
+  });
+
+  it('is an admin’s', async () => {
+    for (const role of ['viewer', 'user'] as const) {
+      expect(answer(await ask('GET', '/tenant/members', tokens[role]))).toEqual([403, 'FORBIDDEN_ROLE']);
+    }
+  });
+});
+
+describe('an invitation', () => {
+  it('binds nobody until it is accepted', async () => {
+    const token = await bea();
+    await me(token);
+    const { status, body } = await invite(tokens.admin);
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      member: { id: expect.any(String), email: 'bea@example.com', role: 'user', status: 'invited' },
+    });
+    expect(await me(token)).toMatchObject({
+      has_tenant: false,
+      user: { role: 'none', tenant_id: null },
+      invitations: [{ id: body.member.id, tenant_name: 'Lakeside', role: 'user' }],
+    });
+    expect(answer(await ask('GET', '/homes', token))).toEqual([403, 'TENANT_REQUIRED']);
+    const accepted = await accept(token, body.member.id);
+    expect([accepted.status, accepted.body]).toEqual([200, { tenant_id: owner.tenantId, role: 'user' }]);
+    expect(await me(token)).toMatchObject({ user: { role: 'user', tenant_id: owner.tenantId }, invitations: [] });
+    expect((await ask('GET', '/homes', token)).status).toBe(200);
+    const { members: all } = await members(tokens.admin);
+    expect(all).toContainEqual({ id: await idOf(token), email: 'bea@example.com', role: 'user', status: 'active' });
+    expect(all).toHaveLength(5);
+  });
+
+  it('is the same for an address in another case, and for no other', async () => {
+    const id = await invited('user', 'Bea@Example.com');
+    const [same, other] = [await bea('BEA@example.COM'), await bea('bea@example.org', 'other')];
+    expect((await me(other)).invitations).toEqual([]);
+    expect(answer(await accept(other, id))).toEqual([404, 'NOT_FOUND']);
+    expect((await me(same)).invitations).toHaveLength(1);
+    expect((await accept(same, id)).status).toBe(200);
+  });
+
+  it('is nobody’s whose address is not verified', async () => {
+    const id = await invited();
+    const token = await bea();
+    const userId = await idOf(token);
+    await house.become(userId, { emailVerified: false });
+    expect((await me(token)).invitations).toEqual([]);
+    expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
+    await house.become(userId, { email: null, emailVerified: false });
+    expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
+  });
+
+  it('is accepted once, and the same request again gets the same answer', async () => {
+    const id = await invited();
+    const token = await bea();
+    const headers = { 'idempotency-key': 'k' };
+    const first = await accept(token, id, headers);
+    const again = await accept(token, id, headers);
+    expect([again.status, again.body]).toEqual([200, first.body]);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
+  });
+
+  it('waits while its person belongs to another tenant', async () => {
+    const id = await invited();
+    const token = await bea();
+    await ask('POST', '/tenant/register', token, { tenant_name: 'Mine' });
+    expect((await me(token)).invitations).toHaveLength(1);
+    expect(answer(await accept(token, id))).toEqual([409, 'CONFLICT']);
+    const userId = await idOf(token);
+    await house.become(userId, { tenantId: null, role: 'none' });
+    expect((await accept(token, id)).status).toBe(200);
+  });
+
+  it('of a suspended tenant is shown and not to be had until it is resumed; in maintenance neither', async () => {
+    const id = await invited();
+    const token = await bea();
+    const ref = { kind: 'tenant', id: owner.tenantId } as const;
+    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
+    expect((await me(token)).invitations).toHaveLength(1);
+    expect(answer(await accept(token, id))).toEqual([403, 'TENANT_SUSPENDED']);
+    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
+    await house.flags.set('maintenance_mode', true);
+    expect(answer(await accept(token, id))).toEqual([503, 'MAINTENANCE']);
+    await house.flags.set('maintenance_mode', false);
+    expect((await accept(token, id)).status).toBe(200);
+  });
+
+  it('lives for 14 days', async () => {
+    const id = await invited();
+    house.clock.advance(14 * DAY - 1);
+    expect((await me(await bea())).invitations).toHaveLength(1);
+    house.clock.advance(1);
+    expect((await me(await bea())).invitations).toEqual([]);
+    expect(answer(await accept(await bea(), id))).toEqual([404, 'NOT_FOUND']);
+    const sub = house.store.users.get(owner.userId)?.sub ?? '';
+    const later = await house.token(sub);
+    expect((await members(later)).members).toHaveLength(4);
+    expect((await invite(later)).status).toBe(201);
+  });
+
+  it('that its inviter could not make any more binds nobody', async () => {
+    const admin = await idOf(tokens.admin);
+    const { body } = await invite(tokens.admin, 'bea@example.com', 'admin');
+    const token = await bea();
+    expect((await me(token)).invitations).toHaveLength(1);
+    await change(tokens.owner, admin, 'user');
+    expect((await me(token)).invitations).toEqual([]);
+    expect(answer(await accept(token, body.member.id))).toEqual([404, 'NOT_FOUND']);
+    expect((await members(tokens.owner)).members).toHaveLength(4);
+    // It does not stand in the way of a new one.
+    expect((await invite(tokens.owner)).status).toBe(201);
+  });
+
+  it('that its inviter left behind binds nobody', async () => {
+    const { body } = await invite(tokens.admin);
+    await remove(tokens.admin, await idOf(tokens.admin));
+    expect(answer(await accept(await bea(), body.member.id))).toEqual([404, 'NOT_FOUND']);
+  });
+
+  it('can be changed and taken back like a member', async () => {
+    const id = await invited('user');
+    const changed = await change(tokens.admin, id, 'viewer');
+    expect([changed.status, changed.body.member]).toEqual([
+      200,
+      { id, email: 'bea@example.com', role: 'viewer', status: 'invited' },
+    ]);
+    expect((await me(await bea())).invitations).toEqual([{ id, tenant_name: 'Lakeside', role: 'viewer' }]);
+    expect((await remove(tokens.admin, id)).status).toBe(204);
+    expect((await me(await bea())).invitations).toEqual([]);
+    expect(answer(await remove(tokens.admin, id))).toEqual([404, 'NOT_FOUND']);
+  });
+
+  it('is one for an address; a member needs none', async () => {
+    const id = await invited();
+    expect(answer(await invite(tokens.admin, 'BEA@example.com'))).toEqual([409, 'CONFLICT']);
+    const again = await invite(tokens.owner, 'cara@example.com', 'user', { 'idempotency-key': 'k' });
+    const replay = await invite(tokens.owner, 'cara@example.com', 'user', { 'idempotency-key': 'k' });
+    expect([replay.status, replay.body]).toEqual([201, again.body]);
+    await accept(await bea(), id);
+    expect(answer(await invite(tokens.admin, 'bea@Example.com'))).toEqual([409, 'CONFLICT']);
+  });
+
+  it('is one of a hundred at most', async () => {
+    for (let n = 0; n < 100; n++) await invited('viewer', `p${n}@example.com`);
+    expect(answer(await invite(tokens.owner))).toEqual([409, 'CONFLICT']);
+    expect((await invite((await house.owner()).token)).status).toBe(201);
+  });
+
+  it.each([
+    ['no address', 'bea', 'user'],
+    ['an address with a line break', 'bea@example.com\r\nBcc: x@example.com', 'user'],
+    ['an address of 255 characters', `${'b'.repeat(243)}@example.com`, 'user'],
+    ['the role none', 'bea@example.com', 'none'],
+    ['an unknown role', 'bea@example.com', 'root'],
+  ])('with %s is 400', async (_, email, role) => {
+    expect(answer(await invite(tokens.owner, email, role))).toEqual([400, 'VALIDATION_FAILED']);
+  });
+});
+
+describe('roles', () => {
+  const all: Role[] = ['viewer', 'user', 'admin', 'owner'];
+  const rank = (role: Role) => all.indexOf(role);
+
+  it('are granted by an admin up to their own, by invitation and by change, and by nobody below', async () => {
+    const target = await idOf(tokens.viewer);
+    for (const actor of all) {
+      for (const role of all) {
+        const allowed = rank(actor) >= rank('admin') && rank(actor) >= rank(role);
+        const invitation = await invite(tokens[actor], `${actor}.${role}@example.com`, role);
+        expect([actor, role, ...answer(invitation)]).toEqual([
+          actor,
+          role,
+          ...(allowed ? [201, undefined] : [403, 'FORBIDDEN_ROLE']),
+        ]);
+        const changed = await change(tokens[actor], target, role);
+        expect([actor, role, ...answer(changed)]).toEqual([
+          actor,
+          role,
+          ...(allowed ? [200, undefined] : [403, 'FORBIDDEN_ROLE']),
+        ]);
+        await house.become(target, { role: 'viewer' });
+      }
+    }
+  });
+
+  it('above one’s own are not changed or removed', async () => {
+    const second = await house.member(owner.tenantId, 'admin');
+    await house.become(await idOf(second), { role: 'owner' });
+    expect(answer(await change(tokens.admin, owner.userId, 'viewer'))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(answer(await remove(tokens.admin, owner.userId))).toEqual([403, 'FORBIDDEN_ROLE']);
+    const offered = await invited('owner');
+    expect(answer(await change(tokens.admin, offered, 'viewer'))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(answer(await remove(tokens.admin, offered))).toEqual([403, 'FORBIDDEN_ROLE']);
+  });
+
+  it('change with the next request', async () => {
+    const id = await idOf(tokens.user);
+    const home = () => ask('POST', '/homes', tokens.user, { home_name: 'x' });
+    expect(answer(await home())).toEqual([403, 'FORBIDDEN_ROLE']);
+    const { status, body } = await change(tokens.admin, id, 'admin');
+    expect([status, body]).toEqual([200, { member: { id, email: null, role: 'admin', status: 'active' } }]);
+    expect((await home()).status).toBe(201);
+    await change(tokens.owner, id, 'viewer');
+    expect(answer(await home())).toEqual([403, 'FORBIDDEN_ROLE']);
+  });
+
+  it('leave at least one owner', async () => {
+    for (const role of ['viewer', 'admin'] as const) {
+      expect(answer(await change(tokens.owner, owner.userId, role))).toEqual([409, 'CONFLICT']);
+    }
+    expect((await change(tokens.owner, owner.userId, 'owner')).status).toBe(200);
+    expect(answer(await remove(tokens.owner, owner.userId))).toEqual([409, 'CONFLICT']);
+    await change(tokens.owner, await idOf(tokens.admin), 'owner');
+    const both = await Promise.all([
+      remove(tokens.owner, owner.userId),
+      change(tokens.admin, await idOf(tokens.admin), 'user'),
+    ]);
+    expect(both.filter(({ status }) => status === 409)).toHaveLength(1);
+    const owners = [...house.store.users.values()].filter(
+      ({ tenantId, role }) => tenantId === owner.tenantId && role === 'owner',
+    );
+    expect(owners).toHaveLength(1);
+  });
+});
+
+describe('leaving', () => {
+  it('is anybody’s own to do, and at once', async () => {
+    for (const role of ['viewer', 'user', 'admin'] as const) {
+      const id = await idOf(tokens[role]);
+      expect((await remove(tokens[role], id)).status).toBe(204);
+      expect(await me(tokens[role])).toMatchObject({ has_tenant: false, user: { role: 'none', tenant_id: null } });
+      expect(answer(await ask('GET', '/homes', tokens[role]))).toEqual([403, 'TENANT_REQUIRED']);
+    }
+    expect((await members(tokens.owner)).members).toHaveLength(1);
+  });
+
+  it('is not for others to do below admin', async () => {
+    for (const role of ['viewer', 'user'] as const) {
+      expect(answer(await remove(tokens[role], await idOf(tokens.admin)))).toEqual([403, 'FORBIDDEN_ROLE']);
+      expect(answer(await remove(tokens[role], NOBODY))).toEqual([403, 'FORBIDDEN_ROLE']);
+    }
+    expect((await remove(tokens.admin, await idOf(tokens.viewer))).status).toBe(204);
+  });
+
+  it('frees one to register or join another tenant', async () => {
+    await remove(tokens.user, await idOf(tokens.user));
+    expect((await ask('POST', '/tenant/register', tokens.user, { tenant_name: 'Mine' })).status).toBe(201);
+  });
+});
+
+describe('another tenant’s', () => {
+  it('members and invitations do not exist, with the same body as missing ones', async () => {
+    const stranger = await house.owner();
+    const said = async (work: Promise<Received>) => {
+      const { instance: _, request_id: __, ...rest } = (await work).body;
+      return rest;
+    };
+    const missing = await said(remove(stranger.token, NOBODY));
+    expect(missing).toMatchObject({ status: 404, code: 'NOT_FOUND' });
+    for (const id of [owner.userId, await idOf(tokens.viewer), await invited(), 'nonsense']) {
+      expect(await said(remove(stranger.token, id))).toEqual(missing);
+      expect(await said(change(stranger.token, id, 'viewer'))).toEqual(missing);
+    }
+    const gone = await said(accept(stranger.token, NOBODY));
+    expect(await said(accept(stranger.token, await invited('user', 'x@example.com')))).toEqual(gone);
+    expect(gone).toMatchObject({ status: 404, code: 'NOT_FOUND' });
+  });
+});
+
+describe('a key', () => {
+  it('never changes members or accepts for its maker, whatever its role and scopes', async () => {
+    const { body } = await ask('POST', '/auth/api-keys', tokens.owner, { name: 'all', scopes: ['*:*'] });
+    const id = await invited();
+    const target = await idOf(tokens.viewer);
+    for (const refused of [
+      await invite(body.key, 'x@example.com'),
+      await change(body.key, target, 'user'),
+      await remove(body.key, target),
+      await remove(body.key, owner.userId),
+      await accept(body.key, id),
+    ]) {
+      expect(answer(refused)).toEqual([403, 'FORBIDDEN']);
+    }
+    expect((await members(body.key)).members).toHaveLength(5);
+  });
+});
+
+it('many who accept and leave at once leave each with one tenant or none', async () => {
+  const other = await house.owner('Hillside');
+  const token = await bea();
+  const ids = [await invited(), (await invite(other.token)).body.member.id];
+  const answers = await Promise.all([
+    ...ids.map((id) => accept(token, id)),
+    ask('POST', '/tenant/register', token, { tenant_name: 'Mine' }),
+  ]);
+  expect(answers.map(({ status }) => status < 300).filter(Boolean)).toHaveLength(1);
+  expect(answers.filter(({ status }) => status === 409)).toHaveLength(2);
+});

@@ -1,0 +1,126 @@
+import { describe, expect, it } from 'vitest';
+import { makeKeyRing } from '../../src/operations/key-ring.ts';
+import { type NewsItem, openNews } from '../../src/operations/news.ts';
+import { loadPresented } from '../../src/operations/presented.ts';
+import { loadRevocations } from '../../src/operations/tokens.ts';
+import { makeUsers } from '../../src/operations/users.ts';
+import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { testClock } from '../support/clock.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Two processes that share a store and a cache. */
+async function twoProcesses() {
+  const clock = testClock();
+  const cache = new MemoryCache(clock);
+  const store = new MemoryStore();
+  const open = async (origin: string) => {
+    const news = await openNews(cache, origin, quiet);
+    const heard: NewsItem[] = [];
+    news.hear((item) => heard.push(item));
+    return {
+      news,
+      heard,
+      users: makeUsers(store, news),
+      revocations: await loadRevocations(store.identity, clock, news),
+      keys: makeKeyRing(store, { clock, log: quiet, news }),
+      presented: await loadPresented(store.identity, clock, news),
+    };
+  };
+  return { clock, cache, store, one: await open('one'), two: await open('two') };
+}
+
+const ada = {
+  ...{ id: 'u1', iss: 'urn:test', sub: 'ada', email: null, emailVerified: false },
+  ...{ tenantId: 't1', role: 'user' as const, createdAt: 0 },
+};
+
+describe('news', () => {
+  it('is heard once by everybody, where it was told too, before telling returns', async () => {
+    const { one, two } = await twoProcesses();
+    one.news.tell({ about: 'user', id: 'u1' });
+    expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: 'u1' }], [{ about: 'user', id: 'u1' }]]);
+  });
+
+  it('is not heard by who stopped listening', async () => {
+    const { one } = await twoProcesses();
+    const heard: NewsItem[] = [];
+    one.news.hear((item) => heard.push(item))();
+    one.news.tell({ about: 'user', id: 'u1' });
+    expect(heard).toEqual([]);
+  });
+
+  it.each(['', 'one', 'three ', 'three {', 'three null', 'three {"about":"weather"}', 'three {"about":"user"}'])(
+    'that makes no sense is passed over: %j',
+    async (message) => {
+      const { cache, one, two } = await twoProcesses();
+      await cache.publish('news', message);
+      expect([one.heard, two.heard]).toEqual([[], []]);
+    },
+  );
+
+  it('is told here though the cache does not take it', async () => {
+    const broken = { subscribe: async () => async () => {}, publish: () => Promise.reject(new Error('away')) };
+    const news = await openNews(broken, 'one', quiet);
+    const heard: NewsItem[] = [];
+    news.hear((item) => heard.push(item));
+    news.tell({ about: 'key', prefix: 'abcdefgh' });
+    expect(heard).toHaveLength(1);
+  });
+});
+
+describe('another process', () => {
+  it('reads a user again who was changed here, and tells its connections', async () => {
+    const { store, one, two } = await twoProcesses();
+    store.users.set('u1', ada);
+    await two.users.get('u1');
+    const told: string[] = [];
+    two.users.onChange((id) => told.push(id));
+    store.users.set('u1', { ...ada, role: 'viewer' });
+    one.users.changed('u1');
+    expect([two.users.cached('u1'), (await two.users.get('u1'))?.role, told]).toEqual([undefined, 'viewer', ['u1']]);
+  });
+
+  it('knows a token that was logged out here, without asking the store', async () => {
+    const { store, clock, one, two } = await twoProcesses();
+    const told: string[] = [];
+    two.revocations.onRevoked((id) => told.push(id));
+    await one.revocations.add('jti', clock.now() + 1_000);
+    expect([two.revocations.has('jti'), told, store.revoked.size]).toEqual([true, ['jti'], 1]);
+  });
+
+  it('looks a key up again that ended here, and tells its connections', async () => {
+    const { store, one, two } = await twoProcesses();
+    const key = {
+      ...{
+        prefix: 'abcdefgh',
+        tenantId: 't1',
+        userId: 'u1',
+        name: 'x',
+        hash: 'x',
+        scopes: [],
+        roleCap: 'admin' as const,
+      },
+      ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
+    };
+    await store.keys.insert(key);
+    expect(await two.keys.isLive('abcdefgh')).toBe(true);
+    const told: string[] = [];
+    const stop = two.keys.onEnd((prefix) => told.push(prefix));
+    await store.keys.revoke('abcdefgh', 1);
+    expect(await two.keys.isLive('abcdefgh')).toBe(true);
+    one.keys.ended('abcdefgh');
+    expect([await two.keys.isLive('abcdefgh'), told]).toEqual([false, ['abcdefgh']]);
+    stop();
+    one.keys.ended('abcdefgh');
+    expect(told).toHaveLength(1);
+  });
+
+  it('knows a token that was presented here', async () => {
+    const { clock, one, two } = await twoProcesses();
+    const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
+    await one.presented.add('u1', token);
+    expect([two.presented.has('u1', 'jti'), two.presented.add('u1', token)]).toEqual([true, undefined]);
+  });
+});

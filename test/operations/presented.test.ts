@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import { loadPresented } from '../../src/operations/presented.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { testClock } from '../support/clock.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+async function setUp() {
+  const clock = testClock();
+  const store = new MemoryStore();
+  const open = () => loadPresented(store.identity, clock);
+  return { clock, store, open, presented: await open() };
+}
+
+describe('a token that was presented', () => {
+  it('is known by whose it is and its id, until 30 seconds after its end', async () => {
+    const { clock, store, open, presented } = await setUp();
+    const expiresAt = clock.now() + 60_000;
+    await presented.add('u1', { id: 'jti', expiresAt });
+    expect(['jti', 'other'].map((id) => presented.has('u1', id))).toEqual([true, false]);
+    expect(presented.has('u2', 'jti')).toBe(false);
+    expect([...store.presented]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
+    clock.set(expiresAt + 30_000 - 1);
+    expect((await open()).has('u1', 'jti')).toBe(true);
+    clock.set(expiresAt + 30_000);
+    expect((await open()).has('u1', 'jti')).toBe(false);
+  });
+
+  it('is written once', async () => {
+    const { store, clock, presented } = await setUp();
+    const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
+    await presented.add('u1', token);
+    store.presented.clear();
+    expect(presented.add('u1', token)).toBeUndefined();
+    expect(store.presented.size).toBe(0);
+  });
+
+  it('is no person’s while the store is away, and is written when it is back', async () => {
+    const { store, clock, presented } = await setUp();
+    const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
+    store.trouble = () => {
+      throw new StoreUnavailable('away');
+    };
+    await expect(presented.add('u1', token)).rejects.toBeInstanceOf(StoreUnavailable);
+    expect(presented.has('u1', 'jti')).toBe(true);
+    store.trouble = null;
+    await presented.add('u1', token);
+    expect(store.presented.size).toBe(1);
+  });
+
+  it('is forgotten after its time, when others come', async () => {
+    const { clock, presented } = await setUp();
+    await presented.add('u1', { id: 'old', expiresAt: clock.now() });
+    clock.advance(61_000);
+    await presented.add('u1', { id: 'new', expiresAt: clock.now() + 1_000 });
+    expect(['old', 'new'].map((id) => presented.has('u1', id))).toEqual([false, true]);
+  });
+});
