@@ -8,7 +8,7 @@ export interface Listing {
   route: string;
   filters?: Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
   /** What the list's ids look like; anything else in a cursor is refused before it meets a query. */
-  ids?: 'uuid' | 'integer' | 'text';
+  ids?: 'uuid' | 'integer' | 'text' | 'entry';
 }
 
 /** The last entry a page held; lists go newest first by `createdAt`, then `id`. */
@@ -21,6 +21,8 @@ const MAX_CURSOR_LENGTH = 512;
 const MAX_EPOCH_MS = 8.64e15;
 const forms = {
   uuid: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/,
+  /** An id with a number that tells apart what it has several of. */
+  entry: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\.(0|[1-9]\d{0,14})$/,
   integer: /^(0|[1-9]\d{0,15})$/,
   text: /^[\x21-\x7e]{1,128}$/,
 };

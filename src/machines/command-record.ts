@@ -10,6 +10,7 @@ import { type RefusalCode, refusals } from '../domain/refusals.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import { commandMachine } from './command.ts';
 import type { CommandContext, CommandEvent } from './command-types.ts';
+import { visible } from './command-visible.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { count, epochMs, json, jsonObject, principal, uuid } from './stored.ts';
 
@@ -173,9 +174,5 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   journal,
   rests: (snapshot) => over.has(statusOf(snapshot)) && !isWatching(snapshot),
   isSoft: () => false,
-  visible: ({ confirmation, delivery, ...rest }) => {
-    const { tokenHash: _, ...asked } = confirmation ?? { tokenHash: '' };
-    const { supplement: __, ...sent } = delivery ?? {};
-    return { ...rest, confirmation: confirmation && asked, delivery: delivery && sent } as unknown as JsonObject;
-  },
+  visible,
 };

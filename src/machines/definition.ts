@@ -42,6 +42,6 @@ export interface MachineDefinition<Context = object> {
   isSoft(event: MachineEvent): boolean;
   /** True where nothing is waited for any more: the actor need not stay in memory, though words may still reach it. */
   rests(snapshot: Snapshot<Context>): boolean;
-  /** The context as an operator may see it. */
+  /** The context as an administrator may see it, in the words of the wire: it names what is shown, and so leaves out the rest. */
   visible(context: Context): JsonObject;
 }

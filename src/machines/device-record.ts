@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { deviceMachine } from './device.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
-import { count, epochMs, jsonObject, uuid } from './stored.ts';
+import { count, epochMs, iso, jsonObject, uuid } from './stored.ts';
 
 // How a device is kept, journaled and shown.
 
@@ -130,10 +130,26 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   journal,
   rests: (snapshot) => administrationOf(snapshot) === 'deleted',
   isSoft: (event) => event.type === 'heartbeat.received',
-  visible: ({ replay, reported, ...rest }) => ({
-    ...rest,
-    reportedAt: reported.at,
-    stateBytes: reported.bytes,
-    lastSequence: replay.highest,
+  visible: (context) => ({
+    id: context.id,
+    tenant_id: context.tenantId,
+    device_type: context.deviceType,
+    category: context.category,
+    name: context.name,
+    home_id: context.homeId,
+    room_id: context.roomId,
+    metadata: context.metadata,
+    firmware: context.firmware,
+    created_at: iso(context.createdAt),
+    signing_alg: context.signingAlg,
+    key_version: context.keyVersion,
+    grace: context.grace && { key_version: context.grace.keyVersion, until: iso(context.grace.until) },
+    manifest_version: context.manifestVersion,
+    manifest_own: context.manifestOwn,
+    state: context.state,
+    state_version: context.stateVersion,
+    state_bytes: context.reported.bytes,
+    reported_at: context.reported.at === null ? null : iso(context.reported.at),
+    last_sequence: context.replay.highest,
   }),
 };

@@ -1,4 +1,5 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate';
+import { eventText, spaced } from '../domain/state-path.ts';
 
 // A machine as a page: a Mermaid diagram and, state by state, what it means and what each event does there. Drawn from
 // the chart alone, so that the same chart gives the same text.
@@ -10,6 +11,9 @@ export function drawing(machine: AnyStateMachine): string {
   );
 }
 
+/** The whole machine as one Mermaid diagram; its regions are states in it. */
+export const diagram = ({ root }: AnyStateMachine): string => stateDiagram(root);
+
 const LEGEND = `An arrow names its event and, in brackets, its condition; of several the first that holds is taken. A thick
 border marks a final state. \`after\` is a timer, kept in the same commit as the state. Events that begin with \`self.\` are
 raised by the machine within one transition, so that its regions learn of each other. What an event does without leaving
@@ -20,11 +24,13 @@ const nodesBelow = (node: AnyStateNode): AnyStateNode[] =>
   children(node).flatMap((child) => [child, ...nodesBelow(child)]);
 const regions = (root: AnyStateNode): AnyStateNode[] => (root.type === 'parallel' ? children(root) : [root]);
 
-function mermaid(region: AnyStateNode): string {
+const mermaid = (region: AnyStateNode): string => ['```mermaid', stateDiagram(region), '```'].join('\n');
+
+function stateDiagram(region: AnyStateNode): string {
   const final = nodesBelow(region).filter((node) => node.type === 'final');
   const marked = final.length > 0 ? [`  class ${final.map(idOf).join(',')} final`] : [];
   const style = final.length > 0 ? ['  classDef final stroke-width:3px'] : [];
-  return ['```mermaid', 'stateDiagram-v2', ...inside(region), ...style, ...marked, '```'].join('\n');
+  return ['stateDiagram-v2', ...inside(region), ...style, ...marked].join('\n');
 }
 
 function inside(node: AnyStateNode): string[] {
@@ -90,11 +96,7 @@ function section(node: AnyStateNode): string[] {
 const table = (node: AnyStateNode): string =>
   ['| event | when | goes to | does |', '|---|---|---|---|', ...rows(node)].join('\n');
 
-/** `ack.received`, or `after graceOver` for a timer. */
-function eventName({ eventType }: AnyTransitionDefinition): string {
-  const [, timer] = /^xstate\.after\.([^.]+)\./.exec(eventType) ?? [];
-  return timer ? `after ${spaced(timer)}` : eventType;
-}
+const eventName = ({ eventType }: AnyTransitionDefinition): string => eventText(eventType);
 
 /** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
 function words(named: unknown): string {
@@ -104,7 +106,6 @@ function words(named: unknown): string {
   return [spaced(type), ...Object.values(params)].join(' ');
 }
 
-const spaced = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 const isTold = (text: string): boolean => text !== '';
 
 function rows(node: AnyStateNode): string[] {

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { isObject } from '../domain/json-size.ts';
-import type { Json, JsonObject } from '../domain/values.ts';
+import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 
 // Pieces of the schemas that stored contexts are checked with. JSON from outside is taken as it is, not copied.
 
@@ -18,3 +18,6 @@ export const principal = z.strictObject({
   requestId: z.string().optional(),
   operation: z.string().optional(),
 });
+
+/** A moment as HTTP tells it. */
+export const iso = (at: EpochMs): string => new Date(at).toISOString();

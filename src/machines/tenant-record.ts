@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { confirmers } from '../domain/policy.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { count, epochMs, uuid } from './stored.ts';
+import { count, epochMs, iso, uuid } from './stored.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
@@ -62,5 +62,8 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   journal,
   rests: () => false,
   isSoft: () => false,
-  visible: toJson,
+  visible: ({ id, name, slug, tier, policy, createdAt }) => ({
+    ...{ id, name, slug, tier, created_at: iso(createdAt) },
+    policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
+  }),
 };

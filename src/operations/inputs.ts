@@ -18,6 +18,8 @@ export const nouns = {
   invitation: 'There is no such invitation.',
   flag: 'There is no such flag.',
   firmware: 'There is no such firmware.',
+  actor: 'There is no such actor.',
+  machine: 'There is no such machine.',
 } as const;
 export type Noun = keyof typeof nouns;
 

@@ -126,9 +126,12 @@ describe('the record of a command', () => {
     expect(commandDefinition.tenantOf(asked().context)).toBe(TENANT);
   });
 
-  it("shows an operator all but the token's hash", () => {
+  it("shows an administrator neither the token's hash nor the session", () => {
     const shown = commandDefinition.visible(waiting().context);
-    expect(shown).toMatchObject({ action: 'unlock', confirmation: { expiresAt: T0 + 300_000, asked: false } });
+    expect(shown).toMatchObject({
+      action: 'unlock',
+      confirmation: { expires_at: new Date(T0 + 300_000).toISOString(), asked: false },
+    });
     expect(JSON.stringify(shown)).not.toContain('hash of the token');
     expect(commandDefinition.visible(asked().context)).toMatchObject({ confirmation: null });
   });

@@ -123,11 +123,14 @@ describe('the record of a device', () => {
     expect(soft(report(1, {}))).toBe(false);
   });
 
-  it('shows an operator all but the slots of the window', () => {
+  it('shows an administrator what is named, and no more', () => {
     const shown = deviceDefinition.visible(having(report(5, { on: true })).context);
-    expect(shown).toMatchObject({ lastSequence: 5, stateBytes: 11, reportedAt: T0 + 1_000, state: { on: true } });
+    expect(shown).toMatchObject({ last_sequence: 5, state_bytes: 11, state: { on: true } });
     expect(shown).not.toHaveProperty('replay');
-    expect(shown).not.toHaveProperty('reported');
+    expect(shown.reported_at).toBe(new Date(T0 + 1_000).toISOString());
+    expect(deviceDefinition.visible({ ...having().context, sealedSecret: 'x' } as DeviceContext)).not.toHaveProperty(
+      'sealedSecret',
+    );
   });
 });
 

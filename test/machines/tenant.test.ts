@@ -100,7 +100,8 @@ describe('the record of a tenant', () => {
     expect(driven.context).toEqual(context);
     expect(driven.value).toBe('suspended');
     expect(tenantDefinition.tenantOf(context)).toBe(TENANT);
-    expect(tenantDefinition.visible(context)).toEqual({ ...context });
+    const { createdAt, ...shown } = context;
+    expect(tenantDefinition.visible(context)).toEqual({ ...shown, created_at: new Date(createdAt).toISOString() });
   });
 
   it('has the columns that queries need', () => {

@@ -29,6 +29,8 @@ export interface Row {
   reads?: true;
   /** Answers in a suspended tenant. */
   suspended?: true;
+  /** What its path names belongs to no tenant. */
+  common?: true;
   /** What ids in the body name, of another tenant: 404, or an entry of a batch. */
   foreign?: 'body' | 'entry';
   /** A request that succeeds, on things of its own: it is made anew for every try. */

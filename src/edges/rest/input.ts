@@ -25,6 +25,7 @@ export function makeInputReader(route: Route): InputReader {
   const kinds = kindsOf(route);
   const names = namesIn(route.path);
   const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.takes !== undefined;
+  const inUrl = route.query ?? [];
   const headers = Object.entries(route.headers ?? {});
   const secrets = Object.entries(route.secrets ?? {});
 
@@ -55,9 +56,13 @@ export function makeInputReader(route: Route): InputReader {
     const asked = query === '' ? done<JsonObject>({}) : readQuery(query, kinds);
     if (!asked.ok) return asked;
     if (inQuery) return complete(asked.value, values, request);
-    const [stray] = Object.keys(asked.value);
+    const stray = Object.keys(asked.value).find((name) => !inUrl.includes(name));
     if (stray !== undefined) return unknown(stray);
-    return readBody(request).then((body) => (body.ok ? complete(body.value, values, request) : body));
+    return readBody(request).then((body) => {
+      if (!body.ok) return body;
+      const twice = inUrl.find((name) => Object.hasOwn(body.value, name));
+      return twice === undefined ? complete({ ...body.value, ...asked.value }, values, request) : unknown(twice);
+    });
   };
 }
 

@@ -139,8 +139,8 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
   const secrets = Object.entries(route.secrets ?? {});
   const elsewhere = [...inPath, ...secrets.map(([, member]) => member)];
   const rest = Object.keys(members).filter((name) => !elsewhere.includes(name));
-  const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
-  const inBody = inQuery.length > 0 || method === 'GET' || method === 'DELETE' ? [] : rest;
+  const inQuery = rest.filter((name) => method === 'GET' || method === 'DELETE' || route.query?.includes(name));
+  const inBody = rest.filter((name) => !inQuery.includes(name));
   const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? membersOf(input, inPath, inBody) : null;
   const parameters: Json[] = [
     ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),

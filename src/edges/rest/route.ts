@@ -15,6 +15,8 @@ export interface Route {
   atRoot?: true | 'only';
   /** Stands outside the request rate (contract §2). */
   outsideRate?: true;
+  /** Members that come in the query although the method has a body. */
+  query?: readonly string[];
   /** Numbers that a header may carry as a condition instead, by its lower-case name: `{ 'if-match': 'version' }`. */
   headers?: Readonly<Record<string, string>>;
   /**

@@ -1,5 +1,6 @@
 import type { Chapter } from './openapi.ts';
 import type { Route } from './route.ts';
+import { actorRoutes } from './routes/actors.ts';
 import { administrationRoutes } from './routes/administration.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
@@ -24,6 +25,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
   { title: 'Firmware', about: 'Releases, and what devices fetch of them', routes: firmwareRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
+  { title: 'Actors and audit', about: 'What runs, how it got there, and who did what', routes: actorRoutes },
   { title: 'Administration', about: 'For platform operators: tenants and system flags', routes: administrationRoutes },
 ];
 

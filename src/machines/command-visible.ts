@@ -1,0 +1,62 @@
+import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
+import type { CommandContext } from './command-types.ts';
+import { iso } from './stored.ts';
+
+/** A command's context as an administrator may see it: not the token's hash, nor the session's identifier. */
+export function visible(context: CommandContext): JsonObject {
+  const { confirmation, delivery, answer, verification } = context;
+  return {
+    id: context.id,
+    tenant_id: context.tenantId,
+    device_id: context.deviceId,
+    action: context.action,
+    params: context.params,
+    message_id: context.messageId,
+    request_id: context.requestId,
+    requested_by: principal(context.requestedBy),
+    requested_at: iso(context.requestedAt),
+    status: context.status,
+    safety_class: context.safetyClass,
+    manifest_version: context.manifestVersion,
+    ttl_s: context.limits.ttlMs / 1_000,
+    timeout_s: context.limits.timeoutMs / 1_000,
+    refusal: context.refusal && { code: context.refusal.code, detail: context.refusal.detail },
+    confirmation: confirmation && {
+      expires_at: iso(confirmation.expiresAt),
+      reason: confirmation.reason,
+      preview: { ...confirmation.preview },
+      asked: confirmation.asked,
+    },
+    confirmed_by: context.confirmedBy && principal(context.confirmedBy),
+    delivery: delivery && {
+      dispatched_at: iso(delivery.dispatchedAt),
+      expires_at: iso(delivery.expiresAt),
+      first_written_at: moment(delivery.firstWrittenAt),
+      writes: delivery.writes,
+    },
+    answer: {
+      progress: answer.progress,
+      result: answer.result,
+      error: answer.error,
+      timed_out_at: moment(answer.timedOutAt),
+      late: answer.late,
+      stray_words: answer.strayWords,
+    },
+    verification: {
+      status: verification.status,
+      expected: verification.expected,
+      within_s: verification.withinMs / 1_000,
+      observed: verification.observed,
+      checked_at: moment(verification.checkedAt),
+    },
+  };
+}
+
+const moment = (at: EpochMs | null): Json => (at === null ? null : iso(at));
+
+/** A key's prefix is no secret. */
+const principal = ({ kind, id, key, via }: Principal): JsonObject => ({
+  ...{ kind, id },
+  ...(via !== undefined && { via }),
+  ...(key !== undefined && { key }),
+});
