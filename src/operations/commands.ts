@@ -113,7 +113,14 @@ export const confirmCommand = operation({
   scope: 'execute:commands',
   changes: true,
   audit: 'journal',
-  refuses: ['NOT_FOUND', 'CONFIRMATION_FAILED', 'DEVICE_REVOKED', 'COMMANDS_DISABLED', 'PARAMS_INVALID'],
+  refuses: [
+    'NOT_FOUND',
+    'CONFIRMATION_FAILED',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+  ],
   example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async policy(services, { caller }) {
     return policyAllows(await tenantFacts(services, caller), caller);

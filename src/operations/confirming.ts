@@ -28,14 +28,14 @@ export async function confirm(
   const { id, messageId, action, params } = command.snapshot.context;
   const release = await releaseNamed(services, caller, { action, params });
   // Looked at last: a policy that was changed while the command was looked up counts already.
-  const { policy } = (services.actors.peek<TenantContext>(tenant.ref) ?? tenant).snapshot.context;
+  const newest = services.actors.peek<TenantContext>(tenant.ref) ?? tenant;
   const event: CommandEvent = {
     type: 'confirm',
     at: services.clock.now(),
     by: caller.principal,
     tokenHash,
-    policy,
-    facts: gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: true, release }),
+    policy: newest.snapshot.context.policy,
+    facts: gatewayFacts(services, newest, target, { action, params, dryRun: false, confirmed: true, release }),
     session: target.session,
   };
   const answer = { body: { success: true as const, command_id: id, message_id: messageId } };

@@ -150,6 +150,26 @@ describe('POST /confirmations/{command_id}/approve', () => {
     mine.disconnect(lock);
   });
 
+  it('of what is in memory reads nothing from the store', async () => {
+    const { command_id } = await unlock();
+    const { store } = house.services;
+    const { load } = store.actors;
+    const { manifests } = store.devices;
+    const asked: string[] = [];
+    store.actors.load = (...given) => {
+      asked.push(given[0]);
+      return load(...given);
+    };
+    store.devices.manifests = (...given) => {
+      asked.push('manifests');
+      return manifests(...given);
+    };
+    const { status } = await approve(command_id);
+    store.actors.load = load;
+    store.devices.manifests = manifests;
+    expect([status, asked]).toEqual([202, []]);
+  });
+
   it('takes an empty object, no body at all, and nothing else', async () => {
     const { command_id } = await unlock();
     const path = `/confirmations/${command_id}/approve`;

@@ -1,8 +1,10 @@
+import { decodeJwt } from 'jose';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { confirmers, type SafetyPolicy } from '../../../src/domain/policy.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { approveConfirmation } from '../../../src/operations/confirmations.ts';
+import { browserAt } from '../../support/browser.ts';
 import type { House, Received } from '../../support/house.ts';
 import { standIn, standIns } from '../../support/stand-ins.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
@@ -244,5 +246,69 @@ describe('no other road leads to a dispatch', () => {
     expect((await byInbox(waiting, credentials['another’s key'] as string)).body.code).toBe('CONFIRMATION_FAILED');
     await setPolicy('requester');
     expect((await byToken(waiting, credentials['the asker’s own key'] as string)).status).toBe(202);
+  });
+});
+
+it('a policy that is changed while a token is looked up counts already', async () => {
+  await setPolicy('requester');
+  const waiting = await ask(`/device/${lock}/command`, { action: 'unlock' });
+  const { commands } = house.services.store;
+  const { byToken: find } = commands;
+  commands.byToken = async (...given) => {
+    await setPolicy('another_principal');
+    return find(...given);
+  };
+  const answer = await byToken(waiting, mine.tokens.user);
+  commands.byToken = find;
+  expect([answer.status, answer.body.code]).toEqual([403, 'CONFIRMATION_FAILED']);
+});
+
+describe('credentials as people and programs earn them', () => {
+  /** The kinds that one user can come with; each confirms a command by its inbox entry. */
+  async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
+    const made = await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
+    const browser = browserAt(house.url);
+    await browser.ask('POST', '/v1/auth/session', { body: { token } });
+    const csrf = (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+    const { sub } = decodeJwt(token);
+    const seen = await house.token(sub as string);
+    const marked = await house.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
+    if (!marked.ok) throw new Error('not signed in');
+    const approve = (credential: string) => async (path: string) =>
+      (await house.call('POST', path, { token: credential })).status;
+    return {
+      token: approve(token),
+      cookie: async (path) => (await browser.ask('POST', path, { headers: { 'x-csrf-token': csrf } })).status,
+      key: approve(made.body.key),
+      'token seen at /mcp': approve(seen),
+    };
+  }
+
+  it.each([
+    ['requester', { asker: [202, 202, 202, 202], another: [202, 202, 202, 202] }],
+    ['another_principal', { asker: [403, 403, 403, 403], another: [202, 202, 202, 202] }],
+    ['person', { asker: [202, 202, 403, 403], another: [202, 202, 403, 403] }],
+  ] as const)('under %s', async (policy, expected) => {
+    await setPolicy(policy);
+    const kinds = { asker: await allOf(mine.tokens.user), another: await allOf(mine.tokens.admin) };
+    for (const who of ['asker', 'another'] as const) {
+      const answered: number[] = [];
+      for (const approve of Object.values(kinds[who])) {
+        const { command_id } = await ask(`/device/${lock}/command`, { action: 'unlock' });
+        answered.push(await approve(`/v1/confirmations/${command_id}/approve`));
+      }
+      expect(answered, who).toEqual(expected[who]);
+    }
+  });
+
+  it('a token that was seen at /mcp loosens no policy, and neither does a key', async () => {
+    await setPolicy('person');
+    const made = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
+    const seen = await house.token(decodeJwt(mine.tokens.owner).sub as string);
+    await house.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
+    for (const token of [made.body.key, seen]) {
+      const answer = await mine.call('PATCH', '/tenant/policy', { confirm_by: 'requester' }, { token });
+      expect([answer.status, answer.body.code]).toEqual([403, 'FORBIDDEN']);
+    }
   });
 });
