@@ -238,6 +238,31 @@ describe('POST /confirmations/{command_id}/approve', () => {
     expect(written).toEqual([]);
   });
 
+  it('of an update is refused once its release was withdrawn', async () => {
+    const draft = {
+      device_type: 'door_lock',
+      version: '2.0.0',
+      url: 'https://example.com/a.bin',
+      checksum: 'a'.repeat(64),
+    };
+    const { id } = (await mine.call('POST', '/firmware/release', draft)).body;
+    await mine.call('POST', `/firmware/${id}/release`);
+    const { device_id } = await mine.register({ device_type: 'door_lock' });
+    const update = async () =>
+      (
+        await mine.call('POST', `/device/${device_id}/command`, {
+          action: 'update_firmware',
+          params: { firmware_id: id },
+        })
+      ).body.command_id;
+    const [good, late] = [await update(), await update()];
+    expect((await approve(good)).status).toBe(202);
+    await mine.call('POST', `/firmware/${id}/withdraw`);
+    expect(coded(await approve(late))).toEqual([400, 'PARAMS_INVALID']);
+    expect(await show(late)).toMatchObject({ status: 'awaiting_confirmation' });
+    expect((await refuse(late)).status).toBe(200);
+  });
+
   it('does not go on in maintenance; refusing does', async () => {
     const { command_id } = await unlock();
     await house.flags.set('maintenance_mode', true);
