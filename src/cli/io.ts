@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import pc from 'picocolors';
 
 type Colours = ReturnType<typeof pc.createColors>;
@@ -12,18 +12,21 @@ export interface Io {
   /** Colours of stdout and of stderr: none where that is no terminal. */
   paint: Colours;
   paintSay: Colours;
+  /** Where somebody can be asked. */
+  stdin: Readable & { isTTY?: boolean };
   /** For what draws by itself. */
   stdout: Writable & { isTTY?: boolean; columns?: number };
   stderr: Writable & { isTTY?: boolean; columns?: number };
 }
 
 export function processIo(): Io {
-  const { stdout, stderr } = process;
+  const { stdin, stdout, stderr } = process;
   return {
     out: (line) => void stdout.write(`${line}\n`),
     say: (line) => void stderr.write(`${line}\n`),
     paint: pc.createColors(stdout.isTTY === true && pc.isColorSupported),
     paintSay: pc.createColors(stderr.isTTY === true && pc.isColorSupported),
+    stdin,
     stdout,
     stderr,
   };

@@ -45,3 +45,16 @@ export function tinted({ paint }: Io, status: string): string {
   if (/^(failed|rejected|timed_out|expired|mismatched|revoked|offline)$/.test(status)) return paint.red(status);
   return paint.yellow(status);
 }
+
+/** What a command would change. */
+export type Changes = Readonly<Record<string, { from: unknown; to: unknown }>>;
+
+/** `name: from → to`, one text for each property. */
+export const changeTexts = ({ bold }: Io['paint'], changes: Changes | null): string[] =>
+  Object.entries(changes ?? {}).map(
+    ([name, { from, to }]) => `${plain(name)}: ${plain(JSON.stringify(from))} → ${bold(plain(JSON.stringify(to)))}`,
+  );
+
+/** What a device or a stranger wrote, with nothing in it that a terminal obeys or that changes how the line reads. */
+export const plain = (text: string): string =>
+  text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);

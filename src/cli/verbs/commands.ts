@@ -6,7 +6,7 @@ import { jsonObject, pairs, seconds, whole } from '../arguments.ts';
 import { type Client, clientOf } from '../client.ts';
 import { Failed, Usage } from '../failures.ts';
 import type { Io } from '../io.ts';
-import { record, table, tinted } from '../print.ts';
+import { type Changes, changeTexts, record, table, tinted } from '../print.ts';
 
 /** What asking for a command answers: sent, or to be confirmed first. */
 export type Dispatched = { success: true; command_id: string; message_id: string };
@@ -19,7 +19,7 @@ export interface DryRun {
   preview: {
     current: JsonObject;
     expected: JsonObject | null;
-    changes: Record<string, { from: unknown; to: unknown }> | null;
+    changes: Changes | null;
   };
 }
 export const isDryRun = (body: Dispatched | DryRun): body is DryRun => 'dry_run_token' in body;
@@ -101,14 +101,12 @@ const refused = (body: unknown): Error => {
 
 function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, expires_at }: DryRun): void {
   io.out(`${io.paint.yellow('not sent')}: ${reason}`);
-  for (const [name, { from, to }] of Object.entries(preview.changes ?? {})) {
-    io.out(`  ${name}: ${JSON.stringify(from)} → ${io.paint.bold(JSON.stringify(to))}`);
-  }
+  for (const change of changeTexts(io.paint, preview.changes)) io.out(`  ${change}`);
   io.out(`confirm until ${expires_at}:`);
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
 }
 
-async function showDispatched(client: Client, body: Dispatched, wait = false): Promise<void> {
+export async function showDispatched(client: Client, body: Dispatched, wait = false): Promise<void> {
   const { api, io, show } = client;
   if (!wait) return show(body, ({ command_id }) => io.out(command_id));
   const command = await outcome(api, body.command_id);

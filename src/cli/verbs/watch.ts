@@ -17,8 +17,8 @@ export function addWatch(program: Command, io: Io): void {
   program
     .command('watch')
     .summary('print updates as they happen')
-    .description('Prints states, presence and commands as they change, until Ctrl-C.')
-    .option('--events <kinds>', 'state, presence, command, separated by commas', 'state,presence,command')
+    .description('Prints states, presence, commands and confirmations as they change, until Ctrl-C.')
+    .option('--events <kinds>', 'state, presence, command, confirmation, separated by commas', 'state,presence,command')
     .option('--device <device-id>', 'only of this device; may be repeated', collect)
     .option('--snapshot', 'begin with all current states')
     .option('--count <n>', 'end after so many updates', whole(1, 1_000_000))
@@ -49,7 +49,7 @@ export function addWatch(program: Command, io: Io): void {
 /** One update on one line. */
 export function lineOf(io: Io, update: LiveUpdate): string {
   const { dim } = io.paint;
-  const { type, timestamp, device_id, state, online, status, verification, command_id } = update;
+  const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;
   const head = `${dim(new Date(Number(timestamp)).toISOString().slice(11, 23))} ${device_id}`;
   switch (type) {
     case 'state_update':
@@ -58,6 +58,11 @@ export function lineOf(io: Io, update: LiveUpdate): string {
       return `${head} ${tinted(io, online ? 'online' : 'offline')}`;
     case 'command_update':
       return `${head} command ${command_id} ${tinted(io, String(status))} ${dim(`verification ${verification}`)}`;
+    case 'confirmation_update': {
+      const until =
+        status === 'awaiting_confirmation' ? dim(` until ${new Date(Number(expires_at)).toISOString()}`) : '';
+      return `${head} confirmation of ${command_id} ${tinted(io, String(status))}${until}`;
+    }
     default:
       return JSON.stringify(update);
   }

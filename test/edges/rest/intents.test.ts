@@ -1,13 +1,16 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Scope } from '../../../src/domain/scopes.ts';
+import { StoreUnavailable } from '../../../src/store/contract.ts';
 import type { House, Sent } from '../../support/house.ts';
+import { standIn, standIns } from '../../support/stand-ins.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 
 let house: House;
 let mine: Tenancy;
 let other: Tenancy;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await openHouse({ verifiers: [standIns] });
   other = await makeTenancy(house);
 });
 beforeEach(async () => {
@@ -219,6 +222,46 @@ describe('an intent', () => {
     expect((await device(id, 'turn_on', undefined, { token: mine.tokens.user })).status).toBe(200);
     const body = { type: 'device.control', payload: { device_id: id, action: 'turn_on' } };
     expect(refusal(await house.call('POST', '/v1/intent', { body }))).toEqual([401, 'UNAUTHENTICATED']);
+  });
+
+  it('wants execute:intents of a key, which is enough to ask and not to confirm', async () => {
+    const lamp = await register();
+    const lock = await register({ device_type: 'lock' });
+    const key = (...scopes: Scope[]) => ({ token: standIn(mine.userId, { key: 'aaaaaaaa', scopes }) });
+    expect(refusal(await device(lamp, 'turn_on', {}, key('execute:commands')))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    const intents = key('execute:intents');
+    expect((await device(lamp, 'turn_on', {}, intents)).body.status).toBe('SUCCESS');
+    const { dry_run_token, command_id } = (await device(lock, 'unlock', {}, intents)).body.results[0];
+    for (const [path, body] of [
+      [`/device/${lock}/command/confirm`, { dry_run_token }],
+      [`/confirmations/${command_id}/approve`, {}],
+      [`/confirmations/${command_id}/refuse`, {}],
+    ] as const) {
+      expect(refusal(await mine.call('POST', path, body, intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    }
+    const goal = (sent: Sent) => intent('goal', { text: 'make it cosy' }, sent);
+    expect(refusal(await goal(intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    expect(refusal(await goal(key('execute:intents', 'execute:commands')))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+  });
+
+  it('that was cut off is finished by its repeat, under the ids it was to have', async () => {
+    const ids = [await inKitchen('smart_light'), await inKitchen('smart_light')];
+    const sent = { headers: { 'idempotency-key': v7() } };
+    const payload = { room_id: mine.roomId, action: 'turn_on' };
+    const { actors } = house.services;
+    let left = 1;
+    const create: typeof actors.create = (...given) =>
+      left-- > 0 ? actors.create(...given) : Promise.reject(new StoreUnavailable('gone'));
+    house.services.actors = Object.assign(Object.create(actors), { create });
+    const first = await intent('room.control', payload, sent);
+    house.services.actors = actors;
+    expect(refusal(first)).toEqual([503, 'STORE_UNAVAILABLE']);
+    const again = await intent('room.control', payload, sent);
+    expect(again.body).toMatchObject({ status: 'SUCCESS', commands_executed: 2 });
+    const histories = await Promise.all(ids.map((id) => mine.call('GET', `/device/${id}/commands`)));
+    expect(histories.flatMap(({ body }) => body.commands.map(({ id }: { id: string }) => id)).sort()).toEqual(
+      again.body.results.map(({ command_id }: { command_id: string }) => command_id).sort(),
+    );
   });
 
   it('with an Idempotency-Key is carried out once', async () => {

@@ -225,7 +225,9 @@ describe('a credential', () => {
     house.store.users.set(user.id, { ...user, tenantId: owner.tenantId, role: 'admin' });
     house.services.users.changed(user.id);
     const client = await listening(scoped, 'events=state,presence');
-    expect((await (await edge.connect(scoped, 'events=state,command')).closed).code).toBe(4403);
+    for (const kind of ['command', 'confirmation']) {
+      expect((await (await edge.connect(scoped, `events=state,${kind}`)).closed).code).toBe(4403);
+    }
     expect(client.socket.readyState).toBe(client.socket.OPEN);
   });
 

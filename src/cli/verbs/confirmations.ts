@@ -1,0 +1,109 @@
+import type { Command } from 'commander';
+import pc from 'picocolors';
+import type { JsonObject } from '../../domain/values.ts';
+import { agrees } from '../agree.ts';
+import type { Api } from '../api.ts';
+import { whole } from '../arguments.ts';
+import { type Client, clientOf } from '../client.ts';
+import { Failed } from '../failures.ts';
+import type { Io } from '../io.ts';
+import { type Changes, changeTexts, plain, table, tinted } from '../print.ts';
+import { type CommandRecord, type Dispatched, showDispatched } from './commands.ts';
+
+interface Confirmation {
+  command_id: string;
+  device_id: string;
+  action: string;
+  params: JsonObject;
+  reason: string;
+  preview: { changes: Changes | null };
+  requested_by: string;
+  requested_at: string;
+  expires_at: string;
+}
+interface Page {
+  confirmations: Confirmation[];
+  next_cursor: string | null;
+}
+
+/** The columns are as wide as their texts. */
+const noColours = pc.createColors(false);
+const at = (commandId: string, verb: string): string => `/v1/confirmations/${encodeURIComponent(commandId)}/${verb}`;
+
+export function addConfirmations(program: Command, io: Io): void {
+  const confirmations = program
+    .command('confirmations')
+    .summary('what waits for a confirmation')
+    .description(
+      "Commands that wait for a confirmation: look at them, approve or refuse them. No token is needed; the\ntenant's policy says who may.",
+    );
+  confirmations
+    .command('list', { isDefault: true })
+    .description('What waits, newest first, and what it would change.')
+    .option('--limit <n>', 'at most so many', whole(1, 200), 50)
+    .action(async ({ limit }: { limit: number }, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.get<Page>('/v1/confirmations', { limit: String(limit) });
+      show(body, ({ confirmations: waiting }) => {
+        table(
+          io,
+          ['COMMAND', 'DEVICE', 'ACTION', 'PARAMS', 'CHANGES', 'UNTIL'],
+          waiting.map(({ command_id, device_id, action, params, preview, expires_at }) => [
+            ...[command_id, device_id, plain(action), plain(JSON.stringify(params))],
+            ...[changeTexts(noColours, preview.changes).join(', '), expires_at],
+          ]),
+        );
+        if (body.next_cursor !== null) io.say(io.paintSay.dim('there are more; --limit shows them'));
+      });
+    });
+  confirmations
+    .command('approve <command-id>')
+    .description('Shows what a waiting command would do, asks, and sends it.')
+    .option('-y, --yes', 'do not ask')
+    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .action(async (commandId: string, { yes, wait }: { yes?: boolean; wait?: boolean }, command: Command) => {
+      const client = clientOf(io, command);
+      if (!yes) await askFor(client, commandId);
+      await showDispatched(client, await client.api.post<Dispatched>(at(commandId, 'approve')), wait);
+    });
+  confirmations
+    .command('refuse <command-id>')
+    .description('Says no to a waiting command: it will not be sent.')
+    .option('--reason <text>', 'why; it is kept with the command')
+    .action(async (commandId: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.post<{ status: string }>(at(commandId, 'refuse'), reason === undefined ? {} : { reason });
+      show(body, ({ status }) => io.out(tinted(io, status)));
+    });
+}
+
+/** Shows what the command would do on stderr, and throws unless somebody says yes. */
+async function askFor({ api, io }: Client, commandId: string): Promise<void> {
+  const waiting = await find(api, commandId);
+  const { device_id, action, params, reason, preview, requested_by, requested_at, expires_at } = waiting;
+  const device = plain(await nameOf(api, device_id));
+  io.say(`${io.paintSay.bold(plain(action))} ${plain(JSON.stringify(params))} on ${io.paintSay.bold(device)}`);
+  for (const change of changeTexts(io.paintSay, preview.changes)) io.say(`  ${change}`);
+  if (preview.changes === null) io.say(io.paintSay.dim('  what it changes cannot be told beforehand'));
+  io.say(io.paintSay.dim(`  ${reason} Asked for by ${requested_by} at ${requested_at}; open until ${expires_at}.`));
+  if (!(await agrees(io, 'Send it?'))) throw new Failed('not approved; it waits on');
+}
+
+async function find(api: Api, commandId: string): Promise<Confirmation> {
+  let cursor: string | undefined;
+  do {
+    const page = await api.get<Page>('/v1/confirmations', { limit: '200', cursor });
+    const found = page.confirmations.find(({ command_id }) => command_id === commandId.toLowerCase());
+    if (found !== undefined) return found;
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(commandId)}`);
+  throw new Failed(`the command is ${command.status} and does not wait for a confirmation`);
+}
+
+/** As people call it; a key may be allowed to confirm and not to look at devices. */
+async function nameOf(api: Api, deviceId: string): Promise<string> {
+  type Device = { device?: { name: string | null; device_type: string } };
+  const { body } = await api.ask<Device>('GET', `/v1/devices/${deviceId}`, { also: [403, 404] });
+  return `${body.device?.name ?? body.device?.device_type ?? 'device'} (${deviceId})`;
+}

@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Device } from '../../src/device/device.ts';
+import { eventually } from '../support/clock.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { commandWith, connect, register } from '../support/device.ts';
+import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+
+/** What a WebSocket client of `caller` hears; it was let in when this resolves. */
+async function listen(url: string, caller: Api, query: string) {
+  const { body } = await caller.post('/ws/ticket');
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/ws/state?token=${body.ticket}&${query}`);
+  const texts: string[] = [];
+  socket.on('message', (data) => texts.push(String(data)));
+  socket.once('open', () => socket.send('ping'));
+  await eventually(() => texts.includes('pong'));
+  const heard = () =>
+    texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>);
+  return {
+    hears: (count: number) => eventually(() => (heard().length >= count ? heard() : null)),
+    heard,
+    close: () => socket.close(),
+  };
+}
+
+describe('what waits for a confirmation', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let lock: Answer['body'];
+  let device: Device;
+  let unlocked = 0;
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner();
+    lock = await register(owner, { device_type: 'smart_lock' });
+    device = await connect(lock, {
+      state: { locked: true },
+      commands: {
+        unlock: () => {
+          unlocked += 1;
+          return { state: { locked: false } };
+        },
+      },
+    });
+    await eventually(async () => (await owner.get(`/v1/devices/${lock.device_id}`)).body.device.state.locked === true);
+  });
+  afterAll(async () => {
+    await device.close();
+    await at.stop();
+  });
+
+  const unlock = async () => (await owner.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' })).body;
+  const statuses = (heard: Record<string, unknown>[]) => heard.map(({ status }) => status);
+
+  it('is told on the WebSocket when it begins to wait and when somebody approves, and then the device acts, once', async () => {
+    const client = await listen(at.url, owner, 'events=confirmation');
+    const asked = await unlock();
+    const [begun] = await client.hears(1);
+    expect(begun).toEqual({
+      type: 'confirmation_update',
+      command_id: asked.command_id,
+      device_id: lock.device_id,
+      status: 'awaiting_confirmation',
+      expires_at: Date.parse(asked.expires_at),
+      timestamp: expect.any(Number),
+    });
+    expect((await owner.get('/v1/confirmations')).body.confirmations).toMatchObject([
+      { command_id: asked.command_id, preview: { changes: { locked: { from: true, to: false } } } },
+    ]);
+    expect(unlocked).toBe(0);
+    expect((await owner.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
+    const heard = await client.hears(2);
+    expect(heard[1]).toMatchObject({
+      command_id: asked.command_id,
+      status: 'dispatched',
+      expires_at: begun?.expires_at,
+    });
+    await commandWith(owner, asked.command_id, ({ status }) => status === 'succeeded');
+    expect((await owner.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(409);
+    expect([unlocked, client.heard().length]).toEqual([1, 2]);
+    client.close();
+  });
+
+  it('is told too when it is refused, taken back, confirmed by its token, or left too long', async () => {
+    const client = await listen(at.url, owner, `events=confirmation&device_id=${lock.device_id}`);
+    const refused = await unlock();
+    await owner.post(`/v1/confirmations/${refused.command_id}/refuse`, { reason: 'no' });
+    const cancelled = await unlock();
+    await owner.post(`/v1/commands/${cancelled.command_id}/cancel`);
+    const confirmed = await unlock();
+    await owner.post(`/v1/device/${lock.device_id}/command/confirm`, { dry_run_token: confirmed.dry_run_token });
+    const expired = await unlock();
+    at.clock.advance(300_000);
+    const heard = await client.hears(8);
+    expect(statuses(heard)).toEqual([
+      ...['awaiting_confirmation', 'cancelled', 'awaiting_confirmation', 'cancelled'],
+      ...['awaiting_confirmation', 'dispatched', 'awaiting_confirmation', 'expired'],
+    ]);
+    expect(heard.at(-1)).toMatchObject({
+      command_id: expired.command_id,
+      expires_at: Date.parse(expired.expires_at),
+    });
+    client.close();
+  });
+
+  it('is told to nobody else: another tenant, another device’s listener, who did not ask for the kind', async () => {
+    const stranger = await at.owner();
+    const foreign = await listen(at.url, stranger, `events=confirmation&device_id=${lock.device_id}`);
+    const narrow = await listen(at.url, owner, `events=confirmation&device_id=${stranger.homeId}`);
+    const states = await listen(at.url, owner, 'events=state,presence,command');
+    const mine = await listen(at.url, owner, 'events=confirmation');
+    const { command_id } = await unlock();
+    await owner.post(`/v1/confirmations/${command_id}/refuse`);
+    await mine.hears(2);
+    await states.hears(2);
+    expect([foreign.heard(), narrow.heard()]).toEqual([[], []]);
+    expect(states.heard().some(({ type }) => type === 'confirmation_update')).toBe(false);
+    for (const client of [foreign, narrow, states, mine]) client.close();
+  });
+
+  it('waits no more when its device is revoked', async () => {
+    const other = await register(owner, { device_type: 'smart_lock' });
+    const client = await listen(at.url, owner, 'events=confirmation');
+    const { body } = await owner.post(`/v1/device/${other.device_id}/command`, { action: 'unlock' });
+    await owner.post(`/v1/device/${other.device_id}/revoke`);
+    expect(statuses(await client.hears(2))).toEqual(['awaiting_confirmation', 'cancelled']);
+    expect((await owner.post(`/v1/confirmations/${body.command_id}/approve`)).body.code).toBe('DEVICE_REVOKED');
+    client.close();
+  });
+});
+
+eachDeployment('a confirmation outlives its process', (deployment) => {
+  it('with its deadline, its asker and the policy; the device gets the command once it is approved', async () => {
+    let at = await startService(deployment().env);
+    const owner = await at.owner('owner');
+    const lock = await register(owner, { device_type: 'smart_lock' });
+    await owner.patch('/v1/tenant/policy', { confirm_by: 'person', confirm_ttl_s: 3_600 });
+    const command = `/v1/device/${lock.device_id}/command`;
+    const asked = (await owner.post(command, { action: 'unlock' })).body;
+    const doomed = (await owner.post(command, { action: 'unlock' })).body;
+    await at.stop();
+
+    const before = at.clock;
+    at = await startService(deployment().env, { clock: before });
+    const again = at.api(owner.token);
+    expect((await again.get('/v1/tenant/policy')).body.policy).toEqual({ confirm_by: 'person', confirm_ttl_s: 3_600 });
+    const { confirmations } = (await again.get('/v1/confirmations')).body;
+    expect(confirmations).toMatchObject([
+      { command_id: doomed.command_id, expires_at: doomed.expires_at },
+      { command_id: asked.command_id, requested_by: owner.userId },
+    ]);
+    let unlocked = 0;
+    const device = await connect(
+      { ...lock, mqtt_url: at.service.mqttUrl() },
+      {
+        state: { locked: true },
+        commands: {
+          unlock: () => {
+            unlocked += 1;
+            return { state: { locked: false } };
+          },
+        },
+      },
+    );
+    expect((await again.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
+    await commandWith(again, asked.command_id, ({ status }) => status === 'succeeded');
+    at.clock.advance(3_600_000);
+    await commandWith(again, doomed.command_id, ({ status }) => status === 'expired');
+    expect(unlocked).toBe(1);
+    await device.close();
+    await at.stop();
+  });
+});
