@@ -40,8 +40,8 @@ export interface DeviceOptions {
   state?: JsonObject;
   /** By action. Another action's command fails. */
   commands?: Readonly<Record<string, CommandHandler>>;
-  /** What `hello` says beside the protocol. */
-  firmware?: string;
+  /** What `hello` says beside the protocol; a function is asked at every sign-in, for what an update changes. */
+  firmware?: string | (() => string);
   deviceType?: string;
   manifestVersion?: number;
   /** Adds to `uptime_s` in every heartbeat. */
@@ -241,7 +241,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     const hello: HelloPayload = {
       protocol: PROTOCOL_VERSION,
       uptime_s: this.#uptimeS(),
-      ...(firmware === undefined ? {} : { firmware }),
+      ...(firmware === undefined ? {} : { firmware: typeof firmware === 'function' ? firmware() : firmware }),
       ...(deviceType === undefined ? {} : { device_type: deviceType }),
       ...(manifestVersion === undefined ? {} : { manifest_version: manifestVersion }),
     };

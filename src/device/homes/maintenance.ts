@@ -1,12 +1,15 @@
 import type { JsonObject, Milliseconds } from '../../domain/values.ts';
 import type { CommandHandler } from '../commands.ts';
-import type { SimulatedDevice, World } from './simulated.ts';
+import { param, type SimulatedDevice, type World } from './simulated.ts';
 
 const RESTART_MS: Milliseconds = 1_500;
-const DOWNLOAD_STEP_MS: Milliseconds = 400;
 
 /** What every device can do: restart, forget its settings, take a new firmware, make itself noticed. */
-export function maintenance(device: SimulatedDevice, world: World, reboot: () => void): Record<string, CommandHandler> {
+export function maintenance(
+  device: SimulatedDevice,
+  world: World,
+  { reboot, trustedHosts }: { reboot: () => void; trustedHosts: readonly string[] },
+): Record<string, CommandHandler> {
   const delivered = structuredClone(device.state);
   const rebootSoon = (signal: AbortSignal) => {
     world.pause(RESTART_MS, signal).then(reboot, () => {}); // after the acknowledgement; a closed device needs none
@@ -29,15 +32,28 @@ export function maintenance(device: SimulatedDevice, world: World, reboot: () =>
       return { state: patch };
     },
     update_firmware: async (params, { progress, signal }) => {
-      const version = params.version ?? params.firmware_id ?? null;
-      if (version === null) throw new Error('which firmware is not said');
-      for (const percent of [25, 50, 75]) {
-        await world.pause(DOWNLOAD_STEP_MS, signal);
-        progress(percent);
-      }
-      if (typeof version === 'string') device.firmware = version;
+      const version = param(params, 'version', 'string');
+      const fetched = await world.fetchFirmware({
+        url: param(params, 'url', 'string'),
+        checksum: param(params, 'checksum', 'string'),
+        trustedHosts,
+        signal,
+        progress: quarters(progress),
+      });
+      device.firmware = version;
       rebootSoon(signal);
-      return { result: { version } };
+      return { result: { version, bytes: fetched.bytes } };
     },
+  };
+}
+
+/** Tells a quarter, a half and three quarters of a download, each once. */
+function quarters(progress: (percent: number) => void): (received: number, total: number | null) => void {
+  let told = 0;
+  return (received, total) => {
+    const percent = total === null ? 0 : Math.floor((4 * received) / total) * 25;
+    if (percent <= told || percent >= 100) return;
+    told = percent;
+    progress(percent);
   };
 }

@@ -15,14 +15,19 @@ export async function runSimulated(
   registration: Omit<DeviceOptions, 'state' | 'commands' | 'heartbeat' | 'firmware' | 'deviceType'>,
   tickMs: Milliseconds = 5_000,
 ): Promise<Running> {
-  const { firmware, deviceType, heartbeat } = simulated;
+  const { deviceType, heartbeat } = simulated;
+  // The service's own name may stand for an address in this network.
+  const trustedHosts = [new URL(registration.mqttUrl).hostname];
   const device: Device = await connectDevice({
     clock: world.clock,
     ...registration,
-    firmware,
+    firmware: () => simulated.firmware,
     deviceType,
     state: structuredClone(simulated.state),
-    commands: { ...maintenance(simulated, world, () => device.reconnect('reboot')), ...simulated.commands },
+    commands: {
+      ...maintenance(simulated, world, { reboot: () => device.reconnect('reboot'), trustedHosts }),
+      ...simulated.commands,
+    },
     ...(heartbeat === undefined ? {} : { heartbeat }),
   });
   let before = world.clock.now();

@@ -2,6 +2,7 @@ import { type Clock, systemClock } from '../../domain/clock.ts';
 import type { HeartbeatPayload } from '../../domain/payloads.ts';
 import type { Json, JsonObject, Milliseconds } from '../../domain/values.ts';
 import type { CommandHandler } from '../commands.ts';
+import { type Firmware, type FirmwareWanted, fetchFirmware } from '../firmware/fetch.ts';
 
 /** What stands around a simulated device. Tests bring one in which nothing takes time and nothing is by chance. */
 export interface World {
@@ -10,6 +11,8 @@ export interface World {
   random: () => number;
   /** Lets time pass, as for a motor; rejects when `signal` is aborted. */
   pause: (ms: Milliseconds, signal: AbortSignal) => Promise<void>;
+  /** Fetches and verifies firmware; throws where it is not what the command names. */
+  fetchFirmware: (wanted: FirmwareWanted) => Promise<Firmware>;
 }
 
 /** A device that is not there: how it begins, what it can do, and what becomes of it by itself. */
@@ -27,7 +30,7 @@ export interface SimulatedDevice {
 }
 
 export function realWorld(random: () => number = Math.random): World {
-  return { clock: systemClock, random, pause };
+  return { clock: systemClock, random, pause, fetchFirmware };
 }
 
 /** Sets properties of a state and answers what to report of it. */

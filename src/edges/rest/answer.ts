@@ -8,7 +8,7 @@ import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
 import { sendFile } from './file.ts';
 import { makeInputReader, namesIn } from './input.ts';
 import type { Route } from './route.ts';
-import { discardRest, uploadIn } from './upload.ts';
+import { uploadIn } from './upload.ts';
 
 /** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
 export type Answering = (exchange: Exchange, values: readonly string[], root: string) => Promise<void>;
@@ -72,7 +72,6 @@ export function answering(
     const upload = operation.takes === undefined ? done(null) : uploadIn(request, operation.takes);
     const asked = { input: input.value, caller: who.value, keyed };
     const outcome = upload.ok ? await perform(operation, { ...asked, upload: upload.value }) : upload;
-    if (operation.takes !== undefined) discardRest(request);
     if (outcome.ok && outcome.value.file !== undefined) await sendFile(exchange, operation.gives, outcome.value.file);
     else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else sendRefusal(exchange, outcome.refusal);

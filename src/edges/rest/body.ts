@@ -6,12 +6,20 @@ import type { JsonObject } from '../../domain/values.ts';
 
 export const MAX_BODY_BYTES = 256 * 1024;
 
+/** From the headers to the last byte of a JSON body. */
+export const BODY_MS = 30_000;
+
+/** The body did not come in time. */
+export class TooSlow extends Error {
+  override name = 'TooSlow';
+}
+
 /** The client went away before its body was whole: nobody is there to answer. */
 export class Aborted extends Error {
   override name = 'Aborted';
 }
 
-/** A JSON object, or an empty one where there is no body. Throws `Aborted`. */
+/** A JSON object, or an empty one where there is no body. Throws `Aborted`, `TooSlow`. */
 export async function readBody(request: IncomingMessage): Promise<Outcome<JsonObject>> {
   const length = Number(request.headers['content-length'] ?? 'NaN');
   const chunked = request.headers['transfer-encoding'] !== undefined;
@@ -47,6 +55,10 @@ function collect(request: IncomingMessage): Promise<Buffer | null> {
     const chunks: Buffer[] = [];
     let size = 0;
     let settled = false;
+    const late = setTimeout(() => {
+      if (!settled) reject(new TooSlow());
+      settled = true;
+    }, BODY_MS);
     request.on('data', (chunk: Buffer) => {
       size += chunk.length;
       if (settled) return;
@@ -54,14 +66,17 @@ function collect(request: IncomingMessage): Promise<Buffer | null> {
         chunks.push(chunk);
       } else {
         settled = true;
+        clearTimeout(late);
         resolve(null);
       }
     });
     request.on('end', () => {
       settled = true;
+      clearTimeout(late);
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
     });
     const gone = () => {
+      clearTimeout(late);
       if (!settled) reject(new Aborted());
       settled = true;
     };

@@ -9,11 +9,13 @@ import { type AddressOf, clientAddress } from '../shared/client-address.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
 import type { Gate } from '../shared/gate.ts';
 import { type Answering, answering, pays } from './answer.ts';
-import { Aborted } from './body.ts';
+import { Aborted, TooSlow } from './body.ts';
 import { type Exchange, exchangeOf, send, sendRefusal } from './exchange.ts';
 import type { Page } from './page.ts';
 import { ROOTS, type Route } from './route.ts';
 import { type Found, makeRouter } from './router.ts';
+import { cutOff } from './server.ts';
+import { discardRest } from './upload.ts';
 
 /** Runs a request's answering where its trace can follow it; `route` is null where there is none. */
 export type TraceRequest = (
@@ -104,6 +106,7 @@ function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
     const took = performance.now() - started;
     parts.observe(entry?.label ?? 'none', method, response.statusCode, took);
     const shown = entry?.secret ? entry.label : path;
+    if (!exchange.request.complete) discardRest(exchange.request);
     parts.log.debug({ request_id: requestId, method, path: shown, status: response.statusCode, ms: took }, 'answered');
   });
   if (found === null || !('entry' in found)) {
@@ -115,6 +118,7 @@ function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
   } else {
     found.entry.answer(exchange, found.values, found.entry.root).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
+      if (thrown instanceof TooSlow) return cutOff(exchange.request, parts.newId);
       sendRefusal(exchange, refusalOf(thrown, parts.log, { request_id: exchange.requestId }));
     });
   }

@@ -1,4 +1,4 @@
-import type { Server, ServerOptions } from 'node:http';
+import type { IncomingMessage, Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -8,13 +8,20 @@ import { problemText } from '../shared/upgrade.ts';
 /** How long and how large a request may be before it is a request; for HTTP and HTTPS alike. */
 export const serverLimits = {
   headersTimeout: 10_000,
-  requestTimeout: 30_000,
+  // An upload may take its time; any other body has less of it (body.ts).
+  requestTimeout: 15 * 60_000,
   keepAliveTimeout: 65_000,
   connectionsCheckingInterval: 5_000,
   maxHeaderSize: 16 * 1024,
   // Who offers another protocol, as many clients offer HTTP/2, gets an ordinary answer.
   shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
 } satisfies ServerOptions;
+
+/** For a body that does not come: the request is answered like one whose headers do not. */
+export function cutOff(request: IncomingMessage, newId: () => Uuid): void {
+  const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: words[408] };
+  request.socket.end(problemText({ ...problemOf(refusal, '', newId()), title: words[408], status: 408 }));
+}
 
 /** Gives what is no HTTP, or never becomes a whole request, the same answers as everything else. */
 export function tend(server: Server, newId: () => Uuid): void {

@@ -5,7 +5,7 @@ import type { Upload } from '../../operations/operation.ts';
 
 /** Without a byte for so long an upload is given up; and in all it takes no longer than `serverLimits` allow a request. */
 const SILENCE_MS = 30_000;
-/** So much of a refused upload is read and thrown away, that its sender hears why; then the connection is cut. */
+/** So much of a body that is not wanted is read and thrown away, that its sender hears why; then the connection is cut. */
 const DISCARDED_BYTES = 64 * 1024 * 1024;
 const DISCARDING_MS = 60_000;
 
@@ -38,9 +38,9 @@ async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
   if (!request.complete) throw new UploadBroken('the body is not whole');
 }
 
-/** After the answer: what still comes of the body is thrown away, within bounds. */
+/** After the answer: what still comes of a body is thrown away, within bounds. */
 export function discardRest(request: IncomingMessage): void {
-  if (request.complete || request.destroyed) return;
+  if (request.destroyed) return;
   let left = DISCARDED_BYTES;
   const cut = setTimeout(() => request.destroy(), DISCARDING_MS);
   request.on('data', (chunk: Buffer) => {

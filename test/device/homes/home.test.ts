@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { CommandContext } from '../../../src/device/commands.ts';
+import { ChecksumMismatch, type FirmwareWanted } from '../../../src/device/firmware/fetch.ts';
 import { simulateClimate } from '../../../src/device/homes/climate.ts';
 import { simulateCover } from '../../../src/device/homes/cover.ts';
 import { simulatedDevice, simulatedHome } from '../../../src/device/homes/home.ts';
@@ -24,6 +25,11 @@ function quietWorld(): World & { now: number } {
     clock: { now: () => world.now },
     random: () => 0.5,
     pause: () => Promise.resolve(),
+    fetchFirmware: async ({ checksum, progress }: FirmwareWanted) => {
+      if (checksum === 'wrong') throw new ChecksumMismatch('the checksum does not match');
+      for (const received of [10, 30, 55, 60, 80, 100]) progress?.(received, 100);
+      return { bytes: 100, content: null };
+    },
   };
   return world;
 }
@@ -37,7 +43,7 @@ class Watched {
 
   constructor(device: SimulatedDevice, world: World, reboot: () => void = () => {}) {
     this.#device = device;
-    this.#commands = { ...maintenance(device, world, reboot), ...device.commands };
+    this.#commands = { ...maintenance(device, world, { reboot, trustedHosts: [] }), ...device.commands };
     this.twin = twinOf(structuredClone(device.state));
   }
 
@@ -81,9 +87,13 @@ function sample(schema: JsonObject): Json {
   return typeof schema.maximum === 'number' ? Math.min(40, schema.maximum) : 7;
 }
 
-function sampleParams(capability: Capability): JsonObject {
-  const properties = capability.paramSchema.properties as Record<string, JsonObject>;
-  return Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, sample(schema)]));
+/** What the service fills in. */
+const UPDATE = { version: '9.0.0', url: 'https://example.com/9', checksum: 'right' };
+
+function sampleParams({ action, paramSchema }: Capability): JsonObject {
+  const properties = paramSchema.properties as Record<string, JsonObject>;
+  const params = Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, sample(schema)]));
+  return action === 'update_firmware' ? { ...params, ...UPDATE } : params;
 }
 
 describe('the simulated home', () => {
@@ -127,7 +137,7 @@ describe.each(simulatedHome(quietWorld()).map((device, n) => [device.deviceType,
       const world = quietWorld();
       const watched = new Watched(simulatedHome(world)[n] as SimulatedDevice, world);
       for (const { action, paramSchema } of offered) {
-        if (!Array.isArray(paramSchema.required) || action === 'update_firmware') continue;
+        if (!Array.isArray(paramSchema.required)) continue;
         await expect(watched.run(action, {})).rejects.toThrow(/ must be a /);
       }
     });
@@ -161,13 +171,14 @@ describe.each(simulatedHome(quietWorld()).map((device, n) => [device.deviceType,
       const device = simulatedHome(world)[n] as SimulatedDevice;
       const reboot = vi.fn();
       const watched = new Watched(device, world, reboot);
-      expect(await watched.run('update_firmware', { firmware_id: 'x', version: '9.0.0' })).toEqual({
-        version: '9.0.0',
-      });
+      expect(await watched.run('update_firmware', UPDATE)).toEqual({ version: '9.0.0', bytes: 100 });
       expect(watched.progress).toEqual([25, 50, 75]);
       expect(device.firmware).toBe('9.0.0');
       await vi.waitFor(() => expect(reboot).toHaveBeenCalledOnce());
-      await expect(watched.run('update_firmware')).rejects.toThrow('which firmware is not said');
+      const tampered = { ...UPDATE, version: '10.0.0', checksum: 'wrong' };
+      await expect(watched.run('update_firmware', tampered)).rejects.toThrow('the checksum does not match');
+      expect(device.firmware).toBe('9.0.0');
+      expect(reboot).toHaveBeenCalledOnce();
     });
   },
 );

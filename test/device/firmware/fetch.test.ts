@@ -1,0 +1,240 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type FirmwareWanted, fetchFirmware } from '../../../src/device/firmware/fetch.ts';
+
+const content = randomBytes(300_000);
+const checksum = createHash('sha256').update(content).digest('hex');
+const ETAG = '"one"';
+
+let server: Server;
+let url: string;
+let answer: RequestListener;
+let asked: IncomingMessage['headers'][] = [];
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-firmware-'));
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    asked.push(request.headers);
+    answer(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/fw`;
+});
+afterEach(() => {
+  asked = [];
+});
+afterAll(() => {
+  server.closeAllConnections();
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const whole: RequestListener = (_request, response) => response.end(content);
+
+/** As the service serves it; breaks off after `breakAfter` bytes of an answer. */
+const ranged =
+  (breakAfter = Number.POSITIVE_INFINITY, etag = ETAG): RequestListener =>
+  (request, response) => {
+    const range = /^bytes=(\d+)-$/.exec(request.headers.range ?? '');
+    const from = range !== null && request.headers['if-range'] === etag ? Number(range[1]) : 0;
+    const rest = content.subarray(from);
+    response.writeHead(from > 0 ? 206 : 200, {
+      'Content-Length': rest.length,
+      ETag: etag,
+      ...(from > 0 && { 'Content-Range': `bytes ${from}-${content.length - 1}/${content.length}` }),
+    });
+    if (rest.length <= breakAfter) response.end(rest);
+    else response.write(rest.subarray(0, breakAfter), () => response.destroy());
+  };
+
+const wanted = (more: Partial<FirmwareWanted> = {}): FirmwareWanted => ({
+  url,
+  checksum,
+  trustedHosts: ['127.0.0.1'],
+  pauseMs: 1,
+  ...more,
+});
+const status =
+  (code: number, headers = {}) =>
+  (_: IncomingMessage, response: ServerResponse) => {
+    response.writeHead(code, headers).end();
+  };
+
+describe('firmware', () => {
+  it('is fetched into memory, told as it comes, and verified', async () => {
+    answer = ranged();
+    const seen: [number, number | null][] = [];
+    const fetched = await fetchFirmware(wanted({ progress: (...told) => seen.push(told) }));
+    expect(fetched.bytes).toBe(content.length);
+    expect(fetched.content?.equals(content)).toBe(true);
+    expect(seen.at(-1)).toEqual([content.length, content.length]);
+    expect(asked[0]).toMatchObject({ 'accept-encoding': 'identity' });
+    expect(asked[0]).not.toHaveProperty('authorization');
+  });
+
+  it('is fetched into a file, which is there only when it is verified', async () => {
+    answer = ranged();
+    const file = join(folder, 'fw.bin');
+    expect(await fetchFirmware(wanted({ file, checksum: checksum.toUpperCase() }))).toEqual({
+      bytes: content.length,
+      content: null,
+    });
+    expect(readFileSync(file).equals(content)).toBe(true);
+    rmSync(file);
+    const tampered = fetchFirmware(wanted({ file, checksum: 'a'.repeat(64) }));
+    await expect(tampered).rejects.toThrow('the checksum does not match');
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('goes on where the connection broke', async () => {
+    answer = ranged(100_000);
+    const fetched = await fetchFirmware(wanted());
+    expect(fetched.content?.equals(content)).toBe(true);
+    expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=100000-', 'bytes=200000-']);
+    expect(asked[1]).toMatchObject({ 'if-range': ETAG });
+  });
+
+  it('begins anew where it has become another artifact, or has no tag', async () => {
+    let first = true;
+    answer = (request, response) => {
+      const tag = first ? '"old"' : ETAG;
+      const breaks = first ? 50_000 : undefined;
+      first = false;
+      ranged(breaks, tag)(request, response);
+    };
+    const file = join(folder, 'anew.bin');
+    await fetchFirmware(wanted({ file }));
+    expect(readFileSync(file).equals(content)).toBe(true);
+    rmSync(file);
+
+    asked = [];
+    let tries = 0;
+    answer = (_, response) => {
+      response.writeHead(200, { 'Content-Length': content.length });
+      if (tries++ > 0) response.end(content);
+      else response.write(content.subarray(0, 10_000), () => response.destroy());
+    };
+    expect((await fetchFirmware(wanted())).content?.equals(content)).toBe(true);
+    expect(asked.map(({ range }) => range)).toEqual([undefined, undefined]);
+  });
+
+  it('begins anew where the rest is not there', async () => {
+    const plan = [ranged(60_000), status(416), ranged()];
+    answer = (...exchange) => plan.shift()?.(...exchange);
+    expect((await fetchFirmware(wanted())).content?.equals(content)).toBe(true);
+    expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=60000-', undefined]);
+  });
+
+  it('is tried again when the server is in trouble, so often and no more', async () => {
+    const plan = [status(503), status(500), whole];
+    answer = (...exchange) => plan.shift()?.(...exchange);
+    expect((await fetchFirmware(wanted())).bytes).toBe(content.length);
+    asked = [];
+    answer = status(503);
+    await expect(fetchFirmware(wanted({ tries: 3 }))).rejects.toThrow('the server answered 503');
+    expect(asked).toHaveLength(3);
+  });
+
+  it('is not asked for again when the server says no', async () => {
+    for (const code of [400, 403, 404, 410]) {
+      asked = [];
+      answer = status(code);
+      await expect(fetchFirmware(wanted())).rejects.toThrow(`the server answered ${code}`);
+      expect(asked).toHaveLength(1);
+    }
+  });
+
+  it('holds no more than it may, said beforehand or not', async () => {
+    answer = ranged();
+    await expect(fetchFirmware(wanted({ maxBytes: 299_999 }))).rejects.toThrow('larger than 299999 bytes');
+    answer = (_, response) => {
+      response.write(content.subarray(0, 200_000));
+      response.end(content.subarray(200_000));
+    };
+    await expect(fetchFirmware(wanted({ maxBytes: 299_999 }))).rejects.toThrow('larger than 299999 bytes');
+    expect((await fetchFirmware(wanted({ maxBytes: 300_000 }))).bytes).toBe(300_000);
+  });
+
+  it('is given up when nothing comes, and when all of it takes too long', async () => {
+    answer = (_, response) => {
+      response.writeHead(200, { 'Content-Length': content.length });
+      response.write('x');
+    };
+    await expect(fetchFirmware(wanted({ silenceMs: 20, tries: 1 }))).rejects.toThrow();
+    await expect(fetchFirmware(wanted({ timeoutMs: 50 }))).rejects.toThrow(/timeout|aborted/i);
+    await expect(fetchFirmware(wanted({ signal: AbortSignal.abort() }))).rejects.toThrow(/abort/i);
+  });
+
+  it('is not taken with a coding, and not another part than was asked for', async () => {
+    answer = (_, response) => response.writeHead(200, { 'Content-Encoding': 'gzip' }).end('x');
+    await expect(fetchFirmware(wanted())).rejects.toThrow('with a coding');
+    const plan = [ranged(60_000), status(206, { 'Content-Range': 'bytes 5-9/10', ETag: ETAG })];
+    answer = (...exchange) => plan.shift()?.(...exchange);
+    await expect(fetchFirmware(wanted())).rejects.toThrow('another part');
+  });
+});
+
+describe('a redirect', () => {
+  it('is followed three times', async () => {
+    answer = (request, response) => {
+      const hop = Number(/\d$/.exec(request.url ?? '')?.[0] ?? 0);
+      if (hop === 3) whole(request, response);
+      else response.writeHead(302, { Location: `/fw${hop + 1}` }).end();
+    };
+    expect((await fetchFirmware(wanted())).bytes).toBe(content.length);
+    answer = status(302, { Location: '/again' });
+    await expect(fetchFirmware(wanted())).rejects.toThrow('too many redirects');
+  });
+
+  it('into the network that the device stands in is not', async () => {
+    for (const Location of [`http://localhost:1/`, 'http://169.254.169.254/latest', 'http://[::1]:1/']) {
+      answer = status(302, { Location });
+      await expect(fetchFirmware(wanted())).rejects.toMatchObject({ name: 'AddressRefused' });
+    }
+    answer = status(302, { Location: 'file:///etc/passwd' });
+    await expect(fetchFirmware(wanted())).rejects.toThrow('neither http nor https');
+  });
+
+  it('from HTTPS to HTTP is not', async () => {
+    const read = (name: string) => readFileSync(new URL(`../../support/tls/${name}`, import.meta.url));
+    const secure = createTlsServer({ cert: read('localhost.crt'), key: read('localhost.key') }, (request, response) => {
+      if (request.url === '/down') response.writeHead(302, { Location: url }).end();
+      else response.end(content);
+    });
+    await new Promise<void>((resolve) => secure.listen(0, '127.0.0.1', resolve));
+    const over = `https://localhost:${(secure.address() as AddressInfo).port}`;
+    const trusting = { trustedHosts: ['localhost', '127.0.0.1'], ca: read('localhost.crt'), tries: 1 };
+    answer = whole;
+    expect((await fetchFirmware(wanted({ ...trusting, url: over }))).bytes).toBe(content.length);
+    await expect(fetchFirmware(wanted({ ...trusting, url: `${over}/down` }))).rejects.toThrow('a redirect to where');
+    await expect(fetchFirmware({ ...wanted({ trustedHosts: ['localhost'], tries: 1 }), url: over })).rejects.toThrow();
+    secure.closeAllConnections();
+    secure.close();
+  });
+});
+
+describe('an address', () => {
+  it('inside is fetched from only under a trusted name', async () => {
+    answer = whole;
+    await expect(fetchFirmware(wanted({ trustedHosts: [] }))).rejects.toMatchObject({ name: 'AddressRefused' });
+    const named = url.replace('127.0.0.1', 'localhost');
+    await expect(fetchFirmware(wanted({ url: named }))).rejects.toMatchObject({ name: 'AddressRefused' });
+    expect(asked).toHaveLength(0);
+    expect((await fetchFirmware(wanted({ url: named, trustedHosts: ['localhost'] }))).bytes).toBe(content.length);
+  });
+
+  it('with credentials, of another protocol, or without a good checksum is not asked', async () => {
+    const at = (text: string) => fetchFirmware(wanted({ url: text }));
+    await expect(at(url.replace('//', '//me:secret@'))).rejects.toThrow('credentials');
+    await expect(at('ftp://127.0.0.1/fw')).rejects.toThrow('neither http nor https');
+    await expect(at('nothing')).rejects.toThrow('neither http nor https');
+    await expect(fetchFirmware(wanted({ checksum: 'abc' }))).rejects.toThrow('no SHA-256');
+    expect(asked).toHaveLength(0);
+  });
+});
