@@ -7,6 +7,8 @@ import { addConfirmations } from './verbs/confirmations.ts';
 import { addDemo } from './verbs/demo.ts';
 import { addDevices } from './verbs/devices.ts';
 import { addHomes, addTenant } from './verbs/homes.ts';
+import { addKeys } from './verbs/keys.ts';
+import { addMembers } from './verbs/members.ts';
 import { addPolicy } from './verbs/policy.ts';
 import { addServe } from './verbs/serve.ts';
 import { addSimulate } from './verbs/simulate.ts';
@@ -39,6 +41,8 @@ export function makeProgram(io: Io): Command {
   addConfirmations(program, io);
   addPolicy(program, io);
   addWatch(program, io);
+  addKeys(program, io);
+  addMembers(program, io);
   addSimulate(program, io);
   program.addHelpText('after', () => more());
   return program;

@@ -81,7 +81,7 @@ describe('help', () => {
   });
 
   it('is there for every verb', async () => {
-    for (const verb of ['devices', 'simulate', 'watch']) {
+    for (const verb of ['devices', 'simulate', 'watch', 'keys', 'members']) {
       const { code, stdout } = await run(verb, '--help');
       expect(code).toBe(0);
       expect(stdout).toContain(`Usage: twinkeep ${verb}`);
@@ -212,6 +212,51 @@ describe('a home on the command line', () => {
     expect((await run('devices', 'revoke', registered.device_id)).stdout).toBe('revoked\n');
     expect((await run('devices', 'delete', registered.device_id)).code).toBe(0);
     expect((await json<List>('devices')).count).toBe(0);
+  }, 90_000);
+
+  it('is shared by keys and with people', async () => {
+    const made = await run(
+      'keys',
+      'create',
+      'Night shift',
+      '--scope',
+      'read:homes',
+      '--scope',
+      'read:tenant',
+      '--expires',
+      '30d',
+    );
+    expect([made.code, made.stdout]).toEqual([0, expect.stringMatching(/^tk_\w{8}_[\w-]{43}\n$/)]);
+    const key = made.stdout.trim();
+    const prefix = key.slice(3, 11);
+    expect(made.stderr).toContain(`${prefix}: It is shown this once.`);
+    expect((await run('homes', 'list', '--token', key)).code).toBe(0);
+    expect((await run('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
+    const listed = await run('keys');
+    expect(listed.stdout).toMatch(
+      new RegExp(`^${prefix} +Night shift +read:homes read:tenant +\\S+Z +until \\S+Z$`, 'm'),
+    );
+    const { key: next } = await json<{ key: string }>('keys', 'rotate', prefix);
+    expect((await run('homes', 'list', '--token', key)).stderr).toMatch(/^401 /);
+    expect((await run('keys', 'revoke', next)).stdout).toBe(`${next.slice(3, 11)} revoked\n`);
+    expect((await run('homes', 'list', '--token', next)).stderr).toMatch(/^401 /);
+    expect((await run('keys')).stdout.match(/revoked /g)).toHaveLength(2);
+    expect((await run('keys', 'create', 'x', '--expires', 'soon')).code).toBe(2);
+
+    const bea = (await run('token', '--sub', 'bea', '--email', 'bea@example.com')).stdout.trim();
+    expect((await run('members', 'invite', 'bea@example.com', '--role', 'viewer')).code).toBe(0);
+    const asked = await run('whoami', '--token', bea);
+    const [, id = ''] = /invited to My company as viewer: twinkeep members accept (\S+)/.exec(asked.stderr) ?? [];
+    expect((await run('members', 'role', id, 'user')).stdout).toMatch(/role +user/);
+    expect(await json('members', 'accept', id, '--token', bea)).toMatchObject({ role: 'user' });
+    const { members } = await json<{ members: { id: string; email: string; status: string }[] }>('members');
+    expect(members.map(({ email, status }) => [email, status])).toEqual([
+      ['bea@example.com', 'active'],
+      ['me@example.com', 'active'],
+    ]);
+    expect((await run('members', 'remove', members[0]?.id ?? '')).code).toBe(0);
+    expect((await run('members')).stdout).not.toContain('bea@example.com');
+    expect((await run('members', 'remove', members[1]?.id ?? '')).stderr).toMatch(/^409 CONFLICT /);
   }, 90_000);
 
   it('tells a wrong kind of event as a refusal', async () => {

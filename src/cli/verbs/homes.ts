@@ -67,16 +67,22 @@ export function addHomes(program: Command, io: Io): void {
 interface Me {
   has_tenant: boolean;
   user: { id: string; ext_id: string; email: string | null; role: string; tenant_id: string | null };
+  invitations: { id: string; tenant_name: string; role: string }[];
 }
 
 export function addTenant(program: Command, io: Io): void {
   program
     .command('whoami')
     .summary('who the token belongs to')
-    .description('The user, role and tenant of the token.')
+    .description('The user, role and tenant of the token, and invitations to others.')
     .action(async (_options, command: Command) => {
       const { api, show } = clientOf(io, command);
-      show(await api.get<Me>('/v1/auth/me'), ({ user }) => record(io, user));
+      show(await api.get<Me>('/v1/auth/me'), ({ user, invitations }) => {
+        record(io, user);
+        for (const { id, tenant_name, role } of invitations) {
+          io.say(`invited to ${tenant_name} as ${role}: twinkeep members accept ${id}`);
+        }
+      });
     });
   program
     .command('register-tenant <name>')
