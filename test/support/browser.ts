@@ -7,7 +7,7 @@ export interface Browser {
   ask(
     method: string,
     path: string,
-    sent?: { body?: unknown; headers?: Record<string, string> },
+    sent?: { body?: unknown; form?: Record<string, string>; headers?: Record<string, string> },
   ): Promise<BrowserAnswer>;
 }
 
@@ -23,7 +23,7 @@ export function browserAt(origin: string): Browser {
   const browser: Browser = {
     cookies: new Map(),
     lastSet: [],
-    async ask(method, path, { body, headers } = {}) {
+    async ask(method, path, { body, form, headers } = {}) {
       const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
       const response = await fetch(new URL(path, origin), {
         method,
@@ -34,6 +34,7 @@ export function browserAt(origin: string): Browser {
           ...headers,
         },
         ...(body !== undefined && { body: JSON.stringify(body) }),
+        ...(form !== undefined && { body: new URLSearchParams(form) }),
       });
       const set = response.headers.getSetCookie();
       if (set.length > 0) browser.lastSet = set;
@@ -49,6 +50,7 @@ export function browserAt(origin: string): Browser {
 function keep(cookies: Map<string, string>, line: string): void {
   const [pair = '', ...attributes] = line.split('; ');
   const at = pair.indexOf('=');
-  if (attributes.includes('Max-Age=0')) cookies.delete(pair.slice(0, at));
+  if (attributes.some((attribute) => /^(max-age=0|expires=thu, 01 jan 1970.*)$/i.test(attribute)))
+    cookies.delete(pair.slice(0, at));
   else cookies.set(pair.slice(0, at), pair.slice(at + 1));
 }

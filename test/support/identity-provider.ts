@@ -1,0 +1,133 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { exportJWK, generateKeyPair } from 'jose';
+import Provider from 'oidc-provider';
+import { type Browser, browserAt } from './browser.ts';
+
+export const CLIENT = { id: 'twinkeep-browser', secret: 'a secret of the client' };
+export const OPERATORS = { name: 'groups', value: 'twinkeep-operators' };
+
+export interface Account {
+  email?: string;
+  email_verified?: boolean;
+  groups?: string[];
+}
+
+/** `oidc-provider` on loopback: somebody else's judgement of what OpenID Connect is. */
+export interface IdentityProvider {
+  issuer: string;
+  accounts: Map<string, Account>;
+  /** Now that it is known where people are sent back to. Whatever is asked before is 503. */
+  configure(redirectUri: string, more?: { emailInIdToken?: boolean; clientSecret?: boolean }): Promise<void>;
+  /** Signs this person in at the provider: from its authorization URL to where it sends them back to. */
+  signIn(authorizationUrl: string, login: string): Promise<string>;
+  /** An access token (`at+jwt`) of this person, for the audience, as another client of the provider gets it. */
+  accessToken(login: string, audience: string, scope?: string): Promise<string>;
+  close(): Promise<void>;
+}
+
+const ELSEWHERE = 'http://127.0.0.1:9/callback';
+
+export async function identityProvider(): Promise<IdentityProvider> {
+  let listener: RequestListener = (_request, response) => response.writeHead(503).end();
+  const server = createServer((request, response) => listener(request, response));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const accounts = new Map<string, Account>();
+  const { privateKey } = await generateKeyPair('RS256', { extractable: true });
+  const jwks = { keys: [{ ...(await exportJWK(privateKey)), kid: 'first', alg: 'RS256', use: 'sig' }] };
+
+  /** Answers the provider's own forms until it sends the person elsewhere. */
+  async function through(browser: Browser, start: string, login: string): Promise<string> {
+    let answer = await browser.ask('GET', start);
+    for (let steps = 0; steps < 20; steps++) {
+      const location = answer.headers.get('location');
+      if (location !== null) {
+        const next = new URL(location, issuer);
+        if (next.origin !== issuer) return next.href;
+        answer = await browser.ask('GET', next.href);
+        continue;
+      }
+      const action = /<form[^>]* action="([^"]+)"/.exec(answer.body)?.[1];
+      const prompt = /name="prompt" value="(\w+)"/.exec(answer.body)?.[1];
+      if (action === undefined || prompt === undefined) throw new Error(`no form: ${answer.status} ${answer.body}`);
+      answer = await browser.ask('POST', action, { form: { prompt, login, password: 'x' } });
+    }
+    throw new Error('the provider sends people in circles');
+  }
+
+  return {
+    issuer,
+    accounts,
+    async configure(redirectUri, { emailInIdToken = false, clientSecret = true } = {}) {
+      const provider = new Provider(issuer, {
+        jwks,
+        clients: [
+          {
+            client_id: CLIENT.id,
+            ...(clientSecret
+              ? { client_secret: CLIENT.secret }
+              : { token_endpoint_auth_method: 'none', application_type: 'native' }),
+            redirect_uris: [redirectUri],
+          },
+          {
+            client_id: 'other',
+            token_endpoint_auth_method: 'none',
+            redirect_uris: [ELSEWHERE],
+            application_type: 'native',
+          },
+        ],
+        findAccount: (_context, sub) => ({
+          accountId: sub,
+          claims: () => ({ sub, ...accounts.get(sub) }),
+        }),
+        claims: { openid: ['sub', OPERATORS.name], email: ['email', 'email_verified'] },
+        conformIdTokenClaims: !emailInIdToken,
+        extraTokenClaims: (_context, token) => ({ ...('accountId' in token && accounts.get(`${token.accountId}`)) }),
+        cookies: { keys: ['of the test'] },
+        pkce: { required: () => true },
+        features: {
+          devInteractions: { enabled: true },
+          resourceIndicators: {
+            enabled: true,
+            getResourceServerInfo: (_context, audience) => ({
+              scope: 'read:devices write:homes platform:admin',
+              audience,
+              accessTokenFormat: 'jwt',
+              accessTokenTTL: 3_600,
+              jwt: { sign: { alg: 'RS256' } },
+            }),
+          },
+        },
+      });
+      provider.on('server_error', (_context, error) => console.error(error));
+      listener = provider.callback();
+    },
+    signIn: (url, login) => through(browserAt(issuer), url, login),
+    async accessToken(login, audience, scope = 'openid') {
+      const verifier = 'a-verifier-of-the-test-that-is-long-enough-for-pkce';
+      const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier));
+      const query = new URLSearchParams({
+        ...{ client_id: 'other', response_type: 'code', redirect_uri: ELSEWHERE, scope, resource: audience },
+        ...{ code_challenge: Buffer.from(digest).toString('base64url'), code_challenge_method: 'S256' },
+      });
+      const back = await through(browserAt(issuer), `${issuer}/auth?${query}`, login);
+      const code = new URL(back).searchParams.get('code') ?? '';
+      const response = await fetch(`${issuer}/token`, {
+        method: 'POST',
+        body: new URLSearchParams({
+          ...{ grant_type: 'authorization_code', code, redirect_uri: ELSEWHERE, client_id: 'other' },
+          ...{ code_verifier: verifier, resource: audience },
+        }),
+      });
+      const answer = (await response.json()) as { access_token?: string };
+      if (answer.access_token === undefined) throw new Error(JSON.stringify([back, answer]));
+      return answer.access_token;
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
