@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
-import { resolve } from 'node:path';
+import { homedir } from 'node:os';
+import { isAbsolute, join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { type Keys, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
 import type { ClientSettingName } from './config/settings.ts';
@@ -111,11 +112,24 @@ export function readTokenKey(env: Environment = process.env): SigningPair {
   return readTokenSigning(read, dataDirectory(read));
 }
 
+export interface ClientConfig {
+  url: string;
+  token: string | null;
+  /** Where `twinkeep login` keeps its tokens. Absolute. */
+  credentialsFile: string;
+}
+
 /** What the verbs that call the service need; the options of the command line come before it. */
-export function readClientConfig(env: Environment = process.env): { url: string; token: string | null } {
-  const read = reader<ClientSettingName>(env);
-  const url = read('TWINKEEP_URL') ?? 'http://127.0.0.1:8080';
-  return { url, token: read('TWINKEEP_TOKEN') };
+export function readClientConfig(env: Environment = process.env): ClientConfig {
+  const read = reader<ClientSettingName | 'XDG_CONFIG_HOME'>(env);
+  const settings = read('XDG_CONFIG_HOME');
+  // A relative one is to be ignored (XDG Base Directory Specification).
+  const folder = settings !== null && isAbsolute(settings) ? settings : join(homedir(), '.config');
+  return {
+    url: read('TWINKEEP_URL') ?? 'http://127.0.0.1:8080',
+    token: read('TWINKEEP_TOKEN'),
+    credentialsFile: resolve(read('TWINKEEP_CREDENTIALS') ?? join(folder, 'twinkeep', 'credentials.json')),
+  };
 }
 
 /** How clients on the listening address reach HTTP, where `PUBLIC_URL` does not say it. */

@@ -8,6 +8,7 @@ export interface Answer<Body> {
 
 export interface Asking {
   body?: object;
+  headers?: Readonly<Record<string, string>>;
   /** Statuses from 400 on that are an answer, not a refusal. */
   also?: readonly number[];
   /** Waits as the service says and asks again where it is asked too much, under the same `Idempotency-Key`. */
@@ -31,7 +32,7 @@ export function makeApi(url: string, token: string | null): Api {
   const root = baseOf(url);
 
   async function ask<Body>(method: string, path: string, asking: Asking = {}): Promise<Answer<Body>> {
-    const headers: Record<string, string> = { accept: 'application/json' };
+    const headers: Record<string, string> = { accept: 'application/json', ...asking.headers };
     if (token !== null) headers.authorization = `Bearer ${token}`;
     if (asking.body !== undefined) headers['content-type'] = 'application/json';
     if (asking.patient) headers['idempotency-key'] = randomUUID();

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { readClientConfig } from '../config.ts';
 import { type Api, makeApi } from './api.ts';
+import { readCredentials } from './credentials.ts';
 import { Usage } from './failures.ts';
 import type { Io } from './io.ts';
 
@@ -20,16 +21,27 @@ export interface GlobalOptions {
   json?: boolean;
 }
 
+/** The token that `twinkeep login` kept for this service. */
+function signedIn(file: string, url: string): string {
+  const { [url]: kept } = readCredentials(file);
+  if (kept === undefined) {
+    throw new Usage(
+      `a token for ${url} is needed: run twinkeep login, or give --token or TWINKEEP_TOKEN; ` +
+        '`twinkeep token --sub me` makes one beside the service',
+    );
+  }
+  if (Date.parse(kept.expires_at) > Date.now()) return kept.token;
+  throw new Usage(`your sign-in to ${url} has expired: run twinkeep login`);
+}
+
 export function clientOf(io: Io, command: Command): Client {
   const { url, token, json = false } = command.optsWithGlobals<GlobalOptions>();
   const config = readClientConfig();
-  const credential = token ?? config.token;
-  if (credential === null) {
-    throw new Usage('a token is needed: --token or TWINKEEP_TOKEN; `twinkeep token --sub me` makes one');
-  }
+  const anonymous = makeApi(url ?? config.url, null);
+  const credential = token ?? config.token ?? signedIn(config.credentialsFile, anonymous.url);
   return {
     io,
-    api: makeApi(url ?? config.url, credential),
+    api: makeApi(anonymous.url, credential),
     json,
     show(body, people) {
       if (json) io.out(JSON.stringify(body));

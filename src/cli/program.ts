@@ -8,6 +8,7 @@ import { addDemo } from './verbs/demo.ts';
 import { addDevices } from './verbs/devices.ts';
 import { addHomes, addTenant } from './verbs/homes.ts';
 import { addKeys } from './verbs/keys.ts';
+import { addLogin } from './verbs/login.ts';
 import { addMembers } from './verbs/members.ts';
 import { addPolicy } from './verbs/policy.ts';
 import { addServe } from './verbs/serve.ts';
@@ -34,6 +35,7 @@ export function makeProgram(io: Io): Command {
   addDemo(program, io);
   addToken(program, io);
   program.commandsGroup('Working with it:');
+  addLogin(program, io);
   addTenant(program, io);
   addHomes(program, io);
   addDevices(program, io);
@@ -52,6 +54,7 @@ const EXAMPLES = `
 Examples:
   twinkeep demo                                    a home with five devices, to play with
   twinkeep serve                                   the service on 127.0.0.1:8080
+  twinkeep login                                   with a browser; or, beside the service,
   export TWINKEEP_TOKEN=$(twinkeep token --sub me)
   twinkeep register-tenant "My company"
   twinkeep simulate --devices 20

@@ -69,7 +69,12 @@ export type SettingName = (typeof settingsTable)[number]['name'];
 /** What the verbs of the command line read when the option is not given. */
 export const clientSettingsTable = [
   setting('TWINKEEP_URL', 'http://127.0.0.1:8080', 'the service that the verbs call (--url)'),
-  setting('TWINKEEP_TOKEN', 'unset', 'the token they call it with (--token)'),
+  setting('TWINKEEP_TOKEN', 'unset', 'the token they call it with (--token); unset: the one that login keeps'),
+  setting(
+    'TWINKEEP_CREDENTIALS',
+    '~/.config/twinkeep/credentials.json',
+    'where login keeps its tokens, by service; $XDG_CONFIG_HOME counts',
+  ),
 ] as const satisfies readonly Setting[];
 
 export type ClientSettingName = (typeof clientSettingsTable)[number]['name'];

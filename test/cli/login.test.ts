@@ -1,0 +1,159 @@
+import { spawn } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { keepCredential, readCredentials } from '../../src/cli/credentials.ts';
+import { userCode } from '../../src/cli/verbs/login.ts';
+import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { type Browser, browserAt } from '../support/browser.ts';
+import { eventually } from '../support/clock.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+let at: TestService;
+let folder: string;
+let file: string;
+beforeAll(async () => {
+  at = await startService();
+});
+afterAll(() => at.stop());
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'twinkeep-login-'));
+  file = join(folder, 'twinkeep', 'credentials.json');
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function begin(args: readonly string[], more: Record<string, string> = {}) {
+  const child = spawn(process.execPath, ['src/cli/main.ts', '--url', at.url, ...args], {
+    env: { PATH: process.env.PATH ?? '', XDG_CONFIG_HOME: folder, ...more },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const said = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk) => {
+    said.stdout += chunk;
+  });
+  child.stderr.on('data', (chunk) => {
+    said.stderr += chunk;
+  });
+  const ended = new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
+    child.once('close', (code) => resolve({ code, ...said }));
+  });
+  return { said, ended };
+}
+const run = (...args: string[]) => begin(args).ended;
+
+/** What a person does with what `login` prints. */
+async function approve(said: { stderr: string }, token: string, change?: (browser: Browser) => Promise<unknown>) {
+  const [, link = '', typed = ''] = await eventually(() => /(http\S+)[\s\S]*there: (\w{6})/.exec(said.stderr));
+  const browser = browserAt(at.url);
+  expect((await browser.ask('GET', link)).status).toBe(200);
+  await browser.ask('POST', '/v1/auth/session', { body: { token } });
+  await change?.(browser);
+  const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
+  const body = { code: new URL(link).searchParams.get('code'), user_code: typed };
+  return browser.ask('POST', '/v1/auth/cli/approve', { body, headers });
+}
+
+describe('twinkeep login', () => {
+  it('keeps a token of who approved it, readable by its owner alone; the other verbs use it; logout ends it', async () => {
+    const { said, ended } = begin(['login']);
+    expect((await approve(said, await at.token('ada', { email: 'ada@example.com' }))).status).toBe(200);
+    const { code, stdout } = await ended;
+    expect([code, stdout]).toEqual([0, expect.stringContaining(`Signed in to ${at.url} as ada@example.com`)]);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(dirname(file)).mode & 0o777).toBe(0o700);
+    const { [at.url]: kept } = readCredentials(file);
+    expect(stdout + said.stderr).not.toContain(kept?.token);
+
+    const me = await run('whoami', '--json');
+    expect(JSON.parse(me.stdout).user).toMatchObject({ ext_id: 'ada' });
+
+    const out = await run('logout');
+    expect([out.code, out.stdout]).toEqual([0, `Signed out of ${at.url}.\n`]);
+    expect(readCredentials(file)).toEqual({});
+    expect((await at.api(kept?.token).get('/v1/auth/me')).status).toBe(401);
+    expect((await run('whoami')).code).toBe(2);
+  });
+
+  it('gives up when the person typed wrong codes until it ended', async () => {
+    const { said, ended } = begin(['login', '--json']);
+    await approve(said, await at.token('ada'), async (browser) => {
+      const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
+      const code = new URL(/http\S+/.exec(said.stderr)?.[0] ?? '').searchParams.get('code');
+      for (let n = 0; n < 5; n++) {
+        await browser.ask('POST', '/v1/auth/cli/approve', { body: { code, user_code: 'AAAAAA' }, headers });
+      }
+    });
+    const { code, stdout, stderr } = await ended;
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toContain('run twinkeep login again');
+    expect(existsSync(file)).toBe(false);
+  });
+
+  it('shows the characters that the service asks for', () => {
+    for (const code of ['', 'x', 'uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk'])
+      expect(userCode(code)).toBe(userCodeOf(code));
+  });
+
+  it('is 3 where nobody answers', async () => {
+    const { code } = await begin(['--url', 'http://127.0.0.1:9', 'login']).ended;
+    expect(code).toBe(3);
+  });
+});
+
+describe('the other verbs', () => {
+  const credential = async (life: number) => ({
+    token: await at.token('kept'),
+    expires_at: new Date(Date.now() + life).toISOString(),
+    user: 'kept',
+  });
+  const whoami = async (more: Record<string, string> = {}, ...args: string[]) => {
+    const { code, stdout, stderr } = await begin([...args, 'whoami', '--json'], more).ended;
+    return code === 0 ? JSON.parse(stdout).user.ext_id : `${code} ${stderr}`;
+  };
+
+  it('prefer --token to TWINKEEP_TOKEN to what login kept, in the file that TWINKEEP_CREDENTIALS names', async () => {
+    const elsewhere = join(folder, 'elsewhere.json');
+    keepCredential(elsewhere, at.url, await credential(60_000));
+    const env = { TWINKEEP_CREDENTIALS: elsewhere };
+    expect(await whoami(env)).toBe('kept');
+    const TWINKEEP_TOKEN = await at.token('of the environment');
+    expect(await whoami({ ...env, TWINKEEP_TOKEN })).toBe('of the environment');
+    expect(await whoami({ ...env, TWINKEEP_TOKEN }, '--token', await at.token('given'))).toBe('given');
+  });
+
+  it('say to sign in again when it has expired, or was to another service', async () => {
+    keepCredential(file, at.url, await credential(-1));
+    expect(await whoami()).toMatch(/^2 .*has expired: run twinkeep login/);
+    keepCredential(file, at.url, null);
+    keepCredential(file, 'https://elsewhere.example', await credential(60_000));
+    expect(await whoami()).toMatch(/^2 .*run twinkeep login/);
+  });
+
+  it('do not use a file that others can read, or that is none of ours', async () => {
+    keepCredential(file, at.url, await credential(60_000));
+    chmodSync(file, 0o640);
+    expect(await whoami()).toMatch(/^2 .*can be read by others/);
+    chmodSync(file, 0o600);
+    for (const text of ['', '[]', 'null', '{"x": 1}', '{"x": {"token": 1}}']) {
+      writeFileSync(file, text);
+      expect(() => readCredentials(file)).toThrow('does not hold');
+    }
+  });
+});
+
+describe('twinkeep logout', () => {
+  it('says that nobody was signed in', async () => {
+    expect((await run('logout')).stdout).toBe(`Nobody was signed in to ${at.url}.\n`);
+    expect(JSON.parse((await run('logout', '--json')).stdout)).toEqual({ url: at.url, signed_in: false });
+  });
+
+  it('forgets the token where the service is away, and says how long it is good', async () => {
+    mkdirSync(dirname(file), { recursive: true });
+    const url = 'http://127.0.0.1:9';
+    keepCredential(file, url, { token: 'x', expires_at: '2026-01-01T00:00:00.000Z', user: 'me' });
+    const { code, stderr } = await begin(['--url', url, 'logout']).ended;
+    expect([code, stderr]).toEqual([3, expect.stringContaining('good until 2026-01-01')]);
+    expect(readFileSync(file, 'utf8')).toBe('{}\n');
+  });
+});
