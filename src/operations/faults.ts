@@ -3,7 +3,13 @@ import type { Log } from '../domain/log.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../store/contract.ts';
 
+/** The identity provider is needed to tell whether a credential is good, and does not answer. */
+export class ProviderAway extends Error {
+  override name = 'ProviderAway';
+}
+
 const STORE_RETRY_S = 2;
+const PROVIDER_RETRY_S = 5;
 const OVERLOAD_RETRY_S = 1;
 
 /** What the caller hears of something thrown. What is no known fault is a bug: logged, and not described. */
@@ -15,6 +21,10 @@ export function refusalOf(thrown: unknown, log: Log, about: { request_id: string
   if (thrown instanceof CommitUnknown) {
     const detail = 'The store was lost in the middle: look whether it was done before asking again.';
     return { code: 'STORE_UNAVAILABLE', detail, retryAfterS: STORE_RETRY_S };
+  }
+  if (thrown instanceof ProviderAway) {
+    const detail = 'The identity provider does not answer, so that the credential cannot be checked.';
+    return { code: 'OVERLOADED', detail, retryAfterS: PROVIDER_RETRY_S };
   }
   if (thrown instanceof Overloaded) {
     return { code: 'OVERLOADED', detail: 'Too much is waiting here; try again.', retryAfterS: OVERLOAD_RETRY_S };

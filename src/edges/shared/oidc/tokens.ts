@@ -1,0 +1,71 @@
+import { hash } from 'node:crypto';
+import { decodeJwt, type JWTPayload } from 'jose';
+import type { Clock } from '../../../domain/clock.ts';
+import { isScope } from '../../../domain/scopes.ts';
+import { digestOf, isText, LEEWAY_S } from '../../../operations/tokens.ts';
+import type { Proof, Verifier } from '../identity.ts';
+import type { Provider } from './provider.ts';
+
+/** A token is verified again after this while: a key that its provider withdrew is good no longer then. */
+const REMEMBERED_MS = 900_000;
+
+/** The last moment that a date can name. */
+const MAX_TIME = 8_640_000_000_000_000;
+
+export interface PlatformClaim {
+  name: string;
+  value: string;
+}
+
+export interface ExternalTokenSettings {
+  audience: string;
+  platformClaim: PlatformClaim | null;
+}
+
+/** Tokens of the external identity provider. */
+export function externalTokens(provider: Provider, settings: ExternalTokenSettings, clock: Clock): Verifier {
+  return {
+    recognises: (credential) => issuerOf(credential) === provider.issuer,
+    async verify(credential) {
+      const payload = await provider.verify(credential, settings.audience);
+      const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim);
+      return proof === null ? null : { ...proof, until: Math.min(proof.until, clock.now() + REMEMBERED_MS) };
+    },
+  };
+}
+
+/** What a verified token of an external issuer proves; null where a claim is of no use. */
+export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
+  const { iss = '', sub, exp = 0, jti, email, email_verified, scope } = payload;
+  if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
+    return null;
+  const known = (scope ?? '').split(' ').filter(isScope);
+  const verified = email_verified === true && isText(email);
+  const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
+  return {
+    who: { iss, sub, email: verified ? email : null, emailVerified: verified },
+    scopes: known.length === 0 ? null : known,
+    // Never by its scope, which a client may ask for: only by what the provider says about the person.
+    platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
+    person: true,
+    // Another issuer's identifiers are not ours.
+    token: { id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`, expiresAt },
+    until: expiresAt + LEEWAY_S * 1000,
+  };
+}
+
+export type ProofOfSubject = Proof & {
+  who: { iss: string; sub: string; email: string | null; emailVerified: boolean };
+  token: { id: string; expiresAt: number };
+};
+
+const matches = (claimed: unknown, value: string): boolean =>
+  claimed === value || (Array.isArray(claimed) && claimed.includes(value));
+
+function issuerOf(credential: string): string | undefined {
+  try {
+    return decodeJwt(credential).iss;
+  } catch {
+    return undefined;
+  }
+}
