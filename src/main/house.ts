@@ -39,7 +39,7 @@ import { callerServices } from './callers.ts';
 import { eventsDocument } from './events.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
-import { signInServices } from './sign-in.ts';
+import { identityProvider, signInServices } from './sign-in.ts';
 
 export interface StartOptions {
   log: Log;
@@ -141,9 +141,11 @@ export async function buildHouse(
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);
+  const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
+  const external = identityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
     ...callers,
-    verifiers: [apiKeys(callers.keys), internalTokens(tokenKey, clock)],
+    verifiers: [apiKeys(callers.keys), internalTokens(tokenKey, clock), ...external.verifiers],
     gate,
     clock,
     newId: v7,
@@ -157,7 +159,12 @@ export async function buildHouse(
     settings,
     listener: makeRest({
       routes,
-      pages: pages({ metrics, publicKeys: [tokenKey.publicJwk], events: eventsDocument(settings) }),
+      pages: pages({
+        metrics,
+        publicKeys: [tokenKey.publicJwk],
+        events: eventsDocument(settings),
+        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/docs', log },
+      }),
       door,
       perform: makePerform(services),
       gate,

@@ -1,5 +1,11 @@
+import type { Oidc } from '../config.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
-import type { Identity } from '../edges/shared/identity.ts';
+import type { Identity, Verifier } from '../edges/shared/identity.ts';
+import { type BrowserSignIn, makeBrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
+import { makeProvider } from '../edges/shared/oidc/provider.ts';
+import { externalTokens } from '../edges/shared/oidc/tokens.ts';
 import { makeCookieSessions } from '../operations/cookie-sessions.ts';
 import { makeCsrf } from '../operations/csrf.ts';
 import { makeHandshakes } from '../operations/handshakes.ts';
@@ -25,4 +31,19 @@ export function signInServices(
     csrf: makeCsrf(parts.sealer),
     handshakes: makeHandshakes(parts),
   };
+}
+
+/** What a configured identity provider adds: its tokens, and where it has a client for us, signing in at it. */
+export function identityProvider(
+  oidc: Readonly<Oidc> | null,
+  around: { sealer: Sealer; clock: Clock; log: Log; redirectUri(): string },
+): { verifiers: Verifier[]; signIn: BrowserSignIn | null } {
+  if (oidc === null) return { verifiers: [], signIn: null };
+  const provider = makeProvider(oidc, around);
+  const { client, platformClaim } = oidc;
+  const signIn =
+    client === null
+      ? null
+      : makeBrowserSignIn(provider, { client, platformClaim, redirectUri: around.redirectUri }, around);
+  return { verifiers: [externalTokens(provider, oidc, around.clock)], signIn };
 }

@@ -175,7 +175,12 @@ export async function makeHouseOn<Kept extends Store>(
   const metrics = makeMetrics();
   const listener = makeRest({
     ...{ routes, door, perform, gate, newId, log },
-    pages: pages({ metrics, publicKeys: [key.publicJwk], events: eventsDocument(services.settings) }),
+    pages: pages({
+      metrics,
+      publicKeys: [key.publicJwk],
+      events: eventsDocument(services.settings),
+      signIn: { services, cookies: door.cookies, provider: null, home: '/docs', log },
+    }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
       observed.push({ route, status });

@@ -49,6 +49,10 @@ export interface Content {
   policy?: string;
   /** Cache-Control; `no-store` for all that is not a file. */
   cache?: string;
+  /** Of a page, where it is not 200. */
+  status?: number;
+  /** More of a page's headers: names and values in turn. */
+  headers?: readonly string[];
 }
 
 export function send(exchange: Exchange, status: number, content: Content | null, more: string[] = []): void {

@@ -146,10 +146,12 @@ const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [
 function pagesOf({ gate, addressOf }: Parts, page: Page): Entry[] {
   const answer: Answering = async (exchange, values) => {
     if (!page.outsideRate && !pays(exchange, gate.stranger(addressOf(exchange.request)))) return;
-    const content = await page.content(values);
+    const { path, query, requestId } = exchange;
+    const content = await page.content(values, { headers: exchange.request.headers, path, query, requestId });
     if (content === null) sendRefusal(exchange, NOWHERE);
-    else send(exchange, 200, content);
+    else if ('refusal' in content) sendRefusal(exchange, content.refusal);
+    else send(exchange, content.status ?? 200, content, [...(content.headers ?? [])]);
   };
-  const roots = page.everywhere ? [...ROOTS, ''] : [''];
+  const roots = page.everywhere ? [...ROOTS, ''] : page.versioned ? ROOTS : [''];
   return roots.map((root) => ({ method: 'GET', path: root + page.path, root, label: page.path, answer }));
 }

@@ -4,9 +4,15 @@ import type { Metrics } from '../shared/metrics.ts';
 import { docsPages } from './docs/pages.ts';
 import { openApi } from './openapi.ts';
 import type { Page } from './page.ts';
+import { type SignInPages, signInPages } from './sign-in/pages.ts';
 import { chapters } from './table.ts';
 
-export function pages(parts: { metrics: Metrics; publicKeys: readonly JWK[]; events(): JsonObject }): Page[] {
+export function pages(parts: {
+  metrics: Metrics;
+  publicKeys: readonly JWK[];
+  events(): JsonObject;
+  signIn: SignInPages;
+}): Page[] {
   const keys = JSON.stringify({ keys: parts.publicKeys });
   return [
     {
@@ -20,6 +26,7 @@ export function pages(parts: { metrics: Metrics; publicKeys: readonly JWK[]; eve
       outsideRate: true,
       content: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
     },
+    ...signInPages(parts.signIn),
     ...docsPages({ openApi: openApi(chapters), events: parts.events }),
   ];
 }

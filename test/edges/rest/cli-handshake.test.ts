@@ -1,0 +1,214 @@
+import { hash, randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { userCodeOf } from '../../../src/operations/handshakes.ts';
+import { type Browser, browserAt } from '../../support/browser.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+const random = () => randomBytes(32).toString('base64url');
+
+let house: House<MemoryStore>;
+let browser: Browser;
+let [code, verifier] = ['', ''];
+beforeEach(async () => {
+  house = await makeHouse();
+  browser = browserAt(house.url);
+  code = random();
+  verifier = random();
+});
+afterEach(() => house.close());
+
+const page = (more = '', headers: Record<string, string> = {}) =>
+  browser.ask('GET', `/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}${more}`, {
+    headers,
+  });
+const poll = (presented = verifier) =>
+  house.call('GET', `/v1/auth/handshake/${code}`, { headers: { 'x-handshake-verifier': presented } });
+const signIn = (token: string) => browser.ask('POST', '/v1/auth/session', { body: { token } });
+const approve = async (user_code = userCodeOf(code)) => {
+  const { csrf_token } = (await browser.ask('GET', '/v1/auth/csrf')).body;
+  const headers = { 'x-csrf-token': csrf_token };
+  return browser.ask('POST', '/v1/auth/cli/approve', { body: { code, user_code }, headers });
+};
+
+describe('the CLI handshake', () => {
+  it('goes from 404 to pending to a token of the person, once, to 410', async () => {
+    const { token, userId } = await house.owner();
+    expect((await poll()).status).toBe(404);
+    expect((await page()).status).toBe(200);
+    expect((await poll()).body).toEqual({ status: 'pending' });
+    await signIn(token);
+    expect(await approve()).toMatchObject({ status: 200, body: { status: 'approved' } });
+    const { status, body } = await poll();
+    expect([status, body]).toEqual([200, { status: 'approved', access_token: expect.any(String), expires_in: 3_600 }]);
+    const me = await house.call('GET', '/v1/auth/me', { token: body.access_token });
+    expect(me.body.user).toMatchObject({ id: userId, role: 'owner' });
+    expect((await poll()).body.code).toBe('GONE');
+  });
+
+  it('gives a token that ends after an hour', async () => {
+    await page();
+    await signIn(await house.token('ada', { ttlS: 86_400 }));
+    await approve();
+    const { access_token: token } = (await poll()).body;
+    house.clock.advance(3_629_000);
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    house.clock.advance(2_000);
+    expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
+  });
+
+  it('gives the user of another issuer, not one of the same name', async () => {
+    const iss = 'https://id.example';
+    const user = await house.services.users.signIn({
+      ...{ id: house.services.newId(), iss, sub: 'ada', email: null, emailVerified: false },
+      createdAt: house.clock.now(),
+    });
+    await house.token('ada');
+    await page();
+    const holder = { userId: user.id, scopes: null, platformAdmin: false, csrf: null };
+    const token = { id: 'x', expiresAt: house.clock.now() + 60_000 };
+    const { secret } = await house.services.cookieSessions.open({ ...holder, token });
+    browser.cookies.set('twinkeep_session', secret);
+    await approve();
+    const made = (await poll()).body.access_token;
+    expect((await house.call('GET', '/v1/auth/me', { token: made })).body.user).toMatchObject({
+      id: user.id,
+      ext_id: 'ada',
+    });
+  });
+
+  it('gives no more than the approver’s scopes, and never a platform operator', async () => {
+    const { token, tenantId, userId } = await house.owner();
+    expect((await house.call('GET', '/v1/auth/me', { token })).body.user).toMatchObject({
+      id: userId,
+      tenant_id: tenantId,
+    });
+    const { sub } = [...house.store.users.values()].find(({ id }) => id === userId) ?? { sub: '' };
+    await page();
+    await signIn(await house.token(sub, { scope: 'read:homes platform:admin' }));
+    await approve();
+    const made = (await poll()).body.access_token;
+    expect((await house.call('GET', '/v1/homes', { token: made })).status).toBe(200);
+    expect((await house.call('GET', '/v1/devices', { token: made })).body.code).toBe('INSUFFICIENT_SCOPE');
+    const caller = await house.identity.authenticate(made, { via: 'rest', requestId: 'x', address: null });
+    expect(caller).toMatchObject({ value: { platformAdmin: false, principal: { person: true } } });
+  });
+
+  it('is not approved by who is not signed in, or without the CSRF token', async () => {
+    await page();
+    const body = { code, user_code: userCodeOf(code) };
+    expect((await approve()).status).toBe(401);
+    await signIn(await house.token('ada'));
+    expect((await browser.ask('POST', '/v1/auth/cli/approve', { body })).body.code).toBe('CSRF_FAILED');
+    expect((await poll()).body).toEqual({ status: 'pending' });
+  });
+
+  it('can be approved with a bearer token, which no other site can send', async () => {
+    await page();
+    const token = await house.token('ada');
+    const body = { code, user_code: userCodeOf(code) };
+    expect((await house.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
+  });
+
+  it('ends with the fifth wrong user code', async () => {
+    await page();
+    await signIn(await house.token('ada'));
+    for (let n = 0; n < 5; n++) expect((await approve('AAAAAA')).body.code).toBe('FORBIDDEN');
+    expect((await approve()).body.code).toBe('GONE');
+    expect((await poll()).body.code).toBe('GONE');
+  });
+
+  it('is 403 with another verifier or none, and takes none from the query', async () => {
+    await page();
+    expect((await poll(random())).body.code).toBe('FORBIDDEN');
+    expect((await house.call('GET', `/v1/auth/handshake/${code}`)).body.code).toBe('FORBIDDEN');
+    const inQuery = await house.call('GET', `/v1/auth/handshake/${code}?verifier=${verifier}`);
+    expect([inQuery.status, inQuery.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+  });
+
+  it('goes on under maintenance', async () => {
+    const token = await house.token('ada');
+    await house.flags.set('maintenance_mode', true);
+    expect((await page()).status).toBe(200);
+    expect((await signIn(token)).status).toBe(204);
+    expect((await approve()).status).toBe(200);
+    expect((await poll()).body.status).toBe('approved');
+  });
+
+  it('is the same under the other root', async () => {
+    await browser.ask('GET', `/api/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
+    expect((await poll()).body).toEqual({ status: 'pending' });
+  });
+});
+
+describe('its page', () => {
+  it('can be framed by nobody, runs nothing inline, and is kept by no cache', async () => {
+    const { status, headers, body } = await page();
+    expect(status).toBe(200);
+    expect(headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/);
+    expect(headers.get('content-security-policy')).not.toMatch(/unsafe/);
+    expect(headers.get('x-frame-options')).toBe('DENY');
+    expect(headers.get('referrer-policy')).toBe('no-referrer');
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(body).not.toMatch(/<script(?![^>]* src=)|<style|\son\w+=|javascript:/i);
+    expect(body).not.toContain(code);
+  });
+
+  it('names the service, the time and the computer, as far as that is a name', async () => {
+    const named = (await page('&host=ada-laptop.local')).body;
+    expect(named).toContain('<strong>ada-laptop.local</strong>');
+    expect(named).toContain(`datetime="${new Date(house.clock.now()).toISOString()}"`);
+    expect(named).toContain('<strong>127.0.0.1</strong>');
+    for (const host of ['%3Cscript%3E', 'a b', 'x'.repeat(65), '%22onload=']) {
+      expect((await page(`&host=${host}`)).body).not.toContain('calls itself');
+    }
+  });
+
+  it('offers no identity provider where there is none', async () => {
+    expect((await page()).body).not.toContain('identity provider');
+  });
+
+  it.each([['code'], ['challenge']])(
+    'without a good %s is 400: a page for people, a problem for programs',
+    async (name) => {
+      const query = new URLSearchParams({ code, challenge: random(), [name]: 'x' });
+      const forPeople = await browser.ask('GET', `/v1/auth/cli?${query}`, { headers: { accept: 'text/html,*/*' } });
+      expect([forPeople.status, forPeople.headers.get('content-type')]).toEqual([400, 'text/html; charset=utf-8']);
+      expect(forPeople.body).toContain('role="alert"');
+      const forPrograms = await browser.ask('GET', `/v1/auth/cli?${query}`);
+      expect([forPrograms.status, forPrograms.body.code]).toEqual([400, 'VALIDATION_FAILED']);
+    },
+  );
+
+  it('is 410 when the sign-in is over', async () => {
+    await page();
+    house.clock.advance(600_000);
+    expect((await page()).status).toBe(410);
+  });
+
+  it('has its style and its script', async () => {
+    for (const [file, type] of [
+      ['sign-in.css', 'text/css; charset=utf-8'],
+      ['sign-in.js', 'text/javascript; charset=utf-8'],
+    ]) {
+      const { status, headers } = await browser.ask('GET', `/v1/auth/assets/${file}`);
+      expect([status, headers.get('content-type')]).toEqual([200, type]);
+    }
+    expect((await browser.ask('GET', '/v1/auth/assets/constructor')).status).toBe(404);
+  });
+});
+
+describe('signing in at an identity provider', () => {
+  it.each(['/v1/auth/login', '/v1/auth/callback?code=x&state=y'])(
+    'is 404 at %s where none is configured',
+    async (path) => {
+      const { status, body } = await browser.ask('GET', path);
+      expect([status, body.code, body.detail]).toEqual([
+        404,
+        'NOT_FOUND',
+        expect.stringContaining('No identity provider'),
+      ]);
+    },
+  );
+});

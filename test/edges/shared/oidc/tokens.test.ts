@@ -1,0 +1,306 @@
+import { createHmac } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Proof } from '../../../../src/edges/shared/identity.ts';
+import { makeProvider } from '../../../../src/edges/shared/oidc/provider.ts';
+import { externalTokens } from '../../../../src/edges/shared/oidc/tokens.ts';
+import { ProviderAway } from '../../../../src/operations/faults.ts';
+import { type TestClock, testClock } from '../../../support/clock.ts';
+import { quiet } from '../../../support/service.ts';
+import { newKey, type SmallIssuer, smallIssuer } from '../../../support/small-issuer.ts';
+
+const AUDIENCE = 'https://twinkeep.example';
+let clock: TestClock;
+let issuer: SmallIssuer;
+beforeEach(async () => {
+  clock = testClock();
+  issuer = await smallIssuer(clock, AUDIENCE);
+});
+afterEach(() => issuer.close());
+
+interface More {
+  jwksUri?: string;
+  platformClaim?: { name: string; value: string };
+  issuer?: string;
+}
+
+function verifier({ jwksUri, platformClaim, issuer: named = issuer.url }: More = {}) {
+  const provider = makeProvider({ issuer: named, jwksUri: jwksUri ?? null }, { clock, log: quiet });
+  return externalTokens(provider, { audience: AUDIENCE, platformClaim: platformClaim ?? null }, clock);
+}
+
+const now = () => Math.floor(clock.now() / 1000);
+const verified = async (claims: Record<string, unknown> = {}, more: More = {}): Promise<Proof | null> =>
+  verifier(more).verify(await issuer.token(claims));
+const keysAsked = () => issuer.asked.filter((path) => path === '/keys').length;
+
+describe('a token of the provider', () => {
+  it('says who its bearer is: issuer and subject, as a person', async () => {
+    expect(await verified({ jti: 'j1' })).toMatchObject({
+      who: { iss: issuer.url, sub: 'ada', email: null, emailVerified: false },
+      ...{ scopes: null, platformAdmin: false, person: true },
+    });
+  });
+
+  it('is recognised by its issuer alone', async () => {
+    const other = await issuer.token({ iss: `${issuer.url}/` });
+    const found = verifier();
+    expect(found.recognises(await issuer.token())).toBe(true);
+    for (const text of [other, 'nonsense', 'a.b.c', '']) expect(found.recognises(text)).toBe(false);
+  });
+
+  it.each(['RS256', 'PS256', 'ES256', 'EdDSA'])('may be signed with %s', async (alg) => {
+    const key = await newKey(alg);
+    issuer.published = [key.public];
+    expect(await verifier().verify(await issuer.token({}, {}, key))).not.toBeNull();
+  });
+
+  it.each(['RS512', 'PS384', 'ES384', 'ES512'])('may not be signed with %s', async (alg) => {
+    const key = await newKey(alg);
+    issuer.published = [key.public];
+    expect(await verifier().verify(await issuer.token({}, {}, key))).toBeNull();
+    expect(issuer.asked).toEqual([]);
+  });
+
+  it('is refused unsigned, or signed with the public key as a shared secret', async () => {
+    const claims = { iss: issuer.url, aud: AUDIENCE, sub: 'ada', exp: now() + 300 };
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const none = `${part({ alg: 'none', typ: 'JWT' })}.${part(claims)}.`;
+    const signed = `${part({ alg: 'HS256', typ: 'JWT', kid: issuer.keys[0]?.kid })}.${part(claims)}`;
+    const secret = JSON.stringify(issuer.published[0]);
+    const hmac = `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`;
+    issuer.published.push({ kty: 'oct', k: Buffer.from(secret).toString('base64url'), kid: 'oct', alg: 'HS256' });
+    for (const token of [none, hmac]) expect(await verifier().verify(token)).toBeNull();
+  });
+
+  it.each(['JWT', 'at+jwt', 'application/at+jwt', 'jwt'])('may be of type %s', async (typ) => {
+    expect(await verifier().verify(await issuer.token({}, { typ }))).not.toBeNull();
+  });
+
+  it.each(['logout+jwt', 'dpop+jwt', 'secevent+jwt'])('may not be of type %s', async (typ) => {
+    expect(await verifier().verify(await issuer.token({}, { typ }))).toBeNull();
+  });
+
+  it.each([
+    ['of another audience', { aud: 'https://elsewhere.example' }],
+    ['without an audience', { aud: undefined }],
+    ['without an end', { exp: undefined }],
+    ['without a subject', { sub: undefined }],
+    ['with an empty subject', { sub: '' }],
+    ['with a subject that no store takes', { sub: 'a\u0000b' }],
+    ['with a subject of 256 characters', { sub: 'x'.repeat(256) }],
+    ['with a scope that is no text', { scope: ['read:devices'] }],
+    ['with an identifier that is no text', { jti: 7 }],
+    ['of another issuer', { iss: 'https://elsewhere.example' }],
+  ])('%s is refused', async (_, claims) => {
+    expect(await verified(claims)).toBeNull();
+  });
+
+  it('may name our audience among others', async () => {
+    expect(await verified({ aud: ['https://elsewhere.example', AUDIENCE] })).not.toBeNull();
+  });
+
+  it.each([
+    ['29 s after its end', { exp: -29 }, true],
+    ['30 s after its end', { exp: -30 }, false],
+    ['30 s before its beginning', { nbf: 30 }, true],
+    ['31 s before its beginning', { nbf: 31 }, false],
+  ])('%s: %o is good: %s', async (_, offsets, good) => {
+    const claims = Object.fromEntries(Object.entries(offsets).map(([name, seconds]) => [name, now() + seconds]));
+    expect((await verified(claims)) !== null).toBe(good);
+  });
+
+  it('that somebody else signed with the same key identifier is refused', async () => {
+    const forged = await newKey('RS256', issuer.keys[0]?.kid);
+    expect(await verifier().verify(await issuer.token({}, {}, forged))).toBeNull();
+  });
+
+  it('has an email when the provider verified it, and none when it did not', async () => {
+    const email = 'ada@example.com';
+    expect((await verified({ email, email_verified: true }))?.who).toMatchObject({ email, emailVerified: true });
+    for (const email_verified of [false, 'true', 1, undefined]) {
+      expect((await verified({ email, email_verified }))?.who).toMatchObject({ email: null, emailVerified: false });
+    }
+  });
+
+  it('is narrowed by the scopes that we know, and by no others', async () => {
+    expect((await verified({ scope: 'openid read:devices profile execute:commands' }))?.scopes).toEqual([
+      'read:devices',
+      'execute:commands',
+    ]);
+    expect((await verified({ scope: 'openid profile' }))?.scopes).toBeNull();
+  });
+
+  it('never makes a platform operator by a scope', async () => {
+    expect((await verified({ scope: 'platform:admin' }))?.platformAdmin).toBe(false);
+  });
+
+  it.each([
+    ['a text', 'operators', true],
+    ['a list', ['people', 'operators'], true],
+    ['another text', 'operator', false],
+    ['another list', ['people'], false],
+    ['an object', { operators: true }, false],
+    ['a list in a list', [['operators']], false],
+    ['nothing', undefined, false],
+  ])('makes one by the claim that is configured: %s', async (_, groups, makes) => {
+    const platformClaim = { name: 'https://example.com/groups', value: 'operators' };
+    expect((await verified({ [platformClaim.name]: groups }, { platformClaim }))?.platformAdmin).toBe(makes);
+    expect((await verified({ [platformClaim.name]: groups }))?.platformAdmin).toBe(false);
+  });
+
+  it('is known by issuer and identifier together, or by what was signed', async () => {
+    const ids = await Promise.all(
+      [{ jti: 'a' }, { jti: 'a', sub: 'bob' }, { jti: 'b' }, {}, { sub: 'bob' }].map((c) => verified(c)),
+    );
+    const [same, again, ...others] = ids.map((proof) => proof?.token?.id);
+    expect(same).toBe(again);
+    expect(new Set([same, ...others]).size).toBe(4);
+    expect(same).not.toBe('a');
+  });
+
+  it('is not remembered for long, however late it ends', async () => {
+    const proof = await verified({ exp: now() + 1e9 });
+    expect(proof?.until).toBe(clock.now() + 900_000);
+    expect((await verified({ exp: 1e300 }))?.token?.expiresAt).toBe(8_640_000_000_000_000);
+  });
+});
+
+describe('the provider’s keys', () => {
+  it('are read once for many tokens, and nothing is read before the first', async () => {
+    const found = verifier();
+    expect(issuer.asked).toEqual([]);
+    const tokens = await Promise.all([1, 2, 3, 4].map((n) => issuer.token({ sub: `${n}` })));
+    await Promise.all(tokens.map((token) => found.verify(token)));
+    expect(issuer.asked).toEqual(['/.well-known/openid-configuration', '/keys']);
+  });
+
+  it('are read from OIDC_JWKS_URI without discovery', async () => {
+    const found = verifier({ jwksUri: `${issuer.url}/keys` });
+    expect(await found.verify(await issuer.token())).not.toBeNull();
+    expect(issuer.asked).toEqual(['/keys']);
+  });
+
+  it('are read again for a key that is new, at most every 10 s', async () => {
+    const found = verifier();
+    await found.verify(await issuer.token());
+    const next = await newKey();
+    issuer.published = [next.public];
+    const token = await issuer.token({}, {}, next);
+    clock.advance(9_999);
+    expect(await found.verify(token)).toBeNull();
+    expect(keysAsked()).toBe(1);
+    clock.advance(1);
+    expect(await found.verify(token)).not.toBeNull();
+    for (let n = 0; n < 5; n++) await found.verify(await issuer.token({}, { kid: `made-up-${n}` }));
+    expect(keysAsked()).toBe(2);
+  });
+
+  it('that were withdrawn are good no longer than until the next reading', async () => {
+    const found = verifier();
+    const token = await issuer.token({ exp: now() + 9_000 });
+    await found.verify(token);
+    issuer.published = [(await newKey()).public];
+    clock.advance(599_999);
+    expect(await found.verify(token)).not.toBeNull();
+    expect(keysAsked()).toBe(1);
+    clock.advance(1);
+    await found.verify(token);
+    await expect.poll(async () => found.verify(token)).toBeNull();
+  });
+
+  it('without identifiers are tried one after another', async () => {
+    const others = await Promise.all([newKey(), newKey()]);
+    issuer.published = [...others, ...issuer.keys].map(({ public: { kid: _, ...jwk } }) => jwk);
+    expect(await verifier().verify(await issuer.token({}, { kid: undefined }))).not.toBeNull();
+    const stranger = await newKey();
+    expect(await verifier().verify(await issuer.token({}, { kid: undefined }, stranger))).toBeNull();
+  });
+});
+
+describe('a provider that is away', () => {
+  it('is no reason to refuse: nobody can tell yet whether the credential is good', async () => {
+    await issuer.close();
+    const found = verifier();
+    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderAway);
+    await issuer.reopen();
+    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderAway);
+    clock.advance(2_000);
+    expect(await found.verify(await issuer.token())).not.toBeNull();
+  });
+
+  it('is not asked by everybody who waits: once, and not again for 2 s', async () => {
+    issuer.instead = (_, response) => response.writeHead(503).end();
+    const found = verifier();
+    for (let n = 0; n < 5; n++) await found.verify(await issuer.token()).catch(() => {});
+    expect(issuer.asked).toHaveLength(1);
+  });
+
+  it('is not missed for a day while its keys are kept', async () => {
+    const found = verifier();
+    await found.verify(await issuer.token());
+    await issuer.close();
+    const verify = async () => found.verify(await issuer.token({ exp: now() + 300 }));
+    for (const hours of [1, 12, 10]) {
+      clock.advance(hours * 3_600_000);
+      expect(await verify()).not.toBeNull();
+    }
+    clock.advance(3_600_000 - 1);
+    expect(await verify()).not.toBeNull();
+    await expect
+      .poll(async () => {
+        clock.advance(2_000);
+        return verify().catch((error: Error) => error.name);
+      })
+      .toBe('ProviderAway');
+    await issuer.reopen();
+  });
+
+  it('leaves open whether a key that nobody knows is a new one', async () => {
+    const found = verifier();
+    await found.verify(await issuer.token());
+    await issuer.close();
+    clock.advance(60_000);
+    const next = await newKey();
+    await expect(found.verify(await issuer.token({}, {}, next))).rejects.toThrow(ProviderAway);
+    expect(await found.verify(await issuer.token())).not.toBeNull();
+    await issuer.reopen();
+  });
+});
+
+describe('a provider that does not answer as it should', () => {
+  const refusing = async () => expect(verifier().verify(await issuer.token())).rejects.toThrow(ProviderAway);
+
+  it('by a redirect is not followed', async () => {
+    const elsewhere = await smallIssuer(clock, AUDIENCE);
+    issuer.instead = (request, response) =>
+      response.writeHead(302, { location: `${elsewhere.url}${request.url}` }).end();
+    await refusing();
+    expect(elsewhere.asked).toEqual([]);
+    await elsewhere.close();
+  });
+
+  it.each([
+    ['no JSON', '<html>'],
+    ['an answer of a megabyte', `{"keys": "${'x'.repeat(1_000_000)}"}`],
+    ['no discovery document', '{}'],
+    ['the discovery document of another', '{"issuer": "https://elsewhere.example", "jwks_uri": "http://127.0.0.1:1"}'],
+  ])('by %s is as good as away', async (_, text) => {
+    issuer.instead = (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text);
+    await refusing();
+  });
+
+  it('by an endless answer is cut off', async () => {
+    issuer.instead = (_, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      const more = () => response.write('x'.repeat(65_536));
+      response.on('drain', more);
+      while (more());
+    };
+    await refusing();
+  });
+
+  it('by keys that are none is as good as away', async () => {
+    issuer.published = [null as never];
+    await refusing();
+  });
+});
