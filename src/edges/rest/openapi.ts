@@ -5,7 +5,9 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
 import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
+import { documentedPages } from './openapi-pages.ts';
 import { Schemas } from './openapi-schemas.ts';
+import { securityOf, securitySchemes } from './openapi-security.ts';
 import { ROOTS, type Route } from './route.ts';
 
 const problem = z
@@ -53,14 +55,11 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
     },
     servers: ROOT_SERVERS,
     tags: chapters.map(({ title, about }) => ({ name: title, description: about })),
-    paths: { ...paths, '/metrics': METRICS },
+    paths: { ...paths, ...documentedPages({ ...COMMON_HEADERS, ...RATE_HEADERS }, serversOf({ atRoot: true })) },
     components: {
       schemas: schemas.components,
       responses,
-      securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A token, or an API key' },
-        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: 'An API key: `tk_…`' },
-      },
+      securitySchemes,
       headers: {
         RequestId: {
           description: "The request's `X-Request-ID` when that was a UUID, else a new one",
@@ -100,18 +99,6 @@ function serversOf({ atRoot }: Pick<Route, 'atRoot'>): JsonObject {
   if (atRoot === undefined) return {};
   return { servers: atRoot === 'only' ? [{ url: '/' }] : [...ROOT_SERVERS, { url: '/' }] };
 }
-
-/** A page, not an operation; but the specification's table has it. */
-const METRICS: JsonObject = {
-  ...serversOf({ atRoot: true }),
-  get: {
-    operationId: 'getMetrics',
-    summary: "Counters and gauges in Prometheus' text form",
-    tags: ['System'],
-    ...{ 'x-role': null, 'x-scope': null, security: [] },
-    responses: { 200: { description: 'Done', content: { 'text/plain': { schema: { type: 'string' } } } } },
-  },
-};
 
 const headerRef = (name: string): JsonObject => ({ $ref: `#/components/headers/${name}` });
 const COMMON_HEADERS: JsonObject = {
@@ -175,12 +162,6 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
 function responsesOf(route: Route, { schemas, shared }: { schemas: Schemas; shared: JsonObject }): JsonObject {
   const answers = answersOf(route, schemas);
   return { ...answers, ...problemsOf(route, { answers, shared }) };
-}
-
-/** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
-function securityOf({ role, greets, person, platform }: Operation): JsonObject[] {
-  if (role !== null) return person || platform ? [{ bearer: [] }] : [{ bearer: [] }, { apiKey: [] }];
-  return greets ? [{}, { bearer: [] }] : [];
 }
 
 const IDEMPOTENCY_KEY: JsonObject = {
