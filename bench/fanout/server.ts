@@ -7,7 +7,8 @@ import { systemClock } from '../../src/domain/clock.ts';
 import { done } from '../../src/domain/refusals.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { stateMessage } from '../../src/edges/websocket/kinds.ts';
-import { makeStateSockets, type StateSocketParts } from '../../src/edges/websocket/state-sockets.ts';
+import { makeSockets, type SocketParts } from '../../src/edges/websocket/sockets.ts';
+import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { Caller } from '../../src/operations/operation.ts';
 import { deviceState } from '../support/states.ts';
@@ -59,8 +60,8 @@ function ours(server: Server): Emit {
     revocations: { has: () => false, onRevoked: () => () => {} },
     users: { get: async () => user, onChange: () => () => {} },
     keys: { onEnd: () => () => {} },
-  } as unknown as StateSocketParts['services'];
-  const identity: StateSocketParts['identity'] = {
+  } as unknown as SocketParts['services'];
+  const identity: SocketParts['identity'] = {
     authenticate: (_credential, { via, requestId }) =>
       done({
         ...{ user, tenantId: TENANT, role: 'user', scopes: null, platformAdmin: false, token: null, endsAt: null },
@@ -68,7 +69,8 @@ function ours(server: Server): Emit {
         principal: { kind: 'user', id: user.id, via },
       }),
   };
-  const sockets = makeStateSockets({
+  const sockets = makeSockets({
+    streams: [stateStream(services as never)],
     services,
     identity,
     gate: { barsSignIn: () => null, failedSignIn: () => null },

@@ -21,7 +21,9 @@ import { makeFrontDoor } from '../edges/shared/front-door.ts';
 import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
 import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
-import { makeStateSockets } from '../edges/websocket/state-sockets.ts';
+import { actorStream } from '../edges/websocket/actor-stream.ts';
+import { makeSockets } from '../edges/websocket/sockets.ts';
+import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { makeAudit } from '../operations/audit-writer.ts';
 import { parseChangelog } from '../operations/changelog.ts';
@@ -152,7 +154,10 @@ export async function buildHouse(
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
   const door = makeFrontDoor({ identity, services, secure });
-  const sockets = makeStateSockets({ services, identity, gate, addressOf });
+  const sockets = makeSockets({
+    ...{ services, identity, gate, addressOf },
+    streams: [stateStream(services), actorStream(services)],
+  });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
   const pruning = keepPruning(config, services);
   return {

@@ -3,7 +3,7 @@ import type { Runtime } from '../actors/runtime.ts';
 import type { Json } from '../domain/values.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
-import type { StateSockets } from '../edges/websocket/state-sockets.ts';
+import type { Sockets } from '../edges/websocket/sockets.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { Services } from '../operations/operation.ts';
 
@@ -15,7 +15,7 @@ export function measure(
     mqtt,
     sockets,
     services,
-  }: { mqtt(): MqttEdge | null; sockets: StateSockets; services: Pick<Services, 'cache' | 'flags'> },
+  }: { mqtt(): MqttEdge | null; sockets: Sockets; services: Pick<Services, 'cache' | 'flags'> },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
   metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().kinds);

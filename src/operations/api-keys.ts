@@ -111,6 +111,7 @@ export const createApiKey = operation({
   role: 'viewer',
   scope: 'write:tenant',
   changes: true,
+  about: (_, { prefix }) => `key:${prefix}`,
   person: true,
   refuses: ['CONFLICT', 'INSUFFICIENT_SCOPE'],
   example: {

@@ -57,6 +57,7 @@ export const createRelease = operation({
   role: 'admin',
   scope: 'write:firmware',
   changes: true,
+  about: (_, { id }) => `firmware:${id}`,
   refuses: ['CONFLICT'],
   example: {
     input: { device_type: 'smart_light', version: '1.5.0', notes: 'Smoother dimming' },

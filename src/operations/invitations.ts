@@ -30,6 +30,8 @@ export const acceptInvitation = operation({
   role: 'none',
   scope: 'write:tenant',
   changes: true,
+  // In the tenant that has a new member now.
+  about: ({ input }, { tenant_id }) => ({ subject: `invitation:${input.id}`, tenantId: tenant_id }),
   person: true,
   refuses: ['CONFLICT'],
   example: { output: { tenant_id: '0195d9a2-7f00-7000-8000-000000000004', role: 'user' } },

@@ -86,6 +86,7 @@ export const inviteMember = operation({
   role: 'admin',
   scope: 'write:tenant',
   changes: true,
+  about: (_, { member }) => `invitation:${member.id}`,
   person: true,
   refuses: ['CONFLICT'],
   example: { input: { email: BEA.email, role: 'user' }, output: { member: BEA } },

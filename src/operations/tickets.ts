@@ -18,6 +18,7 @@ const ticketHolder = z.object({
   userId: z.uuid(),
   tenantId: z.uuid().nullable(),
   role: z.enum(roles),
+  platformAdmin: z.boolean(),
   scopes: z.array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text))).nullable(),
   key: z.string().optional(),
   person: z.boolean().optional(),
@@ -30,22 +31,30 @@ export const createWsTicket = operation({
   summary: 'Get a ticket that opens one WebSocket within 30 seconds',
   input: z.strictObject({}),
   output: z.object({
-    ticket: z.string().meta({ description: 'The value of `token` at `/ws/state`' }),
+    ticket: z.string().meta({ description: 'The value of `token` at `/ws/state` or `/ws/actors`' }),
     expires_in: z.int().meta({ description: 'Seconds' }),
   }),
   role: 'user',
+  acrossTenants: true,
   scope: 'read:devices',
   changes: true,
   audit: 'none',
   inMaintenance: true,
   async run({ cache }, { caller }) {
-    const { user, principal, tenantId, role, scopes, token, endsAt } = caller;
+    const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt } = caller;
     if (user === null) throw new Error('nobody asked for a ticket');
     const { key, person } = principal;
-    const holder = { userId: user.id, tenantId, role, scopes, key, person, token, endsAt } satisfies Record<
-      keyof z.infer<typeof ticketHolder>,
-      unknown
-    >;
+    const holder = {
+      userId: user.id,
+      tenantId,
+      role,
+      platformAdmin,
+      scopes,
+      key,
+      person,
+      token,
+      endsAt,
+    } satisfies Record<keyof z.infer<typeof ticketHolder>, unknown>;
     const ticket = PREFIX + randomBytes(32).toString('base64url');
     await cache.set(cacheKey(ticket), JSON.stringify(holder), TICKET_LIFE_S * 1000);
     return done({ body: { ticket, expires_in: TICKET_LIFE_S } });
@@ -65,7 +74,9 @@ export async function redeemTicket(
 ): Promise<Caller | null> {
   const kept = TICKET.test(ticket) ? await cache.take(cacheKey(ticket)) : null;
   if (kept === null) return null;
-  const { userId, tenantId, role, scopes, key, person, token, endsAt } = ticketHolder.parse(JSON.parse(kept));
+  const { userId, tenantId, role, platformAdmin, scopes, key, person, token, endsAt } = ticketHolder.parse(
+    JSON.parse(kept),
+  );
   const user = await users.get(userId);
   if (user === null || user.tenantId !== tenantId) return null;
   return {
@@ -81,7 +92,7 @@ export async function redeemTicket(
     tenantId,
     role: atMost(user.role, role),
     scopes,
-    platformAdmin: false,
+    platformAdmin,
     token,
     endsAt,
     requestId: asking.requestId,

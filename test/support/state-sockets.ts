@@ -1,8 +1,10 @@
 import { WebSocket } from 'ws';
 import type { Actors } from '../../src/actors/contract.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
+import { actorStream } from '../../src/edges/websocket/actor-stream.ts';
 import type { SocketLimits } from '../../src/edges/websocket/limits.ts';
-import { makeStateSockets, type StateSockets } from '../../src/edges/websocket/state-sockets.ts';
+import { makeSockets, type Sockets } from '../../src/edges/websocket/sockets.ts';
+import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { DeviceStore } from '../../src/store/contract.ts';
 import { eventually } from './clock.ts';
@@ -49,12 +51,14 @@ export class Client {
 
 /** The edge on a house's HTTP server, fed by the house's runtime and by what a test emits. */
 export interface OpenSockets {
-  sockets: StateSockets;
+  sockets: Sockets;
   emit(output: VolatileOutput): void;
   /** What the store answers to a snapshot; a test may hold it back or change it. */
   store: { states: DeviceStore['states']; reads: number };
   /** Opens a client; resolves when it was let in or sent away. */
-  connect(token: string | null, query?: string): Promise<Client>;
+  connect(token: string | null, query?: string, path?: string): Promise<Client>;
+  /** How many listen to transitions. */
+  edge: { watching: number };
   close(): Promise<void>;
 }
 
@@ -74,23 +78,29 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
     reads: 0,
     states: async (): Promise<States> => [],
   } satisfies OpenSockets['store'];
-  const sockets = makeStateSockets({
+  const devices = {
+    states: (...asked: Parameters<DeviceStore['states']>) => {
+      store.reads++;
+      return (store as OpenSockets['store']).states(...asked);
+    },
+  };
+  const heard: Pick<Actors, 'onTransition'> = {
+    onTransition(watcher) {
+      const stop = actors.onTransition(watcher);
+      edge.watching++;
+      return () => {
+        edge.watching--;
+        stop();
+      };
+    },
+  };
+  const edge = { watching: 0 };
+  const sockets = makeSockets({
     services: {
       ...house.services,
-      actors: {
-        on,
-        peek: (ref) => actors.peek(ref),
-        read: (ref) => actors.read(ref),
-      } as Actors,
-      store: {
-        devices: {
-          states: (...asked) => {
-            store.reads++;
-            return (store as OpenSockets['store']).states(...asked);
-          },
-        },
-      },
+      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), on } as Actors,
     },
+    streams: [stateStream({ actors: { on }, store: { devices } }), actorStream({ actors: heard })],
     identity: house.identity,
     gate: house.gate,
     addressOf: clientAddress([]),
@@ -101,12 +111,13 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
   return {
     sockets,
     store,
+    edge,
     emit(output) {
       for (const sink of listeners.get(output.type) ?? []) sink(output as never);
     },
-    async connect(token, query = '') {
+    async connect(token, query = '', path = '/ws/state') {
       const credential = token === null ? '' : `token=${encodeURIComponent(token)}&`;
-      const client = new Client(`${house.url.replace('http', 'ws')}/ws/state?${credential}${query}`);
+      const client = new Client(`${house.url.replace('http', 'ws')}${path}?${credential}${query}`);
       clients.push(client);
       await client.opened;
       return client;

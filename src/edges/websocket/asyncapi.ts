@@ -1,6 +1,7 @@
 import { schemaOf } from '../../domain/shape.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
+import { actorKinds, actorNeeds, transitionFields } from './actor-stream.ts';
 import { closeReasons } from './close-codes.ts';
 import { type KindName, kindNames, kinds } from './kinds.ts';
 
@@ -89,12 +90,53 @@ ${Object.entries(closeReasons)
 
 A change of what a client may hear shows within a second. Up to 1 MiB waits in a connection, in order; a client that is further behind gets the latest of each thing instead of all that happened.`;
 
-/** The state stream's part of `/asyncapi.json`. */
+const actorQuery: JsonObject = {
+  type: 'object',
+  properties: {
+    token: (query.properties as JsonObject).token as JsonObject,
+    kind: { type: 'string', description: `Only actors of these kinds, separated by commas: ${actorKinds.join(', ')}` },
+    tenant_id: {
+      type: 'string',
+      format: 'uuid',
+      description: 'For platform operators alone: the tenant that is meant',
+    },
+  },
+  required: ['token'],
+};
+
+const TRANSITION = 'actor_transition';
+const transition: JsonObject = {
+  name: TRANSITION,
+  title: TRANSITION,
+  summary: "An actor's state changed, or a person did something to it.",
+  description: `Needs the role \`${actorNeeds.role}\` and, with scopes, \`${actorNeeds.scope}\`.`,
+  payload: ref.schema('ActorTransition'),
+  examples: [
+    {
+      name: TRANSITION,
+      payload: {
+        ...{ type: TRANSITION, kind: 'device', id: '0195d9a2-7f00-7000-8000-000000000001', at: EXAMPLE_AT },
+        from: 'administration.active.one_key,link.offline',
+        to: 'administration.active.one_key,link.online',
+        event: 'hello.received',
+      },
+    },
+  ],
+};
+
+const ABOUT_ACTORS = `What happens to the actors of one tenant, for its administrators: each change of a state, and what people did without changing one. What devices report all the time is not told; /ws/state has it. A client that reads too slowly gets the latest transition of each actor. It is let in, looked at and sent away as at /ws/state.`;
+
+/** The part of `/asyncapi.json` that is heard over WebSockets. */
 export function webSocketEvents(): EventsPart {
   const messages: JsonObject = {
     ...Object.fromEntries(kindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
     ping: text('ping', 'Asks for `pong`. Everything else that a client sends is ignored.'),
     pong: text('pong', 'Answers `ping`, once the client was let in and had its snapshot.'),
+  };
+  const actorMessages: JsonObject = {
+    [TRANSITION]: transition,
+    actorPing: messages.ping ?? null,
+    actorPong: messages.pong ?? null,
   };
   return {
     tag: { name: TAG, description: 'What happens in a tenant, as it happens' },
@@ -120,6 +162,15 @@ export function webSocketEvents(): EventsPart {
         bindings: { ws: { method: 'GET', query, bindingVersion: '0.1.0' } },
         tags: [ref.tag(TAG)],
       },
+      actorStream: {
+        address: '/ws/actors',
+        title: '/ws/actors',
+        description: ABOUT_ACTORS,
+        servers: [ref.server(SERVER)],
+        messages: Object.fromEntries(Object.keys(actorMessages).map((name) => [name, ref.message(name)])),
+        bindings: { ws: { method: 'GET', query: actorQuery, bindingVersion: '0.1.0' } },
+        tags: [ref.tag(TAG)],
+      },
     },
     operations: {
       sendUpdates: {
@@ -128,6 +179,25 @@ export function webSocketEvents(): EventsPart {
         title: 'Tell what happened',
         summary: 'Of the kinds that `events` asked for. Only what is durable is told.',
         messages: kindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
+        security: [ref.security('tokenInQuery')],
+        tags: [ref.tag(TAG)],
+      },
+      sendTransitions: {
+        action: 'send',
+        channel: ref.channel('actorStream'),
+        title: 'Tell what happened to actors',
+        summary: 'Of the kinds that `kind` asked for. Only what is durable is told.',
+        messages: [ref.messageOf('actorStream', TRANSITION)],
+        security: [ref.security('tokenInQuery')],
+        tags: [ref.tag(TAG)],
+      },
+      receiveActorPing: {
+        action: 'receive',
+        channel: ref.channel('actorStream'),
+        title: 'Ping',
+        summary: 'The text `ping` is answered with the text `pong`.',
+        messages: [ref.messageOf('actorStream', 'actorPing')],
+        reply: { channel: ref.channel('actorStream'), messages: [ref.messageOf('actorStream', 'actorPong')] },
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
       },
@@ -142,10 +212,13 @@ export function webSocketEvents(): EventsPart {
         tags: [ref.tag(TAG)],
       },
     },
-    messages,
-    schemas: Object.fromEntries(
-      kindNames.map((kind) => [schemaNameOf(kind), schemaOf({ required: kinds[kind].fields, optional: {} })]),
-    ),
+    messages: { ...messages, ...actorMessages },
+    schemas: {
+      ...Object.fromEntries(
+        kindNames.map((kind) => [schemaNameOf(kind), schemaOf({ required: kinds[kind].fields, optional: {} })]),
+      ),
+      ActorTransition: schemaOf({ required: transitionFields, optional: {} }),
+    },
     securitySchemes: {
       tokenInQuery: {
         type: 'httpApiKey',

@@ -2,14 +2,14 @@ import type { Uuid } from '../../domain/values.ts';
 import type { Connection } from './connection.ts';
 import { chunksOf, type Told, textFrame } from './frames.ts';
 import { audienceKey, type Interest } from './interest.ts';
-import type { KindName, Update } from './kinds.ts';
+import type { Update } from './update.ts';
 
 const MAX_REST_MS = 20;
 
 /** Clients of one tenant that asked for the same: they get the same bytes, joined once. */
 interface Audience {
   key: string;
-  kinds: ReadonlySet<KindName>;
+  kinds: Pick<ReadonlySet<string>, 'has'>;
   devices: ReadonlySet<Uuid> | null;
   joined: Set<Connection>;
   apart: Set<Connection>;
@@ -58,6 +58,10 @@ export class Audiences {
     close(tenant, audience);
     this.#dirty.delete(audience);
     if (tenant.audiences.size === 0) this.#tenants.delete(tenantId);
+  }
+
+  get empty(): boolean {
+    return this.#homes.size === 0;
   }
 
   /** How many of the clients get what waits for them one by one, and how much that is. */

@@ -14,7 +14,7 @@ export const closeReasons: Readonly<Record<CloseCode | 1009, { why: string; advi
     advice: 'connect again later, with `snapshot=1`',
   },
   4400: {
-    why: 'The query is not valid: an unknown kind in `events`, a `device_id` that is no UUID',
+    why: 'The query is not valid: an unknown kind, an id that is no UUID or names no tenant',
     advice: 'correct it',
   },
   4401: {

@@ -1,29 +1,14 @@
 import type { Actors } from '../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../domain/command.ts';
-import type { Role } from '../../domain/roles.ts';
 import type { NeededScope } from '../../domain/scopes.ts';
 import { count, type Fields } from '../../domain/shape.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { VolatileOutput } from '../../machines/outputs.ts';
-
-/** One thing to tell the clients of a tenant. */
-export interface Update {
-  kind: KindName;
-  tenantId: Uuid;
-  /** Null where it belongs to no device: clients that filter by device do not get it. */
-  deviceId: Uuid | null;
-  /** What it is about: for a slow client a newer update of the same subject replaces an older one. */
-  subject: string;
-  /** Counts up for each subject, or null: what a snapshot told already is not told again. */
-  version: number | null;
-  message(): JsonObject;
-}
+import type { Needs } from './interest.ts';
+import type { Update } from './update.ts';
 
 /** An output that clients may ask for with `events` (contract §6). */
-interface Kind {
-  /** What its GET wants. */
-  role: Role;
-  scope: NeededScope;
+interface Kind extends Needs {
   /** The message's members, all of them always there; `type` is its first. */
   fields: Fields;
   about: string;

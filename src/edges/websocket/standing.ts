@@ -6,17 +6,17 @@ import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { User } from '../../operations/users.ts';
 import type { Interest } from './interest.ts';
-import { kinds } from './kinds.ts';
 
 const no = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;
 
 /** Why a caller may not hear what it asked for, as far as the caller itself tells; null where it may. */
 export function bars(caller: Caller, interest: Interest): Refusal | null {
   if (caller.user === null) return no('UNAUTHENTICATED', 'token must be a valid credential');
-  if (caller.tenantId === null) return no('TENANT_REQUIRED', 'register a tenant first');
-  for (const kind of interest.kinds) {
-    const { role, scope } = kinds[kind];
-    if (!atLeast(caller.role, role)) return no('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
+  const operates = interest.tenantId !== null;
+  if (operates && !caller.platformAdmin) return no('FORBIDDEN', 'only platform operators may name a tenant');
+  if (!operates && caller.tenantId === null) return no('TENANT_REQUIRED', 'register a tenant first');
+  for (const [kind, { role, scope }] of interest.kinds) {
+    if (!operates && !atLeast(caller.role, role)) return no('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
     if (!allows(caller.scopes, scope)) return no('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
   }
   return null;
@@ -25,7 +25,8 @@ export function bars(caller: Caller, interest: Interest): Refusal | null {
 /** Why a caller let in earlier has to go now that its user is `user`; null where it may stay. */
 export function barsNow(caller: Caller, interest: Interest, user: User | null): Refusal | null {
   if (user === null) return no('UNAUTHENTICATED', 'the user is gone');
-  if (user.tenantId !== caller.tenantId) return no('TENANT_REQUIRED', 'no longer in this tenant');
+  if (interest.tenantId === null && user.tenantId !== caller.tenantId)
+    return no('TENANT_REQUIRED', 'no longer in this tenant');
   return bars({ ...caller, role: atLeast(user.role, caller.role) ? caller.role : user.role }, interest);
 }
 
@@ -43,12 +44,13 @@ export async function barsAround(
   caller: Caller,
   interest: Interest,
 ): Promise<Refusal | null> {
-  const { user, tenantId, token, principal } = caller;
+  const { user, token, principal } = caller;
+  const tenantId = interest.tenantId ?? caller.tenantId;
   if (user === null || tenantId === null) return bars(caller, interest);
   const ref = { kind: 'tenant', id: tenantId } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
-  if (tenant === null) return no('TENANT_REQUIRED', 'the tenant is gone');
-  if (tenant.snapshot.value === 'suspended') return suspended();
+  if (tenant === null) return no('NOT_FOUND', 'there is no such tenant');
+  if (tenant.snapshot.value === 'suspended' && interest.tenantId === null) return suspended();
   if (token !== null && revocations.has(token.id)) return revoked();
   if (principal.key !== undefined && !(await keys.isLive(principal.key))) return revoked();
   return barsNow(caller, interest, await users.get(user.id));

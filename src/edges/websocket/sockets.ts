@@ -13,27 +13,25 @@ import { refuseUpgrade, settledRequestId, webSocketServer } from '../shared/upgr
 import { Audiences } from './audiences.ts';
 import { closeOf } from './close-codes.ts';
 import { Connection } from './connection.ts';
-import { type Interest, readInterest } from './interest.ts';
-import { kinds } from './kinds.ts';
+import { type Interest, NOTHING } from './interest.ts';
 import { defaultLimits, type SocketLimits } from './limits.ts';
-import { Snapshots } from './snapshots.ts';
 import { bars, barsAround, barsNow, isOver, revoked, suspended } from './standing.ts';
+import type { Stream } from './stream.ts';
 
-export interface StateSocketParts {
+export interface SocketParts {
   services: Pick<
     Services,
     'actors' | 'cache' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented'
-  > & {
-    store: { devices: Pick<Services['store']['devices'], 'states'> };
-  };
+  >;
+  streams: readonly Stream[];
   identity: Pick<Identity, 'authenticate'>;
   gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>;
   addressOf: AddressOf;
   limits?: Partial<SocketLimits>;
 }
 
-/** `/ws/state` (contract §6). */
-export interface StateSockets {
+/** The WebSockets that only tell: `/ws/state` and `/ws/actors` (contract §6). */
+export interface Sockets {
   /**
    * For the HTTP server's `upgrade`; another path is 404. The request's URL loses its query at once: it holds the
    * credential.
@@ -46,30 +44,30 @@ export interface StateSockets {
 }
 
 interface Handshake {
+  stage: Stage;
   query: URLSearchParams;
   requestId: Uuid;
   address: string;
 }
 
-const STATE_PATH = '/ws/state';
-
 const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
-const NOBODY: Interest = { kinds: new Set(), devices: null, snapshot: false };
+/** A stream with those who hear it. */
+interface Stage {
+  stream: Stream;
+  audiences: Audiences;
+  /** Ends the listening; null while nobody is there. */
+  ears: (() => void) | null;
+}
 
-export function makeStateSockets({
-  services,
-  identity,
-  gate,
-  addressOf,
-  limits: given,
-}: StateSocketParts): StateSockets {
+export function makeSockets({ services, identity, gate, addressOf, streams, limits: given }: SocketParts): Sockets {
   const { actors, clock, log, newId, revocations, users } = services;
   const limits = { ...defaultLimits, ...given };
   const server = webSocketServer({ maxPayload: limits.maxPayload }, newId);
-  const audiences = new Audiences();
-  const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));
-  const connections = new Set<Connection>();
+  const stages = new Map<string, Stage>(
+    streams.map((stream) => [stream.path, { stream, audiences: new Audiences(), ears: null }]),
+  );
+  const connections = new Map<Connection, Stage>();
   let closing: (() => void) | null = null;
 
   async function callerOf(credential: string | null, requestId: Uuid, address: string): Promise<Outcome<Caller>> {
@@ -84,35 +82,44 @@ export function makeStateSockets({
   }
 
   /** Lets a client in, or says why not. Nothing is missed between its snapshot and what follows. */
-  async function admit(connection: Connection, caller: Caller): Promise<Refusal | null> {
+  async function admit(connection: Connection, stage: Stage, caller: Caller): Promise<Refusal | null> {
     const { interest } = connection;
+    const { stream, audiences } = stage;
     const barred = bars(caller, interest) ?? isOver(caller, clock.now());
-    const { tenantId } = caller;
+    const tenantId = interest.tenantId ?? caller.tenantId;
     if (barred !== null || tenantId === null) return barred;
     connection.caller = caller;
+    stage.ears ??= stream.listen((update) => audiences.tell(update));
     audiences.add(connection, tenantId);
     const refused = await barsAround(services, caller, interest);
     if (refused !== null) return refused;
-    const wanted = interest.snapshot && interest.kinds.has('state');
-    const snapshot = wanted ? await snapshots.take(tenantId, interest.devices) : null;
+    const snapshot = await stream.snapshot(tenantId, interest);
     connection.admit(snapshot, performance.now());
     audiences.wake(connection);
     return null;
   }
 
-  async function serve(ws: WebSocket, socket: Duplex, { query, requestId, address }: Handshake): Promise<void> {
-    const interest = readInterest(query);
+  /** Nothing is listened for while nobody hears it. */
+  function leave(connection: Connection, stage: Stage): void {
+    stage.audiences.remove(connection);
+    if (!stage.audiences.empty) return;
+    stage.ears?.();
+    stage.ears = null;
+  }
+
+  async function serve(ws: WebSocket, socket: Duplex, { stage, query, requestId, address }: Handshake): Promise<void> {
+    const interest = stage.stream.read(query);
     const connection: Connection = new Connection({
       ws,
       socket,
       limits,
-      interest: interest.ok ? interest.value : NOBODY,
-      drained: () => audiences.wake(connection),
+      interest: interest.ok ? interest.value : NOTHING,
+      drained: () => stage.audiences.wake(connection),
     });
-    connections.add(connection);
+    connections.set(connection, stage);
     ws.on('close', () => {
       connections.delete(connection);
-      audiences.remove(connection);
+      leave(connection, stage);
       if (connections.size === 0) closing?.();
     });
     // What a client sends wrongly is answered with a close frame by the library.
@@ -121,29 +128,30 @@ export function makeStateSockets({
     try {
       const caller = await callerOf(query.get('token'), requestId, address);
       const refusal = caller.ok
-        ? ((await admit(connection, caller.value)) ?? (interest.ok ? null : interest.refusal))
+        ? ((await admit(connection, stage, caller.value)) ?? (interest.ok ? null : interest.refusal))
         : caller.refusal;
       if (refusal !== null) end(connection, refusal);
     } catch (thrown) {
-      end(connection, refusalOf(thrown, log, { request_id: requestId, operation: 'watchState' }));
+      end(connection, refusalOf(thrown, log, { request_id: requestId, operation: stage.stream.path }));
     }
   }
 
   function end(connection: Connection, refusal: Refusal): void {
-    audiences.remove(connection);
+    const stage = connections.get(connection);
+    if (stage !== undefined) leave(connection, stage);
     const { code, reason } = closeOf(refusal);
     connection.close(code, reason);
   }
 
-  function endWhere(why: (caller: Caller) => Refusal | null): void {
-    for (const connection of connections) {
-      const refusal = connection.caller === null ? null : why(connection.caller);
+  function endWhere(why: (caller: Caller, interest: Interest) => Refusal | null): void {
+    for (const connection of connections.keys()) {
+      const refusal = connection.caller === null ? null : why(connection.caller, connection.interest);
       if (refusal !== null) end(connection, refusal);
     }
   }
 
   async function lookAgain(userId: Uuid): Promise<void> {
-    const theirs = [...connections].filter(({ caller }) => caller?.user?.id === userId);
+    const theirs = [...connections.keys()].filter(({ caller }) => caller?.user?.id === userId);
     if (theirs.length === 0) return;
     const user = await users.get(userId);
     for (const connection of theirs) {
@@ -160,14 +168,16 @@ export function makeStateSockets({
     if (pinging) pingAt = now + limits.pingMs;
     const time = clock.now();
     endWhere((caller) => isOver(caller, time));
-    for (const connection of connections) if (connection.look(now, pinging)) audiences.wake(connection);
+    for (const [connection, { audiences }] of connections)
+      if (connection.look(now, pinging)) audiences.wake(connection);
   }, limits.lookMs);
   looking.unref();
 
   const ears = [
-    ...Object.values(kinds).map((kind) => kind.listen(actors, (update) => audiences.tell(update))),
     actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
-      if (isSuspended) endWhere((caller) => (caller.tenantId === tenantId ? suspended() : null));
+      if (!isSuspended) return;
+      // Whoever looks into it from outside goes on.
+      endWhere((caller, asked) => (asked.tenantId === null && caller.tenantId === tenantId ? suspended() : null));
     }),
     services.keys.onEnd((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revoked() : null))),
     revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revoked() : null))),
@@ -183,27 +193,33 @@ export function makeStateSockets({
     upgrade(request, socket, head) {
       const { path, query } = split(request.url ?? '');
       request.url = path;
-      if (path !== STATE_PATH) return refuseUpgrade(request, socket, NOWHERE, { newId });
+      const stage = stages.get(path);
+      if (stage === undefined) return refuseUpgrade(request, socket, NOWHERE, { newId });
       const requestId = settledRequestId(request, newId);
       const address = addressOf(request);
       server.handleUpgrade(request, socket, head, (ws) => {
         log.debug({ request_id: requestId }, 'websocket opened');
-        void serve(ws, socket, { query, requestId, address });
+        void serve(ws, socket, { stage, query, requestId, address });
       });
     },
     counts() {
-      const apart = audiences.apart();
-      let buffered = 0;
-      for (const connection of connections) buffered += connection.buffered;
-      return { connections: connections.size, apart: apart.connections, waiting: apart.waiting, buffered };
+      const counts = { connections: connections.size, apart: 0, waiting: 0, buffered: 0 };
+      for (const { audiences } of stages.values()) {
+        const apart = audiences.apart();
+        counts.apart += apart.connections;
+        counts.waiting += apart.waiting;
+      }
+      for (const connection of connections.keys()) counts.buffered += connection.buffered;
+      return counts;
     },
     async close() {
       clearInterval(looking);
       for (const stop of ears) stop();
+      for (const stage of stages.values()) stage.ears?.();
       const gone = new Promise<void>((resolve) => {
         closing = resolve;
       });
-      for (const connection of connections) goAway(connection);
+      for (const connection of connections.keys()) goAway(connection);
       if (connections.size > 0) await gone;
     },
   };

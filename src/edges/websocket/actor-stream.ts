@@ -1,0 +1,75 @@
+import type { Actors } from '../../actors/contract.ts';
+import { sameValue } from '../../actors/draft.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { count, type Fields } from '../../domain/shape.ts';
+import { eventText, stateText } from '../../domain/state-path.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { ActorKind } from '../../machines/outputs.ts';
+import { type Interest, isUuid, type Needs } from './interest.ts';
+import type { Stream } from './stream.ts';
+
+export const actorNeeds: Needs = { role: 'admin', scope: 'read:actors' };
+
+/** As `GET /actors` knows them. */
+export const actorKinds: readonly ActorKind[] = ['device', 'command', 'tenant', 'plan'];
+
+const text = (description: string) => ({ type: 'string', description }) as const;
+
+/** The members of a message, all of them always there. */
+export const transitionFields: Fields = {
+  type: { type: 'string', enum: ['actor_transition'] },
+  kind: { type: 'string', enum: actorKinds },
+  id: { type: 'string', format: 'uuid' },
+  from: { description: 'The state before, as `administration.active.one_key,link.offline`; null for a new actor' },
+  to: text('The state after'),
+  event: text('What happened; `after …` is a timer'),
+  at: { ...count, description: 'Epoch milliseconds' },
+};
+
+/**
+ * `/ws/actors` (contract §6): transitions that changed an actor's state, and what people did to it without changing that.
+ * What devices report all the time and leaves the state as it is, is not told.
+ */
+export const actorStream = ({ actors }: { actors: Pick<Actors, 'onTransition'> }): Stream => ({
+  path: '/ws/actors',
+  read,
+  listen: (tell) =>
+    actors.onTransition(({ ref, version, snapshot }, { type, at, by }, before) => {
+      const { value } = snapshot;
+      if (version > 1 && by?.kind !== 'user' && sameValue(before, value)) return;
+      // A tenant's own context names no tenant: it is one.
+      const { tenantId = ref.id } = snapshot.context as { tenantId?: Uuid };
+      tell({
+        kind: ref.kind,
+        tenantId,
+        deviceId: null,
+        subject: `${ref.kind}:${ref.id}`,
+        version: null,
+        message: () => ({
+          type: 'actor_transition',
+          ...ref,
+          from: version === 1 ? null : stateText(before),
+          to: stateText(value),
+          event: eventText(type),
+          at,
+        }),
+      });
+    }),
+  snapshot: () => null,
+});
+
+function read(query: URLSearchParams): Outcome<Interest> {
+  const named = query.getAll('kind').flatMap((list) => list.split(','));
+  const kinds = named.length === 0 ? actorKinds : actorKinds.filter((kind) => named.includes(kind));
+  if (named.some((name) => !actorKinds.some((kind) => kind === name))) {
+    return refuse('VALIDATION_FAILED', `kind knows only ${actorKinds.join(', ')}`);
+  }
+  const tenantId = query.get('tenant_id');
+  if (tenantId !== null && !isUuid(tenantId)) return refuse('VALIDATION_FAILED', 'tenant_id must be a UUID');
+  return done({
+    kinds: new Map(kinds.map((kind) => [kind, actorNeeds])),
+    devices: null,
+    snapshot: false,
+    tenantId: tenantId === null ? null : tenantId.toLowerCase(),
+  });
+}

@@ -1,0 +1,45 @@
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Services } from '../../operations/operation.ts';
+import { type Interest, isUuid, type Needs } from './interest.ts';
+import { kindNames, kinds } from './kinds.ts';
+import { Snapshots } from './snapshots.ts';
+import type { Stream } from './stream.ts';
+
+/** `/ws/state` (contract §6). */
+export function stateStream(services: {
+  actors: Pick<Services['actors'], 'on'>;
+  store: { devices: Pick<Services['store']['devices'], 'states'> };
+}): Stream {
+  const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));
+  return {
+    path: '/ws/state',
+    read,
+    listen(tell) {
+      const ears = Object.values(kinds).map((kind) => kind.listen(services.actors, tell));
+      return () => {
+        for (const stop of ears) stop();
+      };
+    },
+    snapshot: (tenantId, { snapshot, kinds, devices }) =>
+      snapshot && kinds.has('state') ? snapshots.take(tenantId, devices) : null,
+  };
+}
+
+function read(query: URLSearchParams): Outcome<Interest> {
+  const asked = new Map<string, Needs>();
+  for (const name of (query.has('events') ? query.getAll('events') : ['state']).flatMap((list) => list.split(','))) {
+    const kind = kindNames.find((known) => known === name);
+    if (kind === undefined) return refuse('VALIDATION_FAILED', `events knows only ${kindNames.join(', ')}`);
+    asked.set(kind, kinds[kind]);
+  }
+  const devices = query.getAll('device_id');
+  if (!devices.every(isUuid)) return refuse('VALIDATION_FAILED', 'device_id must be a UUID');
+  const snapshot = query.get('snapshot') ?? '0';
+  if (snapshot !== '0' && snapshot !== '1') return refuse('VALIDATION_FAILED', 'snapshot must be 0 or 1');
+  return done({
+    kinds: asked,
+    devices: devices.length === 0 ? null : new Set(devices.map((id) => id.toLowerCase())),
+    snapshot: snapshot === '1',
+    tenantId: null,
+  });
+}

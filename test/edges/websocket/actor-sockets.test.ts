@@ -1,0 +1,167 @@
+import { v7 } from 'uuid';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
+import type { House } from '../../support/house.ts';
+import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let edge: OpenSockets;
+let mine: Tenancy;
+let operator: string;
+beforeAll(async () => {
+  house = await openHouse();
+  operator = await house.token(v7(), { scope: 'platform:admin' });
+});
+beforeEach(async () => {
+  edge = await openSockets(house);
+  mine = await makeTenancy(house);
+});
+afterEach(() => edge.close());
+afterAll(() => house.close());
+
+const connect = (token: string | null, query = '') => edge.connect(token, query, '/ws/actors');
+async function listening(token: string, query = '') {
+  const client = await connect(token, query);
+  client.socket.send('ping');
+  await eventually(() => client.texts.pop() === 'pong');
+  return client;
+}
+const device = async () => (await mine.register({ device_type: 'smart_light' })).device_id;
+/** Marks the end of what was to be heard. */
+async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
+  const mark = await device();
+  const heard = await eventually(() => (client.heard.some(({ id }) => id === mark) ? client.heard : null));
+  return heard.filter(({ id }) => id !== mark);
+}
+
+describe('an administrator', () => {
+  it('hears how actors go from state to state, and what people do to them', async () => {
+    const client = await listening(mine.tokens.admin);
+    const id = await device();
+    await mine.report(id, { on: true });
+    await mine.call('PATCH', `/devices/${id}`, { name: 'Lamp' });
+    const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    const heard = await client.hears(4);
+    const one = 'administration.active.one_key,link';
+    expect(heard).toEqual([
+      {
+        ...{ type: 'actor_transition', kind: 'device', id, from: null, to: `${one}.offline`, event: 'register' },
+        at: house.clock.now(),
+      },
+      expect.objectContaining({ id, from: `${one}.offline`, to: `${one}.online`, event: 'state.reported' }),
+      expect.objectContaining({ id, from: `${one}.online`, to: `${one}.online`, event: 'patch' }),
+      expect.objectContaining({ kind: 'command', id: body.command_id, from: null, event: 'request' }),
+    ]);
+  });
+
+  it('hears nothing of telemetry, of another tenant, nor of what was refused', async () => {
+    const id = await device();
+    await mine.report(id, { n: 0 });
+    const other = await makeTenancy(house);
+    const client = await listening(mine.tokens.admin);
+    for (let n = 1; n <= 20; n++) await mine.report(id, { n });
+    await mine.send(id, { type: 'heartbeat.received' });
+    await mine.call('POST', `/device/${id}/reinstate`, { reason: 'no' });
+    await other.register();
+    expect(await heardUntilMark(client)).toEqual([]);
+  });
+
+  it('may ask for some kinds alone', async () => {
+    const commands = await listening(mine.tokens.admin, 'kind=command,tenant');
+    const all = await listening(mine.tokens.admin);
+    const id = await device();
+    await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    await all.hears(2);
+    expect((await commands.hears(1)).map(({ kind }) => kind)).toEqual(['command']);
+  });
+
+  it('hears a timer by what is over', async () => {
+    const id = await device();
+    const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 5 });
+    const client = await listening(mine.tokens.owner);
+    house.clock.advance(5_000);
+    await house.runtime.timers.tick();
+    expect(await client.hears(1)).toMatchObject([{ id: body.command_id, event: 'after ttl over' }]);
+  });
+
+  it('comes in with a ticket, which keeps scopes and role', async () => {
+    const ticket = (await house.call('POST', '/ws/ticket', { token: mine.tokens.admin, body: {} })).body.ticket;
+    const client = await listening(ticket);
+    await device();
+    expect(await client.hears(1)).toMatchObject([{ event: 'register' }]);
+    expect((await (await connect(ticket)).closed).code).toBe(4401);
+  });
+});
+
+describe('who may not hear it', () => {
+  it.each([
+    ['nobody', async () => null, '', 4401],
+    ['a bad token', async () => 'junk', '', 4401],
+    ['a user', async () => mine.tokens.user, '', 4403],
+    ['a person without a tenant', () => house.token(v7()), '', 4403],
+    ['an owner who names a tenant', async () => mine.tokens.owner, `tenant_id=${v7()}`, 4403],
+    ['an operator who names none', async () => operator, '', 4403],
+    ['an operator who names one that is not there', async () => operator, `tenant_id=${v7()}`, 4400],
+    ['an owner who asks for a kind that there is not', async () => mine.tokens.owner, 'kind=lamp', 4400],
+    ['a tenant that is no id', async () => mine.tokens.owner, 'tenant_id=x', 4400],
+  ])('%s is closed', async (_, token, query, code) => {
+    expect((await (await connect(await token(), query)).closed).code).toBe(code);
+  });
+
+  it('a key without the scope is closed, one with it hears', async () => {
+    const key = async (scopes: string[]) =>
+      (await mine.call('POST', '/auth/api-keys', { name: 'k', scopes })).body.key as string;
+    expect((await (await connect(await key(['read:devices']))).closed).code).toBe(4403);
+    const client = await listening(await key(['read:actors']));
+    await device();
+    expect(await client.hears(1)).toMatchObject([{ event: 'register' }]);
+  });
+});
+
+describe('a client that was let in', () => {
+  it('is closed within a second when its role is taken away', async () => {
+    const client = await listening(mine.tokens.admin);
+    const me = (await mine.call('GET', '/auth/me', undefined, { token: mine.tokens.admin })).body.user;
+    await house.become(me.id, { role: 'user' });
+    expect((await client.closed).code).toBe(4403);
+  });
+
+  it('is closed within a second when its token is revoked', async () => {
+    const client = await listening(mine.tokens.admin);
+    await mine.call('POST', '/auth/logout', {}, { token: mine.tokens.admin });
+    expect((await client.closed).code).toBe(4401);
+  });
+
+  it('is closed by a suspension, an operator who looks on from outside is not', async () => {
+    const inside = await listening(mine.tokens.owner);
+    const outside = await listening(operator, `tenant_id=${mine.tenantId}`);
+    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/suspend`, { token: operator, body: {} });
+    expect((await inside.closed).code).toBe(4403);
+    expect(await outside.hears(1)).toMatchObject([
+      { kind: 'tenant', from: 'active', to: 'suspended', event: 'suspend' },
+    ]);
+    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/resume`, { token: operator, body: {} });
+    expect(await outside.hears(2)).toMatchObject([{}, { to: 'active' }]);
+  });
+});
+
+describe('an operator', () => {
+  it('comes in with a ticket of theirs, and into the tenant that they name', async () => {
+    const { ticket } = (await house.call('POST', '/ws/ticket', { token: operator, body: {} })).body;
+    const client = await listening(ticket, `tenant_id=${mine.tenantId}`);
+    const id = await device();
+    expect(await client.hears(1)).toMatchObject([{ id }]);
+  });
+});
+
+it('nothing is listened for while nobody is there', async () => {
+  expect(edge.edge.watching).toBe(0);
+  const client = await listening(mine.tokens.admin);
+  expect(edge.edge.watching).toBe(1);
+  const another = await listening(mine.tokens.owner);
+  expect(edge.edge.watching).toBe(1);
+  client.socket.close();
+  another.socket.close();
+  await eventually(() => edge.edge.watching === 0);
+});
