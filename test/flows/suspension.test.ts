@@ -2,11 +2,11 @@ import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { SYSTEM } from '../../src/domain/values.ts';
+import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
 import { connack, credentials } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { commandWith, connect, register } from '../support/device.ts';
-import { type Answer, startService, type TestService } from '../support/service.ts';
+import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
 import { around, deviceOf, portOf } from '../support/speaker.ts';
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
@@ -15,6 +15,7 @@ type Owner = Awaited<ReturnType<TestService['owner']>>;
 const NOT_AUTHORIZED = 5;
 
 let at: TestService;
+let operator: Api;
 let parked: Owner;
 let other: Owner;
 let registered: Answer['body'];
@@ -36,11 +37,18 @@ const listen = () =>
     protocolVersion: 4,
   });
 
-const turnTenant = (type: 'suspend' | 'resume') =>
-  at.services.actors.send({ kind: 'tenant', id: parked.tenantId }, { type, at: at.clock.now(), by: SYSTEM });
+/** As a platform operator does it, who has no tenant. */
+async function turnTenant(verb: 'suspend' | 'resume') {
+  const { status, body } = await operator.post(`/v1/admin/tenants/${parked.tenantId}/${verb}`, { reason: 'A test' });
+  if (status !== 200) throw new Error(JSON.stringify(body));
+}
+
+/** What a change of a tenant may take to be felt everywhere (contract §3). */
+const WITHIN_MS = 1_000;
 
 beforeAll(async () => {
   at = await startService();
+  operator = at.api(await at.token('operator', { scope: PLATFORM_SCOPE }));
   parked = await at.owner();
   other = await at.owner();
   registered = await register(parked);
@@ -65,11 +73,13 @@ it('a suspended tenant is parked: sessions end, people and devices are refused, 
   const absent = await register(parked);
   const waiting = (await parked.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 10 })).body;
   const offline = new Promise((resolve) => device.once('offline', resolve));
+  const suspendedAt = performance.now();
   await turnTenant('suspend');
-
+  expect((await parked.get('/v1/devices')).body.code).toBe('TENANT_SUSPENDED');
   await offline;
   await eventually(() => !listener.connected);
   await eventually(() => stream.closed === 4403);
+  expect(performance.now() - suspendedAt).toBeLessThan(WITHIN_MS);
   expect(await watch()).toBe(4403);
   await expect(listen()).rejects.toMatchObject({ code: NOT_AUTHORIZED });
   expect(await connack(portOf(at), credentials(around(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
@@ -99,6 +109,7 @@ it('meanwhile another tenant goes on as if nothing were', async () => {
 it('to suspend it again changes nothing, and to resume it brings everything back', async () => {
   await turnTenant('suspend');
   await turnTenant('resume');
+  expect((await parked.get('/v1/devices')).status).toBe(200);
   await turnTenant('resume');
   await eventually(() => device.online);
   const { body } = await parked.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_off' });

@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { URL_LIFE_MS } from '../../../src/operations/artifacts.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+const SUM = 'ab'.repeat(32);
+const HAND = { url: 'https://example.com/light.bin', checksum: SUM };
+
+let house: House;
+let mine: Tenancy;
+let version = 0;
+let device: string;
+let release: string;
+const written: { deviceId: string; message: { params: object } }[] = [];
+
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+  house.runtime.actors.on('command.write', (output) => void written.push(output));
+});
+beforeEach(async () => {
+  device = (await mine.register()).device_id;
+  release = await released();
+  written.length = 0;
+});
+afterAll(() => house.close());
+
+async function released(more: object = HAND): Promise<string> {
+  const asked = { device_type: 'smart_light', version: `1.${++version}.0`, ...more };
+  const { body } = await mine.call('POST', '/firmware/release', asked);
+  const answer = await mine.call('POST', `/firmware/${body.id}/release`);
+  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
+  return body.id;
+}
+const update = (firmware_id: unknown, to = device, more: object = {}) =>
+  mine.call('POST', `/device/${to}/command`, { action: 'update_firmware', params: { firmware_id }, ...more });
+const confirm = (dry_run_token: string, of = device) =>
+  mine.call('POST', `/device/${of}/command/confirm`, { dry_run_token });
+const invalid = {
+  status: 400,
+  body: { code: 'PARAMS_INVALID', errors: [{ path: 'params.firmware_id' }] },
+};
+
+describe('update_firmware', () => {
+  it('is critical; the device receives version, url and checksum of the release, and nobody else the url', async () => {
+    await mine.connect(device);
+    const asked = await update(release);
+    expect(asked).toMatchObject({ status: 409, body: { code: 'DRY_RUN_REQUIRED', preview: { expected: null } } });
+    expect(written).toEqual([]);
+    expect((await confirm(asked.body.dry_run_token)).status).toBe(202);
+    const params = { firmware_id: release, version: `1.${version}.0`, ...HAND };
+    expect(written.map(({ message }) => message.params)).toEqual([params]);
+    const shown = await mine.call('GET', `/commands/${asked.body.command_id}`);
+    expect(shown.body.command).toMatchObject({ params: { firmware_id: release }, safety_class: 'CRITICAL' });
+    expect(JSON.stringify(shown.body)).not.toContain(HAND.url);
+  });
+
+  it('of an uploaded artifact carries a URL that is signed at the confirmation', async () => {
+    const { body } = await mine.call('POST', '/firmware/release', { device_type: 'smart_light', version: '99.0.0' });
+    const octets = { headers: { 'content-type': 'application/octet-stream' } };
+    await mine.call('PUT', `/firmware/${body.id}/artifact`, Buffer.from('firmware'), octets);
+    await mine.call('POST', `/firmware/${body.id}/release`);
+    await mine.connect(device);
+    const asked = await update(body.id, device, { dry_run: true });
+    expect(asked.status).toBe(200);
+    house.clock.advance(60_000);
+    await confirm(asked.body.dry_run_token);
+    const [url] = written.map(({ message }) => (message.params as { url: string }).url) as [string];
+    expect(Number(new URL(url).searchParams.get('expires'))).toBe(house.clock.now() + URL_LIFE_MS);
+    expect(await (await fetch(url)).text()).toBe('firmware');
+    const journal = await house.store.actors.journal({ kind: 'command', id: asked.body.command_id }, 50);
+    expect(JSON.stringify(journal)).not.toContain('signature=');
+  });
+
+  it('waits for its device, and still carries what was signed', async () => {
+    const asked = await update(release);
+    await confirm(asked.body.dry_run_token);
+    await mine.connect(device);
+    expect(written.map(({ message }) => message.params)).toMatchObject([{ firmware_id: release, ...HAND }]);
+  });
+
+  it('names a released firmware of this type of device, and of this tenant', async () => {
+    const draft = await mine.call('POST', '/firmware/release', {
+      ...{ device_type: 'smart_light', version: '98.0.0', ...HAND },
+    });
+    const lock = await released({ device_type: 'smart_lock', ...HAND });
+    const other = await makeTenancy(house);
+    const theirs = await other.call('POST', '/firmware/release', {
+      ...{ device_type: 'smart_light', version: '1.0.0', ...HAND },
+    });
+    await other.call('POST', `/firmware/${theirs.body.id}/release`);
+    for (const id of [draft.body.id, lock, theirs.body.id, '0195d9a2-7f00-7000-8000-00000000ffff', 'x'.repeat(36)]) {
+      expect(await update(id)).toMatchObject(invalid);
+      expect(await update(id, device, { dry_run: true })).toMatchObject(invalid);
+    }
+    expect((await update(release.toUpperCase())).status).toBe(409);
+  });
+
+  it('takes neither a url nor a checksum from the caller', async () => {
+    const params = { firmware_id: release, url: 'https://evil.example.com/' };
+    const answer = await mine.call('POST', `/device/${device}/command`, { action: 'update_firmware', params });
+    expect(answer).toMatchObject({ status: 400, body: { code: 'PARAMS_INVALID' } });
+  });
+
+  it('is looked at again at its confirmation: withdrawn meanwhile it is refused, from the inbox too', async () => {
+    const asked = await update(release);
+    await mine.call('POST', `/firmware/${release}/withdraw`);
+    expect(await confirm(asked.body.dry_run_token)).toMatchObject(invalid);
+    const inbox = await mine.call('POST', `/confirmations/${asked.body.command_id}/approve`);
+    expect(inbox).toMatchObject({ status: 400, body: { code: 'PARAMS_INVALID' } });
+    expect(written).toEqual([]);
+  });
+
+  it('goes to many devices with one look at the release', async () => {
+    const lock = (await mine.register({ device_type: 'smart_lock' })).device_id;
+    const more = (await mine.register({ room_id: mine.roomId })).device_id;
+    await mine.call('POST', '/groups', { name: `G${version}`, device_ids: [device, lock, more] });
+    const find = vi.spyOn(house.store.firmware, 'find');
+    const wish = { action: 'update_firmware', params: { firmware_id: release } };
+    const batch = await mine.call('POST', '/devices/command', { device_ids: [device, lock, more], ...wish });
+    expect(find).toHaveBeenCalledTimes(1);
+    const codes = (body: { results: { device_id: string; code: string }[] }) =>
+      Object.fromEntries(body.results.map(({ device_id, code }) => [device_id, code]));
+    const expected = { [device]: 'DRY_RUN_REQUIRED', [lock]: 'PARAMS_INVALID', [more]: 'DRY_RUN_REQUIRED' };
+    expect(codes(batch.body)).toEqual(expected);
+    const group = await mine.call('POST', `/groups/g${version}/command`, wish);
+    expect(codes(group.body)).toEqual(expected);
+    expect(find).toHaveBeenCalledTimes(2);
+    find.mockRestore();
+  });
+
+  it('costs other commands nothing', async () => {
+    const find = vi.spyOn(house.store.firmware, 'find');
+    expect((await mine.call('POST', `/device/${device}/command`, { action: 'turn_on' })).status).toBe(202);
+    expect(find).not.toHaveBeenCalled();
+    find.mockRestore();
+  });
+});
