@@ -1,0 +1,129 @@
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
+import { WebSocket } from 'ws';
+import type { Device } from '../../src/device/device.ts';
+import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
+import { eventually } from '../support/clock.ts';
+import { onPostgres } from '../support/deployment.ts';
+import { commandWith, connect, register } from '../support/device.ts';
+import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+
+const operatorOf = async (at: TestService): Promise<Api> =>
+  at.api(await at.token('operator', { scope: PLATFORM_SCOPE }));
+
+describe('a flag', () => {
+  let at: TestService;
+  let operator: Api;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let registered: Answer['body'];
+  let device: Device;
+  let path: string;
+
+  const set = async (flag: string, state: boolean) => {
+    const { status } = await operator.post(`/v1/admin/flags/${flag}`, { state });
+    expect(status).toBe(200);
+  };
+
+  beforeAll(async () => {
+    at = await startService({ RATE_LIMITS: 'free=0' });
+    operator = await operatorOf(at);
+    owner = await at.owner();
+    registered = await register(owner);
+    device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
+    path = `/v1/device/${registered.device_id}/command`;
+  });
+  afterEach(async () => {
+    for (const flag of ['maintenance_mode', 'registration_lock', 'commands_disabled']) await set(flag, false);
+  });
+  afterAll(async () => {
+    await device.close(0);
+    await at.stop();
+  });
+
+  it('maintenance_mode stops what changes something, and nothing else: devices report, people read and listen', async () => {
+    const late = await register(owner);
+    const waiting = await owner.post(`/v1/device/${late.device_id}/command`, { action: 'turn_on' });
+    await set('maintenance_mode', true);
+
+    const { body: ticket, status } = await owner.post('/ws/ticket');
+    expect(status).toBe(201);
+    const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket.ticket}`);
+    const heard: string[] = [];
+    socket.on('message', (data) => heard.push(String(data)));
+    await new Promise((resolve) => socket.once('open', resolve));
+    expect(await device.report({ brightness: 12 })).toBe(true);
+    await eventually(() => heard.some((text) => text.includes('"brightness":12')));
+    socket.terminate();
+    device.reconnect('a walk under maintenance');
+    await eventually(() => device.online);
+
+    const refused = { status: 503, body: { code: 'MAINTENANCE' } };
+    expect(await owner.post(path, { action: 'turn_on' })).toMatchObject(refused);
+    expect(await owner.post('/v1/homes', { home_name: 'Second' })).toMatchObject(refused);
+    expect(await owner.patch(`/v1/devices/${late.device_id}`, { name: 'x' })).toMatchObject(refused);
+    expect(await owner.delete(`/v1/homes/${owner.homeId}`)).toMatchObject(refused);
+
+    const stranger = at.api(await at.token('stranger'));
+    expect((await stranger.get('/v1/auth/me')).body).toMatchObject({ has_tenant: false });
+    const check = { device_type: 'smart_light', current_version: '1.0.0' };
+    expect((await owner.post('/v1/firmware/check', check)).status).toBe(200);
+    expect((await owner.post(`/v1/commands/${waiting.body.command_id}/cancel`)).status).toBe(200);
+    expect((await owner.post(`/v1/device/${late.device_id}/revoke`)).status).toBe(200);
+    expect((await at.api().get('/health')).status).toBe(200);
+    expect((await stranger.post('/v1/auth/logout')).status).toBe(200);
+  });
+
+  it('commands_disabled refuses commands and their confirmation, and keeps them in the history', async () => {
+    const dry = await owner.post(path, { action: 'turn_on', dry_run: true });
+    await set('commands_disabled', true);
+    const refused = { status: 503, body: { code: 'COMMANDS_DISABLED' } };
+    const command = await owner.post(path, { action: 'turn_on' });
+    expect(command).toMatchObject(refused);
+    expect(Number(command.headers.get('retry-after'))).toBeGreaterThan(0);
+    const { dry_run_token } = dry.body;
+    expect(await owner.post(`${path}/confirm`, { dry_run_token })).toMatchObject(refused);
+    const history = (await owner.get(`${path}s`)).body.commands;
+    expect(history[0]).toMatchObject({ status: 'rejected' });
+    expect((await owner.post('/v1/homes', { home_name: 'Third' })).status).toBe(201);
+
+    await set('commands_disabled', false);
+    expect((await owner.post(`${path}/confirm`, { dry_run_token })).status).toBe(202);
+    await commandWith(owner, dry.body.command_id, (shown) => shown.status === 'succeeded');
+  });
+
+  it('registration_lock stops tenants and devices from being registered', async () => {
+    await set('registration_lock', true);
+    const refused = { status: 503, body: { code: 'REGISTRATION_LOCKED' } };
+    const asked = { device_type: 'smart_light', home_id: owner.homeId };
+    expect(await owner.post('/v1/device/register', asked)).toMatchObject(refused);
+    const newcomer = at.api(await at.token('newcomer'));
+    expect(await newcomer.post('/v1/tenant/register', { tenant_name: 'New' })).toMatchObject(refused);
+    expect((await owner.post(path, { action: 'turn_on' })).status).toBe(202);
+  });
+
+  it('that was set before a restart is set after it', async () => {
+    await set('maintenance_mode', true);
+    const { dataDir } = at;
+    await at.service.stop();
+    at = await startService({ DATA_DIR: dataDir, RATE_LIMITS: 'free=0' });
+    operator = await operatorOf(at);
+    owner = { ...owner, ...at.api(owner.token) };
+    expect((await owner.post('/v1/homes', { home_name: 'Fourth' })).body.code).toBe('MAINTENANCE');
+  });
+});
+
+describe.runIf(inject('postgresUrl'))('two processes', () => {
+  it('the one that takes over knows the flags that the other was told', async () => {
+    const deployment = await onPostgres();
+    if (deployment === null) throw new Error('there is PostgreSQL');
+    const one = await startService(deployment.env);
+    const two = await startService(deployment.env, { standsBy: true });
+    const operator = await operatorOf(one);
+    await operator.post('/v1/admin/flags/registration_lock', { state: true });
+    await one.service.stop();
+    await two.service.active;
+    const { body } = await two.api(operator.token).get('/v1/admin/flags');
+    expect(body.flags).toMatchObject({ registration_lock: true, maintenance_mode: false });
+    await two.service.stop();
+    await deployment.remove();
+  });
+});
