@@ -1,0 +1,205 @@
+import { hash, randomBytes } from 'node:crypto';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+/** In the page: contrasts (WCAG 2.2 §1.4.3) of its texts, and whether it is wider than the screen. */
+const READABLE = `(() => {
+  const light = (text) => {
+    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => {
+    const [high, low] = [light(a), light(b)].sort((x, y) => y - x);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const styleOf = (selector) => getComputedStyle(document.querySelector(selector));
+  const panel = styleOf('main').backgroundColor;
+  const ratios = ['h1', 'p', '.quiet', 'label'].map((selector) => contrast(styleOf(selector).color, panel));
+  const button = styleOf('#token-form button');
+  ratios.push(contrast(button.color, button.backgroundColor));
+  return { ratios, wide: document.documentElement.scrollWidth > innerWidth };
+})()`;
+
+const random = () => randomBytes(32).toString('base64url');
+
+describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () => {
+  let idp: IdentityProvider;
+  let at: TestService;
+  let browser: Browser;
+  let context: BrowserContext;
+  let page: Page;
+  let complaints: string[];
+  let [code, verifier] = ['', ''];
+
+  beforeAll(async () => {
+    for (const way of ['info', 'warn'] as const) vi.spyOn(console, way).mockImplementation(() => {});
+    idp = await identityProvider();
+    at = await startService({
+      OIDC_ISSUER: idp.issuer,
+      OIDC_AUDIENCE: 'https://api.twinkeep.example',
+      OIDC_CLIENT_ID: CLIENT.id,
+      OIDC_CLIENT_SECRET: CLIENT.secret,
+    });
+    await idp.configure(`${at.url}/v1/auth/callback`);
+    browser = await launchChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+    await idp?.close();
+  });
+  beforeEach(async () => {
+    context = await browser.newContext();
+    page = await context.newPage();
+    page.setDefaultTimeout(10_000);
+    complaints = [];
+    // Whoever is not signed in is told so with 401, which a browser calls an error.
+    page.on('console', (said) => {
+      const ours = said.location().url.startsWith(at.url) || said.location().url === '';
+      if (said.type() === 'error' && ours && !/status of 4(01|03|10)/.test(said.text())) complaints.push(said.text());
+    });
+    page.on('pageerror', (error) => complaints.push(`${error}`));
+    [code, verifier] = [random(), random()];
+  });
+  afterEach(async () => {
+    await context.close();
+    expect(complaints).toEqual([]);
+  });
+
+  const open = () =>
+    page.goto(`${at.url}/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}&host=ada-laptop`);
+  const poll = async () =>
+    (await at.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier })).body;
+  const byToken = async (token: string) => {
+    await page.getByLabel('a token of yours').fill(token);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+  };
+  const typed = () => page.getByLabel('The 6 characters that your terminal shows');
+  const allow = () => page.getByRole('button', { name: 'Allow' }).click();
+  const says = (words: string | RegExp) => page.getByRole('status').getByText(words).waitFor();
+
+  it('signs in by a token, approves by the characters, and the command line has its token', async () => {
+    await open();
+    expect(await page.getByRole('heading', { level: 1 }).textContent()).toBe('Sign in a command line');
+    expect(await page.getByText('ada-laptop').isVisible()).toBe(true);
+    expect(await typed().isVisible()).toBe(false);
+    await byToken(await at.token('ada', { email: 'ada@example.com' }));
+    await page.getByText('ada@example.com').waitFor();
+    expect(await page.evaluate('document.activeElement.id')).toBe('user-code');
+    await page.keyboard.type(userCodeOf(code).toLowerCase());
+    await page.keyboard.press('Enter');
+    await says('The command line is signed in');
+    expect(await poll()).toMatchObject({ status: 'approved', access_token: expect.any(String) });
+  });
+
+  it('signs in at the identity provider, and comes back to the same page', async () => {
+    await open();
+    await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
+    await page.locator('input[name=login]').fill('grace');
+    await page.locator('input[name=password]').fill('x');
+    await page.getByRole('button').click();
+    await page.getByRole('button').click();
+    await page.getByText('grace').waitFor();
+    await typed().fill(userCodeOf(code));
+    await allow();
+    await says('The command line is signed in');
+    const { access_token } = await poll();
+    expect((await at.api(access_token).get('/v1/auth/me')).body.user.ext_id).toBe('grace');
+  });
+
+  it('says in words what was wrong, and ends after the fifth wrong code', async () => {
+    await open();
+    await byToken('nonsense');
+    await says('This token is not valid, or no longer.');
+    await byToken(await at.token('ada'));
+    for (let n = 0; n < 4; n++) {
+      await typed().fill('AAAAAA');
+      await allow();
+      await says('These are not the 6 characters');
+    }
+    await typed().fill('AAAAAA');
+    await allow();
+    await says('Too many wrong codes');
+    await typed().fill(userCodeOf(code));
+    await allow();
+    await says('start it again');
+    expect(await typed().isVisible()).toBe(false);
+  });
+
+  it('lets somebody else sign in', async () => {
+    await open();
+    await byToken(await at.token('ada'));
+    await page.getByText('You are signed in as').waitFor();
+    await page.getByRole('button', { name: 'Somebody else?' }).click();
+    await page.getByLabel('a token of yours').waitFor();
+    expect((await context.cookies()).map(({ name }) => name)).not.toContain('twinkeep_session');
+  });
+
+  it('keeps its session where no script can read it', async () => {
+    await open();
+    await byToken(await at.token('ada'));
+    await typed().waitFor();
+    expect(await page.evaluate('document.cookie')).toBe('');
+    const [session] = (await context.cookies()).filter(({ name }) => name === 'twinkeep_session');
+    expect(session).toMatchObject({ httpOnly: true, sameSite: 'Strict', path: '/' });
+  });
+
+  it('is shown in nobody’s frame', async () => {
+    await page.setContent(`<iframe src="${at.url}/v1/auth/cli?code=${code}&challenge=${random()}"></iframe>`);
+    await expect.poll(() => complaints.length).toBeGreaterThan(0);
+    expect(complaints.splice(0).join()).toMatch(/frame-ancestors|X-Frame-Options|refused to connect/i);
+  });
+
+  it.each([
+    ['another site, to which the cookie does not go', 'localhost'],
+    ['another port of this host, to which it goes', '127.0.0.1'],
+  ])('does nothing for a page of %s', async (_, host) => {
+    await open();
+    await byToken(await at.token('ada'));
+    await typed().waitFor();
+    await page.goto(`${idp.issuer.replace('127.0.0.1', host)}/nowhere`);
+    const told = await page.evaluate(
+      `(async (url, body) => {
+        const send = (mode, type) =>
+          fetch(url + '/v1/auth/cli/approve', { method: 'POST', credentials: 'include', mode, headers: { 'content-type': type }, body });
+        const read = () => fetch(url + '/v1/auth/csrf', { credentials: 'include' });
+        const ways = [() => send('no-cors', 'text/plain'), () => send('cors', 'text/plain'), () => send('cors', 'application/json'), read];
+        const told = [];
+        for (const way of ways) told.push(await way().then((answer) => answer.type, () => 'blocked'));
+        return told;
+      })(${JSON.stringify(at.url)}, ${JSON.stringify(JSON.stringify({ code, user_code: userCodeOf(code) }))})`,
+    );
+    // What comes through unread is a POST that is no JSON and has no token.
+    expect(['blocked', 'opaque']).toContain((told as string[])[0]);
+    expect((told as string[]).slice(1)).toEqual(['blocked', 'blocked', 'blocked']);
+    expect(await poll()).toEqual({ status: 'pending' });
+    complaints.splice(0);
+  });
+
+  it.each(['light', 'dark'] as const)('can be read in the %s, and on a small screen', async (colorScheme) => {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width: 320, height: 560 });
+    await open();
+    await page.getByLabel('a token of yours').waitFor();
+    const seen = (await page.evaluate(READABLE)) as { ratios: number[]; wide: boolean };
+    expect(seen.wide).toBe(false);
+    for (const ratio of seen.ratios) expect(ratio).toBeGreaterThan(4.5);
+  });
+
+  it('has a name for each of its fields and buttons', async () => {
+    await open();
+    await byToken(await at.token('ada'));
+    await typed().waitFor();
+    const nameless = await page.evaluate(
+      `[...document.querySelectorAll('input, button, a')]
+        .filter((one) => !(one.localName === 'input' ? one.labels.length : one.textContent.trim()))
+        .map((one) => one.outerHTML)`,
+    );
+    expect(nameless).toEqual([]);
+    expect(await page.locator('html').getAttribute('lang')).toBe('en');
+  });
+});
