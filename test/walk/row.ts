@@ -33,8 +33,10 @@ export interface Row {
   common?: true;
   /** What ids in the body name, of another tenant: 404, or an entry of a batch. */
   foreign?: 'body' | 'entry';
-  /** A request that succeeds, on things of its own: it is made anew for every try. */
-  ask(world: World): Ask | Promise<Ask>;
+  /** Takes bytes, not JSON. */
+  bytes?: true;
+  /** A request that succeeds, on things of its own: it is made anew for every try. `token` is who will send it. */
+  ask(world: World, token?: string): Ask | Promise<Ask>;
   /** What this endpoint may answer beside what all do: a request, and the code of its refusal. */
   refusals?: Record<string, (world: World) => Ask | Promise<Ask>>;
 }

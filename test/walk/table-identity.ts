@@ -53,6 +53,102 @@ export const identityRows: readonly Row[] = [
     ask: () => ({ path: '/auth/logout' }),
   },
   {
+    ...{ method: 'GET', path: '/auth/api-keys', role: 'viewer', scope: 'read:tenant', status: 200 },
+    ask: () => ({ path: '/auth/api-keys' }),
+  },
+  {
+    ...{ method: 'POST', path: '/auth/api-keys', role: 'viewer', scope: 'write:tenant', status: 201, person: true },
+    ask: () => ({ path: '/auth/api-keys', body: { name: 'Night shift', scopes: ['read:devices'] } }),
+    refusals: { VALIDATION_FAILED: () => ({ path: '/auth/api-keys', body: { name: 'x', scopes: ['fly:devices'] } }) },
+  },
+  {
+    ...{ method: 'POST', path: '/auth/api-keys/revoke', role: 'viewer', scope: 'write:tenant', status: 200 },
+    ...{ person: true, goesOn: true, foreign: 'body' },
+    ask: async (world, token) => ({
+      path: '/auth/api-keys/revoke',
+      body: { prefix: (await world.apiKey(token)).prefix },
+    }),
+    refusals: { NOT_FOUND: () => ({ path: '/auth/api-keys/revoke', body: { prefix: 'abcdefgh' } }) },
+  },
+  {
+    ...{ method: 'POST', path: '/auth/api-keys/rotate', role: 'viewer', scope: 'write:tenant', status: 200 },
+    ...{ person: true, foreign: 'body' },
+    ask: async (world, token) => ({
+      path: '/auth/api-keys/rotate',
+      body: { prefix: (await world.apiKey(token)).prefix },
+    }),
+    refusals: {
+      CONFLICT: async (world) => {
+        const { prefix } = await world.apiKey();
+        await world.made('POST', '/auth/api-keys/revoke', { prefix });
+        return { path: '/auth/api-keys/rotate', body: { prefix } };
+      },
+    },
+  },
+  {
+    ...{ method: 'GET', path: '/tenant/members', role: 'admin', scope: 'read:tenant', status: 200 },
+    ask: () => ({ path: '/tenant/members' }),
+  },
+  {
+    ...{ method: 'POST', path: '/tenant/members', role: 'admin', scope: 'write:tenant', status: 201, person: true },
+    ask: () => ({ path: '/tenant/members', body: { email: `${v7()}@example.com`, role: 'user' } }),
+    refusals: {
+      FORBIDDEN_ROLE: ({ tokens }) => ({
+        path: '/tenant/members',
+        body: { email: 'above@example.com', role: 'owner' },
+        token: tokens.admin,
+      }),
+      CONFLICT: async (world) => {
+        const body = { email: `${v7()}@example.com`, role: 'user' };
+        await world.made('POST', '/tenant/members', body);
+        return { path: '/tenant/members', body };
+      },
+    },
+  },
+  {
+    ...{ method: 'PATCH', path: '/tenant/members/{userId}', role: 'admin', scope: 'write:tenant', status: 200 },
+    person: true,
+    ask: async (world) => ({
+      path: `/tenant/members/${(await world.newMember()).userId}`,
+      body: { role: 'viewer' },
+    }),
+    refusals: {
+      CONFLICT: ({ userId }) => ({ path: `/tenant/members/${userId}`, body: { role: 'admin' } }),
+      FORBIDDEN_ROLE: ({ userId, tokens }) => ({
+        path: `/tenant/members/${userId}`,
+        body: { role: 'user' },
+        token: tokens.admin,
+      }),
+    },
+  },
+  {
+    // Whoever they are, people may leave; that others need an admin is tested below.
+    ...{ method: 'DELETE', path: '/tenant/members/{userId}', role: 'viewer', scope: 'write:tenant', status: 204 },
+    person: true,
+    ask: async (world) => {
+      const { userId, token } = await world.newMember();
+      return { path: `/tenant/members/${userId}`, token };
+    },
+    refusals: {
+      CONFLICT: ({ userId }) => ({ path: `/tenant/members/${userId}` }),
+      FORBIDDEN_ROLE: async (world) => ({
+        path: `/tenant/members/${(await world.newMember()).userId}`,
+        token: world.tokens.user,
+      }),
+    },
+  },
+  {
+    ...{ method: 'POST', path: '/auth/invitations/{id}/accept', role: 'none', scope: 'write:tenant', status: 200 },
+    person: true,
+    ask: async (world) => {
+      const { id, token } = await world.invitation();
+      return { path: `/auth/invitations/${id}/accept`, token };
+    },
+    refusals: {
+      NOT_FOUND: async (world) => ({ path: `/auth/invitations/${(await world.invitation()).id}/accept` }),
+    },
+  },
+  {
     ...{ method: 'POST', path: '/tenant/register', role: 'none', scope: 'write:tenant', status: 201 },
     ask: async ({ house }) => ({
       path: '/tenant/register',

@@ -1,6 +1,7 @@
 import type { Row } from './row.ts';
 import { actorRows } from './table-actors.ts';
 import { deviceRows } from './table-devices.ts';
+import { firmwareRows } from './table-firmware.ts';
 import { governanceRows } from './table-governance.ts';
 import { identityRows } from './table-identity.ts';
 import { placeRows } from './table-places.ts';
@@ -9,4 +10,11 @@ import { placeRows } from './table-places.ts';
  * The specification's endpoint tables and the contract's own, written down by hand: what is served and what is
  * documented is compared with this. The rows that need plans or the sidecar stand elsewhere.
  */
-export const table: readonly Row[] = [...identityRows, ...deviceRows, ...placeRows, ...governanceRows, ...actorRows];
+export const table: readonly Row[] = [
+  ...identityRows,
+  ...deviceRows,
+  ...placeRows,
+  ...firmwareRows,
+  ...governanceRows,
+  ...actorRows,
+];

@@ -19,6 +19,16 @@ export interface World extends Tenancy {
   group(deviceIds?: Uuid[]): Promise<string>;
   /** A critical command that waits for its confirmation. */
   awaiting(): Promise<{ deviceId: Uuid; commandId: Uuid; token: string }>;
+  /** A key of who has this token, else of the owner; with these scopes, else with all. */
+  apiKey(token?: string, scopes?: string[]): Promise<{ key: string; prefix: string }>;
+  /** Somebody new in the tenant, and a token of theirs. */
+  newMember(): Promise<{ userId: Uuid; token: string }>;
+  /** An invitation to somebody with a verified address, and a token of theirs. */
+  invitation(): Promise<{ id: Uuid; token: string }>;
+  /** A firmware draft that has an artifact, or not. */
+  draft(artifact?: 'with artifact'): Promise<{ id: Uuid; url: string }>;
+  /** A device that is held back. */
+  quarantined(): Promise<Uuid>;
   /** A sign-in of a command line whose page is open. */
   handshake(): Promise<{ code: string; userCode: string; headers: Record<string, string> }>;
   /** A tenant that nobody else has to do with. */
@@ -32,6 +42,7 @@ export async function makeWorld(house: House): Promise<World> {
   const name = `w${++worlds}`;
   const operator = await house.token(v7(), { scope: 'platform:admin' });
   let groups = 0;
+  let drafts = 0;
   const made: World['made'] = async (method, path, body) => {
     const { status, body: answer } = await tenancy.call(method, path, body);
     if (status >= 300 && status !== 409) throw new Error(`${method} ${path}: ${JSON.stringify(answer)}`);
@@ -59,6 +70,35 @@ export async function makeWorld(house: House): Promise<World> {
       const deviceId = await device();
       const asked = await made('POST', `/device/${deviceId}/command`, { action: 'reboot' });
       return { deviceId, commandId: asked.command_id as Uuid, token: asked.dry_run_token as string };
+    },
+    async apiKey(token = tenancy.tokens.owner, scopes = []) {
+      const { status, body } = await tenancy.call('POST', '/auth/api-keys', { name: 'Walker', scopes }, { token });
+      if (status !== 201) throw new Error(JSON.stringify(body));
+      return body;
+    },
+    async newMember() {
+      const token = await house.member(tenancy.tenantId, 'user');
+      return { userId: (await tenancy.call('GET', '/auth/me', undefined, { token })).body.user.id, token };
+    },
+    async invitation() {
+      const email = `${v7()}@example.com`;
+      const { member } = (await made('POST', '/tenant/members', { email, role: 'user' })) as unknown as {
+        member: { id: Uuid };
+      };
+      return { id: member.id, token: await house.token(v7(), { email }) };
+    },
+    async draft(artifact) {
+      const version = `1.${++drafts}.0`;
+      const { id } = (await made('POST', '/firmware/release', { device_type: 'smart_light', version })) as { id: Uuid };
+      if (artifact === undefined) return { id, url: '' };
+      const headers = { 'content-type': 'application/octet-stream' };
+      const { body } = await tenancy.call('PUT', `/firmware/${id}/artifact`, Buffer.from(version), { headers });
+      return { id, url: body.release.url };
+    },
+    async quarantined() {
+      const id = await device();
+      await house.store.actors.quarantine({ kind: 'device', id }, 'it failed');
+      return id;
     },
     async handshake() {
       const code = randomBytes(32).toString('base64url');
