@@ -1,0 +1,231 @@
+import { v4, v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { routes } from '../../../src/edges/rest/table.ts';
+import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { eventually } from '../../support/clock.ts';
+import type { House, Received, Sent } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+let operator: string;
+beforeAll(async () => {
+  house = await openHouse();
+  operator = await house.token(v7(), { scope: 'platform:admin' });
+});
+beforeEach(async () => {
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const audit = (query = '', sent?: Sent): Promise<Received> => mine.call('GET', `/audit${query}`, undefined, sent);
+const entries = async (query = '', sent?: Sent) => (await audit(query, sent)).body.entries;
+/** Refusals are written without anybody waiting. */
+const refusals = (count: number, query = '') =>
+  eventually(async () => {
+    const found = (await entries(query)).filter(({ outcome }: { outcome: string }) => outcome !== 'done');
+    return found.length >= count ? found : null;
+  });
+
+describe('what was done', () => {
+  it('to a record is there when the answer is, with who, through what and in which request', async () => {
+    const made = await mine.call('POST', '/homes', { home_name: 'Cabin' }, { headers: { 'x-request-id': v4() } });
+    expect((await entries('?limit=1'))[0]).toEqual({
+      at: new Date(house.clock.now()).toISOString(),
+      ...{ by: mine.userId, key: null, via: 'rest', action: 'createHome', subject: `home:${made.body.id}` },
+      ...{ outcome: 'done', request_id: made.headers.get('x-request-id') },
+    });
+  });
+
+  it('to an actor is told by its journal, in the same words', async () => {
+    const { device_id: id } = await mine.register();
+    const command = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    const [first, second] = await entries();
+    expect(first).toMatchObject({
+      ...{ by: mine.userId, via: 'rest', action: 'commandDevice', subject: `command:${command.body.command_id}` },
+      ...{ outcome: 'done', request_id: command.headers.get('x-request-id') },
+    });
+    expect(second).toMatchObject({ action: 'registerDevice', subject: `device:${id}` });
+  });
+
+  it('with a key names its prefix', async () => {
+    const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'k' })).body;
+    await mine.call('POST', '/homes', { home_name: 'Cabin' }, { token: key });
+    expect(await entries('?limit=2')).toMatchObject([
+      { action: 'createHome', key: prefix, by: mine.userId },
+      { action: 'createApiKey', key: null, subject: `key:${prefix}` },
+    ]);
+    expect(JSON.stringify((await audit()).body)).not.toContain(key);
+  });
+
+  it('by devices and by clocks is not in it', async () => {
+    const { device_id: id } = await mine.register();
+    const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 60 });
+    await mine.connect(id);
+    await mine.say(id, body.command_id, 'succeeded');
+    expect((await entries()).filter(({ subject }: { subject: string }) => subject.startsWith('command'))).toHaveLength(
+      1,
+    );
+  });
+
+  it('is told once where an idempotent request comes again', async () => {
+    const headers = { 'idempotency-key': v4() };
+    for (let n = 0; n < 3; n++) await mine.call('POST', '/homes', { home_name: 'Cabin' }, { headers });
+    expect((await entries()).filter(({ action }: { action: string }) => action === 'createHome')).toHaveLength(2);
+  });
+
+  it('costs no row and no query of its own where a command is asked for', async () => {
+    const { device_id: id } = await mine.register();
+    const { append } = house.store.audit;
+    let appended = 0;
+    house.store.audit.append = (rows) => {
+      appended++;
+      return append(rows);
+    };
+    for (let n = 0; n < 3; n++) await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    await mine.report(id, { on: true });
+    await mine.call('GET', '/devices');
+    house.store.audit.append = append;
+    expect(appended).toBe(0);
+  });
+
+  it('is not answered before its row is kept', async () => {
+    const { append } = house.store.audit;
+    let away = true;
+    house.store.audit.append = async (rows) => {
+      if (away) throw new StoreUnavailable('away');
+      return append(rows);
+    };
+    let answered = false;
+    const asked = mine.call('POST', '/homes', { home_name: 'Cabin' }).then((answer) => {
+      answered = true;
+      return answer;
+    });
+    await eventually(async () => (await mine.call('GET', '/homes')).body.homes.length === 2);
+    expect(answered).toBe(false);
+    away = false;
+    const { status, body } = await asked;
+    house.store.audit.append = append;
+    expect(status).toBe(201);
+    expect(await entries('?limit=1')).toMatchObject([{ subject: `home:${body.id}` }]);
+  });
+
+  it('by a platform operator to a tenant is told to the tenant, to the service to operators alone', async () => {
+    house.clock.advance(1);
+    await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/tier`, { token: operator, body: { tier: 'pro' } });
+    await house.call('POST', '/v1/admin/flags/cognition_disabled', { token: operator, body: { state: false } });
+    expect(await entries('?limit=1')).toMatchObject([{ action: 'setTier', subject: `tenant:${mine.tenantId}` }]);
+    expect((await entries('?platform=true&limit=1', { token: operator }))[0]).toMatchObject({
+      ...{ action: 'setFlag', subject: 'flag:cognition_disabled', outcome: 'done' },
+    });
+    expect((await audit('?platform=true')).body.code).toBe('FORBIDDEN');
+    expect((await audit(`?platform=true&tenant_id=${mine.tenantId}`, { token: operator })).status).toBe(400);
+    expect((await entries(`?tenant_id=${mine.tenantId}&limit=1`, { token: operator }))[0].action).toBe('setTier');
+    expect((await audit('', { token: operator })).body.code).toBe('TENANT_REQUIRED');
+  });
+});
+
+describe('what was refused', () => {
+  it('for role, scope or person is there with its code and what it was about', async () => {
+    const { device_id: id } = await mine.register();
+    const { key } = (await mine.call('POST', '/auth/api-keys', { name: 'k', scopes: ['read:devices'] })).body;
+    await mine.call('POST', `/device/${id}/rotate-secret`, {}, { token: mine.tokens.user });
+    await mine.call('DELETE', `/homes/${mine.homeId}`, undefined, { token: key });
+    await mine.call('GET', '/audit', undefined, { token: mine.tokens.viewer });
+    const refused = await refusals(3);
+    expect(refused.map(({ action, outcome, subject }: Record<string, string>) => [action, outcome, subject])).toEqual(
+      expect.arrayContaining([
+        ['rotateSecret', 'FORBIDDEN_ROLE', `device:${id}`],
+        ['deleteHome', 'INSUFFICIENT_SCOPE', `home:${mine.homeId}`],
+        ['listAudit', 'FORBIDDEN_ROLE', `tenant:${mine.tenantId}`],
+      ]),
+    );
+  });
+
+  it('of a confirmation is there, and a command that the gateway refused is told by its journal', async () => {
+    const { device_id: id } = await mine.register({ device_type: 'lock' });
+    await mine.call('POST', `/device/${id}/command/confirm`, { dry_run_token: v4() });
+    await mine.call('POST', `/device/${id}/command`, { action: 'rotate_key' });
+    const refused = await refusals(2);
+    expect(new Set(refused.map(({ outcome }: { outcome: string }) => outcome))).toEqual(
+      new Set(['CONFIRMATION_FAILED', 'RESTRICTED_ACTION']),
+    );
+  });
+
+  it('to who is no platform operator is told to their own tenant', async () => {
+    await house.call('GET', '/v1/admin/tenants', { token: mine.tokens.owner });
+    await audit(`?tenant_id=${v7()}`);
+    expect((await refusals(2)).map(({ action }: { action: string }) => action).sort()).toEqual([
+      'listAudit',
+      'listTenants',
+    ]);
+  });
+
+  it('believes nothing of an input that was refused', async () => {
+    for (const path of ['/homes/not-an-id', '/homes/%00%0a', `/homes/${'x'.repeat(300)}`]) {
+      await mine.call('DELETE', path, undefined, { token: mine.tokens.user });
+    }
+    const subjects = (await refusals(3)).map(({ subject }: { subject: string }) => subject);
+    expect(new Set(subjects)).toEqual(new Set([`tenant:${mine.tenantId}`]));
+  });
+
+  it('because nobody signed in, or because it is not there, is not in it', async () => {
+    await house.call('GET', '/v1/audit');
+    await mine.call('DELETE', `/homes/${v4()}`);
+    await mine.call('GET', '/audit', undefined, { token: mine.tokens.viewer });
+    expect((await refusals(1)).map(({ action }: { action: string }) => action)).toEqual(['listAudit']);
+  });
+});
+
+describe('the list', () => {
+  it('pages through both sources once, whatever is written meanwhile', async () => {
+    for (let n = 0; n < 5; n++) {
+      await mine.register();
+      await mine.call('POST', '/homes', { home_name: `Home ${n}` });
+      if (n % 2) house.clock.advance(1);
+    }
+    const all = (await entries('?limit=200')).map(({ request_id }: { request_id: string }) => request_id);
+    const seen: string[] = [];
+    let cursor = '';
+    do {
+      const { body } = await audit(`?limit=2${cursor}`);
+      seen.push(...body.entries.map(({ request_id }: { request_id: string }) => request_id));
+      cursor = body.next_cursor === null ? '' : `&cursor=${body.next_cursor}`;
+      await mine.call('POST', '/homes', { home_name: 'Later' });
+    } while (cursor !== '');
+    expect(seen).toEqual(all);
+  });
+
+  it('filters, and its cursor is for these filters alone', async () => {
+    const { device_id: id } = await mine.register();
+    await mine.call('PATCH', `/devices/${id}`, { name: 'a' });
+    const from = new Date(house.clock.now()).toISOString();
+    house.clock.advance(1_000);
+    await mine.call('PATCH', `/devices/${id}`, { name: 'b' });
+    expect(await entries(`?subject=device:${id}`)).toHaveLength(3);
+    expect(await entries(`?subject=device:${id}&action=patchDevice`)).toHaveLength(2);
+    expect(await entries(`?subject=device:${id}&to=${from}`)).toEqual([]);
+    expect(await entries(`?action=patchDevice&from=${new Date(house.clock.now()).toISOString()}`)).toHaveLength(1);
+    expect(await entries(`?by=${v7()}`)).toEqual([]);
+    const { next_cursor } = (await audit('?limit=1')).body;
+    expect((await audit(`?limit=1&action=patchDevice&cursor=${next_cursor}`)).status).toBe(400);
+    expect((await audit('?from=2026-01-01')).status).toBe(400);
+    expect((await audit('?by=me')).status).toBe(400);
+  });
+
+  it('of a tenant has nothing of another', async () => {
+    const other = await makeTenancy(house);
+    await other.call('POST', '/homes', { home_name: 'Theirs' });
+    const ours = JSON.stringify(await entries('?limit=200'));
+    expect(ours).not.toContain(other.userId);
+    expect(ours).not.toContain(other.tenantId);
+  });
+});
+
+describe('every operation that changes something', () => {
+  const changing = routes.filter(({ operation }) => operation.changes).map(({ operation }) => operation);
+
+  it('is told by a journal or has a row of its own; only tickets have neither', () => {
+    expect(changing.filter(({ audit }) => audit === 'none').map(({ name }) => name)).toEqual(['createWsTicket']);
+  });
+});

@@ -1,0 +1,130 @@
+import { v7 } from 'uuid';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { Log } from '../../src/domain/log.ts';
+import { type Audit, type Deed, makeAudit } from '../../src/operations/audit-writer.ts';
+import type { AuditRow } from '../../src/store/contract/audit.ts';
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
+
+let clock: TestClock;
+let kept: AuditRow[];
+let batches: number[];
+let errors: object[];
+let dropped: string[];
+let trouble: (rows: readonly AuditRow[]) => void;
+let audit: Audit;
+const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
+
+beforeEach(() => {
+  clock = testClock(1_000_000);
+  kept = [];
+  batches = [];
+  errors = [];
+  dropped = [];
+  trouble = () => {};
+  const append = async (rows: readonly AuditRow[]) => {
+    batches.push(rows.length);
+    trouble(rows);
+    kept.push(...rows);
+  };
+  audit = makeAudit({ store: { audit: { append } }, clock, newId: v7, log, dropped: (code) => dropped.push(code) });
+});
+
+const deed = (more: Partial<Deed> = {}): Deed => ({
+  ...{ tenantId: v7(), by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:1', requestId: v7() },
+  ...more,
+});
+const settled = async () => {
+  for (let n = 0; n < 20; n++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+describe('what was done', () => {
+  it('is on record when the promise resolves, with the time by the clock', async () => {
+    const given = deed();
+    await audit.done(given);
+    expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done' }]);
+  });
+
+  it('that comes together is written together', async () => {
+    await Promise.all(Array.from({ length: 700 }, () => audit.done(deed())));
+    expect(batches).toEqual([500, 200]);
+  });
+
+  it('waits for a store that is away, and for one of which nobody knows what it did', async () => {
+    const faults = [new StoreUnavailable('away'), new CommitUnknown('lost'), null];
+    trouble = () => {
+      const fault = faults.shift();
+      if (fault) throw fault;
+    };
+    await audit.done(deed());
+    expect(kept).toHaveLength(1);
+    expect(new Set(kept.map(({ id }) => id)).size).toBe(1);
+  });
+
+  it('that the store refuses is refused alone', async () => {
+    const bad = deed({ subject: 'bad' });
+    trouble = (rows) => {
+      if (rows.some(({ subject }) => subject === 'bad')) throw new DataRefused('22P05', 'no');
+    };
+    const outcomes = await Promise.allSettled([audit.done(deed()), audit.done(bad), audit.done(deed())]);
+    expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
+    expect(kept).toHaveLength(2);
+    expect(errors).toHaveLength(1);
+    trouble = () => {};
+    await audit.done(deed());
+    expect(kept).toHaveLength(3);
+  });
+
+  it('at the end of the service is written first, or given up with a word', async () => {
+    const last = audit.done(deed());
+    await audit.close();
+    await last;
+    expect(kept).toHaveLength(1);
+    expect(errors).toEqual([]);
+  });
+
+  it('that cannot be written by then is given up with a word', async () => {
+    trouble = () => {
+      throw new StoreUnavailable('away');
+    };
+    const last = audit.done(deed());
+    const outcome = expect(last).rejects.toBeInstanceOf(StoreUnavailable);
+    await audit.close(20);
+    await outcome;
+    expect(errors).toEqual([{ rows: 1 }]);
+  });
+});
+
+describe('what was refused', () => {
+  it('is written with its code, though nobody waits for it', async () => {
+    audit.refused(deed(), 'FORBIDDEN_ROLE');
+    await settled();
+    expect(kept).toMatchObject([{ outcome: 'FORBIDDEN_ROLE' }]);
+  });
+
+  it('is written 60 times a minute for one user, then counted', async () => {
+    const by = v7();
+    for (let n = 0; n < 70; n++) audit.refused(deed({ by }), 'FORBIDDEN');
+    audit.refused(deed(), 'FORBIDDEN');
+    await settled();
+    expect(kept).toHaveLength(61);
+    expect(dropped).toEqual(Array.from({ length: 10 }, () => 'FORBIDDEN'));
+    clock.advance(60_000);
+    audit.refused(deed({ by }), 'FORBIDDEN');
+    await settled();
+    expect(kept).toHaveLength(62);
+  });
+
+  it('is dropped while a thousand wait for a store that is away, what was done is not', async () => {
+    let away = true;
+    trouble = () => {
+      if (away) throw new StoreUnavailable('away');
+    };
+    for (let n = 0; n < 1_010; n++) audit.refused(deed(), 'FORBIDDEN');
+    const done = audit.done(deed());
+    expect(dropped).toHaveLength(10);
+    away = false;
+    await done;
+    expect(kept).toHaveLength(1_001);
+  });
+});
