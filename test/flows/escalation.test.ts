@@ -1,0 +1,258 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type Actor,
+  byCookie,
+  byToken,
+  join,
+  keyOf,
+  presentToAgents,
+  type Role,
+  type Stage,
+  setStage,
+} from '../support/cast.ts';
+import type { Answer } from '../support/service.ts';
+
+/*
+ * Who may do more than they were given: everybody with everything they could hold, by every road. Nothing here is let
+ * through, and what it would have changed is as before.
+ */
+
+let stage: Stage;
+let { at, issuer, owner, member, lock, freshToken, webSocket } = {} as Stage;
+beforeAll(async () => {
+  stage = await setStage();
+  ({ at, issuer, owner, member, lock, freshToken, webSocket } = stage);
+}, 60_000);
+afterAll(() => stage.close());
+
+const said = ({ status, body }: Pick<Answer, 'status' | 'body'>) => [status, body.code];
+
+/** All that a person may change and nobody else: it is the same before and after. */
+async function whatPersonsChange() {
+  const [members, keys, policy] = await Promise.all(
+    ['/v1/tenant/members?limit=200', '/v1/auth/api-keys?limit=200', '/v1/tenant/policy'].map((path) => owner.get(path)),
+  );
+  const shown = (entry: Record<string, unknown>) => ({ ...entry, last_used_at: null });
+  return { members: members?.body.members, keys: keys?.body.keys.map(shown), policy: policy?.body };
+}
+
+describe('what only a person does', () => {
+  /** Everything an owner could hold that is not the owner in person. */
+  async function noPersons(): Promise<Actor[]> {
+    const who = member.owner;
+    const [all, wild, write] = [
+      await keyOf(who),
+      await keyOf(who, { scopes: ['*:*'] }),
+      await keyOf(who, { scopes: ['write:tenant'] }),
+    ];
+    const [agents, opened, later] = [
+      await freshToken(who),
+      await freshToken(who),
+      await freshToken(who, { scope: '*:*' }),
+    ];
+    const external = await issuer.token({
+      sub: 'agent',
+      jti: randomUUID(),
+      email: 'agent@example.com',
+      email_verified: true,
+    });
+    const session = await byCookie(at, 'a cookie session whose token an agent presented later', opened);
+    for (const token of [agents, opened, later]) await presentToAgents(at, token);
+    const { body } = await owner.post('/v1/tenant/members', { email: 'agent@example.com', role: 'owner' });
+    expect((await at.api(external).post(`/v1/auth/invitations/${body.member.id}/accept`)).status).toBe(200);
+    await presentToAgents(at, external);
+    return [
+      byToken(at, 'a key with all that its maker may', all.key),
+      byToken(at, 'a key with every scope', wild.key),
+      byToken(at, 'a key with the very scope', write.key),
+      byToken(at, 'a token that an agent presented', agents),
+      byToken(at, 'an external token that an agent presented', external),
+      session,
+      byToken(at, 'a token with the scope that an agent presented', later),
+    ];
+  }
+
+  it('nobody else does, with whatever they hold', async () => {
+    const victim = await keyOf(owner);
+    const open = (await owner.post('/v1/tenant/members', { email: 'x@example.com', role: 'viewer' })).body.member;
+    const actors = await noPersons();
+    const before = await whatPersonsChange();
+    const roads: [string, string, unknown?][] = [
+      ['POST', '/v1/auth/api-keys', { name: 'another' }],
+      ['POST', '/v1/auth/api-keys', { name: 'narrow', scopes: ['read:devices'] }],
+      ['POST', '/v1/auth/api-keys/rotate', { prefix: victim.prefix }],
+      ['POST', '/v1/auth/api-keys/revoke', { prefix: victim.prefix }],
+      ['POST', '/v1/tenant/members', { email: 'friend@example.com', role: 'owner' }],
+      ['PATCH', `/v1/tenant/members/${member.viewer.userId}`, { role: 'owner' }],
+      ['PATCH', `/v1/tenant/members/${open.id}`, { role: 'owner' }],
+      ['DELETE', `/v1/tenant/members/${member.viewer.userId}`],
+      ['DELETE', `/v1/tenant/members/${open.id}`],
+      ['PATCH', '/v1/tenant/policy', { confirm_by: 'requester' }],
+      ['PATCH', '/v1/tenant/policy', { confirm_ttl_s: 86_400 }],
+      ['POST', '/v1/auth/cli/approve', { code: 'A'.repeat(43), user_code: 'ABCDEF' }],
+      ['POST', `/v1/auth/invitations/${open.id}/accept`],
+    ];
+    for (const actor of actors) {
+      for (const [method, path, body] of roads) {
+        for (const root of [path, path.replace('/v1', '/api/v1')]) {
+          const answer = await actor.ask(method, root, body);
+          expect([actor.name, method, root, ...said(answer)]).toEqual([actor.name, method, root, 403, 'FORBIDDEN']);
+        }
+      }
+      expect((await actor.ask('GET', '/v1/auth/me')).status, actor.name).toBe(200);
+    }
+    expect(await whatPersonsChange()).toEqual(before);
+  });
+
+  it('no key becomes: it opens no session, and its ticket is nobody’s credential', async () => {
+    const { key } = await keyOf(member.owner);
+    const session = await at.api().post('/v1/auth/session', { token: key });
+    expect(said(session)).toEqual([403, 'FORBIDDEN']);
+    expect(session.headers.getSetCookie()).toEqual([]);
+    const { ticket } = (await at.api(key).post('/ws/ticket')).body;
+    expect((await at.api(ticket).get('/v1/auth/me')).status).toBe(401);
+  });
+
+  it('no token of an agent becomes again: not by a session, nor by the handshake of a command line', async () => {
+    const token = await freshToken(member.owner);
+    await presentToAgents(at, token);
+    expect(said(await at.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
+    // A second token of the same person is their own matter.
+    const other = at.api(await freshToken(member.owner));
+    expect((await other.post('/v1/auth/api-keys', { name: 'mine' })).status).toBe(201);
+  });
+});
+
+describe('a role', () => {
+  const roles: Role[] = ['viewer', 'user', 'admin', 'owner'];
+  const below = (role: Role) => roles.slice(0, roles.indexOf(role));
+
+  it('reaches nothing above it, in person or by a key of theirs', async () => {
+    const victim = await keyOf(owner);
+    const roads: [Role, string, string, unknown?][] = [
+      ['admin', 'GET', '/v1/tenant/members'],
+      ['admin', 'POST', '/v1/tenant/members', { email: 'friend@example.com', role: 'viewer' }],
+      ['admin', 'DELETE', `/v1/tenant/members/${member.admin.userId}`],
+      ['owner', 'DELETE', `/v1/tenant/members/${member.owner.userId}`],
+      ['owner', 'POST', '/v1/tenant/members', { email: 'friend@example.com', role: 'owner' }],
+      ['admin', 'POST', '/v1/auth/api-keys/revoke', { prefix: victim.prefix }],
+      ['admin', 'POST', '/v1/auth/api-keys/rotate', { prefix: victim.prefix }],
+      ['admin', 'GET', '/v1/tenant/policy'],
+      ['admin', 'PATCH', '/v1/tenant/policy', { confirm_by: 'requester' }],
+      ['admin', 'POST', '/v1/device/register', { device_type: 'smart_lock', home_id: owner.homeId }],
+      ['admin', 'POST', `/v1/device/${lock.device_id}/rotate-secret`],
+      ['admin', 'GET', '/v1/audit'],
+      ['user', 'POST', `/v1/device/${lock.device_id}/command`, { action: 'lock' }],
+      ['user', 'GET', '/v1/devices'],
+    ];
+    const before = await whatPersonsChange();
+    const keys = Object.fromEntries(
+      await Promise.all(roles.map(async (role) => [role, (await keyOf(member[role])).key])),
+    );
+    for (const [needed, method, path, body] of roads) {
+      for (const role of below(needed)) {
+        const answer = await byToken(at, role, member[role].token).ask(method, path, body);
+        expect([role, method, path, ...said(answer)]).toEqual([role, method, path, 403, 'FORBIDDEN_ROLE']);
+        const byKey = await byToken(at, role, keys[role]).ask(method, path, body);
+        expect([role, method, path, byKey.status]).toEqual([role, method, path, 403]);
+        expect(['FORBIDDEN_ROLE', 'FORBIDDEN']).toContain(byKey.body.code);
+      }
+    }
+    const after = await whatPersonsChange();
+    expect({ ...after, keys: after.keys.filter(({ name }: { name: string }) => name !== 'a key').length }).toEqual({
+      ...before,
+      keys: before.keys.filter(({ name }: { name: string }) => name !== 'a key').length,
+    });
+  });
+
+  it('of one’s own is not raised: nobody makes themselves more', async () => {
+    for (const role of below('owner')) {
+      const { userId } = member[role];
+      for (const wanted of roles.slice(roles.indexOf(role) + 1)) {
+        expect(said(await member[role].patch(`/v1/tenant/members/${userId}`, { role: wanted }))).toEqual([
+          403,
+          'FORBIDDEN_ROLE',
+        ]);
+        const email = member[role].email;
+        const again = await member[role].post('/v1/tenant/members', { email, role: wanted });
+        expect(said(again)).toEqual([403, 'FORBIDDEN_ROLE']);
+      }
+      expect((await member[role].get('/v1/auth/me')).body.user.role).toBe(role);
+    }
+  });
+
+  it('that was taken away is taken from the keys too, at once, and given back with it', async () => {
+    const who = await join(at, owner, 'admin');
+    const { key } = await keyOf(who);
+    const made = () => at.api(key).post('/v1/homes', { home_name: 'A home' });
+    expect((await made()).status).toBe(201);
+    await owner.patch(`/v1/tenant/members/${who.userId}`, { role: 'viewer' });
+    expect(said(await made())).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect((await at.api(key).get('/v1/homes')).status).toBe(200);
+    await owner.delete(`/v1/tenant/members/${who.userId}`);
+    expect((await made()).status).toBe(401);
+    // Whoever comes back makes new keys.
+    const { body } = await owner.post('/v1/tenant/members', { email: who.email, role: 'owner' });
+    await who.post(`/v1/auth/invitations/${body.member.id}/accept`);
+    expect((await made()).status).toBe(401);
+  });
+});
+
+describe('scopes', () => {
+  it('of a token bound what its keys may: none is made or rotated to hold more', async () => {
+    const who = member.admin;
+    const narrow = at.api(await freshToken(who, { scope: 'write:tenant read:tenant read:devices' }));
+    const wide = await keyOf(who);
+    const wideScoped = await keyOf(who, { scopes: ['write:devices'] });
+    for (const scopes of [
+      undefined,
+      [],
+      ['*:*'],
+      ['write:devices'],
+      ['read:*'],
+      ['*:devices'],
+      ['read:devices', 'read:homes'],
+    ]) {
+      const answer = await narrow.post('/v1/auth/api-keys', { name: 'x', ...(scopes && { scopes }) });
+      expect([scopes, ...said(answer)]).toEqual([scopes, 403, 'INSUFFICIENT_SCOPE']);
+    }
+    for (const { prefix } of [wide, wideScoped]) {
+      expect(said(await narrow.post('/v1/auth/api-keys/rotate', { prefix }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    }
+    expect((await narrow.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] })).status).toBe(201);
+    const reader = at.api(await freshToken(who, { scope: 'read:devices' }));
+    expect(said(await reader.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] }))).toEqual([
+      403,
+      'INSUFFICIENT_SCOPE',
+    ]);
+  });
+
+  it('of a key hold on every road that it opens: REST, its tickets, MQTT users', async () => {
+    const { key } = await keyOf(owner, { scopes: ['read:homes'] });
+    const api = at.api(key);
+    for (const path of [
+      '/v1/devices',
+      `/v1/devices/${lock.device_id}`,
+      '/v1/confirmations',
+      '/v1/groups',
+      '/v1/audit',
+    ]) {
+      expect([path, ...said(await api.get(path))]).toEqual([path, 403, 'INSUFFICIENT_SCOPE']);
+    }
+    expect(said(await api.post('/ws/ticket'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    expect(await webSocket(key)).toBe(4403);
+    const watcher = await keyOf(owner, { scopes: ['read:devices'] });
+    const { ticket } = (await at.api(watcher.key).post('/ws/ticket')).body;
+    // A ticket stands for the key that asked for it, not for the person behind it.
+    expect(await webSocket(ticket, 'events=state,command')).toBe(4403);
+    const again = (await at.api(watcher.key).post('/ws/ticket')).body;
+    expect(await webSocket(again.ticket, 'events=state,presence')).toBeNull();
+  });
+
+  it('of a platform operator are nobody’s to give to a key or to take into a tenant', async () => {
+    for (const scopes of [['platform:admin'], ['read:devices', 'platform:admin'], ['platform:*'], ['*:platform']]) {
+      expect(said(await owner.post('/v1/auth/api-keys', { name: 'x', scopes }))).toEqual([400, 'VALIDATION_FAILED']);
+    }
+  });
+});
