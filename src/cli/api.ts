@@ -3,11 +3,14 @@ import { type Problem, Refused, Unreachable, Usage } from './failures.ts';
 
 export interface Answer<Body> {
   status: number;
+  headers: Headers;
   body: Body;
 }
 
 export interface Asking {
   body?: object;
+  /** Instead of a JSON body; as long as it takes. */
+  octets?: AsyncIterable<Uint8Array>;
   headers?: Readonly<Record<string, string>>;
   /** Statuses from 400 on that are an answer, not a refusal. */
   also?: readonly number[];
@@ -18,12 +21,14 @@ export interface Asking {
 /** The REST API of a service, as one user. */
 export interface Api {
   url: string;
-  ask<Body>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, asking?: Asking): Promise<Answer<Body>>;
+  ask<Body>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, asking?: Asking): Promise<Answer<Body>>;
   get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
   post<Body>(path: string, body?: object): Promise<Body>;
 }
 
 const TIMEOUT_MS = 30_000;
+/** As long as the service takes an upload. */
+const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 const PATIENCE = 20;
 const MAX_WAIT_S = 60;
 
@@ -35,12 +40,14 @@ export function makeApi(url: string, token: string | null): Api {
     const headers: Record<string, string> = { accept: 'application/json', ...asking.headers };
     if (token !== null) headers.authorization = `Bearer ${token}`;
     if (asking.body !== undefined) headers['content-type'] = 'application/json';
+    if (asking.octets !== undefined) headers['content-type'] = 'application/octet-stream';
     if (asking.patient) headers['idempotency-key'] = randomUUID();
     for (let tries = 1; ; tries++) {
       const response = await send(root + path, {
         method,
         headers,
         ...(asking.body !== undefined && { body: JSON.stringify(asking.body) }),
+        ...(asking.octets !== undefined && { body: asking.octets, duplex: 'half' as const }),
       });
       const { status } = response;
       if (asking.patient && (status === 429 || status === 503) && tries < PATIENCE) {
@@ -49,7 +56,8 @@ export function makeApi(url: string, token: string | null): Api {
         continue;
       }
       const body = await bodyOf(response);
-      if (status < 400 || asking.also?.includes(status)) return { status, body: body as Body };
+      if (status < 400 || asking.also?.includes(status))
+        return { status, headers: response.headers, body: body as Body };
       throw new Refused(problemOf(status, body));
     }
   }
@@ -75,9 +83,18 @@ function baseOf(url: string): string {
   return url.replace(/\/+$/, '').replace(/(\/api)?\/v1$/, '');
 }
 
-async function send(url: string, init: RequestInit): Promise<Response> {
+/** What `fetch` takes, a body that streams too, which its types do not know. */
+interface Sending {
+  method: string;
+  headers: Record<string, string>;
+  body?: string | AsyncIterable<Uint8Array>;
+  duplex?: 'half';
+}
+
+async function send(url: string, init: Sending): Promise<Response> {
   try {
-    return await fetch(url, { ...init, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    const timeoutMs = init.duplex === undefined ? TIMEOUT_MS : UPLOAD_TIMEOUT_MS;
+    return await fetch(url, { ...init, signal: AbortSignal.timeout(timeoutMs) } as RequestInit);
   } catch (error) {
     throw new Unreachable(`${new URL(url).origin} does not answer: ${reasonOf(error)}`);
   }
@@ -106,7 +123,7 @@ function problemOf(status: number, body: unknown): Problem {
 /** `fetch` and `ws` hide why in a cause or in the first of several errors. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === 'TimeoutError') return `no answer within ${TIMEOUT_MS / 1000} s`;
+  if (error.name === 'TimeoutError') return 'no answer in time';
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   if (error.cause !== undefined) return reasonOf(error.cause);
   return error.message || ('code' in error ? String(error.code) : error.name);

@@ -2,10 +2,12 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { clientSettingsTable, type Setting, settingsTable } from '../config/settings.ts';
 import type { Io } from './io.ts';
+import { addAdministration } from './verbs/administration.ts';
 import { addCommands } from './verbs/commands.ts';
 import { addConfirmations } from './verbs/confirmations.ts';
 import { addDemo } from './verbs/demo.ts';
 import { addDevices } from './verbs/devices.ts';
+import { addFirmware } from './verbs/firmware.ts';
 import { addHomes, addTenant } from './verbs/homes.ts';
 import { addKeys } from './verbs/keys.ts';
 import { addLogin } from './verbs/login.ts';
@@ -45,7 +47,10 @@ export function makeProgram(io: Io): Command {
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);
+  addFirmware(program, io);
   addSimulate(program, io);
+  program.commandsGroup('For platform operators:');
+  addAdministration(program, io);
   program.addHelpText('after', () => more());
   return program;
 }

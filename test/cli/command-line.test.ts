@@ -81,7 +81,7 @@ describe('help', () => {
   });
 
   it('is there for every verb', async () => {
-    for (const verb of ['devices', 'simulate', 'watch', 'keys', 'members']) {
+    for (const verb of ['devices', 'simulate', 'watch', 'keys', 'members', 'firmware', 'admin']) {
       const { code, stdout } = await run(verb, '--help');
       expect(code).toBe(0);
       expect(stdout).toContain(`Usage: twinkeep ${verb}`);
