@@ -70,12 +70,12 @@ export const listActors = operation({
   name: 'listActors',
   summary: "The tenant's actors, newest first; a page may be short and still have a next one",
   input: z.strictObject({
-    kind: actorKind.optional(),
+    kind: actorKind.optional().meta({ description: 'Only of this kind' }),
     state: z.string().min(1).max(200).optional().meta({
       description:
         'A state, by its path or the end of it: `active`, `link.online`. Several, separated by commas: all of them',
     }),
-    quarantined: z.boolean().optional(),
+    quarantined: z.boolean().optional().meta({ description: 'Only those that are held back, or that are not' }),
     tenant_id: tenantId,
     ...paging,
   }),

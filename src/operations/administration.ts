@@ -70,7 +70,7 @@ export const resumeTenant = operation({
   input: z.strictObject({ id: idOf('tenant'), reason: why }),
   output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
   refuses: ['NOT_FOUND'],
-  example: { output: { status: 'active', tenant_id: TENANT } },
+  example: { input: { reason: 'Paid again' }, output: { status: 'active', tenant_id: TENANT } },
   run: (services, call) =>
     tell(services, call, event(services, call, 'resume'), { status: 'active' as const, tenant_id: call.input.id }),
 });

@@ -153,6 +153,7 @@ export const cancelCommand = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'Not needed any more' } },
   async run(services, { input, caller, idempotent }) {
     const found = await commandOf(services, caller, input.id);
     if (!found.ok) return found;

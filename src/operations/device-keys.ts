@@ -92,6 +92,8 @@ export const rotateSecret = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  // A device with a key of its own sends a public key; of the others nothing is asked.
+  example: { input: {} },
   run(services, call) {
     const { principal: by } = call.caller;
     const rotate = (key: DeviceKeyRow): DeviceEvent => {
@@ -141,6 +143,7 @@ export const revokeDevice = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND'],
+  example: { input: { reason: 'Lost on the way' } },
   run(services, call) {
     const { reason } = call.input;
     const { principal: by } = call.caller;

@@ -13,11 +13,11 @@ const deviceBody = z.object({ device: deviceRecord });
 
 const filterId = z.uuid().toLowerCase().optional();
 const filterFields = z.strictObject({
-  home_id: filterId,
-  room_id: filterId,
-  device_type: z.string().min(1).max(64).optional(),
-  online: z.boolean().optional(),
-  revoked: z.boolean().optional(),
+  home_id: filterId.meta({ description: 'Only those of this home' }),
+  room_id: filterId.meta({ description: 'Only those in this room' }),
+  device_type: z.string().min(1).max(64).optional().meta({ description: 'Only those of this type' }),
+  online: z.boolean().optional().meta({ description: 'Only those that are there now, or that are not' }),
+  revoked: z.boolean().optional().meta({ description: 'Only revoked ones, or only others' }),
 });
 
 export const listDevices = operation({

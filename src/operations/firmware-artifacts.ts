@@ -64,7 +64,7 @@ export const getArtifact = operation({
   input: z.strictObject({
     id: idOf('firmware'),
     expires: z.int().meta({ description: 'Epoch milliseconds' }),
-    signature: z.string().max(64),
+    signature: z.string().max(64).meta({ description: 'Of the service, as the URL has it' }),
   }),
   output: z.null(),
   gives: 'application/octet-stream',

@@ -94,8 +94,8 @@ export const listReleases = operation({
   name: 'listReleases',
   summary: "List the tenant's firmware releases, newest first",
   input: z.strictObject({
-    device_type: deviceType.optional(),
-    status: z.enum(firmwareStatuses).optional(),
+    device_type: deviceType.optional().meta({ description: 'Only for this type of device' }),
+    status: z.enum(firmwareStatuses).optional().meta({ description: 'Only in this status' }),
     ...paging,
   }),
   output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),

@@ -87,6 +87,43 @@ describe('the table', () => {
   });
 });
 
+/** What a browser or a scraper reads: pages, not operations. */
+const pages: [path: string, roots: string[], type: string][] = [
+  ['/auth/cli?code=x&challenge=y', ROOTS, 'application/problem+json'],
+  ['/auth/login', ROOTS, 'application/problem+json'],
+  ['/auth/callback', ROOTS, 'application/problem+json'],
+  ['/metrics', [...ROOTS, ''], 'text/plain'],
+  ['/docs', [''], 'text/html'],
+  ['/docs/events', [''], 'text/html'],
+  ['/openapi.json', [''], 'application/json'],
+  ['/asyncapi.json', [''], 'application/json'],
+  ['/.well-known/jwks.json', [''], 'application/jwk-set+json'],
+];
+
+describe('the pages', () => {
+  it.each(pages)('%s stands where the contract says, with the standard headers', async (path, roots, type) => {
+    for (const root of ['', ...ROOTS]) {
+      const { status, headers, body } = await house.call('GET', root + path);
+      expect(headers.get('x-api-version')).toBe('1');
+      expect(headers.get('content-type')?.split(';')[0]).toBe(roots.includes(root) ? type : 'application/problem+json');
+      if (!roots.includes(root))
+        expect([root, status, body.detail]).toEqual([root, 404, 'There is nothing at this path.']);
+      else expect(body.detail).not.toBe('There is nothing at this path.');
+    }
+  });
+
+  it('and the rows are all that is documented', () => {
+    const documented = Object.entries<object>(document.paths).flatMap(([path, item]) =>
+      Object.keys(item)
+        .filter((key) => key !== 'servers')
+        .map((method) => `${method.toUpperCase()} ${path}`),
+    );
+    const known = [...table.map(nameOf), ...pages.map(([path]) => `GET ${path.replace(/\?.*/, '')}`)];
+    expect(documented.filter((name) => !known.includes(name))).toEqual([]);
+    expect(table.map(nameOf).filter((name) => !documented.includes(name))).toEqual([]);
+  });
+});
+
 describe.each(rows)('%s', (_, row) => {
   const isOpen = row.role === 'open';
   const changes = row.method !== 'GET' && row.reads !== true;

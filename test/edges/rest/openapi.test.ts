@@ -85,7 +85,12 @@ describe('the document', () => {
 describe.each(operations.map((entry) => [entry.operation.operationId, entry] as const))(
   '%s',
   (_, { path, method, operation }) => {
-    const parameters = (operation.parameters ?? []) as { name: string; in: string; required: boolean }[];
+    const parameters = (operation.parameters ?? []) as {
+      name: string;
+      in: string;
+      required: boolean;
+      description?: string;
+    }[];
 
     it('declares the members of its path, and takes a body only where one belongs', () => {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
@@ -108,6 +113,14 @@ describe.each(operations.map((entry) => [entry.operation.operationId, entry] as 
         for (const code of $ref.split('/').at(-1)?.split('-') ?? []) {
           expect(refusals[code as keyof typeof refusals].status).toBe(Number(status));
         }
+      }
+    });
+
+    it('can be tried: each body has an example, and each parameter says what it is for', () => {
+      const body = operation.requestBody?.content['application/json'];
+      if (body !== undefined) expect(body).toHaveProperty('example');
+      for (const { name, in: place, description } of parameters) {
+        if (place !== 'path') expect([name, description]).toEqual([name, expect.stringMatching(/\w/)]);
       }
     });
 
