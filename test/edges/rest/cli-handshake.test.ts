@@ -110,6 +110,15 @@ describe('the CLI handshake', () => {
     expect((await house.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
   });
 
+  it('is approved by a person, never by an API key', async () => {
+    await page();
+    const { token } = await house.owner();
+    const { key } = (await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'x' } })).body;
+    const body = { code, user_code: userCodeOf(code) };
+    expect((await house.call('POST', '/v1/auth/cli/approve', { token: key, body })).body.code).toBe('FORBIDDEN');
+    expect((await poll()).body).toEqual({ status: 'pending' });
+  });
+
   it('ends with the fifth wrong user code', async () => {
     await page();
     await signIn(await house.token('ada'));

@@ -123,6 +123,37 @@ describe('a cookie session', () => {
     expect(browser.cookies.size).toBe(0);
   });
 
+  it('is not opened by an API key, whose holder is no person', async () => {
+    const body = { name: 'Night shift' };
+    const { key } = (await house.call('POST', '/v1/auth/api-keys', { token, body })).body;
+    const { status, body: told } = await open(key);
+    expect([status, told.code, browser.cookies.size]).toEqual([403, 'FORBIDDEN', 0]);
+  });
+
+  it('is not opened by a token that an agent presented, and is no person’s when that comes later', async () => {
+    const asking = { via: 'mcp', requestId: house.services.newId(), address: null };
+    await house.identity.authenticate(await house.token('ada', { jti: 'before' }), asking);
+    expect((await open(await house.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
+    await open();
+    const headers = { 'x-csrf-token': await csrf() };
+    const invite = () => browser.ask('POST', '/v1/auth/api-keys', { body: { name: 'x' }, headers });
+    expect((await invite()).status).toBe(201);
+    await house.identity.authenticate(token, asking);
+    expect((await invite()).body.code).toBe('FORBIDDEN');
+    expect((await me()).status).toBe(200);
+  });
+
+  it('has a rate of its own, of its user, and without a good CSRF token no less', async () => {
+    await house.close();
+    house = await makeHouse({ fixedRates: { session: 4 } });
+    browser = browserAt(house.url);
+    await open(await house.token('ada'));
+    const first = await me();
+    expect(first.headers.get('ratelimit-policy')).toBe('"session";q=4;w=60');
+    for (let n = 0; n < 3; n++) expect((await makeHome()).status).toBe(403);
+    expect((await makeHome()).body.code).toBe('RATE_LIMIT_EXCEEDED');
+  });
+
   it('is opened by JSON alone, which no form of another site can send', async () => {
     const headers = { 'content-type': 'text/plain' };
     expect((await browser.ask('POST', '/v1/auth/session', { body: { token }, headers })).status).toBe(415);

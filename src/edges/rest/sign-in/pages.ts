@@ -93,7 +93,10 @@ const assets: Readonly<Record<string, Content>> = {
   'sign-in.js': { type: 'text/javascript; charset=utf-8', body: SCRIPT, cache: 'public, max-age=3600' },
 };
 
-/** The query of a redirect's target is nobody else's: the pages send no referrer. */
+/**
+ * After a chain of redirects that began at another site a browser leaves a SameSite=Strict cookie out, also the one it was
+ * just given: whatever page a person lands on must ask who they are by itself, as that of the handshake does.
+ */
 const redirect = (to: string, headers: readonly string[]): Outcome<Content> => ({
   ok: true,
   value: { type: 'text/plain; charset=utf-8', body: '', status: 303, headers: ['Location', to, ...headers] },

@@ -46,6 +46,10 @@ export function makeBrowserSignIn(
 ): BrowserSignIn {
   async function client(): Promise<oidc.Configuration> {
     const metadata = await provider.metadata();
+    if (metadata.authorization_endpoint === undefined || metadata.token_endpoint === undefined) {
+      log.warn({ issuer: provider.issuer }, 'the identity provider signs nobody in with a browser');
+      throw new ProviderAway('no authorization or token endpoint');
+    }
     const { id, secret } = settings.client;
     const configuration = new oidc.Configuration(
       metadata as oidc.ServerMetadata,

@@ -36,7 +36,9 @@ export function externalTokens(provider: Provider, settings: ExternalTokenSettin
 
 /** What a verified token of an external issuer proves; null where a claim is of no use. */
 export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
-  const { iss = '', sub, exp = 0, jti, email, email_verified, scope } = payload;
+  const { iss = '', sub, exp = 0, jti, email, email_verified, scope, cnf } = payload;
+  // Bound to a key of its holder (RFC 7800): who accepts it from any bearer takes that away.
+  if (cnf !== undefined) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
     return null;
   const known = (scope ?? '').split(' ').filter(isScope);

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Proof } from '../../../../src/edges/shared/identity.ts';
-import { makeProvider } from '../../../../src/edges/shared/oidc/provider.ts';
+import { allowed, makeProvider } from '../../../../src/edges/shared/oidc/provider.ts';
 import { externalTokens } from '../../../../src/edges/shared/oidc/tokens.ts';
 import { ProviderAway } from '../../../../src/operations/faults.ts';
 import { type TestClock, testClock } from '../../../support/clock.ts';
@@ -90,6 +90,7 @@ describe('a token of the provider', () => {
     ['with a subject of 256 characters', { sub: 'x'.repeat(256) }],
     ['with a scope that is no text', { scope: ['read:devices'] }],
     ['with an identifier that is no text', { jti: 7 }],
+    ['bound to a key of its holder, which a bearer does not show', { cnf: { jkt: 'x' } }],
     ['of another issuer', { iss: 'https://elsewhere.example' }],
   ])('%s is refused', async (_, claims) => {
     expect(await verified(claims)).toBeNull();
@@ -178,6 +179,15 @@ describe('the provider’s keys', () => {
     const found = verifier({ jwksUri: `${issuer.url}/keys` });
     expect(await found.verify(await issuer.token())).not.toBeNull();
     expect(issuer.asked).toEqual(['/keys']);
+  });
+
+  it('are read by http where OIDC_JWKS_URI says so, and never where the discovery of an https issuer does', async () => {
+    const https = 'https://127.0.0.1:1';
+    const token = await issuer.token({ iss: https });
+    expect(await verifier({ issuer: https, jwksUri: `${issuer.url}/keys` }).verify(token)).not.toBeNull();
+    expect(() => allowed(`${issuer.url}/keys`, https)).toThrow('https');
+    expect(allowed(`${issuer.url}/keys`, issuer.url)).toBe(`${issuer.url}/keys`);
+    expect(() => allowed('file:///etc/passwd', issuer.url)).toThrow();
   });
 
   it('are read again for a key that is new, at most every 10 s', async () => {
