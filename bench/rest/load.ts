@@ -1,0 +1,69 @@
+import type { Uuid } from '../../src/domain/values.ts';
+import { RawConnection } from '../support/raw-http.ts';
+
+/* Callers on kept connections, each with one request at a time, in a process of their own. */
+
+export const asks = ['GET /devices', 'POST …/command'] as const;
+export type Ask = (typeof asks)[number];
+
+export interface Loop {
+  ask: Ask;
+  port: number;
+  token: string;
+  /** Commanded in turn. */
+  devices: readonly Uuid[];
+  connections: number;
+  warmMs: number;
+  measureMs: number;
+}
+
+export interface LoopResult {
+  perSecond: number;
+  /** All that were answered, before and after the measured time too. */
+  total: number;
+  /** Milliseconds. */
+  latencies: number[];
+  /** Of the last answer's body. */
+  bytes: number;
+}
+
+async function run({ ask, port, token, devices, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
+  const callers = await Promise.all(Array.from({ length: connections }, () => RawConnection.open(port)));
+  const begin = performance.now() + warmMs;
+  const end = begin + measureMs;
+  const headers = `Authorization: Bearer ${token}\r\n`;
+  const latencies: number[] = [];
+  let [total, bytes] = [0, 0];
+  const send = (caller: RawConnection, n: number) => {
+    if (ask === 'GET /devices') return caller.get('/v1/devices', headers);
+    // It waits for its device for a day: nothing expires while we measure.
+    const body = `{"action":"set_brightness","params":{"level":${n % 101}},"ttl_s":86400}`;
+    return caller.post(`/v1/device/${devices[n % devices.length]}/command`, headers, body);
+  };
+  await Promise.all(
+    callers.map(async (caller) => {
+      while (performance.now() < end) {
+        const started = performance.now();
+        total += 1;
+        const { status, body } = await send(caller, total);
+        if (status !== 200 && status !== 202) throw new Error(`${status} ${body}`);
+        bytes = body.length;
+        const now = performance.now();
+        if (now >= begin && now < end) latencies.push(now - started);
+      }
+    }),
+  );
+  for (const caller of callers) caller.close();
+  return { perSecond: latencies.length / (measureMs / 1000), total, latencies, bytes };
+}
+
+process.on('message', ({ loop }: { loop: Loop }) => {
+  run(loop).then(
+    (result) => process.send?.({ result }),
+    (error: unknown) => {
+      console.error(error);
+      process.exit(1);
+    },
+  );
+});
+process.on('disconnect', () => process.exit(0));
