@@ -129,7 +129,6 @@ export interface ActorStore {
 /** The device as lists show it. */
 export interface DeviceRow {
   id: Uuid;
-  tenantId: Uuid;
   name: string | null;
   deviceType: string;
   category: string | null;

@@ -23,7 +23,6 @@ eachStore('devices', (backend) => {
     await devices().flushPresence([{ deviceId: id, lastSeen: 99, battery: 55.5 }]);
     const expected = {
       id,
-      tenantId,
       name: 'Lamp',
       deviceType: 'smart_light',
       category: 'light',

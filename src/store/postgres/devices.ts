@@ -6,42 +6,12 @@ import { keyHistory, liveKeys } from './device-keys.ts';
 import { beginning, pageOf } from './pages.ts';
 import { flushPresence, lastSeen } from './presence.ts';
 
-interface ListedDevice {
-  id: Uuid;
-  tenant_id: Uuid;
-  name: string | null;
-  device_type: string;
-  category: string | null;
-  home_id: Uuid | null;
-  room_id: Uuid | null;
-  firmware: string | null;
-  revoked: boolean;
-  online: boolean;
-  last_seen: EpochMs | null;
-  battery: number | null;
-  created_at: EpochMs;
-}
-
-const listed = `select d.id, d.tenant_id, d.context->>'name' as name, d.device_type, d.category, d.home_id, d.room_id,
-  d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as last_seen, p.battery, d.created_at
+/** A `DeviceRow`, by its members' names. */
+const listed = `select d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
+  d.room_id as "roomId", d.firmware, d.revoked, d.online, nullif(p.last_seen, 0) as "lastSeen", p.battery,
+  d.created_at as "createdAt"
   from devices d left join presence p on p.device_id = d.id
   where d.tenant_id = $1 and not d.deleted`;
-
-const deviceRow = (row: ListedDevice): DeviceRow => ({
-  id: row.id,
-  tenantId: row.tenant_id,
-  name: row.name,
-  deviceType: row.device_type,
-  category: row.category,
-  homeId: row.home_id,
-  roomId: row.room_id,
-  firmware: row.firmware,
-  revoked: row.revoked,
-  online: row.online,
-  lastSeen: row.last_seen,
-  battery: row.battery,
-  createdAt: row.created_at,
-});
 
 const filterColumns: Readonly<Record<keyof DeviceFilter, string>> = {
   homeId: 'home_id',
@@ -105,22 +75,23 @@ export function deviceStore(database: Database, counts: DeviceCounts): DeviceSto
   return {
     async list(tenantId, filter, limit, after) {
       const { text, name, values } = conditions(filter, 5);
-      const rows = await database.read<ListedDevice>({
+      const page = `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`;
+      // One value in place of six hundred: reading it takes half the time. An aggregate keeps the order of its subquery.
+      const [found] = await database.read<{ rows: DeviceRow[] }>({
         name: `devices_list${name}`,
-        text: `${listed} and (d.created_at, d.id) < ($2, $3)${text} order by d.created_at desc, d.id desc limit $4`,
+        text: `select coalesce(json_agg(page), '[]') as rows from (${page}) page`,
         values: [tenantId, ...beginning(after), limit + 1, ...values],
       });
-      return pageOf(rows.map(deviceRow), limit, ({ createdAt, id }) => ({ createdAt, id }));
+      return pageOf(found?.rows ?? [], limit, ({ createdAt, id }) => ({ createdAt, id }));
     },
 
     async find(tenantId, wanted) {
       if (wanted.length === 0) return [];
-      const rows = await database.read<ListedDevice>({
+      return database.read<DeviceRow>({
         name: 'devices_find',
         text: `${listed} and d.id = any($2::uuid[])`,
         values: [tenantId, idArray(wanted)],
       });
-      return rows.map(deviceRow);
     },
 
     inRoom: (tenantId, roomId, category) =>
