@@ -48,7 +48,8 @@ app.get('/v1/devices', async (request, response) => {
     response.status(400).json({ code: 'VALIDATION_FAILED' });
     return;
   }
-  const page = devices.slice(0, asked.data.limit).map(({ id, seen }) => ({
+  const start = asked.data.cursor === undefined ? 0 : devices.findIndex(({ id }) => id === asked.data.cursor) + 1;
+  const page = devices.slice(start, start + asked.data.limit).map(({ id, seen }) => ({
     id,
     device_type: 'smart_light',
     home_id: home,

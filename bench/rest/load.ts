@@ -3,7 +3,7 @@ import { RawConnection } from '../support/raw-http.ts';
 
 /* Callers on kept connections, each with one request at a time, in a process of their own. */
 
-export const asks = ['GET /devices', 'POST …/command'] as const;
+export const asks = ['GET /devices', 'GET /devices, everybody another page', 'POST …/command'] as const;
 export type Ask = (typeof asks)[number];
 
 export interface Loop {
@@ -34,18 +34,19 @@ async function run({ ask, port, token, devices, connections, warmMs, measureMs }
   const headers = `Authorization: Bearer ${token}\r\n`;
   const latencies: number[] = [];
   let [total, bytes] = [0, 0];
-  const send = (caller: RawConnection, n: number) => {
-    if (ask === 'GET /devices') return caller.get('/v1/devices', headers);
+  const pages = ask === 'GET /devices, everybody another page' ? await pagesFor(callers, headers) : ['/v1/devices'];
+  const send = (caller: RawConnection, at: number, n: number) => {
+    if (ask !== 'POST …/command') return caller.get(pages[at % pages.length] as string, headers);
     // It waits for its device for a day: nothing expires while we measure.
     const body = `{"action":"set_brightness","params":{"level":${n % 101}},"ttl_s":86400}`;
     return caller.post(`/v1/device/${devices[n % devices.length]}/command`, headers, body);
   };
   await Promise.all(
-    callers.map(async (caller) => {
+    callers.map(async (caller, at) => {
       while (performance.now() < end) {
         const started = performance.now();
         total += 1;
-        const { status, body } = await send(caller, total);
+        const { status, body } = await send(caller, at, total);
         if (status !== 200 && status !== 202) throw new Error(`${status} ${body}`);
         bytes = body.length;
         const now = performance.now();
@@ -55,6 +56,19 @@ async function run({ ask, port, token, devices, connections, warmMs, measureMs }
   );
   for (const caller of callers) caller.close();
   return { perSecond: latencies.length / (measureMs / 1000), total, latencies, bytes };
+}
+
+/** A page of the list for each. */
+async function pagesFor(callers: readonly RawConnection[], headers: string): Promise<string[]> {
+  const pages: string[] = [];
+  let path = '/v1/devices';
+  for (const caller of callers) {
+    pages.push(path);
+    const { next_cursor } = JSON.parse((await caller.get(path, headers)).body) as { next_cursor: string | null };
+    if (next_cursor === null) break;
+    path = `/v1/devices?cursor=${encodeURIComponent(next_cursor)}`;
+  }
+  return pages;
 }
 
 process.on('message', ({ loop }: { loop: Loop }) => {
