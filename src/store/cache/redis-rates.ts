@@ -11,8 +11,9 @@ const BATCH = 2_000;
 const MANY_CHANGED = 10_000;
 
 /**
- * The windows of this process, with a copy in Redis for the process after it (docs/decisions/0009-rates-are-counted-in-the-process.md). Nobody waits for Redis, and
- * without it the process goes on with what it counted.
+ * The windows of this process, with a copy in Redis for the process after it
+ * (docs/decisions/0009-rates-are-counted-in-the-process.md). Nobody waits for Redis, and without it the process goes on
+ * with what it counted.
  */
 export class RedisRates implements Rates {
   private readonly local: MemoryRates;
