@@ -116,7 +116,9 @@ export function mayCall(operation: Operation, caller: Caller): Refused | null {
   if (scope !== null && !allows(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
   }
-  if (person && !isPerson(caller.principal)) return refuse('FORBIDDEN', 'A person must do this, not a key.');
+  if (person && !isPerson(caller.principal)) {
+    return refuse('FORBIDDEN', 'A person must do this: no key, and no token that was presented at /mcp.');
+  }
   return null;
 }
 

@@ -6,8 +6,10 @@ import {
   type NeededScope,
   readScopes,
   type Scope,
+  scopePattern,
   scopeResources,
   scopeVerbs,
+  within,
 } from '../../src/domain/scopes.ts';
 
 const needed = fc
@@ -62,5 +64,58 @@ describe('scopes', () => {
       code: 'VALIDATION_FAILED',
       errors: [{ path: 'scopes.1' }, { path: 'scopes.2' }],
     });
+  });
+});
+
+describe('handing out scopes', () => {
+  it.each<[Scope[] | null, Scope[], boolean]>([
+    [null, [], true],
+    [[], ['*:*'], true],
+    [['*:*'], [], false],
+    [['*:*'], ['*:*'], true],
+    [['*:*'], ['read:devices', 'write:*'], true],
+    [['read:*'], ['read:devices', 'read:*'], true],
+    [['read:*'], ['write:devices'], false],
+    [['read:*'], ['*:devices'], false],
+    [['*:devices'], ['read:devices', '*:devices'], true],
+    [['read:devices', 'write:devices', 'execute:devices'], ['*:devices'], false],
+    [['read:devices'], ['read:devices', 'read:homes'], false],
+    [['read:devices'], [], false],
+  ])('with %j, of %j is %j', (held, asked, allowed) => {
+    expect(within(held, asked)).toBe(allowed);
+  });
+
+  it('never gives what the giver may not', () => {
+    const scope = fc.constantFrom(
+      ...(['*', ...scopeVerbs] as const).flatMap((verb) =>
+        (['*', ...scopeResources] as const).map((resource): Scope => `${verb}:${resource}`),
+      ),
+    );
+    const needed = fc.constantFrom(
+      ...scopeVerbs.flatMap((verb) => scopeResources.map((resource): NeededScope => `${verb}:${resource}`)),
+    );
+    fc.assert(
+      fc.property(fc.array(scope, { maxLength: 5 }), fc.array(scope, { maxLength: 5 }), needed, (held, asked, one) => {
+        fc.pre(within(held, asked) && allows(asked, one));
+        expect(allows(held, one)).toBe(true);
+      }),
+    );
+  });
+
+  it('the pattern of a schema knows the same scopes', () => {
+    for (const text of ['read:devices', '*:*', 'write:*', '*:tenant'])
+      expect([scopePattern.test(text), isScope(text)]).toEqual([true, true]);
+    for (const text of [
+      'read',
+      'read:',
+      'read:x',
+      'xread:devices',
+      'read:devicesx',
+      'read:devices\n',
+      'platform:admin',
+      'read:devices:*',
+    ]) {
+      expect([text, scopePattern.test(text), isScope(text)]).toEqual([text, false, false]);
+    }
   });
 });

@@ -66,8 +66,6 @@ export interface Identity {
   recognise(proof: ProofOfUser, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** What is answered to a credential that is none: counted against the client's address. */
   notValid(asking: Asking): Outcome<Caller>;
-  /** Drops remembered proofs for which `dead` holds, such as those of a revoked key. */
-  forget(dead: (proof: Proof) => boolean): void;
 }
 
 /** The edge whose callers are no persons (contract §5). */
@@ -91,18 +89,25 @@ export function makeIdentity(parts: {
   newId(): Uuid;
 }): Identity {
   const { verifiers, users, revocations, presented, gate, clock, newId } = parts;
-  const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED });
+  /** Where the proof of a key is remembered. */
+  const ofKey = new Map<string, string>();
+  const remembered = new LRUCache<string, Remembered>({
+    max: REMEMBERED,
+    dispose: ({ proof: { key } }) => void (key !== undefined && ofKey.delete(key)),
+  });
   /** Counts what was forgotten: a proof that was found out meanwhile may be of the past. */
   let forgotten = 0;
 
-  function forget(dead: (proof: Proof) => boolean): void {
-    forgotten += 1;
-    for (const [digest, { proof }] of remembered.entries()) if (dead(proof)) remembered.delete(digest);
-  }
-
   parts.news.hear((item) => {
-    if (item.about === 'key') forget(({ key }) => key === item.prefix);
+    if (item.about !== 'key') return;
+    forgotten += 1;
+    remembered.delete(ofKey.get(item.prefix) ?? '');
   });
+
+  function remember(digest: string, found: Remembered): void {
+    remembered.set(digest, found);
+    if (found.proof.key !== undefined) ofKey.set(found.proof.key, digest);
+  }
 
   function notValid({ address }: Asking): Outcome<Caller> {
     const refusal = address === null ? null : gate.failedSignIn(address);
@@ -173,7 +178,7 @@ export function makeIdentity(parts: {
     const userId =
       'userId' in who ? who.userId : (await users.signIn({ id: newId(), ...who, createdAt: clock.now() })).id;
     const found = { proof, userId };
-    if (since === forgotten) remembered.set(digest, found);
+    if (since === forgotten) remember(digest, found);
     await mark(found, asking);
     return callerOf(found, await users.get(userId), asking);
   }
@@ -193,7 +198,6 @@ export function makeIdentity(parts: {
     },
     notValid,
     recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
-    forget,
   };
 }
 

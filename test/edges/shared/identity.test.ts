@@ -203,13 +203,14 @@ describe('another kind of credential', () => {
     expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'UNAUTHENTICATED' } });
   });
 
-  it('is verified again when it was forgotten', async () => {
-    const { identity, ask, verified } = await withKeys();
+  it('is verified again when its key has ended', async () => {
+    const { ask, verified } = await withKeys();
+    const { news } = house.services;
     await ask();
-    identity.forget(({ key }) => key === 'other');
+    news.tell({ about: 'key', prefix: 'others00' });
     await ask();
     expect(verified()).toBe(1);
-    identity.forget(({ key }) => key === 'abcdefgh');
+    news.tell({ about: 'key', prefix: 'abcdefgh' });
     await ask();
     expect(verified()).toBe(2);
   });

@@ -1,0 +1,134 @@
+import { describe, expect, it, vi } from 'vitest';
+import { newApiKey } from '../../src/domain/api-key.ts';
+import { makeKeyRing } from '../../src/operations/key-ring.ts';
+import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
+import { testClock } from '../support/clock.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+const away = () => {
+  throw new StoreUnavailable('away');
+};
+
+async function setUp(more: Partial<ApiKey> = {}) {
+  const clock = testClock();
+  const store = new MemoryStore();
+  const warn = vi.fn();
+  const ring = makeKeyRing(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
+  const { key: text, prefix, hash } = newApiKey();
+  const key: ApiKey = {
+    ...{ prefix, hash, tenantId: 't1', userId: 'u1', name: 'x', scopes: [], roleCap: 'admin' },
+    ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
+    ...more,
+  };
+  await store.keys.insert(key);
+  const find = vi.spyOn(store.keys, 'find');
+  const flushUse = vi.spyOn(store.keys, 'flushUse');
+  return { clock, store, ring, key, text, prefix, warn, find, flushUse };
+}
+
+describe('a presented key', () => {
+  it('is proved by its whole text, and looked up once however many ask at once', async () => {
+    const { ring, key, text, find } = await setUp();
+    expect(await Promise.all([1, 2, 3].map(() => ring.prove(text)))).toEqual([key, key, key]);
+    expect(await ring.prove(`${text.slice(0, -1)}_`)).toBeNull();
+    expect(find).toHaveBeenCalledTimes(1);
+    expect(await ring.prove('a token')).toBeNull();
+    expect(await ring.prove(`tk_${'x'.repeat(60)}`)).toBeNull();
+    expect(find).toHaveBeenCalledTimes(1);
+  });
+
+  it('lives until the moment of its end', async () => {
+    const { ring, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
+    clock.advance(9);
+    expect([(await ring.prove(text))?.prefix, await ring.isLive(prefix)]).toEqual([prefix, true]);
+    clock.advance(1);
+    expect([await ring.prove(text), await ring.isLive(prefix)]).toEqual([null, false]);
+  });
+
+  it('is dead when it was revoked, whatever was read before', async () => {
+    const { ring, store, text, prefix } = await setUp();
+    await ring.prove(text);
+    await store.keys.revoke(prefix, 1);
+    ring.ended(prefix);
+    expect([await ring.prove(text), await ring.isLive(prefix), await ring.isLive('unknown0')]).toEqual([
+      null,
+      false,
+      false,
+    ]);
+  });
+
+  it('that ends while it is read is not kept as it was', async () => {
+    const { ring, store, text, prefix, find } = await setUp();
+    const reading = ring.prove(text);
+    ring.ended(prefix);
+    await reading;
+    await store.keys.revoke(prefix, 1);
+    expect(await ring.prove(text)).toBeNull();
+    expect(find).toHaveBeenCalledTimes(2);
+  });
+
+  it('is asked for again after the store was away', async () => {
+    const { ring, store, text, prefix } = await setUp();
+    store.trouble = away;
+    await expect(ring.prove(text)).rejects.toBeInstanceOf(StoreUnavailable);
+    store.trouble = null;
+    expect((await ring.prove(text))?.prefix).toBe(prefix);
+  });
+});
+
+describe('the last use', () => {
+  it('is written in one batch, the newest of each key, and only when there is one', async () => {
+    const { ring, prefix, flushUse } = await setUp();
+    await ring.flush();
+    for (const at of [1, 2, 3]) ring.used(prefix, at);
+    ring.used('another0', 2);
+    expect(ring.lastUse(prefix)).toBe(3);
+    await ring.flush();
+    await ring.flush();
+    expect(flushUse.mock.calls).toEqual([
+      [
+        [
+          { prefix, usedAt: 3 },
+          { prefix: 'another0', usedAt: 2 },
+        ],
+      ],
+    ]);
+  });
+
+  it('that could not be written is written later, unless a newer one is', async () => {
+    const { ring, store, prefix, warn } = await setUp();
+    ring.used(prefix, 1);
+    ring.used('another0', 1);
+    store.trouble = away;
+    const failing = ring.flush();
+    ring.used(prefix, 2);
+    await failing;
+    expect(warn).toHaveBeenCalledTimes(1);
+    store.trouble = null;
+    await ring.close();
+    expect(store.people.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
+  });
+
+  it('is written by itself every five seconds', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const { ring, prefix, flushUse } = await setUp();
+      ring.used(prefix, 1);
+      await vi.advanceTimersByTimeAsync(4_999);
+      expect(flushUse).not.toHaveBeenCalled();
+      await vi.advanceTimersByTimeAsync(1);
+      expect(flushUse).toHaveBeenCalledTimes(1);
+      await ring.close();
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('is not written any more by a process that has lost its right to', async () => {
+    const { ring, prefix, flushUse } = await setUp();
+    ring.used(prefix, 1);
+    ring.halt();
+    await ring.close();
+    expect(flushUse).not.toHaveBeenCalled();
+  });
+});
