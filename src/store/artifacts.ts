@@ -28,7 +28,8 @@ export function artifactFiles(folder: string): ArtifactFiles {
         await onDisk(syncFolder(folder));
         return written;
       } catch (error) {
-        await remove(name);
+        // Where not even that can be done, why it failed is what is told.
+        await remove(name).catch(() => {});
         throw error;
       }
     },

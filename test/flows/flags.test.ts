@@ -100,6 +100,17 @@ describe('a flag', () => {
     expect((await owner.post(path, { action: 'turn_on' })).status).toBe(202);
   });
 
+  it('is of no matter to the list of tenants, whose Link leads to the next page', async () => {
+    await at.owner('somebody else');
+    await set('maintenance_mode', true);
+    const first = await operator.get('/v1/admin/tenants?limit=1');
+    const [, link = ''] = /^<(.+)>; rel="next"$/.exec(first.headers.get('link') ?? '') ?? [];
+    expect(link.startsWith(`${at.url}/v1/admin/tenants?limit=1&cursor=`)).toBe(true);
+    const second = await fetch(link, { headers: { authorization: `Bearer ${operator.token}` } });
+    const [next] = (await second.json()) as { id: string }[];
+    expect(next?.id).toBe(owner.tenantId);
+  });
+
   it('that was set before a restart is set after it', async () => {
     await set('maintenance_mode', true);
     const { dataDir } = at;

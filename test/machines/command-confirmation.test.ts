@@ -16,6 +16,7 @@ import {
   ofType,
   other,
   PREVIEW,
+  ready,
   request,
   said,
   T0,
@@ -183,6 +184,19 @@ describe('a confirmation', () => {
       { type: 'command.changed', status: 'dispatched' },
     ]);
     expect(step.timers[0]).toEqual({ clear: TIMER });
+  });
+
+  it('adds for the device what the service says of the parameters, and shows it to nobody else', () => {
+    const supplement = { level: 5, url: 'https://example.com/?signature=secret' };
+    const command = dryRun();
+    const step = command.send(confirm({ session: null, facts: facts({ supplement }) }));
+    expect(ofType(step.outputs, 'command.write')).toEqual([]);
+    const restored = commandDefinition.fromStored(commandDefinition.toStored(command.context));
+    expect(restored.delivery?.supplement).toEqual(supplement);
+    const [write] = ofType(command.send(ready('s2', T0 + 11_000)).outputs, 'command.write');
+    expect(write?.message.params).toEqual(supplement);
+    expect(command.context.params).toEqual({ level: 70 });
+    expect(JSON.stringify(commandDefinition.visible(command.context))).not.toContain('signature');
   });
 
   it('queues it where no session stands, and watches what a dry run expects', () => {

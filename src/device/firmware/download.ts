@@ -10,6 +10,16 @@ export class DownloadRefused extends Error {
   override name = 'DownloadRefused';
 }
 
+/** The server is in trouble, or asks for patience. */
+export class TryLater extends Error {
+  override name = 'TryLater';
+  readonly afterMs: Milliseconds;
+  constructor(message: string, afterMs: Milliseconds) {
+    super(message);
+    this.afterMs = afterMs;
+  }
+}
+
 /** There is no such rest: the next try begins anew. */
 export class RangeGone extends Error {
   override name = 'RangeGone';
@@ -52,7 +62,9 @@ export async function ask(asked: Asked): Promise<Answered> {
       continue;
     }
     if (statusCode === 416) throw new RangeGone('the server answered 416');
-    if (statusCode >= 500 || [408, 425, 429].includes(statusCode)) throw new Error(`the server answered ${statusCode}`);
+    if (statusCode >= 500 || [408, 425, 429].includes(statusCode)) {
+      throw new TryLater(`the server answered ${statusCode}`, (Number(headers['retry-after']) || 0) * 1_000);
+    }
     throw new DownloadRefused(`the server answered ${statusCode}`);
   }
 }

@@ -2,8 +2,8 @@ import { createHash, type Hash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Milliseconds } from '../../domain/values.ts';
 import { AddressRefused } from './addresses.ts';
-import { type Answered, ask, DownloadRefused, RangeGone } from './download.ts';
-import { fileSink, memorySink, type Sink } from './sink.ts';
+import { type Answered, ask, DownloadRefused, RangeGone, TryLater } from './download.ts';
+import { fileSink, memorySink, noSink, type Sink } from './sink.ts';
 
 export { AddressRefused, DownloadRefused };
 
@@ -14,6 +14,8 @@ export interface FirmwareWanted {
   checksum: string;
   /** The file to make; without one the content is kept in memory. */
   file?: string;
+  /** Verified and thrown away, for who has nowhere to install it. */
+  discard?: true;
   /** Default 64 MiB, which is all that the service takes. */
   maxBytes?: number;
   /**
@@ -37,7 +39,7 @@ export interface FirmwareWanted {
 
 export interface Firmware {
   bytes: number;
-  /** Null where a file was made. */
+  /** Null where a file was made, or it was thrown away. */
   content: Buffer | null;
 }
 
@@ -55,7 +57,7 @@ const LONGEST_PAUSE_MS = 30_000;
  */
 export async function fetchFirmware(wanted: FirmwareWanted): Promise<Firmware> {
   if (!/^[0-9a-f]{64}$/i.test(wanted.checksum)) throw new ChecksumMismatch('the checksum is no SHA-256');
-  const sink = wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
+  const sink = wanted.discard ? noSink : wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
   try {
     const { digest, bytes } = await new Download(wanted, sink).run();
     if (!timingSafeEqual(digest, Buffer.from(wanted.checksum, 'hex'))) {
@@ -94,7 +96,9 @@ class Download {
         if (error instanceof RangeGone) this.#etag = null;
         failures = this.#received > before ? 1 : failures + 1;
         if (isFinal(error) || over.aborted || failures >= tries) throw error;
-        await pause(Math.min(pauseMs * 2 ** (failures - 1), LONGEST_PAUSE_MS), undefined, { signal: over });
+        const asked = error instanceof TryLater ? error.afterMs : 0;
+        const wait = Math.max(asked, Math.min(pauseMs * 2 ** (failures - 1), LONGEST_PAUSE_MS));
+        await pause(wait, undefined, { signal: over });
       }
     }
   }

@@ -25,6 +25,14 @@ export function memorySink(): Sink {
   };
 }
 
+/** Keeps nothing. */
+export const noSink: Sink = {
+  write: async () => {},
+  restart: async () => {},
+  keep: async () => null,
+  drop: async () => {},
+};
+
 /** A file that has its name only when it is verified and on the disk; until then it ends in `.part`. */
 export async function fileSink(path: string): Promise<Sink> {
   const part = `${path}.part`;

@@ -37,6 +37,7 @@ export function maintenance(
         url: param(params, 'url', 'string'),
         checksum: param(params, 'checksum', 'string'),
         trustedHosts,
+        discard: true,
         signal,
         progress: quarters(progress),
       });

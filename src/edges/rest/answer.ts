@@ -69,9 +69,10 @@ export function answering(
     }
     const keyed =
       key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
-    const upload = operation.takes === undefined ? done(null) : uploadIn(request, operation.takes);
-    const asked = { input: input.value, caller: who.value, keyed };
-    const outcome = upload.ok ? await perform(operation, { ...asked, upload: upload.value }) : upload;
+    const upload = operation.takes === undefined ? NO_UPLOAD : uploadIn(request, operation.takes);
+    const outcome = upload.ok
+      ? await perform(operation, { input: input.value, caller: who.value, keyed, upload: upload.value })
+      : upload;
     if (outcome.ok && outcome.value.file !== undefined) await sendFile(exchange, operation.gives, outcome.value.file);
     else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else sendRefusal(exchange, outcome.refusal);
@@ -84,6 +85,8 @@ export function pays(exchange: Exchange, charge: Charge): boolean {
   if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
   return charge.refusal === null;
 }
+
+const NO_UPLOAD = done(null);
 
 const BAD_KEY: Refusal = {
   code: 'VALIDATION_FAILED',

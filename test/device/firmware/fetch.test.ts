@@ -131,6 +131,14 @@ describe('firmware', () => {
     expect(asked.map(({ range }) => range)).toEqual([undefined, 'bytes=60000-', undefined]);
   });
 
+  it('is asked for again no sooner than the server says, and may be verified alone', async () => {
+    const plan = [status(429, { 'Retry-After': '1' }), whole];
+    answer = (...exchange) => plan.shift()?.(...exchange);
+    const started = performance.now();
+    expect(await fetchFirmware(wanted({ discard: true }))).toEqual({ bytes: content.length, content: null });
+    expect(performance.now() - started).toBeGreaterThan(990);
+  });
+
   it('is tried again when the server is in trouble, so often and no more', async () => {
     const plan = [status(503), status(500), whole];
     answer = (...exchange) => plan.shift()?.(...exchange);

@@ -49,6 +49,20 @@ describe('platform operators', () => {
   });
 });
 
+it('no API key makes a platform operator, not even an operator’s own', async () => {
+  const { tenantId } = await house.owner();
+  const both = await house.token('both', { scope: PLATFORM_SCOPE });
+  const { body: me } = await call('GET', '/auth/me', { token: both });
+  await house.become(me.user.id, { tenantId, role: 'owner' });
+  const made = await call('POST', '/auth/api-keys', {
+    token: await house.token('both'),
+    body: { name: 'All' },
+  });
+  expect(made.status).toBe(201);
+  const refused = await call('GET', '/admin/tenants', { headers: { 'X-API-Key': made.body.key } });
+  expect(refused).toMatchObject({ status: 403, body: { code: 'FORBIDDEN' } });
+});
+
 describe('the tenants', () => {
   it('are a bare array, newest first, with the next page in the Link header', async () => {
     const ids: string[] = [];

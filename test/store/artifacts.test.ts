@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { artifactFiles } from '../../src/store/artifacts.ts';
+import { smallDisk } from '../support/small-disk.ts';
+
+const root = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
+const folder = join(root, 'data', 'firmware');
+const files = artifactFiles(folder);
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function* chunks(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+describe('an artifact', () => {
+  it('is written whole, for its owner alone, in a folder that is made with it', async () => {
+    const written = await files.write('one', chunks('ab', '', 'c'), 3);
+    expect(written).toEqual({ bytes: 3, checksum: createHash('sha256').update('abc').digest('hex') });
+    expect(readFileSync(files.pathOf('one'), 'utf8')).toBe('abc');
+    expect(statSync(files.pathOf('one')).mode & 0o777).toBe(0o600);
+    expect(statSync(folder).mode & 0o777).toBe(0o700);
+  });
+
+  it('has no name before it is whole', async () => {
+    let seen: string[] = [];
+    async function* looking() {
+      yield Buffer.from('a');
+      seen = readdirSync(folder).filter((name) => name.startsWith('two'));
+      yield Buffer.from('b');
+    }
+    await files.write('two', looking(), 9);
+    expect(seen).toEqual(['two.part']);
+    expect(existsSync(files.pathOf('two'))).toBe(true);
+    await files.remove('two');
+    await files.remove('two');
+    expect(readdirSync(folder)).toEqual(['one']);
+  });
+
+  it('that is too large, or whose source fails, leaves nothing', async () => {
+    await expect(files.write('big', chunks('ab', 'cd'), 3)).rejects.toMatchObject({ name: 'ArtifactTooLarge' });
+    async function* failing() {
+      yield Buffer.from('a');
+      throw new Error('broken off');
+    }
+    await expect(files.write('half', failing(), 9)).rejects.toThrow('broken off');
+    expect(readdirSync(folder)).toEqual(['one']);
+  });
+
+  it('is never written over another', async () => {
+    writeFileSync(`${files.pathOf('busy')}.part`, '');
+    await expect(files.write('busy', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
+  });
+});
+
+describe('a disk', () => {
+  it('that cannot be written to is a store that is away', async () => {
+    writeFileSync(join(root, 'file'), '');
+    const nowhere = artifactFiles(join(root, 'file'));
+    await expect(nowhere.write('x', chunks('x'), 9)).rejects.toMatchObject({ name: 'StoreUnavailable' });
+  });
+
+  const disk = smallDisk(1);
+  afterAll(() => disk?.remove());
+  it.runIf(disk)('that is full leaves nothing behind, and is asked again later', async () => {
+    const small = artifactFiles(join(disk?.path ?? '', 'firmware'));
+    const large = () => chunks(...Array.from({ length: 32 }, () => 'x'.repeat(65_536)));
+    await expect(small.write('x', large(), 9_999_999)).rejects.toMatchObject({ name: 'StoreUnavailable' });
+    expect(readdirSync(join(disk?.path ?? '', 'firmware'))).toEqual([]);
+    expect(await small.write('x', chunks('fits'), 9)).toMatchObject({ bytes: 4 });
+  });
+});
