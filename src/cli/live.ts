@@ -2,6 +2,7 @@ import { WebSocket } from 'ws';
 import type { JsonObject } from '../domain/values.ts';
 import { type Api, reasonOf } from './api.ts';
 import { Refused, Unreachable } from './failures.ts';
+import { onInterrupt } from './signals.ts';
 
 /** An update as `/ws/state` tells it. */
 export interface LiveUpdate extends JsonObject {
@@ -20,20 +21,42 @@ export interface Live {
   close(): void;
 }
 
+/** Hears what `open` opens until Ctrl-C, its end, or so many updates. */
+export async function follow(open: (hear: Hear) => Promise<Live>, hear: Hear, count?: number): Promise<void> {
+  let left = count ?? Number.POSITIVE_INFINITY;
+  let enough = () => {};
+  const asked = new Promise<void>((resolve) => {
+    enough = resolve;
+    onInterrupt(() => resolve());
+  });
+  const live = await open((update) => {
+    if (left <= 0) return;
+    hear(update);
+    if (--left === 0) enough();
+  });
+  await Promise.race([asked, live.ended]);
+  live.close();
+  await live.ended;
+}
+
 /** A service that is there answers within two of these. */
 const PING_MS = 20_000;
 
-/** Opens `/ws/state` with a ticket, so that no token stands in a URL. Resolves when the service has let it in. */
-export async function openLive(
-  api: Api,
-  { events, devices = [], snapshot = false }: LiveOptions,
-  hear: (update: LiveUpdate) => void,
-): Promise<Live> {
-  const { ticket } = await api.post<{ ticket: string }>('/ws/ticket');
-  const query = new URLSearchParams({ token: ticket, events: events.join(',') });
+type Hear = (update: LiveUpdate) => void;
+
+/** `/ws/state` as it was asked for. Resolves when the service has let it in. */
+export function openLive(api: Api, { events, devices = [], snapshot = false }: LiveOptions, hear: Hear): Promise<Live> {
+  const query = new URLSearchParams({ events: events.join(',') });
   for (const id of devices) query.append('device_id', id);
   if (snapshot) query.set('snapshot', '1');
-  const socket = new WebSocket(`${api.url.replace(/^http/, 'ws')}/ws/state?${query}`, { handshakeTimeout: 15_000 });
+  return openStream(api, '/ws/state', query, hear);
+}
+
+/** Opens a WebSocket with a ticket, so that no token stands in a URL. Resolves when the service has let it in. */
+export async function openStream(api: Api, path: string, query: URLSearchParams, hear: Hear): Promise<Live> {
+  const { ticket } = await api.post<{ ticket: string }>('/ws/ticket');
+  query.set('token', ticket);
+  const socket = new WebSocket(`${api.url.replace(/^http/, 'ws')}${path}?${query}`, { handshakeTimeout: 15_000 });
   let closing = false;
   let answered = true;
   let letIn = () => {};

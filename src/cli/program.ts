@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { clientSettingsTable, type Setting, settingsTable } from '../config/settings.ts';
 import type { Io } from './io.ts';
+import { addActors } from './verbs/actors.ts';
 import { addAdministration } from './verbs/administration.ts';
+import { addAudit } from './verbs/audit.ts';
 import { addCommands } from './verbs/commands.ts';
 import { addConfirmations } from './verbs/confirmations.ts';
 import { addDemo } from './verbs/demo.ts';
@@ -48,6 +50,8 @@ export function makeProgram(io: Io): Command {
   addKeys(program, io);
   addMembers(program, io);
   addFirmware(program, io);
+  addActors(program, io);
+  addAudit(program, io);
   addSimulate(program, io);
   program.commandsGroup('For platform operators:');
   addAdministration(program, io);

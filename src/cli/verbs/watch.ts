@@ -2,9 +2,8 @@ import type { Command } from 'commander';
 import { collect, whole } from '../arguments.ts';
 import { clientOf } from '../client.ts';
 import type { Io } from '../io.ts';
-import { type LiveUpdate, openLive } from '../live.ts';
+import { follow, type LiveUpdate, openLive } from '../live.ts';
 import { tinted } from '../print.ts';
-import { onInterrupt } from '../signals.ts';
 
 interface WatchOptions {
   events: string;
@@ -25,24 +24,12 @@ export function addWatch(program: Command, io: Io): void {
     .addHelpText('after', '\nExample:\n  twinkeep watch --snapshot --json | jq .state')
     .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
       const { api, show } = clientOf(io, command);
-      let left = count ?? Number.POSITIVE_INFINITY;
-      let enough = () => {};
-      const asked = new Promise<void>((resolve) => {
-        enough = resolve;
-        onInterrupt(() => resolve());
-      });
-      const live = await openLive(
-        api,
-        { events: events.split(','), devices: device ?? [], snapshot: snapshot === true },
-        (update) => {
-          if (left <= 0) return;
-          show(update, () => io.out(lineOf(io, update)));
-          if (--left === 0) enough();
-        },
+      const asked = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
+      await follow(
+        (hear) => openLive(api, asked, hear),
+        (update) => show(update, () => io.out(lineOf(io, update))),
+        count,
       );
-      await Promise.race([asked, live.ended]);
-      live.close();
-      await live.ended;
     });
 }
 
