@@ -14,7 +14,7 @@ const store = countedStore();
 beforeAll(async () => {
   at = await startService(
     { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMITS: 'free=0,pro=0' },
-    { aroundStore: store.around, limits: { rates: { anonymous: 5, signIns: 3 } } },
+    { aroundStore: store.around, limits: { rates: { anonymous: 5, signIns: 3, session: 600 } } },
   );
   owner = await at.owner();
 });
@@ -81,15 +81,50 @@ it('does not look at a client’s credentials any more after ten times too many 
   expect((await at.api(token).get('/v1/auth/me', from('203.0.113.1'))).status).toBe(200);
 });
 
-it('reads nothing from the database for an authenticated request when nothing changed', async () => {
-  const ask = async () => {
-    const answers = [await owner.get('/v1/auth/me'), await owner.get('/v1/manifest/types')];
-    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
-  };
-  await ask();
-  store.calls.length = 0;
-  for (let n = 0; n < 10; n++) await ask();
-  expect(store.calls).toEqual([]);
-  await owner.get('/v1/homes');
-  expect(store.calls).toEqual(['records.homes']);
+/** A caller that presents itself by these headers alone. */
+const by = (headers: Record<string, string>) => (path: string) => at.api().get(path, headers);
+
+const presenting = {
+  token: async () => by({ authorization: `Bearer ${owner.token}` }),
+  key: async () => {
+    const { body } = await owner.post('/v1/auth/api-keys', {
+      name: 'for a test',
+      scopes: ['read:manifests', 'read:devices'],
+    });
+    return by({ 'x-api-key': body.key });
+  },
+  'cookie session': async () => {
+    const { headers } = await at.api().post('/v1/auth/session', { token: owner.token });
+    const [session = ''] = headers.getSetCookie();
+    return by({ cookie: session.slice(0, session.indexOf(';')) });
+  },
+};
+
+it.each(Object.entries(presenting))(
+  'reads nothing from the database for a request with a %s when nothing changed',
+  async (_, present) => {
+    const get = await present();
+    const ask = async () => {
+      const answers = [await get('/v1/manifest/types'), await get('/api/v1/manifest/capabilities')];
+      expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    };
+    at.clock.advance(60_000);
+    await ask();
+    store.calls.length = 0;
+    await ask();
+    await ask();
+    expect(store.calls).toEqual([]);
+    // What it asks for is another matter, and its caller is none of it.
+    expect((await get('/v1/devices')).status).toBe(200);
+    expect(store.calls.filter((call) => !call.startsWith('devices.'))).toEqual([]);
+  },
+);
+
+it('lets a cookie session have 600 requests a minute, whatever its tenant has', async () => {
+  const get = await presenting['cookie session']();
+  const { headers } = await get('/v1/auth/me');
+  expect([headers.get('ratelimit-policy'), headers.get('ratelimit')]).toEqual([
+    '"session";q=600;w=60',
+    expect.stringMatching(/^"session";r=\d{3};t=\d+$/),
+  ]);
 });
