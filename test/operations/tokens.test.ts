@@ -43,6 +43,7 @@ describe('an internal token', () => {
     expect(await verifyToken(key, token, now)).toEqual({
       iss: 'urn:twinkeep',
       sub: 'ada',
+      userId: null,
       email: 'ada@example.com',
       emailVerified: true,
       scopes: null,
@@ -56,6 +57,15 @@ describe('an internal token', () => {
     const scope = 'platform:admin read:devices openid';
     const claims = await verifyToken(key, await make({ claims: { scope } }), now);
     expect(claims).toMatchObject({ platformAdmin: true, scopes: ['read:devices'] });
+  });
+
+  it('may name a user by id, and is none where that is no id', async () => {
+    const userId = '0195d9a2-7f00-7000-8000-000000000005';
+    const token = await signToken(key, { sub: 'ada', userId, jti: 'j1' }, now);
+    expect(await verifyToken(key, token, now)).toMatchObject({ sub: 'ada', userId });
+    for (const user_id of ['x', '', 7, {}, [userId]]) {
+      expect(await verifyToken(key, await make({ claims: { user_id } }), now)).toBeNull();
+    }
   });
 
   it('is known by its hash when it has no id', async () => {
