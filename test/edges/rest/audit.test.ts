@@ -2,6 +2,7 @@ import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { routes } from '../../../src/edges/rest/table.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { browserAt } from '../../support/browser.ts';
 import { eventually } from '../../support/clock.ts';
 import type { House, Received, Sent } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
@@ -138,6 +139,26 @@ describe('what was refused', () => {
         ['rotateSecret', 'FORBIDDEN_ROLE', `device:${id}`],
         ['deleteHome', 'INSUFFICIENT_SCOPE', `home:${mine.homeId}`],
         ['listAudit', 'FORBIDDEN_ROLE', `tenant:${mine.tenantId}`],
+      ]),
+    );
+  });
+
+  it('because another site might have made it up is there, and so are the sign-in and the sign-out', async () => {
+    const browser = browserAt(house.url);
+    await browser.ask('POST', '/v1/auth/session', { body: { token: mine.tokens.admin } });
+    await browser.ask('DELETE', `/v1/homes/${mine.homeId}`);
+    const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
+    const { id } = (await browser.ask('GET', '/v1/auth/me')).body.user;
+    await browser.ask('POST', '/v1/auth/logout', { body: {}, headers });
+    await refusals(1);
+    const told = (await entries(`?by=${id}`)).map(({ action, outcome, subject }: Record<string, string>) =>
+      [action, outcome, subject].join(' '),
+    );
+    expect(new Set(told)).toEqual(
+      new Set([
+        `openCookieSession done user:${id}`,
+        `deleteHome CSRF_FAILED home:${mine.homeId}`,
+        `logout done user:${id}`,
       ]),
     );
   });
