@@ -22,12 +22,12 @@ const REFUSED: readonly { ruleId: string; statuses: readonly number[] }[] = [
   { ruleId: 'schema-consistency', statuses: [400] },
 ];
 
-/** Pages, which are no operations of the API: the references themselves, keys and what a browser shows. */
-const PAGE =
-  /^http:\/\/[^/]+\/(docs|openapi\.json|asyncapi\.json|\.well-known\/|(v1|api\/v1)\/auth\/(cli|login|callback)\b)/;
+/** What is no operation of this API: pages, other edges, and what HTTP itself has to every path. */
+const ELSEWHERE =
+  /^(OPTIONS|HEAD) |^GET http:\/\/[^/]+\/(docs|openapi\.json|asyncapi\.json|graphql|\.well-known\/|((api\/)?v1\/)?auth\/assets\/)/;
 
-const isExpected = ({ ruleId, status = 0, message, url }: Problem): boolean =>
-  (ruleId === 'undocumented-endpoint' && PAGE.test(url)) ||
+const isExpected = ({ ruleId, status = 0, message, method, url }: Problem): boolean =>
+  (ruleId === 'undocumented-endpoint' && ELSEWHERE.test(`${method} ${url}`)) ||
   REFUSED.some((one) => one.ruleId === ruleId && one.statuses.includes(status) && !/^Response/.test(message));
 
 /** Holds recorded traffic against the description; answers what is not as it says. */

@@ -30,7 +30,7 @@ const url = z
 
 const checksum = z
   .string()
-  .regex(/^[0-9a-f]{64}$/i, 'is no SHA-256 in hex')
+  .regex(/^[0-9a-fA-F]{64}$/, 'is no SHA-256 in hex')
   .toLowerCase();
 
 export const createRelease = operation({

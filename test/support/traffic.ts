@@ -13,10 +13,15 @@ export function record(
 ): void {
   if (folder === '') return;
   const exchange = {
-    request: { method, url: `http://localhost${path}`, headers, ...(typeof body === 'string' && { body }) },
+    request: { method, url: `http://localhost${path}`, headers, ...textOf(body) },
     response: { status: answer.status, headers: Object.fromEntries(answer.headers), body: answer.text },
   };
   appendFileSync(join(folder, `${process.pid}.ndjson`), `${JSON.stringify(exchange)}\n`);
 }
+
+const textOf = (body: unknown): { body?: string } => {
+  if (body instanceof Uint8Array) return { body: Buffer.from(body).toString('latin1') };
+  return typeof body === 'string' ? { body } : {};
+};
 
 export const answerOf = ({ status, headers }: Response): { status: number; headers: Headers } => ({ status, headers });
