@@ -70,15 +70,18 @@ export function gatewayFacts(
   services: Pick<Services, 'flags' | 'artifacts'>,
   tenant: CommittedTenant,
   { device, manifest }: Target,
-  { release, ...asked }: Judged,
+  { action, params, dryRun, confirmed, release }: Judged,
 ): GatewayFacts {
   return {
     tenant: { suspended: tenant.snapshot.value === 'suspended' },
     flags: services.flags(),
     device: { revoked: isRevoked(device) },
     manifest,
-    ...asked,
-    ...(asked.action === UPDATE && updateFacts(services, device, release)),
+    action,
+    params,
+    dryRun,
+    confirmed,
+    ...(action === UPDATE && updateFacts(services, device, release)),
   };
 }
 
