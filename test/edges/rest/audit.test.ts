@@ -119,10 +119,10 @@ describe('what was done', () => {
     expect((await entries('?platform=true&limit=1', { token: operator }))[0]).toMatchObject({
       ...{ action: 'setFlag', subject: 'flag:cognition_disabled', outcome: 'done' },
     });
-    expect((await audit('?platform=true')).body.code).toBe('FORBIDDEN');
     expect((await audit(`?platform=true&tenant_id=${mine.tenantId}`, { token: operator })).status).toBe(400);
     expect((await entries(`?tenant_id=${mine.tenantId}&limit=1`, { token: operator }))[0].action).toBe('setTier');
     expect((await audit('', { token: operator })).body.code).toBe('TENANT_REQUIRED');
+    expect((await audit('?platform=true')).body.code).toBe('FORBIDDEN');
   });
 });
 
