@@ -2,13 +2,13 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as after } from 'node:timers/promises';
-import { v7 } from 'uuid';
 import { type Config, httpUrl, listenFault } from './config.ts';
 import { systemClock } from './domain/clock.ts';
 import { serverLimits, tend } from './edges/rest/server.ts';
 import { makeStandby, STANDBY } from './edges/rest/standby.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { buildHouse, type House, type StartOptions, type Upgrade } from './main/house.ts';
+import { newId } from './main/ids.ts';
 import { readTokenKey, signToken } from './operations/tokens.ts';
 import { openLock } from './store/open.ts';
 
@@ -39,9 +39,9 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   const clock = options.clock ?? systemClock;
   const { log } = options;
   const startedAt = clock.now();
-  const standby = makeStandby({ newId: v7, uptimeS: () => (clock.now() - startedAt) / 1000 });
+  const standby = makeStandby({ newId, uptimeS: () => (clock.now() - startedAt) / 1000 });
   let listener: RequestListener = standby;
-  let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY, { newId: v7 });
+  let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY, { newId });
   const server = makeServer(config, (request, response) => listener(request, response));
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
   const lock = openLock(config);
@@ -116,7 +116,11 @@ export async function issueToken(
   pair: Config['keys']['tokenSigning'],
   token: { sub: string; email?: string; scope?: string; ttlS?: number },
 ): Promise<string> {
-  return signToken(await readTokenKey(pair.privateKey.export({ format: 'jwk' })), { ...token, jti: v7() }, Date.now());
+  return signToken(
+    await readTokenKey(pair.privateKey.export({ format: 'jwk' })),
+    { ...token, jti: newId() },
+    Date.now(),
+  );
 }
 
 function makeServer(config: Config, listener: RequestListener): Server {
@@ -124,7 +128,7 @@ function makeServer(config: Config, listener: RequestListener): Server {
     config.tls === null
       ? createServer(serverLimits, listener)
       : createTlsServer({ ...serverLimits, ...config.tls, minVersion: 'TLSv1.2' }, listener);
-  tend(server, v7);
+  tend(server, newId);
   return server;
 }
 

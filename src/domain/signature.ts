@@ -9,6 +9,7 @@ import {
   timingSafeEqual,
   verify,
 } from 'node:crypto';
+import { publicRandom } from './public-random.ts';
 
 export const signingAlgs = ['hmac-sha256', 'ed25519'] as const;
 export type SigningAlg = (typeof signingAlgs)[number];
@@ -45,7 +46,7 @@ export function newDeviceSecret(): string {
 
 /** 12 random bytes in base64url: the nonce of a session token and of a message. */
 export function newNonce(): string {
-  return randomBytes(12).toString('base64url');
+  return publicRandom(12).toString('base64url');
 }
 
 /** The key a device signs with, from its `device_secret`. Throws when that is no 32 bytes in base64url. */

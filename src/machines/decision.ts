@@ -26,6 +26,8 @@ interface StepScope {
   actionExecutor(action: { type: string; info: object; params: object; exec(): void }): void;
   defer(run: () => void): void;
   emit(output: Output): void;
+  /** Where the runtime writes down what a step is made of. */
+  decided?(decide: unknown, params: unknown): void;
 }
 
 /**
@@ -46,6 +48,7 @@ export const deciding =
       _: object,
       { internalQueue }: { internalQueue: EventObject[] },
     ) => {
+      scope.decided?.(decide, params);
       const { changes, outputs, raised } = decide(info.context, info.event, params);
       for (const event of outputs) {
         scope.actionExecutor({

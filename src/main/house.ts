@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import { v7 } from 'uuid';
 import type { Limits } from '../actors/limits.ts';
 import { createRuntime } from '../actors/runtime.ts';
 import { type Config, mqttUrl } from '../config.ts';
@@ -39,6 +38,7 @@ import { openCache, openRates, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { callerServices } from './callers.ts';
 import { eventsDocument } from './events.ts';
+import { newId } from './ids.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
 import { identityProvider, signInServices } from './sign-in.ts';
@@ -92,7 +92,7 @@ export async function buildHouse(
   });
   const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
   const tokenKey = await tokenKeyOf(config);
-  const callers = await callerServices({ store, cache, clock, log, newId: v7 });
+  const callers = await callerServices({ store, cache, clock, log, newId });
   const flags = await loadFlags(store.administration);
   const settings: Settings = {
     apiBaseUrl: '',
@@ -107,7 +107,7 @@ export async function buildHouse(
   let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const audit = makeAudit({
-    ...{ store, clock, newId: v7, log },
+    ...{ store, clock, newId, log },
     dropped: metrics.tally('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
   });
   const services: Services = {
@@ -118,11 +118,11 @@ export async function buildHouse(
     actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
     manifests: new ManifestCache(store.devices),
-    artifacts: openArtifacts(config, { store, settings, clock, newId: v7, log }),
+    artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
     locks: new Locks(),
     audit,
     clock,
-    newId: v7,
+    newId,
     seal: sealer.seal,
     open: sealer.open,
     flags: () => flags.current(),
@@ -150,7 +150,7 @@ export async function buildHouse(
     verifiers: [apiKeys(callers.keys), internalTokens(tokenKey, clock), ...external.verifiers],
     gate,
     clock,
-    newId: v7,
+    newId,
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
   const door = makeFrontDoor({ identity, services, secure });
@@ -174,7 +174,7 @@ export async function buildHouse(
       perform: makePerform(services),
       gate,
       publicUrl: () => settings.apiBaseUrl.slice(0, -'/v1'.length),
-      newId: v7,
+      newId,
       log,
       trustedProxies: config.trustedProxies,
       observe: metrics.request,
@@ -201,7 +201,7 @@ export async function buildHouse(
         },
         signingKey: deviceKey,
         watches: (deviceId) => runtime.watches.of(deviceId),
-        authenticateUser: userAuthentication(identity, v7),
+        authenticateUser: userAuthentication(identity, newId),
         addressOf,
         log,
         meter: metered(metrics),

@@ -1,0 +1,215 @@
+import type { AnyActorScope, AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate';
+import { functionOf } from '../machines/decision.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { Output, TimerChange } from '../machines/outputs.ts';
+
+/*
+ * What XState does with chosen transitions is the same each time: states are left, actions run and states entered in an order
+ * that the chart alone decides. Each such step is done by XState once, and written down; from then on its actions' functions
+ * are called without XState's bookkeeping. Choosing the transitions, with their guards, stays XState's.
+ */
+
+/** What an event would do. Nothing has happened yet: no effect ran, no state was adopted. */
+export interface Decided {
+  snapshot: AnyMachineSnapshot;
+  outputs: Output[];
+  timers: TimerChange[];
+  /** False where no state of the machine takes the event. */
+  understood: boolean;
+}
+
+type Delay = number | ((about: { context: object; event: EventObject }) => number);
+type Deed =
+  | {
+      decide: (context: never, event: never, params: never) => ReturnType<NonNullable<ReturnType<typeof functionOf>>>;
+      params: unknown;
+    }
+  | { set: string; event: string; delay: Delay }
+  | { clear: string };
+
+interface Step {
+  deeds: readonly Deed[];
+  to: Place;
+}
+
+/** One of the states that a machine can be in, all regions together; actors that are there share it. */
+interface Place {
+  nodes: AnyMachineSnapshot['_nodes'];
+  value: AnyMachineSnapshot['value'];
+  tags: AnyMachineSnapshot['tags'];
+  steps: Steps;
+}
+
+/** By the chosen transitions, one after another. Null where XState has to do it each time. */
+interface Steps {
+  step?: Step | null;
+  after: Map<object, Steps>;
+}
+
+type Transitions = ReturnType<AnyStateMachine['getTransitionData']>;
+type StateNode = AnyStateMachine['root'];
+
+/** What is known of a machine whose actions are all `deciding`, and whose only raised events of XState's are its timers. */
+interface Known {
+  delays: ReadonlyMap<string, Delay>;
+  places: Map<string, Place>;
+}
+
+const machines = new WeakMap<AnyStateMachine, Known | null>();
+const placesByNodes = new WeakMap<object, Place>();
+
+/** Null where the machine, or this step of it, is XState's own to do. */
+export function follow(
+  machine: AnyStateMachine,
+  scope: AnyActorScope,
+  from: AnyMachineSnapshot,
+  asked: MachineEvent,
+): Decided | null {
+  const known = knownOf(machine);
+  if (known === null || !isActive(from)) return null;
+  const outputs: Output[] = [];
+  const timers: TimerChange[] = [];
+  const events: EventObject[] = [asked];
+  let snapshot = from;
+  for (let event = events.shift(); event !== undefined; event = events.shift()) {
+    const chosen = machine.getTransitionData(snapshot, event);
+    if (chosen.length === 0) continue;
+    const place = placeOf(known, snapshot);
+    const step = stepOf({ machine, scope, known }, place, chosen, snapshot, event);
+    if (step === null) return null;
+    let context = snapshot.context as object;
+    for (const deed of step.deeds) {
+      if ('decide' in deed) {
+        const { changes, outputs: said, raised } = deed.decide(context as never, event as never, deed.params as never);
+        if (changes) context = { ...context, ...changes };
+        for (const output of said) outputs.push(output);
+        if (raised) events.push(raised);
+      } else if ('set' in deed) {
+        const { set, event: name, delay } = deed;
+        timers.push({ set, event: name, delay: typeof delay === 'number' ? delay : delay({ context, event }) });
+      } else timers.push(deed);
+    }
+    if (step.to !== place) {
+      const { nodes, value, tags } = step.to;
+      snapshot = { ...snapshot, context, value, tags, _nodes: nodes } as AnyMachineSnapshot;
+    } else if (context !== snapshot.context) snapshot = { ...snapshot, context } as AnyMachineSnapshot;
+  }
+  const understood = snapshot !== from || outputs.length > 0 || timers.length > 0;
+  return { snapshot, outputs, timers, understood };
+}
+
+const isActive = ({ status }: AnyMachineSnapshot): boolean => status === 'active';
+
+/** The same snapshot, with what it has in common with others of its machine held once. */
+export function sharing(machine: AnyStateMachine, snapshot: AnyMachineSnapshot): AnyMachineSnapshot {
+  const known = knownOf(machine);
+  if (known === null) return snapshot;
+  const { nodes, value, tags } = placeOf(known, snapshot);
+  return { ...snapshot, value, tags, _nodes: nodes } as AnyMachineSnapshot;
+}
+
+function placeOf(known: Known, { _nodes: nodes, value, tags }: AnyMachineSnapshot): Place {
+  const met = placesByNodes.get(nodes);
+  if (met !== undefined) return met;
+  const key = JSON.stringify(value);
+  let place = known.places.get(key);
+  if (place === undefined) {
+    place = { nodes, value, tags, steps: { after: new Map() } };
+    known.places.set(key, place);
+    placesByNodes.set(nodes, place);
+  }
+  return place;
+}
+
+function stepOf(
+  about: { machine: AnyStateMachine; scope: AnyActorScope; known: Known },
+  place: Place,
+  chosen: Transitions,
+  snapshot: AnyMachineSnapshot,
+  event: EventObject,
+): Step | null {
+  let { steps } = place;
+  for (const transition of chosen) {
+    let next = steps.after.get(transition);
+    if (next === undefined) {
+      next = { after: new Map() };
+      steps.after.set(transition, next);
+    }
+    steps = next;
+  }
+  steps.step ??= steps.step === null ? null : learn(about, snapshot, event);
+  return steps.step;
+}
+
+/** Has XState do the first step for `event`, and writes down what it did. */
+function learn(
+  { machine, scope, known }: { machine: AnyStateMachine; scope: AnyActorScope; known: Known },
+  snapshot: AnyMachineSnapshot,
+  event: EventObject,
+): Step | null {
+  const deeds: Deed[] = [];
+  let after: AnyMachineSnapshot | null = null;
+  const watching = {
+    ...scope,
+    system: {
+      ...scope.system,
+      _sendInspectionEvent(seen: { type: string; snapshot: AnyMachineSnapshot }) {
+        if (seen.type === '@xstate.microstep') after ??= seen.snapshot;
+      },
+    },
+    actionExecutor(action: { type: string; params?: unknown }) {
+      if (after !== null) return;
+      const params = action.params as { id: string; sendId: string; event: EventObject };
+      if (action.type === 'xstate.cancel') deeds.push({ clear: params.sendId });
+      else if (action.type === 'xstate.raise') {
+        deeds.push({ set: params.id, event: params.event.type, delay: known.delays.get(params.id) as Delay });
+      }
+    },
+    decided(decide: never, params: unknown) {
+      if (after === null) deeds.push({ decide, params });
+    },
+  } as unknown as AnyActorScope;
+  machine.transition(snapshot, event, watching);
+  const reached = after as AnyMachineSnapshot | null;
+  return reached === null || !isActive(reached) ? null : { deeds, to: placeOf(known, reached) };
+}
+
+function knownOf(machine: AnyStateMachine): Known | null {
+  let known = machines.get(machine);
+  if (known === undefined) {
+    const delays = new Map<string, Delay>();
+    known = isPlain(machine, machine.root, delays) ? { delays, places: new Map() } : null;
+    machines.set(machine, known);
+  }
+  return known;
+}
+
+/** Gathers the timers of `node` and of those in it; false where something in it is not to be written down. */
+function isPlain(machine: AnyStateMachine, node: StateNode, delays: Map<string, Delay>): boolean {
+  const { actions, delays: named } = machine.implementations;
+  const plain = (action: unknown): boolean => {
+    if (typeof action === 'function') {
+      const { type, id, delay } = action as unknown as { type: string; id: string; delay: string | Delay };
+      if (type === 'xstate.cancel') return true;
+      const spec = typeof delay === 'string' ? named[delay] : delay;
+      if (type !== 'xstate.raise' || spec === undefined) return functionOf(action) !== undefined;
+      delays.set(id, spec as Delay);
+      return true;
+    }
+    const { type, params } =
+      typeof action === 'string' ? { type: action, params: null } : (action as { type: string; params?: unknown });
+    const made = actions[type] as object | undefined;
+    return made !== undefined && functionOf(made) !== undefined && typeof params !== 'function';
+  };
+  const transitions = [...node.transitions.values()].flat();
+  return (
+    (node.always?.length ?? 0) === 0 &&
+    node.invoke.length === 0 &&
+    node.type !== 'history' &&
+    [...node.transitions.keys()].every((event) => !event.includes('*') && !event.startsWith('xstate.done')) &&
+    [...node.entry, ...node.exit, ...transitions.flatMap((one) => one.actions), ...(node.initial?.actions ?? [])].every(
+      plain,
+    ) &&
+    Object.values(node.states).every((inner) => isPlain(machine, inner as StateNode, delays))
+  );
+}

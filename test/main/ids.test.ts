@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { publicRandom } from '../../src/domain/public-random.ts';
+import { newNonce } from '../../src/domain/signature.ts';
+import { newId } from '../../src/main/ids.ts';
+
+const MANY = 20_000;
+
+describe('an id', () => {
+  const ids = Array.from({ length: MANY }, newId);
+
+  it('is a UUIDv7 of its time', () => {
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+    const at = Number.parseInt((newId().slice(0, 8) + newId().slice(9, 13)) as string, 16);
+    expect(Math.abs(Date.now() - at)).toBeLessThan(1_000);
+  });
+
+  it('is new, and sorts behind every earlier one', () => {
+    expect(new Set(ids).size).toBe(MANY);
+    expect(ids).toEqual(ids.toSorted());
+  });
+});
+
+describe('public randomness', () => {
+  it('is never given twice', () => {
+    const nonces = Array.from({ length: MANY }, newNonce);
+    expect(new Set(nonces).size).toBe(MANY);
+    expect(nonces.every((nonce) => /^[\w-]{16}$/.test(nonce))).toBe(true);
+    const texts = Array.from({ length: MANY }, (_, n) => publicRandom(8 + (n % 57)).toString('hex'));
+    expect(new Set(texts).size).toBe(MANY);
+  });
+
+  it('has all its bits used', () => {
+    const seen = Buffer.alloc(16);
+    for (let n = 0; n < 1_000; n += 1)
+      for (const [at, byte] of publicRandom(16).entries()) seen[at] = (seen[at] ?? 0) | byte;
+    expect(seen.every((byte) => byte === 255)).toBe(true);
+  });
+});
