@@ -1,0 +1,113 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+/** In the page: the least contrast (WCAG 2.2 §1.4.3) of its texts with what is behind them, and whether it is too wide. */
+const READABLE = `(() => {
+  const light = ([r, g, b]) => {
+    const part = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+  };
+  const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = numbers(getComputedStyle(at).backgroundColor);
+      if (color.length === 3 || color[3] === 1) return color;
+    }
+    return [255, 255, 255];
+  };
+  const ratios = [...document.querySelectorAll('main :is(h1, h2, h3, h4, p, li, dt, dd, code, a, .way, .quiet, summary)')].map((element) => {
+    const [high, low] = [light(numbers(getComputedStyle(element).color)), light(behind(element))].sort((x, y) => y - x);
+    return (high + 0.05) / (low + 0.05);
+  });
+  return { least: Math.min(...ratios), wide: document.documentElement.scrollWidth > innerWidth };
+})()`;
+
+describe.runIf(hasChromium())('the API reference, in a browser', () => {
+  let at: TestService;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    at = await startService();
+    browser = await launchChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+  });
+
+  /** Fails with what the browser complains of: a refused script, a missing file. */
+  async function look(path: string, width: number, colorScheme: 'light' | 'dark', work: (page: Page) => Promise<void>) {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    page.setDefaultTimeout(15_000);
+    const complaints: string[] = [];
+    page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
+    page.on('pageerror', (error) => void complaints.push(error.message));
+    await page.goto(at.url + path);
+    await work(page);
+    await page.close();
+    expect(complaints).toEqual([]);
+  }
+
+  it('lets a person sign in with a token and try a call', { timeout: 60_000 }, async () => {
+    const owner = await at.owner();
+    await look('/docs', 1_200, 'light', async (page) => {
+      await page.getByRole('button', { name: 'Authorize' }).first().click();
+      await page.locator('#auth-bearer-value, .auth-container input').first().fill(owner.token);
+      await page.getByRole('button', { name: 'Apply credentials' }).first().click();
+      await page.getByRole('button', { name: 'Close' }).first().click();
+
+      const operation = page.locator('#operations-Homes_and_rooms-createHome');
+      await operation.locator('.opblock-summary-control').click();
+      await operation.getByRole('button', { name: 'Execute' }).click();
+      await operation.locator('.live-responses-table .response-col_status').getByText('201').waitFor();
+    });
+    const { body } = await owner.get('/v1/homes');
+    expect(body.homes).toHaveLength(2);
+  });
+
+  it('has every operation of the description', async () => {
+    const document = (await at.api().get('/openapi.json')).body as { paths: Record<string, Record<string, object>> };
+    const operations = Object.values(document.paths).flatMap((item) =>
+      Object.keys(item).filter((key) => key !== 'servers'),
+    );
+    await look('/docs', 1_200, 'light', async (page) => {
+      await page.locator('.opblock').first().waitFor();
+      expect(await page.locator('.opblock').count()).toBe(operations.length);
+    });
+  });
+
+  it.each([
+    [400, 'light'],
+    [400, 'dark'],
+    [1_200, 'light'],
+    [1_200, 'dark'],
+  ] as const)('tells of events in a readable page, %d pixels wide and %s', async (width, scheme) => {
+    await look('/docs/events', width, scheme, async (page) => {
+      const { least, wide } = await page.evaluate<{ least: number; wide: boolean }>(READABLE);
+      expect(wide).toBe(false);
+      expect(least).toBeGreaterThan(4.5);
+      await page.getByRole('link', { name: 'cmd_ack', exact: true }).click();
+      expect(await page.locator('#channel-cmd_ack').isVisible()).toBe(true);
+    });
+  });
+
+  it.each([400, 1_200])('shows the REST reference without scrolling sideways, %d pixels wide', async (width) => {
+    await look('/docs', width, 'dark', async (page) => {
+      await page.locator('.opblock').first().waitFor();
+      expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
+    });
+  });
+
+  it('leads from one reference to the other by the keyboard', async () => {
+    await look('/docs/events', 1_200, 'light', async (page) => {
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('To the content');
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate('document.activeElement.textContent')).toBe('REST API');
+      await page.keyboard.press('Enter');
+      await page.waitForURL(`${at.url}/docs`);
+    });
+  });
+});
