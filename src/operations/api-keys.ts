@@ -195,7 +195,7 @@ export const rotateApiKey = operation({
   run(services, { input, caller, idempotent }) {
     const { store, keys, clock } = services;
     return amongMembers(services, caller, 'together', async (actor) => {
-      const found = await keyOf(services, caller, input.prefix);
+      const found = await keyOf(services, { ...caller, role: actor.role }, input.prefix);
       if (!found.ok) return found;
       const old = found.value;
       const granted = mayGive(caller, old.scopes);

@@ -4,7 +4,7 @@ import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment, onPglite } from '../support/deployment.ts';
+import { eachDeployment } from '../support/deployment.ts';
 import { type Api, startService, type TestService } from '../support/service.ts';
 import { portOf } from '../support/speaker.ts';
 
@@ -146,10 +146,9 @@ eachDeployment('a connection', (deployment) => {
   });
 });
 
-describe('after a restart', () => {
+eachDeployment('after a restart', (deployment) => {
   it('keys, their last use, invitations and what was presented at /mcp are as they were', async () => {
-    const deployment = await onPglite();
-    let at = await startService(deployment.env);
+    let at = await startService(deployment().env);
     const owner = await at.owner('ada');
     const { key, prefix } = await newKey(owner, { scopes: ['read:devices'] });
     const dead = await newKey(owner);
@@ -161,7 +160,7 @@ describe('after a restart', () => {
     expect((await at.api(agents).post('/v1/auth/api-keys', { name: 'x' })).status).toBe(403);
     await at.stop();
 
-    at = await startService(deployment.env);
+    at = await startService(deployment().env);
     const mine = at.api(await at.token('ada'));
     const { keys } = (await mine.get('/v1/auth/api-keys')).body;
     expect(keys).toEqual([
@@ -181,7 +180,6 @@ describe('after a restart', () => {
       expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
     }
     await at.stop();
-    await deployment.remove();
   }, 60_000);
 });
 

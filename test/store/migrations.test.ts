@@ -70,4 +70,18 @@ describe.each(backends)('migrations on $name', ({ open }) => {
     expect(await tables(database)).not.toContain('half');
     expect(await migrate(database, [...migrations, note])).toBe(0);
   });
+
+  it('keeps the stored answers of before, with whose secret they show', async () => {
+    const [database] = (await open()) as [Database];
+    await migrate(database, migrations.slice(0, 3));
+    await database.write({
+      text: `insert into idempotency
+          (digest, principal, method, path, key, body_hash, state, status, answer, device_id, expires_at)
+        values ('d', 'p', 'POST', '/x', 'k', 'h', 'done', 201, 'sealed', '0195d9a2-7f00-7000-8000-000000000001', 5)`,
+    });
+    await migrate(database);
+    expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
+      { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
+    ]);
+  });
 });
