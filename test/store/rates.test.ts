@@ -168,4 +168,38 @@ describe.runIf(redisUrl)('rates with Redis', () => {
     proxy.restore();
     await copied(id, 3);
   });
+
+  it('ask again what a Redis that went away did not answer, and leave there what was counted before', async () => {
+    const id = randomUUID();
+    const before = new RedisRates(redisUrl ?? '', clock);
+    await eventually(() => before.connected);
+    before.take('tenant', id, 5, 5);
+    await before.close();
+    const proxy = await startProxy(redisUrl ?? '');
+    closing.push(() => proxy.close());
+    const after = new RedisRates(proxy.through(redisUrl ?? ''), clock);
+    closing.push(() => after.close());
+    await eventually(() => after.connected);
+    proxy.silence();
+    expect(after.take('tenant', id, 5).ok).toBe(true);
+    await new Promise(setImmediate);
+    proxy.restore();
+    await eventually(() => !after.look('tenant', id, 5).ok);
+  });
+
+  it('end soon, however long Redis has been silent', async () => {
+    const proxy = await startProxy(redisUrl ?? '');
+    closing.push(() => proxy.close());
+    const rates = new RedisRates(proxy.through(redisUrl ?? ''), clock);
+    await eventually(() => rates.connected);
+    proxy.silence();
+    const since = performance.now();
+    await eventually(() => {
+      rates.take('address', randomUUID(), 5);
+      return performance.now() - since > 2_500;
+    });
+    const closed = performance.now();
+    await rates.close();
+    expect(performance.now() - closed).toBeLessThan(1_500);
+  });
 });

@@ -4,9 +4,14 @@ import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../c
 import { MemoryRates } from './memory-rates.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
 
+/** What a pipeline answers to one command: an error or a value. */
+type Told = [error: Error | null, value: unknown] | undefined;
+
 const COPY_MS = 250;
 /** Windows copied at a time. */
 const BATCH = 2_000;
+/** Payers asked for at a time; of more of them the earlier window is not known. */
+const MAX_ASKED = 50_000;
 /** Changed windows beyond which those that are over are looked for while Redis is away. */
 const MANY_CHANGED = 10_000;
 
@@ -26,7 +31,8 @@ export class RedisRates implements Rates {
   private readonly asked = new Set<string>();
   private readonly asking: string[] = [];
   private readonly timer: NodeJS.Timeout;
-  private copying: Promise<void> = Promise.resolve();
+  /** Null while nothing is under way: a Redis that is slow to answer is not asked again meanwhile. */
+  private copying: Promise<void> | null = null;
 
   constructor(url: string, clock: Clock) {
     this.local = new MemoryRates(clock);
@@ -34,7 +40,9 @@ export class RedisRates implements Rates {
     this.redis = connectRedis(url);
     this.learnsUntil = performance.now() + RATE_WINDOW_MS;
     this.timer = setInterval(() => {
-      this.copying = this.copying.then(() => this.copy());
+      this.copying ??= this.copy().finally(() => {
+        this.copying = null;
+      });
     }, COPY_MS).unref();
   }
 
@@ -64,24 +72,32 @@ export class RedisRates implements Rates {
   }
 
   private ask(key: string): void {
-    if (this.asked.has(key)) return;
+    if (this.asked.has(key) || this.asked.size >= MAX_ASKED) return;
     this.asked.add(key);
     if (this.asking.push(key) === 1) setImmediate(() => void this.learn());
   }
 
-  /** Where Redis is not there yet, the next copy asks again. */
-  private async learn(): Promise<void> {
-    if (!this.connected || this.asking.length === 0) return;
-    const keys = this.asking.splice(0);
-    const pipeline = this.redis.pipeline();
-    for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
-    const answers = (await pipeline.exec().catch(() => null)) ?? [];
-    for (const [n, key] of keys.entries()) {
-      const used = Number(answers[2 * n]?.[1] ?? 0);
-      const leftMs = Number(answers[2 * n + 1]?.[1] ?? 0);
-      if (used > 0 && leftMs > 0) this.local.adopt(...payerOf(key), used, leftMs);
-      this.asked.delete(key);
+  /** False where Redis is not there or does not answer: the next copy asks again. */
+  private async learn(): Promise<boolean> {
+    while (this.asking.length > 0) {
+      if (!this.connected) return false;
+      const keys = this.asking.splice(0, BATCH);
+      const pipeline = this.redis.pipeline();
+      for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
+      const answers = (await pipeline.exec().catch(() => null)) ?? [];
+      const unanswered = keys.filter((key, n) => !this.heard(key, answers[2 * n], answers[2 * n + 1]));
+      this.asking.push(...unanswered);
+      if (unanswered.length > 0) return false;
     }
+    return this.connected;
+  }
+
+  private heard(key: string, used: Told, leftMs: Told): boolean {
+    if (used === undefined || leftMs === undefined || used[0] !== null || leftMs[0] !== null) return false;
+    const [before, left] = [Number(used[1]), Number(leftMs[1])];
+    if (before > 0 && left > 0 && this.asked.has(key)) this.local.adopt(...payerOf(key), before, left);
+    this.asked.delete(key);
+    return true;
   }
 
   private async copy(): Promise<void> {
@@ -89,8 +105,7 @@ export class RedisRates implements Rates {
       this.asked.clear();
       this.asking.length = 0;
     }
-    await this.learn();
-    if (!this.connected) return this.forgetOver();
+    if (!(await this.learn())) return this.forgetOver();
     const keys: string[] = [];
     const pipeline = this.redis.pipeline();
     for (const key of this.changed) {
@@ -104,7 +119,9 @@ export class RedisRates implements Rates {
     }
     if (keys.length === 0) return;
     const answers = await pipeline.exec().catch(() => null);
-    for (const [n, key] of keys.entries()) if (answers?.[n]?.[1] !== 'OK') this.changed.add(key);
+    const uncopied = keys.filter((_, n) => answers?.[n]?.[1] !== 'OK');
+    for (const key of uncopied) this.changed.add(key);
+    if (uncopied.length > 0) this.forgetOver();
   }
 
   private forgetOver(): void {
