@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
 import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
+import { ABOUT } from './openapi-about.ts';
 import { documentedPages } from './openapi-pages.ts';
 import { Schemas } from './openapi-schemas.ts';
 import { securityOf, securitySchemes } from './openapi-security.ts';
@@ -48,9 +49,7 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
     info: {
       title: SERVICE_NAME,
       version: SERVICE_VERSION,
-      description:
-        'A multi-tenant cloud for connected devices. Every route stands under `/v1` and, the same, under `/api/v1`. ' +
-        'Lists go newest first. What belongs to another tenant does not exist.',
+      description: ABOUT,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: ROOT_SERVERS,

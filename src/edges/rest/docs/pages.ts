@@ -63,6 +63,7 @@ SwaggerUIBundle({
   tryItOutEnabled: true,
   docExpansion: 'list',
   defaultModelsExpandDepth: 0,
+  showExtensions: true,
 });
 `;
 

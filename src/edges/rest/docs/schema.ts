@@ -50,5 +50,5 @@ function limitsOf({ minimum, maximum, exclusiveMinimum, maxLength, default: usua
     ...(typeof maxLength === 'number' ? [`at most ${maxLength} characters`] : []),
     ...(usual === undefined ? [] : [`usually ${usual}`]),
   ];
-  return said.length === 0 ? '' : ` ${said.join(' ')}`;
+  return said.map((one) => `, ${one}`).join('');
 }
