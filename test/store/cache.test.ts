@@ -181,6 +181,28 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     });
   });
 
+  it('for long leaves nothing to be told of what is over, nor of what nobody had', async () => {
+    const { proxy, cache, direct } = await behindProxy();
+    const redis = cache as RedisCache;
+    const [closed, taken] = [randomUUID(), randomUUID()];
+    for (const key of [closed, taken]) await direct.set(key, 'of another process', 60_000);
+    proxy.cut();
+    for (let n = 0; n < 5_000; n++) {
+      await cache.set(`short ${n}`, 'value', 1);
+      await cache.take(`nobody's ${n}`);
+    }
+    await eventually(async () => {
+      await cache.set(randomUUID(), 'value', 1);
+      return redis.owed < 1_000;
+    });
+    await cache.delete(closed);
+    expect(await cache.take(taken)).toBeNull();
+    proxy.restore();
+    await eventually(() => cache.healthy());
+    expect(await direct.get(closed)).toBeNull();
+    expect(await direct.take(taken)).toBe('of another process');
+  });
+
   it('at the start does not keep the process from starting', async () => {
     const proxy = await startProxy(redisUrl ?? '');
     closing.push(() => proxy.close());

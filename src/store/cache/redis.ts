@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { systemClock } from '../../domain/clock.ts';
+import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
@@ -9,6 +10,10 @@ const PROBE_MS = 250;
 const CATCH_UP_BATCH = 1_000;
 /** A connection that nobody uses may be dead without a word. */
 const HEARTBEAT_MS = 1_000;
+/** Nothing is kept longer than a cookie session, which ends with its token. */
+const LONGEST_LIFE_MS = 24 * 60 * 60 * 1000;
+/** Changes beyond which those that no longer matter are looked for while Redis is away. */
+const MANY_BEHIND = 1_000;
 
 /**
  * A cache in Redis 6.2 and later or Valkey. All that this process writes is also kept in it, so that while Redis is away
@@ -20,8 +25,9 @@ export class RedisCache implements Cache {
   private readonly subscriber: Redis;
   /** On the real time, as Redis is. */
   private readonly local = new MemoryCache(systemClock);
-  /** Keys that were changed while Redis was away. */
-  private readonly behind = new Set<string>();
+  /** Keys that were changed while Redis was away, with the moment from which it can have nothing under them any more. */
+  private readonly behind = new Map<string, EpochMs>();
+  private lookThroughAt = MANY_BEHIND;
   private readonly channels = new Set<string>();
   /** Tells our own messages from those of other processes. */
   private readonly origin = randomUUID();
@@ -59,25 +65,28 @@ export class RedisCache implements Cache {
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {
+    const leftMs = Math.max(ttlMs, this.local.entry(key)?.ttlMs ?? 0);
     await this.local.set(key, value, ttlMs);
-    await this.change(key, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs)));
+    await this.change(key, leftMs, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs)));
   }
 
   async add(key: string, value: string, ttlMs: number): Promise<boolean> {
     const first = await this.local.add(key, value, ttlMs);
-    const set = await this.change(key, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs), 'NX'));
+    const set = await this.change(key, ttlMs, () => this.commands.set(PREFIX + key, value, 'PX', whole(ttlMs), 'NX'));
     return set === undefined ? first : set === 'OK';
   }
 
   async take(key: string): Promise<string | null> {
+    const leftMs = this.local.entry(key)?.ttlMs ?? 0;
     const known = await this.local.take(key);
-    const taken = await this.change(key, () => this.commands.getdel(PREFIX + key));
+    const taken = await this.change(key, leftMs, () => this.commands.getdel(PREFIX + key));
     return taken === undefined ? known : taken;
   }
 
   async delete(key: string): Promise<void> {
+    const leftMs = this.local.entry(key)?.ttlMs ?? LONGEST_LIFE_MS;
     await this.local.delete(key);
-    await this.change(key, () => this.commands.del(PREFIX + key));
+    await this.change(key, leftMs, () => this.commands.del(PREFIX + key));
   }
 
   /** Listeners here are told directly, those of other processes through Redis. */
@@ -103,6 +112,11 @@ export class RedisCache implements Cache {
 
   healthy(): boolean {
     return !this.away;
+  }
+
+  /** Changes that Redis is to be told when it is back. */
+  get owed(): number {
+    return this.behind.size;
   }
 
   async close(): Promise<void> {
@@ -136,12 +150,23 @@ export class RedisCache implements Cache {
     return fallback();
   }
 
-  /** Undefined where Redis was not changed: it is told when it is back. */
-  private change<T>(key: string, run: () => Promise<T>): Promise<T | undefined> {
+  /**
+   * Undefined where Redis was not changed: it is told when it is back, if what it may have under the key, which lives
+   * `leftMs` at most, is not over by then.
+   */
+  private change<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
     return this.ask<T | undefined>(run, async () => {
-      this.behind.add(key);
+      if (leftMs > 0) this.owe(key, systemClock.now() + leftMs);
       return undefined;
     });
+  }
+
+  private owe(key: string, until: EpochMs): void {
+    this.behind.set(key, Math.max(until, this.behind.get(key) ?? 0));
+    if (this.behind.size < this.lookThroughAt) return;
+    const now = systemClock.now();
+    for (const [old, over] of this.behind) if (over <= now) this.behind.delete(old);
+    this.lookThroughAt = Math.max(MANY_BEHIND, 2 * this.behind.size);
   }
 
   private goAway(): void {
@@ -175,8 +200,16 @@ export class RedisCache implements Cache {
       throw error;
     });
     const run = /^run_id:(\w+)/m.exec(about)?.[1] ?? '';
-    if (this.run !== null && this.run !== run) for (const key of this.local.keys()) this.behind.add(key);
+    if (this.run !== null && this.run !== run) this.oweAll();
     this.run = run;
+  }
+
+  private oweAll(): void {
+    const now = systemClock.now();
+    for (const key of [...this.local.keys()]) {
+      const entry = this.local.entry(key);
+      if (entry !== null) this.owe(key, now + entry.ttlMs);
+    }
   }
 
   private async beat(): Promise<void> {
@@ -189,14 +222,14 @@ export class RedisCache implements Cache {
   private async catchUp(): Promise<void> {
     const keys = [...this.behind].slice(0, CATCH_UP_BATCH);
     await Promise.all(
-      keys.map(async (key) => {
+      keys.map(async ([key, until]) => {
         const entry = this.local.entry(key);
         this.behind.delete(key);
         try {
           if (entry) await this.commands.set(PREFIX + key, entry.value, 'PX', whole(entry.ttlMs));
           else await this.commands.del(PREFIX + key);
         } catch (error) {
-          this.behind.add(key);
+          this.owe(key, until);
           throw error;
         }
       }),
