@@ -47,8 +47,12 @@ export const registerTenant = operation({
         ownerId: user.id,
       } satisfies TenantEvent & MachineEvent;
       const answer = { body: { tenant_id: id, user_id: user.id } };
-      await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.row(answer) ?? null });
-      users.changed(user.id);
+      try {
+        await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.row(answer) ?? null });
+      } finally {
+        // Whatever became of the commit: the store is asked again.
+        users.changed(user.id);
+      }
       return done(answer);
     });
   },

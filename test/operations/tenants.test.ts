@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CommitUnknown } from '../../src/store/contract.ts';
 import { type House, makeHouse } from '../support/house.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
@@ -44,6 +45,20 @@ describe('registering a tenant', () => {
     expect(new Set(slugs).size).toBe(12);
     expect(slugs).toContain('acme');
     for (const slug of slugs) expect(slug).toMatch(/^acme(-[0-9a-f]+)?$/);
+  });
+
+  it('counts at once, also where nobody could tell whether it was committed', async () => {
+    const token = await house.token('ada');
+    await me(token);
+    const { actors } = house.services;
+    const { create } = actors;
+    actors.create = async (...asked) => {
+      await create(...asked);
+      throw new CommitUnknown('connection lost');
+    };
+    expect((await register(token)).status).toBe(503);
+    actors.create = create;
+    expect(await me(token)).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
   });
 
   it('is off under the registration lock', async () => {

@@ -7,7 +7,7 @@ import type { Charge, Gate } from '../shared/gate.ts';
 import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
 import { sendFile } from './file.ts';
 import { makeInputReader, namesIn } from './input.ts';
-import type { Route } from './route.ts';
+import { isKeyable, type Route } from './route.ts';
 import { uploadIn } from './upload.ts';
 
 /** Answers an exchange. `values` are the texts of the path's `{…}` segments. */
@@ -23,7 +23,7 @@ export function answering(
   const read = makeInputReader(route);
   const names = namesIn(route.path);
   const looksAtCaller = operation.role !== null || operation.greets === true;
-  const keyable = method === 'POST' && operation.changes;
+  const keyable = isKeyable(route);
 
   return async (exchange, values, root) => {
     const { request, requestId } = exchange;

@@ -9,7 +9,7 @@ import { ABOUT } from './openapi-about.ts';
 import { documentedPages } from './openapi-pages.ts';
 import { Schemas } from './openapi-schemas.ts';
 import { securityOf, securitySchemes } from './openapi-security.ts';
-import { ROOTS, type Route } from './route.ts';
+import { isKeyable, ROOTS, type Route } from './route.ts';
 
 const problem = z
   .object({
@@ -113,8 +113,6 @@ const RATE_HEADERS: JsonObject = {
 
 const headersOf = ({ outsideRate }: Route): JsonObject =>
   outsideRate ? COMMON_HEADERS : { ...COMMON_HEADERS, ...RATE_HEADERS };
-
-const isKeyable = ({ method, operation }: Route): boolean => method === 'POST' && operation.changes;
 
 function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonObject): JsonObject {
   const { operation, method } = route;

@@ -25,3 +25,10 @@ export interface Route {
    */
   secrets?: Readonly<Record<string, string>>;
 }
+
+/**
+ * Whether it takes an `Idempotency-Key`. Where nobody is needed none is looked at: there a stored answer would sign in, or out,
+ * somebody else than it says.
+ */
+export const isKeyable = ({ method, operation }: Route): boolean =>
+  method === 'POST' && operation.changes && operation.role !== null;

@@ -144,6 +144,15 @@ describe('logging out', () => {
     expect((await logout('nonsense')).status).toBe(200);
   });
 
+  it('is done each time, whatever Idempotency-Key comes along', async () => {
+    const headers = { 'idempotency-key': 'k' };
+    for (const token of [await house.token('ada'), await house.token('ada')]) {
+      const { body, headers: told } = await house.call('POST', '/v1/auth/logout', { token, headers });
+      expect([body, told.get('idempotent-replayed')]).toEqual([{ status: 'logged_out' }, null]);
+      expect((await me(token)).status).toBe(401);
+    }
+  });
+
   it('works in maintenance and in a suspended tenant', async () => {
     const { token, tenantId } = await house.owner();
     await house.flags.set('maintenance_mode', true);
