@@ -20,6 +20,7 @@ export const nouns = {
   firmware: 'There is no such firmware.',
   actor: 'There is no such actor.',
   machine: 'There is no such machine.',
+  memory: 'There is no such memory.',
 } as const;
 export type Noun = keyof typeof nouns;
 

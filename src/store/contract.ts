@@ -8,6 +8,7 @@ import type { AuditStore } from './contract/audit.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
 import type { InspectionStore } from './contract/inspection.ts';
+import type { AgentMemoryStore } from './contract/memories.ts';
 import type { Page, Position } from './contract/pages.ts';
 import type { KeyStore, MemberStore } from './contract/people.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
@@ -303,6 +304,7 @@ export interface Store {
   firmware: FirmwareStore;
   audit: AuditStore;
   inspection: InspectionStore;
+  memories: AgentMemoryStore;
   retention: Retention;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
   turnsInFlight: number;

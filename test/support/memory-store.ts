@@ -18,6 +18,7 @@ import type {
   TurnCommit,
   User,
 } from '../../src/store/contract.ts';
+import { agentMemory } from './agent-memory.ts';
 import { MemoryActors } from './memory-actors.ts';
 import { memoryAdministration, memoryFirmware } from './memory-firmware.ts';
 import { pageOf } from './memory-pages.ts';
@@ -249,6 +250,7 @@ export class MemoryStore implements Store {
   } as Partial<Store['commands']> as Store['commands'];
   administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));
   firmware = memoryFirmware((row) => this.keep(row));
+  memories = agentMemory((row) => this.keep(row));
   audited: AuditRow[] = [];
   audit: AuditStore = {
     append: async (rows) => {

@@ -4,6 +4,7 @@ import { deviceRows } from './table-devices.ts';
 import { firmwareRows } from './table-firmware.ts';
 import { governanceRows } from './table-governance.ts';
 import { identityRows } from './table-identity.ts';
+import { memoryRows } from './table-memories.ts';
 import { placeRows } from './table-places.ts';
 
 /**
@@ -17,4 +18,5 @@ export const table: readonly Row[] = [
   ...firmwareRows,
   ...governanceRows,
   ...actorRows,
+  ...memoryRows,
 ];

@@ -27,6 +27,7 @@ export interface World extends Tenancy {
   invitation(): Promise<{ id: Uuid; token: string }>;
   /** A firmware draft that has an artifact, or not. */
   draft(artifact?: 'with artifact'): Promise<{ id: Uuid; url: string }>;
+  memory(): Promise<Uuid>;
   /** A device that is held back. */
   quarantined(): Promise<Uuid>;
   /** A sign-in of a command line whose page is open. */
@@ -94,6 +95,11 @@ export async function makeWorld(house: House): Promise<World> {
       const headers = { 'content-type': 'application/octet-stream' };
       const { body } = await tenancy.call('PUT', `/firmware/${id}/artifact`, Buffer.from(version), { headers });
       return { id, url: body.release.url };
+    },
+    async memory() {
+      const body = { kind: 'preference', subject: 'house', content: 'Warm light', tags: ['light'] };
+      const { memory } = (await made('POST', '/memories', body)) as unknown as { memory: { id: Uuid } };
+      return memory.id;
     },
     async quarantined() {
       const id = await device();

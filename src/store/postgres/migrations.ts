@@ -5,6 +5,7 @@ import { confirmations } from './migrations/0002-confirmations.ts';
 import { firmware } from './migrations/0003-firmware.ts';
 import { people } from './migrations/0004-people.ts';
 import { audit } from './migrations/0005-audit.ts';
+import { memories } from './migrations/0006-memories.ts';
 
 export interface Migration {
   id: number;
@@ -19,6 +20,7 @@ export const migrations: readonly Migration[] = [
   { id: 3, name: 'firmware', sql: firmware },
   { id: 4, name: 'people', sql: people },
   { id: 5, name: 'audit', sql: audit },
+  { id: 6, name: 'memories', sql: memories },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

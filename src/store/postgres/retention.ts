@@ -64,6 +64,12 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now, batch],
   },
   {
+    name: 'prune_memories',
+    text: `delete from memories where id in (
+        select id from memories where expires_at <= $1 order by expires_at limit $2) returning 1 as gone`,
+    values: [now, batch],
+  },
+  {
     // A dead key is part of the record of who did what: the journal names it.
     name: 'prune_keys',
     text: `delete from api_keys where prefix in (

@@ -12,6 +12,7 @@ import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
 import { memberStore } from './members.ts';
+import { agentMemoryStore } from './memories.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
@@ -29,6 +30,7 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   firmware: firmwareStore(database),
   audit: auditStore(database),
   inspection: inspectionStore(database),
+  memories: agentMemoryStore(database),
   retention: retention(database),
   turnsInFlight: database.embedded ? 1 : 2,
 

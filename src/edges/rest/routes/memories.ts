@@ -1,0 +1,8 @@
+import { deleteMemory, listMemories, writeMemory } from '../../../operations/memories.ts';
+import type { Route } from '../route.ts';
+
+export const memoryRoutes: Route[] = [
+  { method: 'GET', path: '/memories', operation: listMemories, success: 200 },
+  { method: 'POST', path: '/memories', operation: writeMemory, success: 201 },
+  { method: 'DELETE', path: '/memories/{id}', operation: deleteMemory, success: 204 },
+];

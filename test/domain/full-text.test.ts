@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { searchable, sought } from '../../src/domain/full-text.ts';
+
+describe('what is kept of a text', () => {
+  it.each([
+    ['The Kitchen: 21.5 °C, kitchen/light on', 'the kitchen 21 5 c kitchen light on'],
+    ['living_room&door:lamp', 'living room door lamp'],
+    ['KÜCHE Kӥ', 'küche kӥ'],
+    ['u\u0308ber ﬁx', 'über fix'],
+    ['暖房は20度', '暖 房 は 20 度'],
+    ['किताब', 'किताब'],
+    ["don't", 'don t'],
+    ['!!! -- ""', ''],
+  ])('of %j are its words, folded', (text, kept) => {
+    expect(searchable(text)).toBe(kept);
+  });
+});
+
+describe('what is sought', () => {
+  it.each([
+    ['Warm Light', 'warm light'],
+    ['"warm light" -cold', '"warm light" -cold'],
+    ['cold OR warm', 'cold or warm'],
+    ['"or" light', '"or" light'],
+    ['21.5 living_room', '"21 5" "living room"'],
+    ['-暖房', '-"暖 房"'],
+    ['"warm light', '"warm light"'],
+    ["light') or 1=1 --", 'light or "1 1"'],
+    ['& | ! <-> () :* "" -', ''],
+  ])('with %j is %j', (query, asked) => {
+    expect(sought(query)).toBe(asked);
+  });
+
+  it('has nothing in it but words, quotes, minus and spaces, whatever was asked', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'grapheme', maxLength: 256 }), (query) => {
+        expect(sought(query)).toMatch(/^(-?("[\p{L}\p{M}\p{N} ]+"|[\p{L}\p{M}\p{N}]+)( |$))*$/u);
+      }),
+    );
+  });
+});

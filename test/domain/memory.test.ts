@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest';
+import { sourceOf, UNSEEN } from '../../src/domain/memory.ts';
+import { SYSTEM } from '../../src/domain/values.ts';
+
+it('a memory is from the key it was written with, else from the user, else from the part of the service', () => {
+  expect(sourceOf({ kind: 'user', id: 'u', key: 'k7qx2m4d' })).toBe('key:k7qx2m4d');
+  expect(sourceOf({ kind: 'user', id: 'u', via: 'mcp' })).toBe('user:u');
+  expect(sourceOf(SYSTEM)).toBe('twinkeep');
+});
+
+it.each([
+  ['a bell', '\u0007', true],
+  ['an escape', '\u001b[2J', true],
+  ['a C1 control', '\u009b', true],
+  ['DEL', '\u007f', true],
+  ['hidden ASCII', 'lights\u{e0069}\u{e0067}', true],
+  ['lines and tabs', 'a\n\tb', false],
+  ['joined emoji and accents', '👩‍🚀 é नमस्ते می‌خواهم', false],
+])('%s is unseen or not', (_, text, unseen) => {
+  expect(UNSEEN.test(text)).toBe(unseen);
+});
