@@ -53,7 +53,7 @@ describe('registering a tenant', () => {
     const { actors } = house.services;
     const { create } = actors;
     actors.create = async (...asked) => {
-      await create(...asked);
+      await create.apply(actors, asked);
       throw new CommitUnknown('connection lost');
     };
     expect((await register(token)).status).toBe(503);
