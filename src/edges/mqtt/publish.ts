@@ -4,7 +4,7 @@ import { composeMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
 import { newNonce } from '../../domain/signature.ts';
-import type { Json } from '../../domain/values.ts';
+import { type Json, SYSTEM } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -128,13 +128,15 @@ export class Downlink {
   }
 
   /** Tried again while the runtime or the store cannot take it; in the end the command's own clock decides. */
-  async #undo({ commandId, sessionId }: CommandWrite): Promise<void> {
+  async #undo(output: CommandWrite): Promise<void> {
     const { services, meter, log } = this.#parts;
+    const { commandId, sessionId } = output;
     meter.undone();
     const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
     for (const wait of UNDO_AGAIN_MS) {
       try {
         await services.actors.send({ kind: 'command', id: commandId }, event);
+        await this.#offerAnew(output);
         return;
       } catch (error) {
         if (error instanceof NoSuchActor) return;
@@ -142,5 +144,22 @@ export class Downlink {
       }
       await after(wait, undefined, { ref: false });
     }
+  }
+
+  /**
+   * To the session that took the other one's place: it asked for what is pending before the mark was taken back, and
+   * would not ask again.
+   */
+  async #offerAnew({ commandId, deviceId, sessionId }: CommandWrite): Promise<void> {
+    const { services, devices } = this.#parts;
+    const session = devices.get(deviceId);
+    if (session === undefined || session.clientId === sessionId || session.commandQos === null || session.ended) return;
+    const event: CommandEvent = {
+      type: 'session.ready',
+      at: services.clock.now(),
+      by: SYSTEM,
+      sessionId: session.clientId,
+    };
+    await services.actors.send({ kind: 'command', id: commandId }, event);
   }
 }

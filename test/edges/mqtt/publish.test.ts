@@ -185,6 +185,24 @@ describe('a command', () => {
     expect(house.counted.undone).toBe(1);
   });
 
+  it('that was meant for a session whose place another one took is offered to that one, once its mark is taken back', async () => {
+    const before = await listening();
+    house.now += 1;
+    const client = await listening();
+    house.emit(command(before.clientId));
+    await eventually(() => expect(house.events('session.ready')).toMatchObject([{ sessionId: client.clientId }]));
+    expect(undone()).toMatchObject([{ sessionId: before.clientId }]);
+  });
+
+  it('that could not be written is not offered to the same session again', async () => {
+    const client = await listening();
+    const output = command(client.clientId);
+    house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
+    await eventually(() => expect(undone()).toHaveLength(1));
+    await client.say('heartbeat', {});
+    expect(house.events('session.ready')).toEqual([]);
+  });
+
   it('that cannot be composed is taken back, and harms nobody', async () => {
     const client = await listening();
     const output = command(client.clientId);
