@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { AdministrationStore } from '../store/contract/administration.ts';
-import type { IdempotencyRow } from '../store/contract.ts';
+import { CommitUnknown, type IdempotencyRow, StoreUnavailable } from '../store/contract.ts';
 import { Locks } from './locks.ts';
 import { type Flag, flagNames } from './operation.ts';
 
@@ -11,17 +12,41 @@ export interface Flags {
 
 export const isFlag = (name: string): name is Flag => (flagNames as readonly string[]).includes(name);
 
+const ASK_AGAIN_MS = 500;
+
 export async function loadFlags(store: AdministrationStore): Promise<Flags> {
   const stored = await store.flags();
   let flags = Object.fromEntries(flagNames.map((name) => [name, stored[name] === true])) as Record<Flag, boolean>;
   const locks = new Locks();
+
+  /** Asks until the store answers. */
+  async function kept(flag: Flag): Promise<boolean> {
+    for (;;) {
+      try {
+        return (await store.flags())[flag] === true;
+      } catch (error) {
+        if (!(error instanceof StoreUnavailable)) throw error;
+        await pause(ASK_AGAIN_MS, undefined, { ref: false });
+      }
+    }
+  }
+
   return {
     current: () => flags,
     // In the order of the asking, so that memory and store agree on what was last.
     set: (flag, state, also) =>
       locks.alone(flag, async () => {
-        await store.setFlag(flag, state, also);
-        flags = { ...flags, [flag]: state };
+        try {
+          await store.setFlag(flag, state, also);
+          flags = { ...flags, [flag]: state };
+        } catch (error) {
+          // Who is told to look whether it was done must find here what the next process will find.
+          if (error instanceof CommitUnknown) {
+            const found = await kept(flag);
+            flags = { ...flags, [flag]: found };
+          }
+          throw error;
+        }
       }),
   };
 }

@@ -1,0 +1,45 @@
+import { expect, it } from 'vitest';
+import { loadFlags } from '../../src/operations/flags.ts';
+import type { AdministrationStore } from '../../src/store/contract/administration.ts';
+import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
+
+/** Flags in a store whose connection breaks as `broken` says: before or after it took what it was told. */
+function storeThat(broken: { taken: boolean; thenAway?: number }) {
+  const kept: Record<string, boolean> = { maintenance_mode: false };
+  let away = 0;
+  const store: AdministrationStore = {
+    tenants: async () => ({ items: [], next: null }),
+    async flags() {
+      if (away-- > 0) throw new StoreUnavailable('away');
+      return { ...kept };
+    },
+    async setFlag(flag, state) {
+      if (broken.taken) kept[flag] = state;
+      away = broken.thenAway ?? 0;
+      throw new CommitUnknown('lost in the middle');
+    },
+  };
+  return store;
+}
+
+it.each([true, false])('after a commit of which nobody knows they are what the store has: %s', async (taken) => {
+  const flags = await loadFlags(storeThat({ taken }));
+  await expect(flags.set('maintenance_mode', true)).rejects.toThrow(CommitUnknown);
+  expect(flags.current().maintenance_mode).toBe(taken);
+});
+
+it('a store that is away then is asked until it answers', async () => {
+  const flags = await loadFlags(storeThat({ taken: true, thenAway: 1 }));
+  await expect(flags.set('maintenance_mode', true)).rejects.toThrow(CommitUnknown);
+  expect(flags.current().maintenance_mode).toBe(true);
+});
+
+it('what was surely not done changes nothing', async () => {
+  const store = storeThat({ taken: false });
+  store.setFlag = async () => {
+    throw new StoreUnavailable('away');
+  };
+  const flags = await loadFlags(store);
+  await expect(flags.set('maintenance_mode', true)).rejects.toThrow(StoreUnavailable);
+  expect(flags.current().maintenance_mode).toBe(false);
+});
