@@ -19,7 +19,7 @@ import { Downlink } from './publish.ts';
 import { Receiver } from './receive.ts';
 import { DeviceSignIn } from './sign-in.ts';
 import { type Accept, openSockets, type SocketSettings } from './sockets.ts';
-import { isKnownClosed } from './standing.ts';
+import { isKnownClosed, isKnownParked } from './standing.ts';
 import { type AuthenticateUser, Listeners, type UserSession } from './users.ts';
 import { Wire } from './wire.ts';
 
@@ -161,12 +161,13 @@ class Edge implements BrokerEnds {
   enter(peer: Peer): boolean {
     const { wire } = peer;
     if (wire.closing || this.#stopping) return false;
+    const { sessions, actors } = this.#parts.services;
     if (peer.kind === 'user') {
+      if (isKnownParked(actors, peer.tenantId)) return false;
       this.#listeners.add(peer);
       wire.once('close', () => this.#listeners.remove(peer));
       return true;
     }
-    const { sessions, actors } = this.#parts.services;
     const { deviceId, tenantId, clientId: sessionId, keyVersion } = peer;
     if (isKnownClosed(actors, deviceId, tenantId)) return false;
     const old = this.#devices.add(peer);

@@ -10,7 +10,7 @@ import { DeviceSession } from './device-session.ts';
 import { Flow } from './flow.ts';
 import type { MqttLimits } from './limits.ts';
 import type { DeviceSignIn } from './sign-in.ts';
-import { isOpen } from './standing.ts';
+import { isKnownParked, isOpen } from './standing.ts';
 import { type AuthenticateUser, mayListen, UserSession } from './users.ts';
 import type { Wire } from './wire.ts';
 
@@ -104,7 +104,8 @@ export class Gatekeeper {
 
   /** Whether a user's credential still opens what it opened; one that cannot be looked at stays as it is. */
   async stillHolds(session: UserSession): Promise<boolean> {
-    if (session.expiresAt <= this.#parts.services.clock.now()) return false;
+    const { actors, clock } = this.#parts.services;
+    if (session.expiresAt <= clock.now() || isKnownParked(actors, session.tenantId)) return false;
     try {
       const user = await this.#parts.authenticateUser(session.secret, null);
       return user !== null && user.tenantId === session.tenantId && mayListen(user);

@@ -16,8 +16,13 @@ export function isOpen(tenant: CommittedTenant | null | undefined): boolean {
 }
 
 /** What is live in memory says no. What is not live says nothing. */
-export function isKnownClosed(actors: Actors, deviceId: string, tenantId: string): boolean {
+export function isKnownClosed(actors: Pick<Actors, 'peek'>, deviceId: string, tenantId: string): boolean {
   const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
+  return (device !== undefined && !isActive(device, tenantId)) || isKnownParked(actors, tenantId);
+}
+
+/** The same of a tenant alone. */
+export function isKnownParked(actors: Pick<Actors, 'peek'>, tenantId: string): boolean {
   const tenant = actors.peek<TenantContext>({ kind: 'tenant', id: tenantId });
-  return (device !== undefined && !isActive(device, tenantId)) || (tenant !== undefined && !isOpen(tenant));
+  return tenant !== undefined && !isOpen(tenant);
 }

@@ -79,6 +79,24 @@ describe('a tenant user', () => {
     expect(await connack(edge.port, { username: 'jwt', password: 'token', clientId: 'x', clean: false })).toBe(5);
   });
 
+  it('whose tenant is suspended between check and entry does not come in', async () => {
+    user('token');
+    const { get } = house.tenants;
+    let asked = 0;
+    house.tenants.get = (id) => (id === device.tenantId && asked++ > 0 ? 'suspended' : get.call(house.tenants, id));
+    expect(await connack(edge.port, { username: 'jwt', password: 'token' })).not.toBe(0);
+    expect(asked).toBeGreaterThan(1);
+  });
+
+  it('that a suspension missed goes when its credential is looked at next', async () => {
+    const { userId } = user('token');
+    const { mqtt } = await listen('token', below('#'));
+    const over = gone(mqtt);
+    house.tenants.set(device.tenantId, 'suspended');
+    house.news.tell({ about: 'user', id: userId });
+    await over;
+  });
+
   it('is told to come back when its credential cannot be checked', async () => {
     await edge.close();
     edge = await house.open({
