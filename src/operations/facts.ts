@@ -67,11 +67,14 @@ export interface Judged {
 }
 
 export function gatewayFacts(
-  services: Pick<Services, 'flags' | 'artifacts'>,
-  tenant: CommittedTenant,
-  { device, manifest }: Target,
+  services: Pick<Services, 'flags' | 'artifacts' | 'actors'>,
+  known: CommittedTenant,
+  { device: found, manifest }: Target,
   { action, params, dryRun, confirmed, release }: Judged,
 ): GatewayFacts {
+  // Who was suspended or revoked while the store was asked for the rest is not commanded any more.
+  const tenant = services.actors.peek<TenantContext>(known.ref) ?? known;
+  const device = services.actors.peek<DeviceContext>(found.ref) ?? found;
   return {
     tenant: { suspended: tenant.snapshot.value === 'suspended' },
     flags: services.flags(),

@@ -1,6 +1,7 @@
 import { v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Actors, EventFailed, Overloaded } from '../../src/actors/contract.ts';
+import { SYSTEM } from '../../src/domain/values.ts';
 import type { CommandEvent } from '../../src/machines/command-types.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import type { House } from '../support/house.ts';
@@ -141,4 +142,23 @@ describe('a fault in a batch', () => {
     expect(JSON.stringify(body)).not.toContain('secret of the house');
     expect(house.errors.at(-1)).toMatchObject({ err: expect.any(EventFailed), command_id: expect.any(String) });
   });
+});
+
+it.each([
+  ['suspended', 'TENANT_SUSPENDED', () => ({ ref: { kind: 'tenant', id: mine.tenantId } as const, type: 'suspend' })],
+  ['revoked', 'DEVICE_REVOKED', () => ({ ref: { kind: 'device', id: ids[0] as string } as const, type: 'revoke' })],
+])('who was %s while the store was asked for the rest is commanded no more', async (_, code, who) => {
+  const { manifests } = house.services;
+  const { ref, type } = who();
+  const of: typeof manifests.of = async (devices) => {
+    await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
+    return manifests.of(devices);
+  };
+  house.services.manifests = Object.assign(Object.create(manifests), { of });
+  try {
+    const { body } = await turnOn();
+    expect(body.results[0]).toMatchObject({ success: false, code, status: 'rejected' });
+  } finally {
+    house.services.manifests = manifests;
+  }
 });
