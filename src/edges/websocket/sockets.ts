@@ -127,9 +127,10 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     if (closing !== null) return goAway(connection);
     try {
       const caller = await callerOf(query.get('token'), requestId, address);
-      const refusal = caller.ok
-        ? ((await admit(connection, stage, caller.value)) ?? (interest.ok ? null : interest.refusal))
-        : caller.refusal;
+      if (!caller.ok) return end(connection, caller.refusal);
+      // What is wrong with the query is told to whoever signed in: of which tenant it speaks is not known.
+      const refusal =
+        interest.ok || caller.value.user === null ? await admit(connection, stage, caller.value) : interest.refusal;
       if (refusal !== null) end(connection, refusal);
     } catch (thrown) {
       end(connection, refusalOf(thrown, log, { request_id: requestId, operation: stage.stream.path }));

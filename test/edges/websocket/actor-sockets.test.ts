@@ -155,6 +155,13 @@ describe('an operator', () => {
   });
 });
 
+it('who asks for what is not there is told so, an operator without a tenant too', async () => {
+  for (const query of [`kind=lamp&tenant_id=${mine.tenantId}`, 'tenant_id=mine', 'kind=']) {
+    expect((await (await connect(operator, query)).closed).code).toBe(4400);
+  }
+  expect((await (await connect('wrong', 'kind=lamp')).closed).code).toBe(4401);
+});
+
 it('nothing is listened for while nobody is there', async () => {
   expect(edge.edge.watching).toBe(0);
   const client = await listening(mine.tokens.admin);
