@@ -55,6 +55,7 @@ export function updateFor<Release extends Offer>(
 export function artifactUrlFault(text: string): string | null {
   const url = text.length <= MAX_URL_LENGTH ? URL.parse(text) : null;
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) return 'must be an absolute http or https URL';
+  if (/[\s\p{Cc}\\]/u.test(text)) return 'must hold no blanks, control characters or backslashes';
   if (url.username !== '' || url.password !== '') return 'must hold no credentials';
   if (url.hash !== '') return 'must have no fragment';
   if (nowhere.test(url.hostname)) return 'names no host that a device could fetch from';

@@ -132,5 +132,8 @@ describe('a URL given by hand', () => {
     'http://224.0.0.1/',
     'http://[ff02::1]/',
     `https://example.com/${'a'.repeat(2_048)}`,
+    'https://a.example/x y',
+    'https://a.example/x\r\nHost: b',
+    'https://a.example\\@b.example/x',
   ])('%s is not', (url) => expect(artifactUrlFault(url)).not.toBeNull());
 });
