@@ -11,8 +11,9 @@ import { makeCsrf } from '../operations/csrf.ts';
 import { makeHandshakes } from '../operations/handshakes.ts';
 import type { Services } from '../operations/operation.ts';
 import { signToken, type TokenKey } from '../operations/tokens.ts';
+import { makeVault } from '../operations/vault.ts';
 
-type SignInServices = Pick<Services, 'authenticate' | 'signToken' | 'cookieSessions' | 'csrf' | 'handshakes'>;
+type SignInServices = Pick<Services, 'authenticate' | 'signToken' | 'vault' | 'cookieSessions' | 'csrf' | 'handshakes'>;
 
 /** The services that signing in is made of. */
 export function signInServices(
@@ -23,13 +24,15 @@ export function signInServices(
     tokenKey: TokenKey;
   },
 ): SignInServices {
-  const { clock, identity, tokenKey } = parts;
+  const { clock, identity, tokenKey, sealer } = parts;
+  const vault = makeVault(parts.cache, sealer);
   return {
     authenticate: async (credential, asking) => identity().authenticate(credential, asking),
     signToken: (token) => signToken(tokenKey, token, clock.now()),
-    cookieSessions: makeCookieSessions(parts),
-    csrf: makeCsrf(parts.sealer),
-    handshakes: makeHandshakes(parts),
+    vault,
+    cookieSessions: makeCookieSessions({ vault, clock }),
+    csrf: makeCsrf(sealer),
+    handshakes: makeHandshakes({ vault, clock }),
   };
 }
 

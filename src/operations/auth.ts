@@ -117,9 +117,10 @@ export const getCsrfToken = operation({
   role: null,
   scope: null,
   changes: false,
-  async run({ csrf }, { caller }) {
+  async run({ csrf, cookieSessions }, { caller }) {
     const secret = caller.cookies?.session ?? null;
-    const csrf_token = csrf.issue(secret === null ? null : fingerprint(secret));
+    const session = secret === null ? null : await cookieSessions.find(secret);
+    const csrf_token = csrf.issue(session?.name ?? null);
     return done({ body: { csrf_token }, cookies: [{ name: 'csrf' as const, value: csrf_token, until: null }] });
   },
 });

@@ -4,8 +4,8 @@ import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { EpochMs } from '../domain/values.ts';
-import type { Cache } from '../store/contract.ts';
 import { MAX_TOKEN_LIFE_S } from './tokens.ts';
+import type { Vault } from './vault.ts';
 
 export const scopesSchema = z
   .array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text)))
@@ -44,12 +44,12 @@ export const fingerprint = (secret: string): string => hash('sha256', secret, 'b
 
 const keyOf = (name: string): string => `session:${name}`;
 
-export function makeCookieSessions({ cache, clock }: { cache: Cache; clock: Clock }): CookieSessions {
+export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Clock }): CookieSessions {
   const remembered = new LRUCache<string, CookieSession>({ max: REMEMBERED });
   const living = (session: CookieSession): CookieSession | null => (clock.now() < session.until ? session : null);
 
   async function load(name: string): Promise<CookieSession | null> {
-    const kept = await cache.get(keyOf(name));
+    const kept = await vault.get(keyOf(name));
     if (kept === null) return null;
     const session = sessionSchema.parse(JSON.parse(kept));
     remembered.set(name, session);
@@ -63,7 +63,7 @@ export function makeCookieSessions({ cache, clock }: { cache: Cache; clock: Cloc
       const secret = randomBytes(32).toString('base64url');
       const name = fingerprint(secret);
       const session: CookieSession = { ...holder, name, until };
-      await cache.set(keyOf(name), JSON.stringify(session), until - now);
+      await vault.set(keyOf(name), JSON.stringify(session), until - now);
       remembered.set(name, session);
       return { secret, until };
     },
@@ -76,7 +76,7 @@ export function makeCookieSessions({ cache, clock }: { cache: Cache; clock: Cloc
     async close(secret) {
       const name = fingerprint(secret);
       remembered.delete(name);
-      await cache.delete(keyOf(name));
+      await vault.delete(keyOf(name));
     },
   };
 }

@@ -2,9 +2,9 @@ import { createHash, hash, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
-import type { Cache } from '../store/contract.ts';
 import { scopesSchema } from './cookie-sessions.ts';
 import { Locks } from './locks.ts';
+import type { Vault } from './vault.ts';
 
 // The CLI handshake (contract §3): a command line and a person at a browser find each other by a code that only the two know.
 
@@ -48,7 +48,7 @@ interface Change<T> {
 
 const gone = () => refuse('GONE', 'This sign-in is over: start it again on the command line.');
 
-export function makeHandshakes({ cache, clock }: { cache: Cache; clock: Clock }): Handshakes {
+export function makeHandshakes({ vault, clock }: { vault: Vault; clock: Clock }): Handshakes {
   const locks = new Locks();
   const keyOf = (code: string): string => `handshake:${hash('sha256', code, 'base64url')}`;
 
@@ -59,9 +59,9 @@ export function makeHandshakes({ cache, clock }: { cache: Cache; clock: Clock })
   ): Promise<Outcome<T>> {
     const key = keyOf(code);
     return locks.alone(key, async () => {
-      const kept = isCode(code) ? await cache.get(key) : null;
+      const kept = isCode(code) ? await vault.get(key) : null;
       const { keep, answer } = await change(kept === null ? null : recordSchema.parse(JSON.parse(kept)));
-      if (keep !== undefined) await cache.set(key, JSON.stringify(keep), keep.openedAt + REMEMBERED_MS - clock.now());
+      if (keep !== undefined) await vault.set(key, JSON.stringify(keep), keep.openedAt + REMEMBERED_MS - clock.now());
       return answer;
     });
   }

@@ -22,6 +22,7 @@ import type { News } from './news.ts';
 import type { PresentedTokens } from './presented.ts';
 import type { NewToken, Revocations } from './tokens.ts';
 import type { Users } from './users.ts';
+import type { Vault } from './vault.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
 export interface Caller {
@@ -160,6 +161,7 @@ export interface Services {
   authenticate(credential: string, asking: SignInAttempt): Promise<Outcome<Caller>>;
   /** An internal token, signed with the service's key. */
   signToken(token: NewToken): Promise<string>;
+  vault: Vault;
   cookieSessions: CookieSessions;
   csrf: Csrf;
   handshakes: Handshakes;

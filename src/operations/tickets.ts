@@ -40,7 +40,7 @@ export const createWsTicket = operation({
   changes: true,
   audit: 'none',
   inMaintenance: true,
-  async run({ cache }, { caller }) {
+  async run({ vault }, { caller }) {
     const { user, principal, tenantId, role, platformAdmin, scopes, token, endsAt } = caller;
     if (user === null) throw new Error('nobody asked for a ticket');
     const { key, person } = principal;
@@ -56,7 +56,7 @@ export const createWsTicket = operation({
       endsAt,
     } satisfies Record<keyof z.infer<typeof ticketHolder>, unknown>;
     const ticket = PREFIX + randomBytes(32).toString('base64url');
-    await cache.set(cacheKey(ticket), JSON.stringify(holder), TICKET_LIFE_S * 1000);
+    await vault.set(cacheKey(ticket), JSON.stringify(holder), TICKET_LIFE_S * 1000);
     return done({ body: { ticket, expires_in: TICKET_LIFE_S } });
   },
 });
@@ -68,11 +68,11 @@ export const isTicket = (credential: string): boolean => credential.startsWith(P
  * made. Null for one that is unknown, used or too old. Whether the credential was revoked since is the caller's to check.
  */
 export async function redeemTicket(
-  { cache, users, presented }: Pick<Services, 'cache' | 'users' | 'presented'>,
+  { vault, users, presented }: Pick<Services, 'vault' | 'users' | 'presented'>,
   ticket: string,
   asking: { via: string; requestId: Uuid },
 ): Promise<Caller | null> {
-  const kept = TICKET.test(ticket) ? await cache.take(cacheKey(ticket)) : null;
+  const kept = TICKET.test(ticket) ? await vault.take(cacheKey(ticket)) : null;
   if (kept === null) return null;
   const { userId, tenantId, role, platformAdmin, scopes, key, person, token, endsAt } = ticketHolder.parse(
     JSON.parse(kept),

@@ -21,7 +21,7 @@ import type { Stream } from './stream.ts';
 export interface SocketParts {
   services: Pick<
     Services,
-    'actors' | 'cache' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented'
+    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
   >;
   streams: readonly Stream[];
   identity: Pick<Identity, 'authenticate'>;

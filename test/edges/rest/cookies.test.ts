@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCookies } from '../../../src/edges/shared/cookies.ts';
+import { fingerprint } from '../../../src/operations/cookie-sessions.ts';
 import { type Browser, browserAt } from '../../support/browser.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -46,6 +47,18 @@ describe('a cookie session', () => {
     }
   });
 
+  it('is not made up by who can write to the cache', async () => {
+    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    const until = house.clock.now() + 60_000;
+    const secret = 'A'.repeat(43);
+    const name = fingerprint(secret);
+    const holder = { userId: body.user.id, scopes: null, platformAdmin: true, csrf: null };
+    const forged = { ...holder, name, until, token: { id: 'x', expiresAt: until } };
+    await house.services.cache.set(`session:${name}`, JSON.stringify(forged), 60_000);
+    browser.cookies.set('twinkeep_session', secret);
+    expect((await me()).status).toBe(401);
+  });
+
   it('reads without a CSRF token and changes with it alone', async () => {
     await open();
     const refused = await makeHome();
@@ -62,6 +75,13 @@ describe('a cookie session', () => {
   });
 
   it('goes on with the CSRF token its browser had before signing in', async () => {
+    const before = await csrf();
+    await open();
+    expect((await makeHome({ 'x-csrf-token': before })).status).toBe(201);
+  });
+
+  it('goes on with it also where the browser still had the cookie of a session that is over', async () => {
+    browser.cookies.set('twinkeep_session', 'A'.repeat(43));
     const before = await csrf();
     await open();
     expect((await makeHome({ 'x-csrf-token': before })).status).toBe(201);

@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { makeSealer } from '../../src/domain/sealing.ts';
+import { makeVault, type Vault } from '../../src/operations/vault.ts';
+import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { testClock } from '../support/clock.ts';
+
+let cache: MemoryCache;
+let vault: Vault;
+beforeEach(() => {
+  cache = new MemoryCache(testClock());
+  vault = makeVault(cache, makeSealer(randomBytes(32)));
+});
+
+describe('what lets somebody in', () => {
+  it('is kept in the cache, until it is taken or deleted', async () => {
+    await vault.set('a', 'ada', 1_000);
+    expect([await vault.get('a'), await vault.get('b')]).toEqual(['ada', null]);
+    expect([await vault.take('a'), await vault.take('a')]).toEqual(['ada', null]);
+    await vault.set('a', 'ada', 1_000);
+    await vault.delete('a');
+    expect(await vault.get('a')).toBeNull();
+  });
+
+  it('is not to be read there', async () => {
+    await vault.set('a', 'ada', 1_000);
+    expect(await cache.get('a')).not.toContain('ada');
+  });
+
+  it.each(['get', 'take'] as const)('is not there by %s where somebody else wrote it', async (how) => {
+    for (const forged of ['{"platformAdmin":true}', '', makeSealer(randomBytes(32)).seal('ada', 'cache a')]) {
+      await cache.set('a', forged, 1_000);
+      expect(await vault[how]('a')).toBeNull();
+    }
+  });
+
+  it('is not there under another key', async () => {
+    await vault.set('a', 'ada', 1_000);
+    await cache.set('b', (await cache.get('a')) as string, 1_000);
+    expect(await vault.get('b')).toBeNull();
+  });
+
+  it('outlives a new master key', async () => {
+    const [old, next] = [randomBytes(32), randomBytes(32)];
+    await makeVault(cache, makeSealer(old)).set('a', 'ada', 1_000);
+    expect(await makeVault(cache, makeSealer(next, old)).get('a')).toBe('ada');
+    expect(await makeVault(cache, makeSealer(next)).get('a')).toBeNull();
+  });
+});
