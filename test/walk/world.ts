@@ -89,11 +89,12 @@ export async function makeWorld(house: House): Promise<World> {
       return { id: member.id, token: await house.token(v7(), { email }) };
     },
     async draft(artifact) {
-      const version = `1.${++drafts}.0`;
+      const version = `1.${++drafts}.0-walk`;
       const { id } = (await made('POST', '/firmware/release', { device_type: 'smart_light', version })) as { id: Uuid };
       if (artifact === undefined) return { id, url: '' };
       const headers = { 'content-type': 'application/octet-stream' };
-      const { body } = await tenancy.call('PUT', `/firmware/${id}/artifact`, Buffer.from(version), { headers });
+      const { status, body } = await tenancy.call('PUT', `/firmware/${id}/artifact`, Buffer.from(version), { headers });
+      if (status !== 200) throw new Error(JSON.stringify(body));
       return { id, url: body.release.url };
     },
     async memory() {
