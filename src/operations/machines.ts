@@ -1,9 +1,11 @@
 import { z } from 'zod';
-import { done } from '../domain/refusals.ts';
+import { done, type Outcome } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
 import { eventsOf, statesOf } from '../machines/chart.ts';
 import { diagram, drawing } from '../machines/drawing.ts';
 import { actorKinds, currentDefinition } from '../machines/versions.ts';
-import { operation } from './operation.ts';
+import { type Caller, operation, type Services } from './operation.ts';
+import { askedTenant, tenantId } from './tenant-asked.ts';
 
 // The charts that actors follow. They are the same for every tenant.
 
@@ -32,25 +34,43 @@ const summaryOf = (kind: Kind): z.infer<typeof summary> => {
   return { kind, version, description: machine.root.description ?? '' };
 };
 
-const reading = { role: 'viewer', scope: 'read:actors', changes: false } as const;
+const reading = { role: 'viewer', scope: 'read:actors', changes: false, acrossTenants: true } as const;
+const named = { tenant_id: tenantId };
+
+/** A platform operator may name a tenant, as everywhere among actors, and needs not: it makes no difference here. */
+const mayRead = async (
+  services: Services,
+  caller: Caller,
+  input: { tenant_id?: Uuid | undefined },
+): Promise<Outcome<unknown>> =>
+  caller.platformAdmin && input.tenant_id === undefined
+    ? done(null)
+    : askedTenant(services, caller, input, reading.role);
 
 export const listMachines = operation({
   ...reading,
   name: 'listMachines',
   summary: 'The machines that actors follow',
-  input: z.strictObject({}),
+  input: z.strictObject(named),
   output: z.object({ machines: z.array(summary) }),
-  run: async () => done({ body: { machines: actorKinds.map(summaryOf) } }),
+  refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const may = await mayRead(services, caller, input);
+    return may.ok ? done({ body: { machines: actorKinds.map(summaryOf) } }) : may;
+  },
 });
 
 export const getMachine = operation({
   ...reading,
   name: 'getMachine',
   summary: "A machine's states and events, drawn and in words",
-  input: z.strictObject({ kind: actorKind.meta({ noun: 'machine' }) }),
+  input: z.strictObject({ kind: actorKind.meta({ noun: 'machine' }), ...named }),
   output: z.object({ machine }),
-  refuses: ['NOT_FOUND'],
-  async run(_services, { input: { kind } }) {
+  refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const may = await mayRead(services, caller, input);
+    if (!may.ok) return may;
+    const { kind } = input;
     const { machine } = currentDefinition(kind);
     const states = statesOf(machine).map(({ path, ...rest }) => ({ state: path.join('.'), ...rest }));
     const body = {

@@ -277,4 +277,17 @@ describe('machines', () => {
       'suspended',
     ]);
   });
+
+  it('are for platform operators too, of whatever tenant; nobody else may name one', async () => {
+    const token = await house.token(v7(), { scope: 'platform:admin' });
+    const kinds = (await get('/machines')).body;
+    for (const query of ['', `?tenant_id=${mine.tenantId}`]) {
+      expect((await get(`/machines${query}`, { token })).body).toEqual(kinds);
+      expect((await get(`/machines/tenant${query}`, { token })).status).toBe(200);
+    }
+    expect((await get(`/machines?tenant_id=${v7()}`, { token })).status).toBe(404);
+    expect((await get('/machines/lamp', { token })).status).toBe(404);
+    expect((await get(`/machines?tenant_id=${mine.tenantId}`)).body.code).toBe('FORBIDDEN');
+    expect((await get('/machines', { token: await house.token(v7()) })).body.code).toBe('TENANT_REQUIRED');
+  });
 });
