@@ -4,6 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { cpuOfTree } from './cpu.ts';
 
 /** A PostgreSQL cluster of the benchmark's own, durable as a real one: `fsync` and `synchronous_commit` are on. */
 export interface Cluster {
@@ -13,6 +14,8 @@ export interface Cluster {
   /** A fresh database in the cluster; answers its URL. */
   database(name: string): Promise<string>;
   stop(): Promise<void>;
+  /** Processor time in microseconds that the server used so far, its sessions that still stand included. */
+  cpu(): number;
 }
 
 const DEBIAN = '/usr/lib/postgresql';
@@ -68,6 +71,7 @@ export async function startCluster(): Promise<Cluster> {
       await ask(`CREATE DATABASE "${name}"`);
       return urlOf(name);
     },
+    cpu: () => cpuOfTree(server.pid ?? 0),
     async stop() {
       process.off('exit', kill);
       server.kill('SIGINT'); // fast shutdown

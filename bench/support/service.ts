@@ -59,6 +59,7 @@ export async function startService(
     env: { ...deployment.env, NODE_ENV: 'production', PORT: `${port}`, MQTT_PORT: `${mqttPort}` },
     node: [
       '--max-semi-space-size=64',
+      '--no-allocation-site-pretenuring',
       ...(profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : []),
     ],
   });
