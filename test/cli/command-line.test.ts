@@ -114,6 +114,7 @@ describe('an exit code', () => {
     ['no verb', []],
     ['a missing argument', ['confirm']],
     ['a bad option', ['token', '--sub', 'a', '--ttl', 'long']],
+    ['a scope that there is not', ['token', '--sub', 'a', '--scope', 'raed:devices']],
     ['a life over 24 hours', ['token', '--sub', 'a', '--ttl', '2d']],
     ['a URL that is none', ['--url', 'nowhere', 'whoami']],
   ])('is 2 for %s', async (_, args) => {

@@ -149,6 +149,16 @@ describe('with the provider', () => {
       expect((await me()).body.user).toMatchObject({ ext_id: 'ada', email: 'ada@example.com', role: 'none' });
     });
 
+    it('is in the audit', async () => {
+      const api = at.api(await idp.accessToken('alma', AUDIENCE));
+      await api.post('/v1/tenant/register', { tenant_name: 'Alma' });
+      await signIn('alma');
+      const { id } = (await me()).body.user;
+      const { body } = await api.get('/v1/audit?action=openCookieSession');
+      const deed = { by: id, via: 'rest', action: 'openCookieSession', subject: `user:${id}`, outcome: 'done' };
+      expect(body.entries).toEqual([expect.objectContaining(deed)]);
+    });
+
     it('is the same person as their access token’s', async () => {
       await signIn('ada');
       const byToken = await at.api(await idp.accessToken('ada', AUDIENCE)).get('/v1/auth/me');

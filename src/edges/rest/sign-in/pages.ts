@@ -1,6 +1,6 @@
 import type { Log } from '../../../domain/log.ts';
 import { type Outcome, type Refusal, refusals, refuse } from '../../../domain/refusals.ts';
-import { signIn } from '../../../operations/auth.ts';
+import { openSession, signIn } from '../../../operations/auth.ts';
 import { refusalOf } from '../../../operations/faults.ts';
 import type { Services } from '../../../operations/operation.ts';
 import type { Cookies } from '../../shared/cookies.ts';
@@ -13,7 +13,10 @@ import { STYLE } from './style.ts';
 import { approvalPage, refusalPage } from './views.ts';
 
 export interface SignInPages {
-  services: Pick<Services, 'handshakes' | 'users' | 'cookieSessions' | 'csrf' | 'settings' | 'clock' | 'newId'>;
+  services: Pick<
+    Services,
+    'handshakes' | 'users' | 'cookieSessions' | 'csrf' | 'audit' | 'settings' | 'clock' | 'newId'
+  >;
   cookies: Cookies;
   /** Null where no identity provider is configured. */
   provider: BrowserSignIn | null;
@@ -25,7 +28,7 @@ export interface SignInPages {
 /** What people see of signing in: the page of the CLI handshake, and the way to the identity provider and back. */
 export function signInPages(parts: SignInPages): Page[] {
   const { services, cookies, provider, log } = parts;
-  const { handshakes, settings, users, newId, clock } = services;
+  const { handshakes, settings, users, audit, newId, clock } = services;
   /** Of the service's URL, which may have a path; without a slash at the end. */
   const prefix = (): string => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, '');
 
@@ -65,7 +68,7 @@ export function signInPages(parts: SignInPages): Page[] {
       return redirect(url, cookies.set({ name: 'login', value: cookie, until }));
     }),
 
-    forPeople('/auth/callback', async ({ query, headers }) => {
+    forPeople('/auth/callback', async ({ query, headers, requestId }) => {
       if (provider === null) return NO_PROVIDER;
       const finished = await provider.finish(query, cookies.read(headers, 'login'));
       if (!finished.ok) return finished;
@@ -74,6 +77,8 @@ export function signInPages(parts: SignInPages): Page[] {
       const user = await users.signIn({ id: newId(), ...who, createdAt: clock.now() });
       const holder = { userId: user.id, scopes, platformAdmin, token };
       const changes = await signIn(services, holder, cookies.of(headers));
+      const deed = { key: null, via: 'rest', action: openSession.name, subject: `user:${user.id}`, requestId };
+      await audit.done({ tenantId: user.tenantId, by: user.id, ...deed });
       const set = [...changes, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
       return redirect(returnTo, set);
     }),
