@@ -33,6 +33,8 @@ export interface CookieSessions {
   open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
   /** Null for one that is unknown, closed or over. Whether its token was revoked is not looked at. */
   find(secret: string): CookieSession | null | Promise<CookieSession | null>;
+  /** Whether `find` needs no look at the cache. */
+  knows(secret: string): boolean;
   close(secret: string): Promise<void>;
 }
 
@@ -73,6 +75,7 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
       const session = remembered.get(name);
       return session === undefined ? load(name) : living(session);
     },
+    knows: (secret) => remembered.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);
       remembered.delete(name);

@@ -22,7 +22,7 @@ export interface FrontDoor {
 }
 
 export function makeFrontDoor(parts: {
-  identity: Pick<Identity, 'authenticate' | 'recognise' | 'notValid'>;
+  identity: Pick<Identity, 'authenticate' | 'recognise' | 'barsUnseen' | 'notValid'>;
   services: Pick<Services, 'cookieSessions' | 'csrf' | 'clock'>;
   secure: boolean;
 }): FrontDoor {
@@ -31,6 +31,8 @@ export function makeFrontDoor(parts: {
   const cookies = makeCookies({ secure: parts.secure, clock });
 
   async function bySession(secret: string, asking: Asking): Promise<Outcome<Caller>> {
+    const barred = cookieSessions.knows(secret) ? null : identity.barsUnseen(asking);
+    if (barred !== null) return barred;
     const session = await cookieSessions.find(secret);
     return session === null ? identity.notValid(asking) : identity.recognise(proofOf(session), asking);
   }

@@ -64,6 +64,8 @@ export interface Identity {
   authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** Who a proof about a known user stands for now, where the edge found the proof by itself: a cookie's session. */
   recognise(proof: ProofOfUser, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  /** Why nobody looks at what was never seen before: its address failed far too often. Null where it is looked at. */
+  barsUnseen(asking: Asking): Outcome<Caller> | null;
   /** What is answered to a credential that is none: counted against the client's address. */
   notValid(asking: Asking): Outcome<Caller>;
 }
@@ -112,6 +114,11 @@ export function makeIdentity(parts: {
   function notValid({ address }: Asking): Outcome<Caller> {
     const refusal = address === null ? null : gate.failedSignIn(address);
     return refusal === null ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.') : no(refusal);
+  }
+
+  function barsUnseen({ address }: Asking): Outcome<Caller> | null {
+    const refusal = address === null ? null : gate.barsSignIn(address);
+    return refusal === null ? null : no(refusal);
   }
 
   function isPerson({ proof, userId }: Remembered, { via }: Asking): boolean {
@@ -170,8 +177,8 @@ export function makeIdentity(parts: {
   }
 
   async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
-    const barred = asking.address === null ? null : gate.barsSignIn(asking.address);
-    if (barred !== null) return no(barred);
+    const barred = barsUnseen(asking);
+    if (barred !== null) return barred;
     const { proof, since } = await proofOf(credential);
     if (proof === null) return notValid(asking);
     const { who } = proof;
@@ -196,6 +203,7 @@ export function makeIdentity(parts: {
       }
       return standing(found, asking);
     },
+    barsUnseen,
     notValid,
     recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
   };

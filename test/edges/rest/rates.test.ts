@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { TenantEvent } from '../../../src/machines/tenant-types.ts';
 import { type House, type HouseOptions, makeHouse, type Received } from '../../support/house.ts';
@@ -271,6 +271,25 @@ describe('a failed sign-in', () => {
     expect(await statuses(40, bad)).toEqual([...times(3, 401), ...times(37, 429)]);
     expect((await house.call('GET', '/v1/auth/me', { token: await house.token(v7()) })).status).toBe(429);
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+  });
+
+  it('by a cookie is not looked at either by then, while a session that is known goes on', async () => {
+    await open({ fixedRates: { signIns: 3 } });
+    const { token } = await house.owner();
+    const presented = await house.identity.authenticate(token, { via: 'rest', requestId: v7(), address: null });
+    if (!presented.ok || presented.value.token === null) throw new Error('the token is not good');
+    const { user, token: opener } = presented.value;
+    const holder = { userId: user?.id ?? '', scopes: null, platformAdmin: false, token: opener, csrf: null };
+    const { secret } = await house.services.cookieSessions.open(holder);
+    const by = async (cookie: string) =>
+      (await house.call('GET', '/v1/auth/me', { headers: { cookie: `twinkeep_session=${cookie}` } })).status;
+    const unknown = (n: number) => `${n}`.padEnd(43, 'A');
+    const looks = vi.spyOn(house.services.cache, 'get');
+    for (let n = 0; n < 30; n++) expect(await by(unknown(n))).toBe(n < 3 ? 401 : 429);
+    expect(looks).toHaveBeenCalledTimes(30);
+    expect(await by(unknown(30))).toBe(429);
+    expect(looks).toHaveBeenCalledTimes(30);
+    expect(await by(secret)).toBe(200);
   });
 
   it('counts for its own address alone', async () => {
