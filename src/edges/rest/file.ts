@@ -37,6 +37,6 @@ function explain(exchange: Exchange, status: number | undefined): void {
   }
   for (const name of ['Content-Type', 'Content-Disposition', 'ETag', 'Cache-Control']) response.removeHeader(name);
   // The length that there is stands in Content-Range.
-  if (status === 416) send(exchange, 416, null);
+  if (status === 412 || status === 416) send(exchange, status, null);
   else sendRefusal(exchange, { code: 'GONE', detail: 'There is nothing here any more.' });
 }

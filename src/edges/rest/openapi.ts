@@ -246,6 +246,7 @@ function fileAnswers(type: string, headers: JsonObject): JsonObject {
     200: { description: 'The file', headers: { ...tagged, 'Accept-Ranges': text }, content },
     206: { description: 'The range that was asked for', headers: { ...tagged, 'Content-Range': text }, content },
     304: { description: 'It is the one that `If-None-Match` names', headers: tagged },
+    412: { description: 'Not the file that `If-Match` names', headers },
     416: { description: 'No such range', headers: { ...headers, 'Content-Range': text } },
   };
 }

@@ -253,6 +253,8 @@ describe('a signed URL', () => {
     expect(await range('bytes=4-', { 'if-range': '"another"' })).toEqual([200, '0123456789', null]);
     expect(await range('bytes=10-')).toEqual([416, '', 'bytes */10']);
     expect((await fetchBytes(url, { 'if-none-match': etag, 'cache-control': 'max-age=0' })).response.status).toBe(304);
+    expect((await fetchBytes(url, { 'if-match': etag })).response.status).toBe(200);
+    expect((await fetchBytes(url, { 'if-match': '"another"' })).response.status).toBe(412);
     const head = await fetchBytes(url, {}, 'HEAD');
     expect([head.response.status, head.response.headers.get('content-length')]).toEqual([200, '10']);
   });
