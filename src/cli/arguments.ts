@@ -11,6 +11,16 @@ export function seconds(text: string): number {
   return value;
 }
 
+/** `30d` from now, or a date: the moment as ISO 8601. */
+export function end(text: string): string {
+  if (/^\d+[smhd]?$/.test(text)) return new Date(Date.now() + seconds(text) * 1000).toISOString();
+  const at = Date.parse(text);
+  if (Number.isNaN(at)) {
+    throw new InvalidArgumentError('It is a time such as 30d, or a date such as 2027-01-01T00:00:00Z.');
+  }
+  return new Date(at).toISOString();
+}
+
 /** A whole number from `min` to `max`. */
 export const whole =
   (min: number, max: number) =>

@@ -14,6 +14,7 @@ import { addHomes, addTenant } from './verbs/homes.ts';
 import { addKeys } from './verbs/keys.ts';
 import { addLogin } from './verbs/login.ts';
 import { addMembers } from './verbs/members.ts';
+import { addMemories } from './verbs/memories.ts';
 import { addPolicy } from './verbs/policy.ts';
 import { addServe } from './verbs/serve.ts';
 import { addSimulate } from './verbs/simulate.ts';
@@ -49,6 +50,7 @@ export function makeProgram(io: Io): Command {
   addWatch(program, io);
   addKeys(program, io);
   addMembers(program, io);
+  addMemories(program, io);
   addFirmware(program, io);
   addActors(program, io);
   addAudit(program, io);

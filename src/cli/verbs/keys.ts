@@ -1,5 +1,5 @@
-import { type Command, InvalidArgumentError } from 'commander';
-import { collect, seconds, whole } from '../arguments.ts';
+import type { Command } from 'commander';
+import { collect, end, whole } from '../arguments.ts';
 import { clientOf } from '../client.ts';
 import type { Io } from '../io.ts';
 import { table } from '../print.ts';
@@ -100,12 +100,4 @@ function stateOf({ revoked_at, expires_at }: Key): string {
   if (revoked_at !== null) return `revoked ${revoked_at}`;
   if (expires_at === null) return 'active';
   return Date.parse(expires_at) <= Date.now() ? `expired ${expires_at}` : `until ${expires_at}`;
-}
-
-function end(text: string): string {
-  if (/^\d+[smhd]?$/.test(text)) return new Date(Date.now() + seconds(text) * 1000).toISOString();
-  const at = Date.parse(text);
-  if (Number.isNaN(at))
-    throw new InvalidArgumentError('It is a time such as 30d, or a date such as 2027-01-01T00:00:00Z.');
-  return new Date(at).toISOString();
 }

@@ -1,0 +1,230 @@
+import { v4, v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { House, Received, Sent } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+});
+beforeEach(async () => {
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const given = { kind: 'preference', subject: 'living room', content: 'Warm light in the evening.', tags: ['light'] };
+const write = (more: object = {}, sent?: Sent): Promise<Received> =>
+  mine.call('POST', '/memories', { ...given, ...more }, sent);
+const list = (query: Record<string, string> = {}, sent?: Sent): Promise<Received> =>
+  mine.call('GET', `/memories?${new URLSearchParams(query)}`, undefined, sent);
+const contents = async (query: Record<string, string> = {}): Promise<string[]> =>
+  (await list(query)).body.memories.map(({ content }: { content: string }) => content);
+const isoAt = (at: number): string => new Date(at).toISOString();
+const code = ({ status, body }: Received) => [status, body?.code];
+
+describe('a memory', () => {
+  it('is answered as it is listed, without what it does not have', async () => {
+    const { status, body } = await write();
+    expect(status).toBe(201);
+    expect(body.memory).toEqual({
+      ...given,
+      ...{ id: expect.stringMatching(/^[0-9a-f-]{36}$/), source: `user:${mine.userId}` },
+      created_at: isoAt(house.clock.now()),
+    });
+    const bare = (await mine.call('POST', '/memories', { kind: 'observation', content: 'x' })).body.memory;
+    expect(Object.keys(bare)).toEqual(['id', 'kind', 'content', 'tags', 'source', 'created_at']);
+    expect((await list()).body).toEqual({ memories: [bare, body.memory], next_cursor: null });
+  });
+
+  it('is written by whoever wrote it, which they cannot choose', async () => {
+    const { key, prefix } = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['write:memory'] }))
+      .body;
+    expect((await write({}, { token: key })).body.memory.source).toBe(`key:${prefix}`);
+    expect(code(await write({ source: 'user:somebody' }))).toEqual([400, 'VALIDATION_FAILED']);
+    expect(code(await list({}, { token: key }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+  });
+
+  it('is read by viewers, and written and deleted by users', async () => {
+    const { id } = (await write({}, { token: mine.tokens.user })).body.memory;
+    const viewer = { token: mine.tokens.viewer };
+    expect((await list({}, viewer)).body.memories).toHaveLength(1);
+    expect(code(await write({}, viewer))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect(code(await mine.call('DELETE', `/memories/${id}`, undefined, viewer))).toEqual([403, 'FORBIDDEN_ROLE']);
+    expect((await mine.call('DELETE', `/memories/${id}`, undefined, { token: mine.tokens.user })).status).toBe(204);
+    expect(code(await mine.call('DELETE', `/memories/${id}`))).toEqual([404, 'NOT_FOUND']);
+    expect(await contents()).toEqual([]);
+  });
+
+  it('of another tenant is as one that is not there', async () => {
+    const other = await makeTenancy(house);
+    const { id } = (await other.call('POST', '/memories', given)).body.memory;
+    const [theirs, nobodys, noId] = await Promise.all(
+      [id, v4(), 'x'].map((one) => mine.call('DELETE', `/memories/${one}`)),
+    );
+    const said = ({ status, body: { instance: _, request_id: __, ...rest } }: Received) => ({ status, ...rest });
+    expect(said(theirs as Received)).toEqual({ ...said(nobodys as Received), status: 404 });
+    expect(said(noId as Received)).toEqual(said(theirs as Received));
+    for (const query of [{}, { q: 'light' }, { q: '-x' }, { tag: 'light' }, { subject: 'living room' }]) {
+      expect((await list(query)).body.memories).toEqual([]);
+    }
+    expect((await other.call('GET', '/memories')).body.memories).toHaveLength(1);
+  });
+
+  it('is in the audit, written and deleted, with what it is and not what it says', async () => {
+    const { id } = (await write()).body.memory;
+    house.clock.advance(1);
+    await mine.call('DELETE', `/memories/${id}`);
+    const { body } = await mine.call('GET', `/audit?subject=memory:${id}`);
+    expect(body.entries.map(({ action }: { action: string }) => action)).toEqual(['deleteMemory', 'writeMemory']);
+    expect(JSON.stringify(body)).not.toContain('Warm');
+  });
+
+  it('is written once by an idempotent request, in one write of the store', async () => {
+    const { insert } = house.store.memories;
+    const { put } = house.store.idempotency;
+    let [inserts, puts] = [0, 0];
+    house.store.memories.insert = (...all) => {
+      inserts++;
+      return insert(...all);
+    };
+    house.store.idempotency.put = (row) => {
+      puts++;
+      return put(row);
+    };
+    const headers = { 'idempotency-key': v4() };
+    const answers = [await write({}, { headers }), await write({}, { headers })];
+    house.store.memories.insert = insert;
+    house.store.idempotency.put = put;
+    expect(answers[1]?.body).toEqual(answers[0]?.body);
+    expect(answers[1]?.headers.get('idempotent-replayed')).toBe('true');
+    expect(await contents()).toHaveLength(1);
+    expect([inserts, puts]).toEqual([1, 0]);
+    expect(code(await write({ content: 'other' }, { headers }))).toEqual([422, 'IDEMPOTENCY_MISMATCH']);
+  });
+
+  it('beyond what a tenant may have is refused, and can be written with the same key when there is room', async () => {
+    const { insert } = house.store.memories;
+    const headers = { 'idempotency-key': v4() };
+    house.store.memories.insert = (memory, most, also) => insert(memory, most - 10_000, also);
+    const refused = await write({}, { headers });
+    house.store.memories.insert = insert;
+    expect(code(refused)).toEqual([409, 'CONFLICT']);
+    expect((await write({}, { headers })).status).toBe(201);
+  });
+});
+
+describe('its text', () => {
+  it.each([
+    ['at 4096 bytes', 'é'.repeat(2_048), 201],
+    ['over 4096 bytes', `${'é'.repeat(2_048)}x`, 400],
+    ['over 4096 characters', 'x'.repeat(4_097), 400],
+    ['empty', '', 400],
+    ['blank', ' \n\t', 400],
+    ['with an escape', 'a\u001b[2Jb', 400],
+    ['with hidden letters', 'a\u{e0061}', 400],
+    ['no text', { on: true }, 400],
+    ['in several lines and scripts', 'Gute Nacht:\n\t1. Licht aus 💡\n夜は暖房を切る', 201],
+  ])('%s is taken or not', async (_, content, status) => {
+    expect((await write({ content })).status).toBe(status);
+  });
+
+  it('has its line ends alike, and is else as it was sent', async () => {
+    const { body } = await write({ content: ' a\r\nb\rc "; drop table memories; --\n' });
+    expect(body.memory.content).toBe(' a\nb\nc "; drop table memories; --\n');
+  });
+
+  it.each([
+    [{ tags: Array.from({ length: 16 }, (_, n) => `${n}`) }, 201],
+    [{ tags: Array.from({ length: 17 }, (_, n) => `${n}`) }, 400],
+    [{ tags: ['x'.repeat(64)] }, 201],
+    [{ tags: ['x'.repeat(65)] }, 400],
+    [{ tags: [' '] }, 400],
+    [{ tags: ['a\nb'] }, 400],
+    [{ tags: 'light' }, 400],
+    [{ subject: 'x'.repeat(200) }, 201],
+    [{ subject: 'x'.repeat(201) }, 400],
+    [{ subject: 'a\u0000b' }, 400],
+    [{ kind: 'dream' }, 400],
+    [{ id: v7() }, 400],
+    [{ expires_at: null }, 201],
+    [{ expires_at: 'tomorrow' }, 400],
+  ])('and the rest are bounded: %#', async (more, status) => {
+    expect((await write(more)).status).toBe(status);
+  });
+
+  it('has each tag once, in the order they came', async () => {
+    expect((await write({ tags: ['b', ' a', 'b', 'A', 'a'] })).body.memory.tags).toEqual(['b', 'a', 'A']);
+  });
+});
+
+describe('a memory with an end', () => {
+  it('lies in the future, if only by a millisecond', async () => {
+    const now = house.clock.now();
+    const past = await write({ expires_at: isoAt(now) });
+    expect([...code(past), past.body.errors]).toEqual([
+      ...[400, 'VALIDATION_FAILED'],
+      [{ path: 'expires_at', message: 'must be in the future' }],
+    ]);
+    expect((await write({ expires_at: isoAt(now + 1) })).body.memory.expires_at).toBe(isoAt(now + 1));
+  });
+
+  it('is there until then, and from then on neither listed, found, nor deleted', async () => {
+    const { id } = (await write({ expires_at: isoAt(house.clock.now() + 60_000) })).body.memory;
+    house.clock.advance(59_999);
+    expect(await contents({ q: 'warm' })).toHaveLength(1);
+    house.clock.advance(1);
+    expect([await contents(), await contents({ q: 'warm' }), await contents({ tag: 'light' })]).toEqual([[], [], []]);
+    expect(code(await mine.call('DELETE', `/memories/${id}`))).toEqual([404, 'NOT_FOUND']);
+  });
+});
+
+describe('the list', () => {
+  it('takes kind, subject, tag and full text together', async () => {
+    await write();
+    await write({ kind: 'routine', content: 'Cold light at noon', tags: ['light', 'noon'] });
+    await write({ subject: 'bath', content: 'Warm water', tags: [] });
+    expect(await contents({ kind: 'preference', subject: 'living room', tag: 'light', q: 'light -cold' })).toEqual([
+      given.content,
+    ]);
+    expect(await contents({ q: 'warm' })).toEqual(['Warm water', given.content]);
+    expect(await contents({ q: '"warm light" or noon' })).toEqual(['Cold light at noon', given.content]);
+    expect(await contents({ subject: ' bath ' })).toEqual(['Warm water']);
+    expect(await contents({ tag: 'noo' })).toEqual([]);
+  });
+
+  it.each(['& | !', '"', '-', "'; select pg_sleep(9); --", ':*', '\\', '()', '%', 'light & !light'])(
+    'takes %j for a text like any other',
+    async (q) => {
+      await write();
+      expect((await list({ q })).status).toBe(200);
+    },
+  );
+
+  it.each([{ kind: 'dream' }, { q: '' }, { q: 'x'.repeat(257) }, { tag: '' }, { limit: '0' }, { cursor: 'junk' }])(
+    'refuses %j',
+    async (query) => {
+      expect(code(await list(query as Record<string, string>))).toEqual([400, 'VALIDATION_FAILED']);
+    },
+  );
+
+  it('goes page by page under inserts, and its cursor is for these filters alone', async () => {
+    for (let n = 0; n < 5; n++) {
+      await write({ content: `light ${n}` });
+      if (n % 2) house.clock.advance(1);
+    }
+    const seen: string[] = [];
+    let cursor: string | null = null;
+    do {
+      const { body } = (await list({ q: 'light', limit: '2', ...(cursor && { cursor }) })) as Received;
+      seen.push(...body.memories.map(({ content }: { content: string }) => content));
+      cursor = body.next_cursor;
+      await write({ content: 'light later' });
+    } while (cursor !== null);
+    expect(seen).toEqual([4, 3, 2, 1, 0].map((n) => `light ${n}`));
+    const { next_cursor } = (await list({ q: 'light', limit: '1' })).body;
+    for (const query of [{}, { q: 'Light' }, { q: 'light', kind: 'preference' }, { tag: 'light' }]) {
+      expect((await list({ ...query, cursor: next_cursor } as Record<string, string>)).status).toBe(400);
+    }
+  });
+});
