@@ -104,6 +104,8 @@ it.each(Object.entries(presenting))(
   'reads nothing from the database for a request with a %s when nothing changed',
   async (_, present) => {
     const get = await present();
+    // The runtime's own clockwork looks for what is due whenever it likes.
+    const asked = () => store.calls.filter((call) => call !== 'actors.dueTimers' && call !== 'actors.nextTimerAt');
     const ask = async () => {
       const answers = [await get('/v1/manifest/types'), await get('/api/v1/manifest/capabilities')];
       expect(answers.map(({ status }) => status)).toEqual([200, 200]);
@@ -113,10 +115,10 @@ it.each(Object.entries(presenting))(
     store.calls.length = 0;
     await ask();
     await ask();
-    expect(store.calls).toEqual([]);
+    expect(asked()).toEqual([]);
     // What it asks for is another matter, and its caller is none of it.
     expect((await get('/v1/devices')).status).toBe(200);
-    expect(store.calls.filter((call) => !call.startsWith('devices.'))).toEqual([]);
+    expect(asked().filter((call) => !call.startsWith('devices.'))).toEqual([]);
   },
 );
 

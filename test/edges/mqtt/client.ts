@@ -20,7 +20,7 @@ export interface Around {
 }
 
 /** Looks again until nothing is thrown; for what happens on another side of a socket. */
-export async function eventually(check: () => unknown, withinMs = 5_000): Promise<void> {
+export async function eventually(check: () => unknown, withinMs = 15_000): Promise<void> {
   await untilTrue(async () => {
     await check();
     return true;
