@@ -2,9 +2,10 @@ import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Api } from '../../src/cli/api.ts';
 import { keepCredential, readCredentials } from '../../src/cli/credentials.ts';
-import { userCode } from '../../src/cli/verbs/login.ts';
+import { approval, userCode } from '../../src/cli/verbs/login.ts';
 import { userCodeOf } from '../../src/operations/handshakes.ts';
 import { type Browser, browserAt } from '../support/browser.ts';
 import { eventually } from '../support/clock.ts';
@@ -155,5 +156,35 @@ describe('twinkeep logout', () => {
     const { code, stderr } = await begin(['--url', url, 'logout']).ended;
     expect([code, stderr]).toEqual([3, expect.stringContaining('good until 2026-01-01')]);
     expect(readFileSync(file, 'utf8')).toBe('{}\n');
+  });
+});
+
+describe('waiting for the person', () => {
+  afterEach(() => void vi.useRealTimers());
+
+  /** A service that answers by the minutes that went by. */
+  function waiting(answer: (minutes: number) => { status: number; body: object }) {
+    vi.useFakeTimers();
+    const began = Date.now();
+    const ask = async () => answer((Date.now() - began) / 60_000);
+    return approval({ url: '', ask } as unknown as Api, 'code', 'verifier');
+  }
+
+  it('goes on for ten minutes from the opening of the page, as the page says', async () => {
+    const polled = waiting((minutes) => {
+      if (minutes < 9) return { status: 404, body: {} };
+      return { status: 200, body: minutes < 18 ? { status: 'pending' } : { status: 'approved', access_token: 't' } };
+    });
+    await vi.advanceTimersByTimeAsync(18.1 * 60_000);
+    expect(await polled).toMatchObject({ access_token: 't' });
+  });
+
+  it.each([
+    ['opens', 404],
+    ['types', 200],
+  ])('ends where nobody %s', async (_, status) => {
+    const over = expect(waiting(() => ({ status, body: { status: 'pending' } }))).rejects.toThrow('in time');
+    await vi.advanceTimersByTimeAsync(10.1 * 60_000);
+    await over;
   });
 });

@@ -11,6 +11,7 @@ import type { Io } from '../io.ts';
 
 /** Contract §3. */
 const POLL_MS = 2_000;
+/** Until the page is opened; and from then on, as long as the page says. */
 const PATIENCE_MS = 600_000;
 
 interface Polled {
@@ -93,10 +94,11 @@ export function userCode(code: string): string {
 }
 
 /** Asks until a person has approved. A service that is away for a moment is waited for. */
-async function approval(api: Api, code: string, verifier: string): Promise<Polled> {
+export async function approval(api: Api, code: string, verifier: string): Promise<Polled> {
   const headers = { 'x-handshake-verifier': verifier };
-  const until = Date.now() + PATIENCE_MS;
+  let until = Date.now() + PATIENCE_MS;
   let answered = false;
+  let opened = false;
   while (Date.now() < until) {
     try {
       const { status, body } = await api.ask<Polled>('GET', `/v1/auth/handshake/${code}`, {
@@ -105,6 +107,11 @@ async function approval(api: Api, code: string, verifier: string): Promise<Polle
       });
       answered = true;
       if (status === 200 && body.status === 'approved') return body;
+      if (status === 200 && !opened) {
+        opened = true;
+        // The service says when it is over.
+        until = Date.now() + PATIENCE_MS + POLL_MS;
+      }
     } catch (error) {
       if (error instanceof Refused && error.problem.code === 'GONE') break;
       if (!(error instanceof Unreachable && answered)) throw error;
