@@ -75,7 +75,11 @@ export function answering(
       : upload;
     if (outcome.ok && outcome.value.file !== undefined) await sendFile(exchange, operation.gives, outcome.value.file);
     else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
-    else sendRefusal(exchange, outcome.refusal);
+    else {
+      // The operation looked at a credential in the body.
+      if (outcome.refusal.code === 'RATE_LIMIT_EXCEEDED') exchange.charged = gate.signInHeaders(address);
+      sendRefusal(exchange, outcome.refusal);
+    }
   };
 }
 

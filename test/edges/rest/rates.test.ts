@@ -256,6 +256,14 @@ describe('a failed sign-in', () => {
     expect((await bad()).status).toBe(401);
   });
 
+  it('by a token in a body says what it is refused by', async () => {
+    await open({ fixedRates: { signIns: 1 } });
+    const session = () => house.call('POST', '/v1/auth/session', { body: { token: 'none' } });
+    expect((await session()).status).toBe(401);
+    const refused = await session();
+    expect([refused.status, ...ratesOf(refused)]).toEqual([429, '"sign-in";q=1;w=60', '"sign-in";r=0;t=60']);
+  });
+
   it('keeps nobody with a good credential out, seen before or not', async () => {
     await open({ fixedRates: { signIns: 3 } });
     const { token } = await house.owner();
