@@ -8,6 +8,8 @@ import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
 // How a tenant is kept, journaled and shown.
 
+/** One whose stored state this build cannot read is neither active nor suspended. */
+export const isActive = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'active';
 export const isSuspended = ({ value }: Pick<Snapshot, 'value'>): boolean => value === 'suspended';
 
 const stored = z.strictObject({

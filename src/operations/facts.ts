@@ -5,6 +5,7 @@ import { done, type Outcome, type Refusal } from '../domain/refusals.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { SessionFact } from '../machines/command-types.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
+import { isActive } from '../machines/tenant-record.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import { belongs, type CommittedDevice, deviceOf, isRevoked } from './device-view.ts';
@@ -76,7 +77,7 @@ export function gatewayFacts(
   const tenant = services.actors.peek<TenantContext>(known.ref) ?? known;
   const device = services.actors.peek<DeviceContext>(found.ref) ?? found;
   return {
-    tenant: { suspended: tenant.snapshot.value === 'suspended' },
+    tenant: { suspended: !isActive(tenant.snapshot) },
     flags: services.flags(),
     device: { revoked: isRevoked(device) },
     manifest,
@@ -100,7 +101,7 @@ export function barredBefore(
   const nothing = { manifest: null, action: '', params: {}, dryRun: false, confirmed: false };
   const verdict = judge({
     ...nothing,
-    tenant: { suspended: tenant.snapshot.value === 'suspended' },
+    tenant: { suspended: !isActive(tenant.snapshot) },
     flags: services.flags(),
     device: device && { revoked: isRevoked(device) },
   });

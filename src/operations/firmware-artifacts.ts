@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
 import { done, refuse } from '../domain/refusals.ts';
+import { isActive } from '../machines/tenant-record.ts';
 import { lockOf } from './firmware.ts';
 import { RELEASE, recordOf, releaseRecord } from './firmware-view.ts';
 import { idOf, notFound } from './inputs.ts';
@@ -79,7 +80,7 @@ export const getArtifact = operation({
     const release = await store.firmware.findAnywhere(id);
     if (release === null) return notFound('firmware');
     const tenant = await actors.read({ kind: 'tenant', id: release.tenantId });
-    if (tenant?.snapshot.value === 'suspended') return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
+    if (tenant === null || !isActive(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
     if (release.artifact === null) return refuse('GONE', 'There is nothing here any more.');
     const name = `${release.deviceType}-${release.version}.bin`.replace(/[^A-Za-z0-9._+-]/g, '_');
     const file = { path: artifacts.pathOf(release.artifact.name), name, etag: `"${release.checksum}"` };

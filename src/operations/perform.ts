@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import { Quarantined } from '../actors/contract.ts';
 import { checkJson } from '../domain/json.ts';
 import { isPerson } from '../domain/policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
 import { allows } from '../domain/scopes.ts';
+import { isActive, isSuspended } from '../machines/tenant-record.ts';
 import { auditDone, auditRefusal } from './audited.ts';
 import { refusalOf } from './faults.ts';
 import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
@@ -130,7 +132,10 @@ async function tenantBars(services: Services, operation: Operation, caller: Call
   if (operation.role === null || operation.platform || operation.inSuspension || caller.tenantId === null) return null;
   if (operates(operation, caller)) return null;
   const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
-  return tenant?.snapshot.value === 'suspended' ? refuse('TENANT_SUSPENDED', 'The tenant is suspended.') : null;
+  if (tenant === null || isActive(tenant.snapshot)) return null;
+  if (isSuspended(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
+  // Whether it is suspended and what its policy says cannot be read.
+  throw new Quarantined(`the tenant ${caller.tenantId} is in no state that lets anybody act`);
 }
 
 function flagStops(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {

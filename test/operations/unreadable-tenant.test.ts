@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type House, makeHouse } from '../support/house.ts';
+import type { MemoryStore } from '../support/memory-store.ts';
+import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
+
+let house: House<MemoryStore>;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await makeHouse();
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+it('a tenant that this build cannot read lets nobody act, under whatever state and policy', async () => {
+  const { device_id } = await mine.register({ device_type: 'lock' });
+  const { body } = await mine.call('POST', `/device/${device_id}/command`, { action: 'unlock' });
+  await mine.call('PATCH', '/tenant/policy', { confirm_by: 'another_principal' }, { token: mine.tokens.owner });
+  const { rows } = house.store.actors;
+  for (const [address, row] of rows) {
+    if (row.ref.kind === 'tenant')
+      rows.set(address, { ...row, value: 'suspended', context: { ...row.context, tier: 1 } });
+  }
+  house.clock.advance(601_000);
+  house.runtime.actors.passivate();
+
+  const token = { dry_run_token: body.dry_run_token };
+  expect((await mine.call('POST', `/device/${device_id}/command/confirm`, token)).status).toBe(500);
+  expect((await mine.call('GET', '/homes')).body.code).toBe('INTERNAL');
+  expect((await mine.call('GET', '/auth/me')).status).toBe(200);
+});
