@@ -2,7 +2,6 @@ import { type Refusal, refuse } from '../../domain/refusals.ts';
 import { atLeast } from '../../domain/roles.ts';
 import { allows } from '../../domain/scopes.ts';
 import type { EpochMs } from '../../domain/values.ts';
-import { isActive } from '../../machines/tenant-record.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { User } from '../../operations/users.ts';
@@ -51,7 +50,7 @@ export async function barsAround(
   const ref = { kind: 'tenant', id: tenantId } as const;
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
   if (tenant === null) return no('NOT_FOUND', 'there is no such tenant');
-  if (!isActive(tenant.snapshot) && interest.tenantId === null) return suspended();
+  if (tenant.snapshot.value !== 'active' && interest.tenantId === null) return suspended();
   if (token !== null && revocations.has(token.id)) return revoked();
   if (principal.key !== undefined && !(await keys.isLive(principal.key))) return revoked();
   return barsNow(caller, interest, await users.get(user.id));
