@@ -111,9 +111,9 @@ export const listMemories = operation({
   name: 'listMemories',
   summary: 'Look for memories by kind, subject, tag and full text, newest first',
   input: z.strictObject({
-    kind: kind.optional(),
-    subject: subject.optional(),
-    tag: tag.optional(),
+    kind: kind.optional().meta({ description: 'Only of this kind' }),
+    subject: subject.optional().meta({ description: 'Only about this, exactly as it was written' }),
+    tag: tag.optional().meta({ description: 'Only with this tag, exactly as it was written' }),
     q: z.string().min(1).max(256).optional().meta({
       description: 'Full text over subject, content and tags: all of the words, `"a phrase"`, `or`, `-not`',
     }),
