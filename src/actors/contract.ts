@@ -1,6 +1,6 @@
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent, Snapshot } from '../machines/definition.ts';
-import type { ActorRef, Output, VolatileOutput } from '../machines/outputs.ts';
+import type { ActorRef, Output, OutsideOutput, VolatileOutput } from '../machines/outputs.ts';
 import type { IdempotencyRow, StoredActor } from '../store/contract.ts';
 
 /** A committed state, as watchers see it. */
@@ -38,6 +38,28 @@ export class Quarantined extends Error {
 export class EventFailed extends Error {
   override name = 'EventFailed';
 }
+
+/** The actor's id is taken. */
+export class ActorExists extends EventFailed {
+  override name = 'ActorExists';
+}
+
+/** What a durable output comes to: an event for an actor, which it makes where `create` says so. */
+export interface Posted {
+  to: ActorRef;
+  event: MachineEvent;
+  create?: true;
+  /** Sent instead where the machine fails on it. */
+  otherwise?: Posted;
+}
+
+/**
+ * Finds out what an output comes to, or null where it is too late for it. What it throws is tried again; nothing may have
+ * happened but what it answers, for that is kept together with the output's end.
+ */
+export type Resolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
+  output: Extract<OutsideOutput, { type: T }>,
+) => Promise<Posted | null>;
 
 export type VolatileSink<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
   output: Extract<VolatileOutput, { type: T }>,

@@ -25,6 +25,20 @@ export interface Letter {
   reject(reason: Error): void;
 }
 
+/** What the runtime's own senders add to an event; bounds and patience are for the others. */
+export interface Extra {
+  options?: SendOptions | undefined;
+  /** The outbox row it answers. */
+  delivers?: OutboxKey;
+  /** The timer that fired. */
+  timer?: string;
+  /** Durable elsewhere: waits as long as the store is away. */
+  patient?: boolean;
+}
+
+export const internal = (extra: Extra): boolean =>
+  extra.patient === true || extra.delivers !== undefined || extra.timer !== undefined;
+
 /** A letter that nobody has answered; what `given` leaves out is not so. */
 export const newLetter = (
   given: Pick<Letter, 'event' | 'sentAt' | 'patienceMs' | 'resolve' | 'reject'> & Partial<Letter>,

@@ -1,8 +1,9 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
-import type { ActorRef, TellEvent } from '../machines/outputs.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { ActorRef, DurableOutput, OutsideOutput, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
-import { EventFailed, NoSuchActor } from './contract.ts';
+import { ActorExists, EventFailed, NoSuchActor, type Posted, type Resolver } from './contract.ts';
 import { addressOf } from './entity.ts';
 import type { Supervisor } from './supervisor.ts';
 import { messageOf } from './tell.ts';
@@ -15,6 +16,7 @@ const SWEEP_BATCH = 1_000;
  */
 export class Outbox {
   private readonly underWay = new Map<string, number>();
+  private readonly resolvers = new Map<OutsideOutput['type'], Resolver>();
   private again: NodeJS.Timeout | null = null;
   private sweeping: Promise<void> | null = null;
 
@@ -28,6 +30,11 @@ export class Outbox {
     this.store = parts.store;
     this.clock = parts.clock;
     this.log = parts.log;
+  }
+
+  /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
+  resolve<T extends OutsideOutput['type']>(type: T, resolver: Resolver<T>): void {
+    this.resolvers.set(type, resolver as Resolver);
   }
 
   /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
@@ -87,19 +94,48 @@ export class Outbox {
     if (this.underWay.has(key)) return;
     this.underWay.set(key, this.clock.now());
     try {
-      const { output } = row;
-      if (output.type === 'actor.tell') await this.tell(output.to, output.event, row);
-      else {
-        const ids = await this.store.commands.open(output.deviceId);
-        await Promise.all(ids.map((id) => this.tell({ kind: 'command', id }, output.event, null)));
-        await this.delivered(row);
-      }
+      await this.hand(row.output, row);
     } catch (error) {
       this.log.warn({ err: error, from: addressOf(row.from) }, 'an output is delivered later');
       this.later();
       throw error;
     } finally {
       this.underWay.delete(key);
+    }
+  }
+
+  private async hand(output: DurableOutput, row: OutboxRow): Promise<void> {
+    switch (output.type) {
+      case 'actor.tell':
+        return this.tell(output.to, output.event, row);
+      case 'commands.tell':
+        return this.tellAll('command', await this.store.commands.open(output.deviceId), output.event, row);
+      case 'plans.tell':
+        return this.tellAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
+      default: {
+        const resolver = this.resolvers.get(output.type);
+        if (resolver === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
+        const posted = await resolver(output);
+        return posted === null ? this.delivered(row) : this.post(posted, row);
+      }
+    }
+  }
+
+  private async tellAll(kind: ActorRef['kind'], ids: readonly Uuid[], event: TellEvent, row: OutboxRow): Promise<void> {
+    await Promise.all(ids.map((id) => this.tell({ kind, id }, event, null)));
+    await this.delivered(row);
+  }
+
+  /** Resolves when it is committed together with the end of its row. */
+  private async post({ to, event, create, otherwise }: Posted, row: OutboxRow): Promise<void> {
+    try {
+      if (create) await this.supervisor.make(to, event, { delivers: row });
+      else await this.supervisor.deliver(to, event, { delivers: row });
+    } catch (error) {
+      const isOver = error instanceof ActorExists || error instanceof NoSuchActor;
+      if (!isOver && !(error instanceof EventFailed)) throw error;
+      if (!isOver && otherwise) await this.post(otherwise, row);
+      else await this.delivered(row);
     }
   }
 

@@ -3,16 +3,11 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import { type ActorKind, type ActorRef, isVolatile, type VolatileOutput } from '../machines/outputs.ts';
-import {
-  type ActorStore,
-  type OutboxKey,
-  type OutboxRow,
-  type StoredActor,
-  StoreUnavailable,
-} from '../store/contract.ts';
+import { type ActorStore, type OutboxRow, type StoredActor, StoreUnavailable } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
 import { type Census, census } from './census.ts';
 import {
+  ActorExists,
   type Actors,
   type Committed,
   EventFailed,
@@ -26,7 +21,7 @@ import {
 } from './contract.ts';
 import { blank, restore } from './decide.ts';
 import type { Draft } from './draft.ts';
-import { addressOf, Entity, type Letter, newLetter } from './entity.ts';
+import { addressOf, Entity, type Extra, internal, type Letter, newLetter } from './entity.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
 import type { RuntimeMeter } from './meter.ts';
@@ -44,20 +39,6 @@ export interface Afterwards {
   timerSet(dueAt: number): void;
   unknownCommit(): void;
 }
-
-/** What the runtime's own senders add to an event; bounds and patience are for the others. */
-interface Extra {
-  options?: SendOptions | undefined;
-  /** The outbox row it answers. */
-  delivers?: OutboxKey;
-  /** The timer that fired. */
-  timer?: string;
-  /** Durable elsewhere: waits as long as the store is away. */
-  patient?: boolean;
-}
-
-const internal = (extra: Extra): boolean =>
-  extra.patient === true || extra.delivers !== undefined || extra.timer !== undefined;
 
 const SETTLED: Promise<void> = Promise.resolve();
 const NEVER = Number.POSITIVE_INFINITY;
@@ -121,15 +102,19 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
-    const address = addressOf(ref);
-    if (this.entities.has(address)) return Promise.reject(new EventFailed('it exists already'));
-    const full = this.full(0, {});
+    return this.make(ref, event, { options });
+  }
+
+  /** As `create`, with what the runtime's own senders add. */
+  make(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
+    if (this.entities.has(addressOf(ref))) return Promise.reject(new ActorExists('it exists already'));
+    const full = this.full(0, extra);
     if (full) return Promise.reject(full);
     const definition = this.definitions(ref.kind);
     const now = this.clock.now();
     const entity = new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
     this.keep(entity);
-    return this.put(entity, event, { options });
+    return this.put(entity, event, extra);
   }
 
   /** As `send`, with what the runtime's own senders add. */
@@ -252,7 +237,8 @@ export class Supervisor implements Actors, TurnEnd {
     this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
     letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
     if (letter.timer) this.dropTimers(entity, [letter.timer]);
-    if (letter.delivers) {
+    // What a new actor was to be made of is its sender's to end.
+    if (letter.delivers && entity.version > 0) {
       this.store.commit({ actors: [], delivered: [letter.delivers] }).catch((why) => {
         this.log.warn({ err: why }, 'an undeliverable output stays until the next sweep');
       });
@@ -350,9 +336,8 @@ export class Supervisor implements Actors, TurnEnd {
     return this.find(ref, () => performance.now() < until);
   }
 
-  private async find(ref: ActorRef, wanted: () => boolean): Promise<Entity | null> {
-    const stored = await this.loader.load(ref, wanted);
-    return stored ? this.adopt(stored) : null;
+  private find(ref: ActorRef, wanted: () => boolean): Promise<Entity | null> {
+    return this.loader.load(ref, wanted).then((stored) => stored && this.adopt(stored));
   }
 
   private adopt(stored: StoredActor): Entity {

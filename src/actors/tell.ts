@@ -6,5 +6,6 @@ import type { TellEvent } from '../machines/outputs.ts';
 export const messageOf = (event: TellEvent, at: EpochMs): MachineEvent => ({
   ...event,
   at,
-  by: event.type === 'device.revoked' ? SYSTEM : { kind: 'device', id: event.deviceId },
+  by:
+    event.type === 'ack.received' || event.type === 'state.observed' ? { kind: 'device', id: event.deviceId } : SYSTEM,
 });

@@ -3,7 +3,7 @@ import type { Log } from '../domain/log.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
 import { Companions } from './companions.ts';
-import { EventFailed } from './contract.ts';
+import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
 import { addressOf, type Entity, type Letter } from './entity.ts';
 import { Keeper } from './keeper.ts';
@@ -286,7 +286,7 @@ export class Turns {
     const back: Letter[] = [];
     for (const letter of unanswered(made)) {
       letter.attempts += 1;
-      if (entity.version === 0) letter.reject(new EventFailed('it exists already'));
+      if (entity.version === 0) letter.reject(new ActorExists('it exists already'));
       else if (letter.attempts > MAX_ATTEMPTS) letter.reject(new StoreUnavailable('the actor changes elsewhere'));
       else back.push(letter);
     }

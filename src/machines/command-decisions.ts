@@ -7,10 +7,21 @@ import {
   LATE_WORD_MS,
 } from '../domain/command.ts';
 import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
+import { jsonEqual } from '../domain/json-size.ts';
+import { type Compensation, wordOf } from '../domain/plan.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
-import type { EpochMs, JsonObject, Milliseconds } from '../domain/values.ts';
-import type { Answer, CommandContext, CommandEvent, Confirmation, Delivery, Verification } from './command-types.ts';
+import type { EpochMs, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
+import type {
+  Answer,
+  Approval,
+  CommandContext,
+  CommandEvent,
+  Confirmation,
+  Delivery,
+  OfPlan,
+  Verification,
+} from './command-types.ts';
 import { type Decision, only, refusing } from './decision.ts';
 import type { Output } from './outputs.ts';
 
@@ -22,6 +33,8 @@ export interface Passed {
   reason: string;
   expected: JsonObject | null;
   withinMs: Milliseconds;
+  /** Confirmed beforehand, with the step that it undoes, by this principal. */
+  approvedBy: Principal | null;
 }
 export interface Refused {
   kind: 'refused';
@@ -47,10 +60,48 @@ type Moment = { at: EpochMs };
 export const MAX_STRAY_WORDS = 32;
 
 export function judgeRequest(event: Of<'request'>): Of<'self.judged'> {
-  const { command, facts } = event;
+  const { command, facts, approval } = event;
   const { action, params, ttlS, timeoutS } = command;
-  const judgement = judgeBy({ ...facts, action, params, confirmed: false }, ttlS, timeoutS);
-  return { type: 'self.judged', at: event.at, judgement, asked: event };
+  const approvedBy = approval === undefined ? null : approverOf(approval, event);
+  const judgement = judgeBy({ ...facts, action, params, confirmed: approvedBy !== null }, ttlS, timeoutS);
+  return { type: 'self.judged', at: event.at, judgement: askedForBoth(judgement, approvedBy, event), asked: event };
+}
+
+/**
+ * Who confirmed the step that this command undoes, where that covered just this: the same plan and step, device, action and
+ * parameters, and the manifest as it was. Anything else asks for a confirmation of its own.
+ */
+function approverOf(approval: Approval, { command, facts }: Of<'request'>): Principal | null {
+  const { plan } = command.origin;
+  const { plan: approved } = approval.origin;
+  const covers =
+    plan !== null &&
+    approved?.compensation != null &&
+    approval.tenantId === command.tenantId &&
+    approval.deviceId === command.deviceId &&
+    approved.id === plan.id &&
+    approved.stepId === plan.stepId &&
+    approved.compensation.action === command.action &&
+    jsonEqual(approved.compensation.params, command.params) &&
+    facts.manifest !== null &&
+    approval.manifestVersion === facts.manifest.version;
+  return covers ? approval.confirmedBy : null;
+}
+
+/** A step whose compensation is critical is asked for together with it, before anything happens. */
+function askedForBoth(judgement: Judgement, approvedBy: Principal | null, event: Of<'request'>): Judgement {
+  if (judgement.kind === 'refused') return judgement;
+  const undo = criticalUndo(event);
+  if (undo === null) return { ...judgement, approvedBy };
+  const why = `'${undo.action}', which would undo it, is critical and needs confirmation.`;
+  const reason = judgement.kind === 'confirmation' ? `${judgement.reason} ${why}` : why;
+  return { ...judgement, kind: 'confirmation', reason };
+}
+
+function criticalUndo({ command, facts }: Of<'request'>): Compensation | null {
+  const undo = command.origin.plan?.compensation ?? null;
+  const capability = facts.manifest?.capabilities.find(({ action }) => action === undo?.action);
+  return capability?.safetyClass === 'CRITICAL' ? undo : null;
 }
 
 /**
@@ -106,16 +157,19 @@ function passed(
     reason: verdict.kind === 'confirmation' ? verdict.reason : '',
     expected: expectedState(capability.expectedState, facts.params),
     withinMs: (capability.verify_within_s ?? DEFAULT_VERIFY_WITHIN_S) * 1_000,
+    approvedBy: null,
   };
 }
 
 /** What is known of every command, a refused one too. */
 export function record(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
   const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
+  const { plan } = command.origin;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
   const changes: Partial<CommandContext> = {
     ...command,
+    ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalUndo(asked) } } }),
     requestedAt: at,
     safetyClass: capability?.safetyClass ?? null,
     manifestVersion: manifest?.version ?? null,
@@ -172,7 +226,7 @@ export const refuseRefusal = ({ status }: CommandContext): Decided =>
 /** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
 export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
-  const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : null;
+  const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
   const { supplement } = event.asked.facts;
   const delivery = {
     ...{ dispatchedAt: at, expiresAt: at + limits.ttlMs, firstWrittenAt: null, sessionId: null, writes: 0 },
@@ -188,7 +242,8 @@ export const hasSession = (_: CommandContext, { asked }: Of<'self.judged' | 'sel
 
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
 export function write(context: CommandContext, event: Writing): Decided {
-  const { tenantId, deviceId, id, messageId, requestId, action } = context;
+  const { tenantId, deviceId, id, messageId, origin, action } = context;
+  const { requestId } = origin;
   const { sessionId } = event.type === 'session.ready' ? event : (event.asked.session as { sessionId: string });
   const delivery = deliveryOf(context);
   const { dispatchedAt, expiresAt, firstWrittenAt, writes, supplement } = delivery;
@@ -263,17 +318,28 @@ export const isCountedStray = (context: CommandContext, event: Of<'ack.received'
   isOwn(context, event) && context.answer.strayWords < MAX_STRAY_WORDS;
 
 export const announce = (context: CommandContext, { at }: Moment): Decided => {
-  const { tenantId, deviceId, id: commandId, status, verification } = context;
-  return only({
-    type: 'command.changed',
-    tenantId,
-    deviceId,
-    commandId,
-    status,
-    verification: verification.status,
-    at,
-  });
+  const { tenantId, deviceId, id: commandId, status } = context;
+  const verification = context.verification.status;
+  const changed: Output = { type: 'command.changed', tenantId, deviceId, commandId, status, verification, at };
+  const { plan } = context.origin;
+  return plan !== null && concernsPlan(context) ? only(tellPlan(context, plan), changed) : only(changed);
 };
+
+/** That it waits, that it is dispatched, and what it came to. */
+const concernsPlan = ({ status, verification }: CommandContext): boolean =>
+  wordOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
+
+function tellPlan({ id: commandId, status, verification, safetyClass, refusal }: CommandContext, plan: OfPlan): Output {
+  const critical = safetyClass === 'CRITICAL';
+  return {
+    type: 'actor.tell',
+    to: { kind: 'plan', id: plan.id },
+    event: { type: 'command.moved', commandId, status, verification: verification.status, critical, refusal },
+  };
+}
+
+export const isOfPlan = ({ origin }: CommandContext, { planId }: Of<'plan.withdrawn'>): boolean =>
+  origin.plan?.id === planId;
 
 /** Of a command that was not refused: one that was has ended in any case. */
 export const expectsNothing = (_: CommandContext, { judgement }: Of<'self.judged'>): boolean =>

@@ -42,14 +42,14 @@ const over: ReadonlySet<CommandStatus> = new Set([
 /** What the device reports is compared with the expected state. */
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
-const stored = z.strictObject({
+/** Of version 1 there was no plan, and the id of the request stood by itself. */
+const common = {
   id: uuid,
   tenantId: uuid,
   deviceId: uuid,
   action: z.string(),
   params: jsonObject,
   messageId: uuid,
-  requestId: z.string(),
   requestedBy: principal,
   requestedAt: epochMs,
   status: z.enum(commandStatuses),
@@ -97,7 +97,22 @@ const stored = z.strictObject({
     observed: jsonObject.nullable(),
     checkedAt: epochMs.nullable(),
   }),
+};
+
+const stored = z.strictObject({
+  ...common,
+  origin: z.strictObject({
+    requestId: z.string(),
+    plan: z
+      .strictObject({
+        id: uuid,
+        stepId: z.string(),
+        compensation: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
+      })
+      .nullable(),
+  }),
 });
+const stored1 = z.strictObject({ ...common, requestId: z.string() });
 
 type Timed = 'confirmationOver' | 'ttlOver' | 'answerOver' | 'lateWordOver' | 'verificationOver';
 
@@ -123,6 +138,8 @@ function note(event: CommandEvent, after: CommandContext): JsonObject | null {
       return event.reason === undefined ? {} : { reason: event.reason };
     case 'device.revoked':
       return { reason: 'the device was revoked' };
+    case 'plan.withdrawn':
+      return { reason: 'its plan took it back' };
     case 'session.ready':
     case 'write.undone':
       return { writes: after.delivery?.writes ?? 0 };
@@ -152,7 +169,7 @@ const isProgress = (event: MachineEvent, before: Snapshot<CommandContext> | null
 
 export const commandDefinition: MachineDefinition<CommandContext> = {
   kind: 'command',
-  version: 1,
+  version: 2,
   machine: commandMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
@@ -175,4 +192,16 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   rests: (snapshot) => over.has(statusOf(snapshot)) && !isWatching(snapshot),
   isSoft: () => false,
   visible,
+};
+
+export const commandDefinition1: MachineDefinition<CommandContext> = {
+  ...commandDefinition,
+  version: 1,
+  toStored({ origin, ...rest }) {
+    return { ...rest, requestId: origin.requestId } as unknown as JsonObject;
+  },
+  fromStored(json) {
+    const { requestId, ...rest } = stored1.parse(json);
+    return { ...rest, origin: { requestId, plan: null } } as CommandContext;
+  },
 };

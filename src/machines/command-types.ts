@@ -1,10 +1,11 @@
 import type { CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { GatewayFacts } from '../domain/gateway.ts';
 import type { SafetyClass } from '../domain/manifest.ts';
+import type { Compensation } from '../domain/plan.ts';
 import type { SafetyPolicy } from '../domain/policy.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
-import type { TellEvent } from './outputs.ts';
+import type { CommandTell } from './outputs.ts';
 
 /** What confirming would do, by the twin as it was when asked. */
 export interface Preview {
@@ -24,7 +25,7 @@ export interface CommandContext {
   action: string;
   params: JsonObject;
   messageId: Uuid;
-  requestId: string;
+  origin: Origin;
   requestedBy: Principal;
   requestedAt: EpochMs;
   /** The word for where the lifecycle stands, kept beside the chart's value so that the other region can announce it. */
@@ -40,6 +41,26 @@ export interface CommandContext {
   answer: Answer;
   verification: Verification;
 }
+
+/** What the command came from. */
+export interface Origin {
+  requestId: string;
+  /** The plan that it is a step of, or that it undoes a step of. */
+  plan: OfPlan | null;
+}
+
+export interface OfPlan {
+  id: Uuid;
+  stepId: string;
+  /**
+   * What would undo it, where that is critical: who confirms the command confirms this too, for this plan and once (contract
+   * §6). Of a request, whatever its class is.
+   */
+  compensation: Compensation | null;
+}
+
+/** The step's command as committed: what a compensation shows the gateway instead of a confirmation of its own. */
+export type Approval = Pick<CommandContext, 'tenantId' | 'deviceId' | 'manifestVersion' | 'confirmedBy' | 'origin'>;
 
 /** While a confirmation is waited for. The token is kept hashed (SHA-256, hex). */
 export interface Confirmation {
@@ -99,12 +120,14 @@ export type CommandEvent =
       type: 'request';
       command: Pick<
         CommandContext,
-        'id' | 'tenantId' | 'deviceId' | 'action' | 'params' | 'messageId' | 'requestId' | 'requestedBy'
+        'id' | 'tenantId' | 'deviceId' | 'action' | 'params' | 'messageId' | 'origin' | 'requestedBy'
       > & { ttlS?: number; timeoutS?: number };
       facts: GatewayFacts;
       session: SessionFact;
       /** Used when the gateway asks for a confirmation: hash of the new token, and what confirming would do. */
       confirmation: { tokenHash: string; ttlS: number; preview: Preview };
+      /** Of a compensation; the machine looks at what it says. */
+      approval?: Approval;
     })
   /**
    * Anything wrong with the token or the confirmer gives the output `refused` with `CONFIRMATION_FAILED`; from the inbox a
@@ -127,4 +150,4 @@ export type CommandEvent =
   | (Base & { type: 'session.ready'; sessionId: string })
   /** The sink knows that no byte left: the mark is taken back. */
   | (Base & { type: 'write.undone'; sessionId: string })
-  | (Base & TellEvent);
+  | (Base & CommandTell);

@@ -1,5 +1,5 @@
 import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
-import type { CommandContext } from './command-types.ts';
+import type { CommandContext, OfPlan } from './command-types.ts';
 import { iso } from './stored.ts';
 
 /** A command's context as an administrator may see it: not the token's hash, nor the session's identifier. */
@@ -12,7 +12,8 @@ export function visible(context: CommandContext): JsonObject {
     action: context.action,
     params: context.params,
     message_id: context.messageId,
-    request_id: context.requestId,
+    request_id: context.origin.requestId,
+    plan: context.origin.plan && planOf(context.origin.plan),
     requested_by: principal(context.requestedBy),
     requested_at: iso(context.requestedAt),
     status: context.status,
@@ -51,6 +52,11 @@ export function visible(context: CommandContext): JsonObject {
     },
   };
 }
+
+const planOf = ({ id, stepId, compensation }: OfPlan): JsonObject => ({
+  ...{ id, step_id: stepId },
+  compensation: compensation && { ...compensation },
+});
 
 const moment = (at: EpochMs | null): Json => (at === null ? null : iso(at));
 

@@ -16,7 +16,7 @@ const blank: CommandContext = {
   action: '',
   params: {},
   messageId: '',
-  requestId: '',
+  origin: { requestId: '', plan: null },
   requestedBy: SYSTEM,
   requestedAt: 0,
   status: 'submitted',
@@ -78,6 +78,7 @@ const base = setup({
     observe: act(decisions.observe),
   },
   guards: {
+    isOfPlan: when(decisions.isOfPlan),
     isRefused: when((_, { judgement }: Judged) => judgement.kind === 'refused'),
     needsConfirmation: when((_, { judgement }: Judged) => judgement.kind === 'confirmation'),
     hasSession: when(decisions.hasSession),
@@ -162,6 +163,7 @@ export const commandMachine = base.createMachine({
             cancel: { target: 'cancelled', actions: settle('cancelled') },
             refuse: { target: 'cancelled', actions: settle('cancelled') },
             'device.revoked': { target: 'cancelled', actions: settle('cancelled') },
+            'plan.withdrawn': { guard: 'isOfPlan', target: 'cancelled', actions: settle('cancelled') },
           },
         },
         queued: {
@@ -171,6 +173,7 @@ export const commandMachine = base.createMachine({
             'session.ready': { guard: 'mayWrite', target: 'written', actions: 'write' },
             cancel: 'cancelled',
             'device.revoked': 'cancelled',
+            'plan.withdrawn': { guard: 'isOfPlan', target: 'cancelled' },
           },
         },
         written: {

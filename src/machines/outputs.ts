@@ -1,6 +1,7 @@
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { Manifest } from '../domain/manifest.ts';
-import type { MessageRefusalCode, Refusal } from '../domain/refusals.ts';
+import type { PlanStatus, StepStatus } from '../domain/plan.ts';
+import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
 
 /** What a machine may say. It is data; the runtime and its sinks decide what becomes of it. */
@@ -16,13 +17,39 @@ export interface ActorRef {
 export type DurableOutput =
   | { type: 'actor.tell'; to: ActorRef; event: TellEvent }
   /** Tell every command of the device that is not final that its device was revoked. */
-  | { type: 'commands.tell'; deviceId: Uuid; event: TellEvent };
+  | { type: 'commands.tell'; deviceId: Uuid; event: TellEvent }
+  /** Tell every plan of the tenant that is not over. */
+  | { type: 'plans.tell'; tenantId: Uuid; event: TellEvent }
+  /** Ask for the command of a step, or for the one that undoes it; an operation does that, under the creator's authority. */
+  | { type: 'plan.ask'; planId: Uuid; stepId: string; commandId: Uuid };
+
+/** A durable output of which something outside the runtime knows what it comes to. */
+export type OutsideOutput = Extract<DurableOutput, { type: 'plan.ask' }>;
 
 /** Events that one actor may send to another through the outbox. */
-export type TellEvent =
+export type TellEvent = CommandTell | PlanTell;
+
+/** To a command. */
+export type CommandTell =
   | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck }
   | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean }
-  | { type: 'device.revoked'; deviceId: Uuid };
+  | { type: 'device.revoked'; deviceId: Uuid }
+  /** Its plan takes it back, where it is not written yet. */
+  | { type: 'plan.withdrawn'; planId: Uuid };
+
+/** To a plan. */
+export type PlanTell =
+  /** How a command that it asked for stands. */
+  | {
+      type: 'command.moved';
+      commandId: Uuid;
+      status: CommandStatus;
+      verification: VerificationStatus;
+      critical: boolean;
+      refusal: { code: RefusalCode; detail: string } | null;
+    }
+  | { type: 'tenant.suspended' }
+  | { type: 'tenant.resumed' };
 
 /** A device's word on a command, as `cmd_ack` carries it (contract §4). */
 export interface CommandAck {
@@ -92,6 +119,16 @@ export type VolatileOutput =
       expiresAt: EpochMs;
       at: EpochMs;
     }
+  /** A plan went on, or, with `stepId`, one of its steps. */
+  | {
+      type: 'plan.changed';
+      tenantId: Uuid;
+      planId: Uuid;
+      status: PlanStatus;
+      stepId: string | null;
+      stepStatus: StepStatus | null;
+      at: EpochMs;
+    }
   /** From now on the device's reported states are compared with `expected` for this command. */
   | { type: 'verification.watch'; deviceId: Uuid; commandId: Uuid; expected: JsonObject }
   | { type: 'verification.unwatch'; deviceId: Uuid; commandId: Uuid }
@@ -111,7 +148,12 @@ export interface CommandMessage {
 
 export type Output = DurableOutput | RowOutput | VolatileOutput;
 
-const durableTypes: ReadonlySet<string> = new Set<DurableOutput['type']>(['actor.tell', 'commands.tell']);
+const durableTypes: ReadonlySet<string> = new Set<DurableOutput['type']>([
+  'actor.tell',
+  'commands.tell',
+  'plans.tell',
+  'plan.ask',
+]);
 const rowTypes: ReadonlySet<string> = new Set<RowOutput['type']>([
   'key.put',
   'keys.end',

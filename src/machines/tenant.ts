@@ -29,7 +29,10 @@ const suspension =
   (suspended: boolean) =>
   ({ id }: TenantContext, { at }: { at: EpochMs }): Decided => ({
     changes: null,
-    outputs: [changed(id, suspended, at)],
+    outputs: [
+      { type: 'plans.tell', tenantId: id, event: { type: suspended ? 'tenant.suspended' : 'tenant.resumed' } },
+      changed(id, suspended, at),
+    ],
   });
 
 const setTier =

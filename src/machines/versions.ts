@@ -1,14 +1,16 @@
-import { commandDefinition } from './command-record.ts';
+import { commandDefinition, commandDefinition1 } from './command-record.ts';
 import type { MachineDefinition } from './definition.ts';
 import { deviceDefinition } from './device-record.ts';
 import type { ActorKind } from './outputs.ts';
+import { planDefinition } from './plan-record.ts';
 import { tenantDefinition } from './tenant-record.ts';
 
 /** Every definition that stored actors may still need, by kind, oldest first; the last one is what new actors get. */
 const shipped: Partial<Record<ActorKind, readonly MachineDefinition[]>> = {
   device: [deviceDefinition],
-  command: [commandDefinition],
+  command: [commandDefinition1, commandDefinition],
   tenant: [tenantDefinition],
+  plan: [planDefinition],
 };
 
 /** All kinds of actors of this build. */

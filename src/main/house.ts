@@ -32,6 +32,7 @@ import { Locks } from '../operations/locks.ts';
 import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
+import { planResolver } from '../operations/plan-runner.ts';
 import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
 import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
@@ -140,6 +141,7 @@ export async function buildHouse(
     settings,
     log,
   };
+  runtime.outbox.resolve('plan.ask', planResolver(services));
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);

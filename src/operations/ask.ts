@@ -1,6 +1,6 @@
 import type { Reply } from '../actors/contract.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
-import type { MachineEvent } from '../machines/definition.ts';
+import type { MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, Output } from '../machines/outputs.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import type { Services } from './operation.ts';
@@ -20,11 +20,11 @@ export async function ask(
   { actors }: Pick<Services, 'actors'>,
   ref: ActorRef,
   event: MachineEvent,
-  row: (outputs: readonly Output[]) => IdempotencyRow | undefined = () => undefined,
+  row: (outputs: readonly Output[], after: Snapshot) => IdempotencyRow | undefined = () => undefined,
   { again = false } = {},
 ): Promise<Outcome<Reply>> {
   const reply = await actors.send(ref, event, {
-    idempotency: ({ outputs }) => (refusalIn(outputs) === null ? (row(outputs) ?? null) : null),
+    idempotency: ({ outputs, snapshot }) => (refusalIn(outputs) === null ? (row(outputs, snapshot) ?? null) : null),
   });
   const refusal = refusalIn(reply.outputs);
   if (refusal !== null) return { ok: false, refusal };

@@ -85,7 +85,7 @@ export async function commandAll(
     plans.map(async (plan): Promise<Entry> => {
       const target = targets.get(plan.device_id);
       if (target === undefined) return failed(plan.device_id, missing.code, missing.detail);
-      const asked: Asked = { tenant, target, wish, plan, release };
+      const asked: Asked = { tenant, target, wish, planned: plan, release };
       return entryOf(made.get(plan.command_id) ?? (await request(services, caller, asked)), asked);
     }),
   );
@@ -128,7 +128,7 @@ function entryOf(command: CommandContext, asked: Asked): Entry {
     success: confirmation.asked,
     command_id: id,
     status: 'dry_run_required',
-    dry_run_token: asked.plan.dry_run_token,
+    dry_run_token: asked.planned.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
     ...(!confirmation.asked && { error: confirmation.reason }),
     code: 'DRY_RUN_REQUIRED',

@@ -57,7 +57,7 @@ export const commandDevice = operation({
     const target = await targetOf(services, caller, deviceId);
     if (!target.ok) return { ok: false, refusal: barredBefore(services, tenant, null) ?? target.refusal };
     const release = await releaseNamed(services, caller, wish);
-    const asked: Asked = { tenant, target: target.value, wish, plan: plan(services, deviceId), release };
+    const asked: Asked = { tenant, target: target.value, wish, planned: plan(services, deviceId), release };
     const answer = (command: CommandContext) => answerTo(services, command, asked);
     try {
       const command = await request(services, caller, asked, (decided) => {
@@ -84,7 +84,7 @@ function answerTo(services: Services, command: CommandContext, asked: Asked): Ou
   const body = {
     status: 'dry_run_required' as const,
     reason: confirmation.reason,
-    dry_run_token: asked.plan.dry_run_token,
+    dry_run_token: asked.planned.dry_run_token,
     expires_at: iso(confirmation.expiresAt),
     command_id: command.id,
     preview: confirmation.preview as z.infer<typeof previewShape>,

@@ -24,7 +24,10 @@ const confirmation = z
     requested_by: z.string().meta({ description: 'The id of the user' }),
     requested_at: isoTime,
     expires_at: isoTime,
-    plan_id: z.uuid().optional(),
+    plan_id: z.uuid().optional().meta({ description: 'Of the plan that it is a step of' }),
+    compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
+      description: 'What would undo it, where that is critical: the approval covers both, for this plan, once',
+    }),
   })
   .meta({ id: 'Confirmation' });
 type Entry = z.infer<typeof confirmation>;
@@ -47,7 +50,9 @@ export const listConfirmations = operation({
 });
 
 function entryOf({ context }: StoredActor): Entry {
-  const command = context as unknown as CommandContext;
+  // Of a row that an older version wrote there is no origin.
+  const command = context as unknown as Omit<CommandContext, 'origin'> & Partial<Pick<CommandContext, 'origin'>>;
+  const plan = command.origin?.plan ?? null;
   const { id, deviceId, action, params, requestedBy, requestedAt } = command;
   const { reason, preview, expiresAt } = command.confirmation as Confirmation;
   return {
@@ -60,6 +65,8 @@ function entryOf({ context }: StoredActor): Entry {
     requested_by: who(requestedBy),
     requested_at: iso(requestedAt),
     expires_at: iso(expiresAt),
+    ...(plan !== null && { plan_id: plan.id }),
+    ...(plan?.compensation && { compensation: { ...plan.compensation } }),
   };
 }
 

@@ -7,7 +7,7 @@ import { MAX_PARAMS_BYTES } from '../domain/param-schema.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { preview } from '../domain/twin.ts';
 import type { JsonObject, Principal } from '../domain/values.ts';
-import type { CommandContext, CommandEvent, Preview } from '../machines/command-types.ts';
+import type { Approval, CommandContext, CommandEvent, OfPlan, Preview } from '../machines/command-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
@@ -56,9 +56,12 @@ export interface Asked {
   tenant: CommittedTenant;
   target: Target;
   wish: Wish;
-  plan: Planned;
+  planned: Planned;
   /** What `releaseNamed` answers for the wish, once for all its targets. */
   release: FirmwareRelease | null;
+  /** Of a plan's command. */
+  plan?: OfPlan;
+  approval?: Approval;
 }
 
 /**
@@ -71,21 +74,34 @@ export async function request(
   asked: Asked,
   row: (command: CommandContext) => IdempotencyRow | null = () => null,
 ): Promise<CommandContext> {
-  const { tenant, target, wish, plan } = asked;
+  const event = requestOf(services, caller, asked);
+  const reply = await services.actors.create({ kind: 'command', id: asked.planned.command_id }, event, {
+    idempotency: ({ snapshot }) => row(snapshot.context as CommandContext),
+  });
+  return reply.snapshot.context as CommandContext;
+}
+
+/** The event that makes a command, with the facts as they are now. */
+export function requestOf(
+  services: Services,
+  caller: Caller,
+  asked: Asked,
+): Extract<CommandEvent, { type: 'request' }> {
+  const { tenant, target, wish, planned, plan = null, approval } = asked;
   const { context: device } = target.device.snapshot;
   const params = wish.params ?? {};
-  const event: CommandEvent = {
+  return {
     type: 'request',
     at: services.clock.now(),
     by: caller.principal,
     command: {
-      id: plan.command_id,
+      id: planned.command_id,
       tenantId: device.tenantId,
       deviceId: device.id,
       action: wish.action,
       params,
-      messageId: plan.message_id,
-      requestId: caller.requestId,
+      messageId: planned.message_id,
+      origin: { requestId: caller.requestId, plan },
       requestedBy: withoutRequest(caller.principal),
       ...(wish.ttl_s !== undefined && { ttlS: wish.ttl_s }),
       ...(wish.timeout_s !== undefined && { timeoutS: wish.timeout_s }),
@@ -93,19 +109,16 @@ export async function request(
     facts: factsOf(services, asked),
     session: target.session,
     confirmation: {
-      tokenHash: tokenHash(plan.dry_run_token),
+      tokenHash: tokenHash(planned.dry_run_token),
       ttlS: tenant.snapshot.context.policy.confirm_ttl_s,
       preview: previewOf(target, wish.action, params),
     },
+    ...(approval && { approval }),
   };
-  const reply = await services.actors.create({ kind: 'command', id: plan.command_id }, event, {
-    idempotency: ({ snapshot }) => row(snapshot.context as CommandContext),
-  });
-  return reply.snapshot.context as CommandContext;
 }
 
 /** The request and the operation stand in the journal; the command itself is read and written too often for them. */
-const withoutRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
+export const withoutRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
 
 const factsOf = (services: Services, { tenant, target, wish, release }: Asked) =>
   gatewayFacts(services, tenant, target, {
@@ -116,7 +129,7 @@ const factsOf = (services: Services, { tenant, target, wish, release }: Asked) =
     release,
   });
 
-function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
+export function previewOf({ device, manifest }: Target, action: string, params: JsonObject): Preview {
   const { state } = device.snapshot.context;
   const capability = manifest?.capabilities.find((one) => one.action === action);
   return capability ? preview(capability, state, params) : { current: state, expected: null, changes: null };

@@ -12,6 +12,7 @@ export const nouns = {
   room: 'There is no such room.',
   group: 'There is no such group.',
   command: 'There is no such command.',
+  plan: 'There is no such plan.',
   tenant: 'There is no such tenant.',
   key: 'There is no such API key.',
   member: 'There is no such member.',

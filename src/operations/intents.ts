@@ -2,12 +2,15 @@ import { z } from 'zod';
 import { done, type Outcome, type RefusalCode, refusals, refuse } from '../domain/refusals.ts';
 import { allows } from '../domain/scopes.ts';
 import type { Uuid } from '../domain/values.ts';
+import type { PlanContext } from '../machines/plan-types.ts';
 import { commandAll, type Entry, groupTargets, roomTargets } from './command-all.ts';
 import { deviceOf } from './device-view.ts';
 import { wishFields } from './dispatch.ts';
 import { barredBefore, tenantFacts } from './facts.ts';
 import { category, isoTime, isUuid, notFound } from './inputs.ts';
-import { type Call, type Caller, operation, type Services } from './operation.ts';
+import { type Answer, type Call, type Caller, operation, type Services } from './operation.ts';
+import { type PlanWish, planFields, stepWishes } from './plan-input.ts';
+import { makePlan, targetsOfAll } from './plans.ts';
 
 // What somebody wants done, whatever device does it. Those that name their targets need no sidecar: they go the way of a batch.
 
@@ -27,16 +30,20 @@ const groupControl = z.strictObject({
   type: z.literal('group.control'),
   payload: z.strictObject({ slug: id, action, params }),
 });
+const planExecute = z.strictObject({
+  type: z.literal('plan.execute'),
+  payload: z.strictObject({ plan: z.strictObject(planFields) }),
+});
 const goal = z.strictObject({
   type: z.literal('goal').meta({ description: 'Needs a sidecar, and the scope `execute:commands` too' }),
   payload: z.strictObject({ text: z.string().min(1).max(4_000), home_id: id.optional() }),
 });
 
 const intent = z
-  .discriminatedUnion('type', [deviceControl, roomControl, groupControl, goal], {
+  .discriminatedUnion('type', [deviceControl, roomControl, groupControl, planExecute, goal], {
     error: ({ code }) => (code === 'invalid_union' ? 'is no known type of intent' : undefined),
   })
-  .meta({ description: 'An unknown `type` is refused; `plan.execute` is not known to this version.' });
+  .meta({ description: 'An unknown `type` is refused.' });
 type Intent = z.infer<typeof intent>;
 
 const outcomes = ['dispatched', 'rejected', 'dry_run_required'] as const;
@@ -59,19 +66,20 @@ const intentAnswer = z
   .object({
     status: z.enum(['SUCCESS', 'PARTIAL', 'REJECTED', 'PENDING']).meta({
       description:
-        '`PENDING`: something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
+        '`PENDING`: a plan is on its way, or something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
         '`REJECTED`: all was refused; `PARTIAL`: some of it',
     }),
     mode: z.enum(['CLOUD_DIRECT', 'CLOUD_ENHANCED']).meta({ description: '`CLOUD_ENHANCED` with a sidecar connected' }),
     commands_executed: z.int().meta({ description: 'Dispatched' }),
     commands_rejected: z.int(),
     results: z.array(result),
+    plan_id: z.uuid().optional().meta({ description: 'Of a plan that was made: `GET /plans/{id}` tells how it goes' }),
   })
   .meta({ id: 'IntentOutcome' });
 
 export const postIntent = operation({
   name: 'postIntent',
-  summary: 'Say what is to be done with a device, a room or a group',
+  summary: 'Say what is to be done with a device, a room or a group, or have a plan run',
   input: intent,
   output: intentAnswer,
   role: 'user',
@@ -102,6 +110,7 @@ export const postIntent = operation({
   async run(services, call) {
     const { input } = call;
     if (input.type === 'goal') return noGoal(services, call.caller);
+    if (input.type === 'plan.execute') return executePlan(services, call, input.payload.plan);
     const { action, params } = input.payload;
     const wish = { action, ...(params !== undefined && { params }) };
     const entries = await commandAll(services, call, wish, () => targets(services, call, input));
@@ -110,7 +119,7 @@ export const postIntent = operation({
     const count = (status: Result['status']) => results.filter((one) => one.status === status).length;
     const body = {
       status: statusOf(results.length, count),
-      mode: services.sidecar.connected() ? ('CLOUD_ENHANCED' as const) : ('CLOUD_DIRECT' as const),
+      mode: modeOf(services),
       commands_executed: count('dispatched'),
       commands_rejected: count('rejected'),
       results,
@@ -119,10 +128,30 @@ export const postIntent = operation({
   },
 });
 
+const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>) =>
+  sidecar.connected() ? ('CLOUD_ENHANCED' as const) : ('CLOUD_DIRECT' as const);
+
+/** The plan is on its way; its commands are its own to tell of. */
+async function executePlan(
+  services: Services,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+  wish: PlanWish,
+): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
+  const devices = await targetsOfAll(services, caller, stepWishes(wish));
+  if (!devices.ok) return devices;
+  const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
+    body: {
+      ...{ status: 'PENDING' as const, mode: modeOf(services), plan_id: id },
+      ...{ commands_executed: 0, commands_rejected: 0, results: [] },
+    },
+  });
+  return done(answer(await makePlan(services, caller, wish, (plan) => idempotent?.row(answer(plan)) ?? null)));
+}
+
 async function targets(
   services: Services,
   { caller }: Pick<Call<unknown>, 'caller'>,
-  { type, payload }: Exclude<Intent, { type: 'goal' }>,
+  { type, payload }: Exclude<Intent, { type: 'goal' | 'plan.execute' }>,
 ): Promise<Outcome<Uuid[]>> {
   switch (type) {
     case 'device.control':

@@ -12,6 +12,8 @@ export interface KeyRing {
   /** The live key that this text is, or null. */
   prove(text: string): Promise<ApiKey | null>;
   isLive(prefix: string): Promise<boolean>;
+  /** The key of this prefix while it lives, for what somebody who presented it asked for. */
+  live(prefix: string): Promise<ApiKey | null>;
   /** Kept in memory and written every few seconds: a crash costs the last of them. */
   used(prefix: string, at: EpochMs): void;
   /** A use that may not be in the store yet. */
@@ -103,6 +105,10 @@ export function makeKeyRing(
     async isLive(prefix) {
       const key = await find(prefix);
       return key !== null && lives(key);
+    },
+    async live(prefix) {
+      const key = await find(prefix);
+      return key !== null && lives(key) ? key : null;
     },
     used: (prefix, at) => void uses.set(prefix, at),
     lastUse: (prefix) => uses.get(prefix) ?? null,

@@ -1,5 +1,6 @@
 import type { CommandStatus } from '../domain/command.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
+import type { PlanStatus } from '../domain/plan.ts';
 import type { Role } from '../domain/roles.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
@@ -57,7 +58,7 @@ export interface ActorCommit {
   machineVersion: number;
   value: Json;
   context: JsonObject;
-  /** Columns by kind: `DeviceColumns`, `CommandColumns`, `TenantColumns`. */
+  /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
   columns: JsonObject;
   since: EpochMs;
   journal: JournalEntry[];
@@ -213,6 +214,20 @@ export interface CommandStore {
   watching(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
 }
 
+/** Columns that `machines/plan.ts` writes beside its context. */
+export interface PlanColumns {
+  status: PlanStatus;
+  over: boolean;
+  created_at: EpochMs;
+}
+
+export interface PlanStore {
+  /** The tenant's plans, newest first. */
+  list(tenantId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  /** Those that are not over. */
+  open(tenantId: Uuid): Promise<Uuid[]>;
+}
+
 export interface Home {
   id: Uuid;
   tenantId: Uuid;
@@ -295,6 +310,7 @@ export interface Store {
   actors: ActorStore;
   devices: DeviceStore;
   commands: CommandStore;
+  plans: PlanStore;
   records: RecordStore;
   identity: IdentityStore;
   keys: KeyStore;

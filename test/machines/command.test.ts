@@ -138,7 +138,7 @@ describe('a request', () => {
       action: 'set_brightness',
       params: { level: 70 },
       messageId: uuid(20),
-      requestId: 'request-1',
+      origin: { requestId: 'request-1', plan: null },
       requestedBy: asker,
       requestedAt: T0,
       safetyClass: 'NORMAL',

@@ -10,6 +10,8 @@ const told: Output = {
 const durable: Output[] = [
   told,
   { type: 'commands.tell', deviceId: DEVICE, event: { type: 'device.revoked', deviceId: DEVICE } },
+  { type: 'plans.tell', tenantId: TENANT, event: { type: 'tenant.suspended' } },
+  { type: 'plan.ask', planId: HOME, stepId: 'one', commandId: COMMAND },
 ];
 const rows: Output[] = [
   { type: 'key.put', deviceId: DEVICE, key: key(1) },

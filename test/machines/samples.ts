@@ -156,7 +156,7 @@ export function request(asked: Partial<Asked> = {}): On<'request'> {
       action,
       params,
       messageId: uuid(20),
-      requestId: 'request-1',
+      origin: { requestId: 'request-1', plan: null },
       requestedBy: asker,
       ...(ttlS !== undefined && { ttlS }),
       ...(timeoutS !== undefined && { timeoutS }),

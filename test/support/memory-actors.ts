@@ -9,6 +9,7 @@ import type {
   JournalEntry,
   OutboxKey,
   OutboxRow,
+  PlanStore,
   PresenceFlush,
   Store,
   StoredActor,
@@ -99,6 +100,7 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
   const flushed: PresenceFlush[] = [];
   const asked = {
     open: [] as Uuid[],
+    plans: [] as Uuid[],
     pending: [] as Uuid[],
     online: [] as Uuid[],
     watching: [] as Awaited<ReturnType<CommandStore['watching']>>,
@@ -114,7 +116,11 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
     pending: async () => asked.pending,
     watching: async () => asked.watching,
   };
-  const store = { actors, devices, commands, turnsInFlight: more.turnsInFlight ?? 1 } as unknown as Store;
+  const plans: PlanStore = {
+    list: async () => ({ items: [], next: null }),
+    open: async () => asked.plans,
+  };
+  const store = { actors, devices, commands, plans, turnsInFlight: more.turnsInFlight ?? 1 } as unknown as Store;
   return { store, flushed, asked };
 }
 

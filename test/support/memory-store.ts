@@ -11,6 +11,7 @@ import type {
   IdempotencyRow,
   IdempotencyStore,
   IdentityStore,
+  PlanStore,
   RecordStore,
   Room,
   Store,
@@ -248,6 +249,16 @@ export class MemoryStore implements Store {
       return pageOf(waiting, place, limit, after);
     },
   } as Partial<Store['commands']> as Store['commands'];
+  plans: PlanStore = {
+    list: async (tenantId, limit, after) => {
+      const own = [...this.actors.rows.values()].filter((row) => row.ref.kind === 'plan' && row.tenantId === tenantId);
+      return pageOf(own, ({ ref, context }) => ({ createdAt: Number(context.createdAt), id: ref.id }), limit, after);
+    },
+    open: async (tenantId) =>
+      [...this.actors.rows.values()]
+        .filter((row) => row.ref.kind === 'plan' && row.tenantId === tenantId && row.context.finishedAt === null)
+        .map(({ ref }) => ref.id),
+  };
   administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));
   firmware = memoryFirmware((row) => this.keep(row));
   memories = agentMemory((row) => this.keep(row));

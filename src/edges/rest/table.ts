@@ -11,6 +11,7 @@ import { identityRoutes } from './routes/identity.ts';
 import { intentRoutes } from './routes/intents.ts';
 import { manifestRoutes } from './routes/manifests.ts';
 import { memoryRoutes } from './routes/memories.ts';
+import { planRoutes } from './routes/plans.ts';
 import { safetyRoutes } from './routes/safety.ts';
 import { systemRoutes } from './routes/system.ts';
 
@@ -25,6 +26,7 @@ export const chapters: readonly Chapter[] = [
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
   { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
   { title: 'Memory', about: 'What agents remember: observations, preferences and routines', routes: memoryRoutes },
+  { title: 'Plans', about: 'Several steps as one, undone where one of them fails', routes: planRoutes },
   { title: 'Firmware', about: 'Releases, and what devices fetch of them', routes: firmwareRoutes },
   { title: 'Groups', about: 'Devices that are commanded together', routes: groupRoutes },
   { title: 'Actors and audit', about: 'What runs, how it got there, and who did what', routes: actorRoutes },

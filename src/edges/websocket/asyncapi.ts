@@ -14,6 +14,9 @@ const EXAMPLE_AT = 1_767_225_600_000; // 2026-01-01T00:00:00Z
 const samples: Readonly<Record<string, JsonObject[string]>> = {
   device_id: '0195d9a2-7f00-7000-8000-000000000001',
   command_id: '0195d9a2-7f00-7000-8000-000000000003',
+  plan_id: '0195d9a2-7f00-7000-8000-000000000007',
+  step_id: 'lock',
+  step_status: 'succeeded',
   state: { on: true, brightness: 40 },
   online: true,
   status: 'succeeded',
@@ -26,7 +29,7 @@ const nameOf = (kind: KindName): string => `${kind}_update`;
 const schemaNameOf = (kind: KindName): string => `${kind[0]?.toUpperCase()}${kind.slice(1)}Update`;
 
 function updateOf(kind: KindName): JsonObject {
-  const { about, role, scope, fields } = kinds[kind];
+  const { about, role, scope, fields, optional } = kinds[kind];
   return {
     name: nameOf(kind),
     title: nameOf(kind),
@@ -37,7 +40,10 @@ function updateOf(kind: KindName): JsonObject {
       {
         name: nameOf(kind),
         payload: Object.fromEntries(
-          Object.keys(fields).map((name) => [name, name === 'type' ? nameOf(kind) : (samples[name] ?? null)]),
+          Object.keys({ ...fields, ...optional }).map((name) => [
+            name,
+            name === 'type' ? nameOf(kind) : (samples[name] ?? null),
+          ]),
         ),
       },
     ],
@@ -215,7 +221,10 @@ export function webSocketEvents(): EventsPart {
     messages: { ...messages, ...actorMessages },
     schemas: {
       ...Object.fromEntries(
-        kindNames.map((kind) => [schemaNameOf(kind), schemaOf({ required: kinds[kind].fields, optional: {} })]),
+        kindNames.map((kind) => [
+          schemaNameOf(kind),
+          schemaOf({ required: kinds[kind].fields, optional: kinds[kind].optional }),
+        ]),
       ),
       ActorTransition: schemaOf({ required: transitionFields, optional: {} }),
     },

@@ -1,5 +1,6 @@
 import type { Actors } from '../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../domain/command.ts';
+import { planStatuses, stepStatuses } from '../../domain/plan.ts';
 import type { NeededScope } from '../../domain/scopes.ts';
 import { count, type Fields } from '../../domain/shape.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
@@ -9,8 +10,9 @@ import type { Update } from './update.ts';
 
 /** An output that clients may ask for with `events` (contract §6). */
 interface Kind extends Needs {
-  /** The message's members, all of them always there; `type` is its first. */
+  /** The message's members that are always there; `type` is its first. */
   fields: Fields;
+  optional: Fields;
   about: string;
   listen(actors: Pick<Actors, 'on'>, tell: (update: Update) => void): () => void;
 }
@@ -23,6 +25,7 @@ interface Row<T extends TenantOutput['type']> {
   scope: NeededScope;
   type: `${string}_update`;
   fields: Fields;
+  optional?: Fields;
   about: string;
   deviceOf(output: OutputOf<T>): Uuid | null;
   subjectOf(output: OutputOf<T>): string;
@@ -38,6 +41,7 @@ const row = <T extends TenantOutput['type']>(kind: KindName, { scope, about, ...
   scope,
   about,
   fields: { type: { type: 'string', enum: [row.type] }, ...row.fields },
+  optional: row.optional ?? {},
   listen: (actors, tell) =>
     actors.on(row.output, (told) => {
       const output = told as OutputOf<T>;
@@ -52,7 +56,7 @@ const row = <T extends TenantOutput['type']>(kind: KindName, { scope, about, ...
     }),
 });
 
-export const kindNames = ['state', 'presence', 'command', 'confirmation'] as const;
+export const kindNames = ['state', 'presence', 'command', 'confirmation', 'plan'] as const;
 export type KindName = (typeof kindNames)[number];
 
 export const kinds: Readonly<Record<KindName, Kind>> = {
@@ -129,6 +133,23 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
       device_id: deviceId,
       status,
       expires_at: expiresAt,
+      timestamp: at,
+    }),
+  }),
+  plan: row('plan', {
+    output: 'plan.changed',
+    scope: 'read:plans',
+    type: 'plan_update',
+    about: 'A plan went on, or, with `step_id`, one of its steps.',
+    fields: { plan_id: id, status: { type: 'string', enum: planStatuses }, timestamp: time },
+    optional: { step_id: { type: 'string' }, step_status: { type: 'string', enum: stepStatuses } },
+    deviceOf: () => null,
+    subjectOf: ({ planId, stepId }) => `${planId} ${stepId ?? ''}`,
+    message: ({ planId, status, stepId, stepStatus, at }) => ({
+      type: 'plan_update',
+      plan_id: planId,
+      status,
+      ...(stepId !== null && { step_id: stepId, step_status: stepStatus }),
       timestamp: at,
     }),
   }),

@@ -6,6 +6,7 @@ import { firmware } from './migrations/0003-firmware.ts';
 import { people } from './migrations/0004-people.ts';
 import { audit } from './migrations/0005-audit.ts';
 import { memories } from './migrations/0006-memories.ts';
+import { plans } from './migrations/0007-plans.ts';
 
 export interface Migration {
   id: number;
@@ -21,6 +22,7 @@ export const migrations: readonly Migration[] = [
   { id: 4, name: 'people', sql: people },
   { id: 5, name: 'audit', sql: audit },
   { id: 6, name: 'memories', sql: memories },
+  { id: 7, name: 'plans', sql: plans },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

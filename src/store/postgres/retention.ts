@@ -26,11 +26,21 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
+    // As long as its commands; one that is not over is kept whatever its age is.
+    name: 'prune_plans',
+    text: `delete from plans where id in (
+        select id from plans p where id < $1 and created_at < $2 and over
+          and not exists (select from outbox o where o.id = p.id and o.kind = 'plan')
+        order by id limit $3) returning 1 as gone`,
+    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+  },
+  {
     // It outlives its command, as the record of who did what; while a command is open its journal is kept whole.
     name: 'prune_journal',
     text: `delete from journal where (id, version, kind) in (
         select id, version, kind from journal j where at < $1
           and not exists (select from commands c where c.id = j.id and c.status not in ${ended})
+          and not exists (select from plans p where p.id = j.id and not p.over)
         order by at limit $2) returning 1 as gone`,
     values: [now - days.journal * DAY_MS, batch],
   },

@@ -13,6 +13,7 @@ import { identityStore } from './identity.ts';
 import { inspectionStore } from './inspection.ts';
 import { memberStore } from './members.ts';
 import { agentMemoryStore } from './memories.ts';
+import { planStore } from './plans.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
@@ -21,6 +22,7 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   actors: actorStore(database, counts),
   devices: deviceStore(database, counts),
   commands: commandStore(database),
+  plans: planStore(database),
   records: recordStore(database),
   identity: identityStore(database),
   keys: keyStore(database),

@@ -43,6 +43,7 @@ export const actorTables: readonly ActorTable[] = [
     name: 'tenants',
     columns: { name: 'text', slug: 'text', suspended: 'boolean', created_at: 'bigint' },
   },
+  { kind: 'plan', name: 'plans', columns: { status: 'text', over: 'boolean', created_at: 'bigint' } },
 ];
 
 export function tableOf(kind: ActorKind): ActorTable {

@@ -1,0 +1,114 @@
+import { z } from 'zod';
+import type { Committed } from '../actors/contract.ts';
+import { jsonObject } from '../domain/fields.ts';
+import { failureWays, planStatuses, stepStatuses } from '../domain/plan.ts';
+import { done, type Outcome } from '../domain/refusals.ts';
+import type { Uuid } from '../domain/values.ts';
+import type { PlanContext, PlanStep } from '../machines/plan-types.ts';
+import { who } from './command-view.ts';
+import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from './operation.ts';
+
+// Plans as answers show them.
+
+const step = z
+  .object({
+    id: z.string(),
+    device_id: z.uuid(),
+    action: z.string(),
+    params: jsonObject,
+    depends_on: z.array(z.string()),
+    compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
+    timeout_s: z.int().optional(),
+    status: z.enum(stepStatuses),
+    command_id: z.uuid().optional().meta({ description: 'Once it came to a command' }),
+    error: z
+      .object({ code: z.string(), detail: z.string() })
+      .optional()
+      .meta({ description: 'Why it failed, or why it could not be undone' }),
+  })
+  .meta({ id: 'PlanStep' });
+
+export const planRecord = z
+  .object({
+    id: z.uuid(),
+    name: z.string().nullable(),
+    status: z.enum(planStatuses),
+    steps: z.array(step),
+    on_failure: z.enum(failureWays),
+    created_by: z.string().meta({ description: 'The id of the user whose authority each step needs' }),
+    created_at: isoTime,
+    finished_at: isoTime.nullable(),
+  })
+  .meta({ id: 'Plan' });
+
+export const planAnswer = z.object({ plan: planRecord });
+
+/** A command that is only asked for may never be made. */
+const hasCommand = ({ commandId, ask, undo }: PlanStep): boolean =>
+  commandId !== null && (undo !== null || ask === 'made' || ask === null);
+
+const stepOf = (one: PlanStep): z.infer<typeof step> => ({
+  id: one.id,
+  device_id: one.deviceId,
+  action: one.action,
+  params: one.params,
+  depends_on: [...one.dependsOn],
+  ...(one.compensation !== null && { compensation: one.compensation }),
+  ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
+  status: one.status,
+  ...(hasCommand(one) && { command_id: one.commandId as Uuid }),
+  ...(one.error !== null && (one.status === 'failed' || one.status === 'compensation_failed') && { error: one.error }),
+});
+
+export const planOf = (context: PlanContext): z.infer<typeof planRecord> => ({
+  id: context.id,
+  name: context.name,
+  status: context.status,
+  steps: context.steps.map(stepOf),
+  on_failure: context.onFailure,
+  created_by: who(context.createdBy),
+  created_at: iso(context.createdAt),
+  finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
+});
+
+/** The caller's plan; refuses alike what is missing and what is another tenant's. */
+export async function findPlan(
+  { actors }: Pick<Services, 'actors'>,
+  caller: Caller,
+  id: Uuid,
+): Promise<Outcome<Committed<PlanContext>>> {
+  const plan = await actors.read<PlanContext>({ kind: 'plan', id });
+  return plan?.snapshot.context.tenantId === tenantOf(caller) ? done(plan) : notFound('plan');
+}
+
+const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const;
+
+export const listPlans = operation({
+  ...reading,
+  name: 'listPlans',
+  summary: "The tenant's plans with their steps, newest first",
+  input: z.strictObject({ ...paging }),
+  output: z.object({ plans: z.array(planRecord), next_cursor: nextCursor }),
+  async run({ store }, { input: { limit, cursor }, caller }) {
+    const listing = { route: 'plans', filters: {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await store.plans.list(tenantOf(caller), limit, start.value);
+    const plans = page.items.map(({ context }) => planOf(context as unknown as PlanContext));
+    return done({ body: { plans, next_cursor: cursorAfter(listing, page) } });
+  },
+});
+
+export const getPlan = operation({
+  ...reading,
+  name: 'getPlan',
+  summary: 'A plan with the states of its steps',
+  input: z.strictObject({ id: idOf('plan') }),
+  output: planAnswer,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await findPlan(services, caller, input.id);
+    return found.ok ? done({ body: { plan: planOf(found.value.snapshot.context) } }) : found;
+  },
+});

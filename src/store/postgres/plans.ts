@@ -1,0 +1,27 @@
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { PlanStore } from '../contract.ts';
+import { type ActorRow, actorColumns, storedActor } from './actors.ts';
+import type { Database } from './database.ts';
+import { beginning, pageOf } from './pages.ts';
+
+export const planStore = (database: Database): PlanStore => ({
+  async list(tenantId, limit, after) {
+    const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+      name: 'plans_list',
+      text: `select ${actorColumns}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
+        order by created_at desc, id desc limit $4`,
+      values: [tenantId, ...beginning(after), limit + 1],
+    });
+    const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+    return { items: items.map((row) => storedActor('plan', row)), next };
+  },
+
+  async open(tenantId) {
+    const rows = await database.read<{ id: Uuid }>({
+      name: 'plans_open',
+      text: 'select id from plans where tenant_id = $1 and not over order by created_at, id',
+      values: [tenantId],
+    });
+    return rows.map(({ id }) => id);
+  },
+});

@@ -1,0 +1,366 @@
+import { describe, expect, it } from 'vitest';
+import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
+import { planDefinition } from '../../src/machines/plan-record.ts';
+import type { PlanEvent } from '../../src/machines/plan-types.ts';
+import { asksIn, commandOf, create, moved, type Plan, PLAN, planned, say, statuses, stepIn, wish } from './plan-world.ts';
+import { asker, ofType, T0, TENANT, typesOf } from './samples.ts';
+
+const NOTHING = { same: true, outputs: [], timers: [] };
+const cancel = (at = T0 + 2_000) => ({ type: 'cancel', at, by: asker }) satisfies PlanEvent;
+const withdrawn = (plan: Plan, id: string) => ({
+  type: 'actor.tell',
+  to: { kind: 'command', id: commandOf(plan, id) },
+  event: { type: 'plan.withdrawn', planId: PLAN },
+});
+const held = (plan: Plan, stepId: string, forMs = 5_000) =>
+  plan.send({ type: 'step.held', at: T0 + 1, stepId, commandId: commandOf(plan, stepId), forMs });
+const refused = (plan: Plan, stepId: string, code = 'FORBIDDEN_ROLE', at = T0 + 1) =>
+  plan.send({ type: 'step.refused', at, stepId, commandId: commandOf(plan, stepId), error: { code, detail: 'No.' } });
+
+/** a, then b and c side by side, then d. */
+const diamond = [
+  wish('a'),
+  wish('b', { dependsOn: ['a'] }),
+  wish('c', { dependsOn: ['a'] }),
+  wish('d', { dependsOn: ['b', 'c'] }),
+];
+
+describe('a plan', () => {
+  it('is remembered whole and asks for what depends on nothing', () => {
+    const { plan, begun } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })]);
+    expect(plan.context).toMatchObject({ id: PLAN, tenantId: TENANT, status: 'pending', createdBy: asker, createdAt: T0 });
+    expect(asksIn(begun.outputs)).toEqual(['a', 'b']);
+    expect(ofType(begun.outputs, 'plan.changed')).toMatchObject([{ planId: PLAN, status: 'pending', stepId: null }]);
+    expect(statuses(plan)).toEqual({ a: 'pending', b: 'pending', c: 'pending' });
+    expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still' });
+  });
+
+  it('goes its graph, what is independent side by side, and succeeds with its last step', () => {
+    const { plan } = planned(diamond);
+    expect(asksIn(say(plan, 'a', 'dispatched').outputs)).toEqual([]);
+    expect(plan.context.status).toBe('running');
+    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b', 'c']);
+    expect(asksIn(say(plan, 'c', 'succeeded').outputs)).toEqual([]);
+    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
+    const { outputs } = say(plan, 'd', 'succeeded', { at: T0 + 9_000 });
+    expect(plan.context).toMatchObject({ status: 'succeeded', finishedAt: T0 + 9_000 });
+    expect(ofType(outputs, 'plan.changed').map(({ stepId, stepStatus, status }) => [stepId, stepStatus, status])).toEqual([
+      ['d', 'succeeded', 'running'],
+      [null, null, 'succeeded'],
+    ]);
+    expect(planDefinition.rests(plan.asSnapshot())).toBe(true);
+  });
+
+  it('waits for the verification of a command that succeeded', () => {
+    const { plan } = planned([wish('a')]);
+    say(plan, 'a', 'dispatched');
+    expect(say(plan, 'a', 'succeeded', { verification: 'pending' })).toEqual(NOTHING);
+    say(plan, 'a', 'succeeded', { verification: 'unverifiable' });
+    expect(plan.context.status).toBe('succeeded');
+  });
+
+  it('hears a word once, and not from a command that is none of its own', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    say(plan, 'a', 'dispatched');
+    expect(say(plan, 'a', 'dispatched')).toEqual(NOTHING);
+    expect(say(plan, 'a', 'awaiting_confirmation')).toEqual(NOTHING);
+    const word = moved(commandOf(plan, 'a'), T0 + 5, 'succeeded');
+    plan.send(word);
+    expect(plan.send(word)).toEqual(NOTHING);
+    expect(plan.send(moved(PLAN, T0 + 6, 'failed'))).toEqual(NOTHING);
+  });
+
+  it('asks for each step under an id of its own, the same whenever it is asked', () => {
+    const ids = planned(diamond).plan.context.steps.map(({ commandId }) => commandId);
+    expect(ids).toEqual(planned(diamond).plan.context.steps.map(({ commandId }) => commandId));
+    const { plan } = planned([wish('a'), wish('b')]);
+    expect(commandOf(plan, 'a')).not.toBe(commandOf(plan, 'b'));
+    expect(commandOf(plan, 'a')).toMatch(/^018bcfe5-6800-7[0-9a-f]{3}-[89ab]/);
+  });
+});
+
+const failures: [CommandStatus, VerificationStatus, boolean, string][] = [
+  ['rejected', 'unverifiable', false, 'ACTION_NOT_IN_MANIFEST'],
+  ['failed', 'unverifiable', false, 'FAILED'],
+  ['expired', 'unverifiable', false, 'EXPIRED'],
+  ['cancelled', 'unverifiable', false, 'CANCELLED'],
+  ['timed_out', 'pending', true, 'TIMED_OUT'],
+  ['succeeded', 'mismatched', true, 'STATE_MISMATCHED'],
+  ['succeeded', 'timed_out', true, 'STATE_NOT_REPORTED'],
+];
+
+describe('a step that fails', () => {
+  it.each(failures)('by %s and %s is itself undone: %s', (status, verification, undone, code) => {
+    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
+    const refusal = status === 'rejected' ? { code: 'ACTION_NOT_IN_MANIFEST' as const, detail: 'No.' } : null;
+    const { outputs } = plan.send(moved(commandOf(plan, 'a'), T0 + 5, status, { verification, refusal }));
+    expect(stepIn(plan, 'a')).toMatchObject({ status: undone ? 'compensating' : 'failed', error: { code } });
+    expect(statuses(plan).b).toBe('skipped');
+    expect(asksIn(outputs)).toEqual(undone ? ['a'] : []);
+    expect(plan.context.status).toBe(undone ? 'rolling_back' : 'rolled_back');
+  });
+
+  it('starts nothing new, lets finish what is under way, and undoes backwards in the order of finishing', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d'), wish('e', { dependsOn: ['b'] })]);
+    for (const id of ['a', 'b', 'c', 'd']) say(plan, id, 'dispatched');
+    say(plan, 'c', 'succeeded');
+    expect(typesOf(say(plan, 'd', 'failed').outputs)).not.toContain('plan.ask');
+    expect([plan.context.status, statuses(plan).e]).toEqual(['rolling_back', 'skipped']);
+    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual([]);
+    expect(asksIn(say(plan, 'b', 'timed_out').outputs)).toEqual(['b']);
+    say(plan, 'b', 'dispatched');
+    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
+    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
+    say(plan, 'c', 'succeeded');
+    expect(plan.context.status).toBe('rolled_back');
+    expect(statuses(plan)).toEqual({ a: 'compensated', b: 'compensated', c: 'compensated', d: 'failed', e: 'skipped' });
+  });
+
+  it('leaves alone what has no compensation', () => {
+    const { plan } = planned([wish('a', { compensation: null }), wish('b')]);
+    say(plan, 'a', 'succeeded');
+    say(plan, 'b', 'failed');
+    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'succeeded']);
+  });
+
+  it('with `stop` undoes nothing, and the plan fails when what is under way has finished', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })], 'stop');
+    say(plan, 'b', 'dispatched');
+    say(plan, 'a', 'failed');
+    expect([plan.context.status, plan.value]).toMatchObject(['running', { lifecycle: { open: 'stopping' } }]);
+    expect(plan.send(cancel())).toEqual(NOTHING);
+    expect(say(plan, 'b', 'succeeded').outputs).toHaveLength(2);
+    expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'failed', b: 'succeeded', c: 'skipped' }]);
+  });
+
+  it('stays as it is when it speaks late', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    const late = commandOf(plan, 'a');
+    say(plan, 'b', 'dispatched');
+    say(plan, 'a', 'timed_out');
+    expect(plan.send(moved(late, T0 + 10, 'succeeded'))).toEqual(NOTHING);
+    say(plan, 'b', 'failed');
+    expect(plan.send(moved(late, T0 + 20, 'succeeded'))).toEqual(NOTHING);
+    say(plan, 'a', 'succeeded');
+    expect(plan.send(moved(late, T0 + 30, 'failed'))).toEqual(NOTHING);
+    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'compensated']);
+  });
+
+  it('takes back what waits in the inbox, which has not begun', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    say(plan, 'a', 'awaiting_confirmation');
+    expect(say(plan, 'b', 'failed').outputs).toContainEqual(withdrawn(plan, 'a'));
+    say(plan, 'a', 'cancelled');
+    expect([plan.context.status, statuses(plan).a]).toEqual(['rolled_back', 'skipped']);
+  });
+
+  it('because nobody made its command has none', () => {
+    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] })]);
+    refused(plan, 'a', 'UNAUTHENTICATED');
+    expect(stepIn(plan, 'a')).toMatchObject({ status: 'failed', commandId: null, error: { code: 'UNAUTHENTICATED' } });
+    expect(plan.context.status).toBe('rolled_back');
+  });
+});
+
+describe('a step that waits for a confirmation', () => {
+  it('holds up those that depend on it only', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] }), wish('d', { dependsOn: ['b'] })]);
+    say(plan, 'a', 'awaiting_confirmation');
+    expect(plan.context.status).toBe('awaiting_confirmation');
+    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
+    say(plan, 'a', 'dispatched');
+    expect(plan.context.status).toBe('running');
+    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['c']);
+  });
+});
+
+describe('a plan that is cancelled', () => {
+  it('takes back what it can, lets the rest finish, and undoes what was done', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
+    say(plan, 'a', 'succeeded');
+    say(plan, 'b', 'dispatched');
+    const { outputs } = plan.send(cancel());
+    expect(outputs).toContainEqual(withdrawn(plan, 'b'));
+    expect(outputs).not.toContainEqual(withdrawn(plan, 'c'));
+    expect(plan.context.status).toBe('rolling_back');
+    // Their commands were made meanwhile.
+    expect(say(plan, 'c', 'dispatched').outputs).toContainEqual(withdrawn(plan, 'c'));
+    expect(say(plan, 'd', 'awaiting_confirmation').outputs).toContainEqual(withdrawn(plan, 'd'));
+    say(plan, 'c', 'cancelled');
+    say(plan, 'd', 'cancelled');
+    expect(plan.send(cancel())).toEqual(NOTHING);
+    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['b']);
+    expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['a']);
+    say(plan, 'a', 'succeeded');
+    expect([plan.context.status, statuses(plan)]).toEqual([
+      'cancelled',
+      { a: 'compensated', b: 'compensated', c: 'skipped', d: 'skipped' },
+    ]);
+    expect(plan.send(cancel()).outputs).toMatchObject([{ type: 'refused', refusal: { code: 'ILLEGAL_TRANSITION' } }]);
+  });
+
+  it('before anything was done is cancelled with the last that is heard', () => {
+    const { plan } = planned([wish('a')]);
+    held(plan, 'a');
+    plan.send(cancel());
+    expect([plan.context.status, statuses(plan).a, plan.running.size]).toEqual(['cancelled', 'skipped', 0]);
+  });
+
+  it('skips what was asked for and is not made any more', () => {
+    const { plan } = planned([wish('a')]);
+    plan.send(cancel());
+    refused(plan, 'a', 'CONFLICT');
+    expect([plan.context.status, statuses(plan).a]).toEqual(['cancelled', 'skipped']);
+  });
+});
+
+describe('a step under a flag', () => {
+  it('waits and is asked for again, under the same id, as often as it takes', () => {
+    const { plan } = planned([wish('a')]);
+    const id = commandOf(plan, 'a');
+    for (const at of [1, 2]) {
+      held(plan, 'a');
+      expect(statuses(plan).a).toBe('pending');
+      plan.reload();
+      const { outputs } = plan.fire();
+      expect([at, outputs]).toEqual([at, [{ type: 'plan.ask', planId: PLAN, stepId: 'a', commandId: id }]]);
+    }
+    say(plan, 'a', 'succeeded');
+    expect([plan.context.status, plan.running.size]).toEqual(['succeeded', 0]);
+  });
+
+  it('is asked for at once when its tenant is back', () => {
+    const { plan } = planned([wish('a')]);
+    held(plan, 'a', 60_000);
+    expect(asksIn(plan.send({ type: 'tenant.resumed', at: T0 + 9 }).outputs)).toEqual(['a']);
+    expect(plan.running.size).toBe(0);
+    expect(plan.send({ type: 'tenant.resumed', at: T0 + 10 })).toEqual(NOTHING);
+  });
+});
+
+describe('a step that a suspension took', () => {
+  const suspend = (plan: Plan) => plan.send({ type: 'tenant.suspended', at: T0 + 100 });
+  it.each(['expired', 'timed_out'] as const)('by %s ends the plan as with stop', (status) => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c'), wish('d', { dependsOn: ['a'] })]);
+    say(plan, 'c', 'succeeded');
+    say(plan, 'a', 'dispatched');
+    say(plan, 'b', 'dispatched');
+    suspend(plan);
+    say(plan, 'a', status);
+    say(plan, 'b', 'succeeded');
+    expect([plan.context.status, statuses(plan)]).toEqual([
+      'failed',
+      { a: 'failed', b: 'succeeded', c: 'succeeded', d: 'skipped' },
+    ]);
+  });
+
+  it('is not one that failed by itself', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    say(plan, 'b', 'succeeded');
+    say(plan, 'a', 'dispatched');
+    suspend(plan);
+    expect(asksIn(say(plan, 'a', 'failed').outputs)).toEqual(['b']);
+  });
+
+  it('also when the plan was being rolled back already', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c')]);
+    for (const id of ['a', 'b']) say(plan, id, 'dispatched');
+    say(plan, 'c', 'succeeded');
+    suspend(plan);
+    say(plan, 'a', 'failed');
+    expect(plan.context.status).toBe('rolling_back');
+    say(plan, 'b', 'timed_out');
+    expect([plan.context.status, statuses(plan).c]).toEqual(['failed', 'succeeded']);
+  });
+
+  it('is no try of a compensation, which goes on when the tenant is back', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    say(plan, 'a', 'succeeded');
+    say(plan, 'b', 'failed');
+    say(plan, 'a', 'dispatched');
+    suspend(plan);
+    say(plan, 'a', 'timed_out');
+    plan.fire();
+    expect(stepIn(plan, 'a').undo?.tries).toBe(1);
+  });
+});
+
+describe('a compensation that fails', () => {
+  const undoing = () => {
+    const { plan } = planned([wish('a'), wish('b', { dependsOn: ['a'] }), wish('x'), wish('c', { dependsOn: ['b'] })]);
+    for (const id of ['a', 'x', 'b']) say(plan, id, 'succeeded');
+    say(plan, 'c', 'failed');
+    return plan;
+  };
+
+  it('is tried again after 1, 5 and 25 seconds, each time as a new command', () => {
+    const plan = undoing();
+    const ids = new Set<string>();
+    let at = T0 + 10_000;
+    for (const wait of [1_000, 5_000, 25_000]) {
+      ids.add(commandOf(plan, 'b'));
+      say(plan, 'b', 'failed', { at });
+      expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([at + wait]);
+      plan.reload();
+      at += wait;
+      expect(asksIn(plan.fire().outputs)).toEqual(['b']);
+    }
+    ids.add(commandOf(plan, 'b'));
+    expect(ids.size).toBe(4);
+    say(plan, 'b', 'succeeded', { at });
+    expect(statuses(plan)).toMatchObject({ b: 'compensated', x: 'compensating' });
+  });
+
+  it('is given up then, with what the step stood on; the rest is undone', () => {
+    const plan = undoing();
+    for (let n = 0; n < 4; n++) {
+      refused(plan, 'b');
+      if (n < 3) plan.fire();
+    }
+    expect(statuses(plan)).toEqual({ a: 'compensation_failed', b: 'compensation_failed', x: 'compensating', c: 'failed' });
+    say(plan, 'x', 'succeeded');
+    expect(plan.context.status).toBe('rollback_failed');
+    expect([stepIn(plan, 'a').error, stepIn(plan, 'b').error]).toMatchObject([
+      { code: 'NOT_COMPENSATED' },
+      { code: 'FORBIDDEN_ROLE' },
+    ]);
+  });
+
+  it.each([
+    ['a critical one that its device may have got', 'timed_out', true, false],
+    ['a critical one that never left', 'expired', true, true],
+    ['one that somebody said no to', 'cancelled', false, false],
+    ['any other', 'timed_out', false, true],
+  ] as const)('%s (%s) is repeated: %4$s', (_, status, critical, again) => {
+    const plan = undoing();
+    say(plan, 'b', status, { critical });
+    expect(stepIn(plan, 'b').ask).toBe(again ? 'pausing' : null);
+    expect(stepIn(plan, 'b').status).toBe(again ? 'compensating' : 'compensation_failed');
+  });
+});
+
+describe('the record of a plan', () => {
+  it('journals what moved, and a word that changes nothing leaves no trace', () => {
+    const { plan } = planned(diamond);
+    const before = plan.asSnapshot();
+    say(plan, 'a', 'succeeded');
+    const event = moved(before.context.steps[0]?.commandId ?? '', T0, 'succeeded');
+    expect(planDefinition.journal(event, before, plan.asSnapshot())?.data).toEqual({
+      ...{ status: 'running', command_id: event.commandId, step_id: 'a', step_status: 'succeeded' },
+      ...{ word: 'succeeded', verification: 'verified' },
+    });
+    expect(planDefinition.journal(create(diamond), null, before)?.data).toEqual({
+      ...{ status: 'pending', name: 'A plan', steps: 4, on_failure: 'rollback' },
+    });
+    expect(planDefinition.journal(event, before, before)).toBeNull();
+  });
+
+  it('shows an administrator its steps', () => {
+    const { plan } = planned([wish('a')]);
+    held(plan, 'a');
+    expect(planDefinition.visible(plan.context)).toMatchObject({
+      ...{ id: PLAN, status: 'pending', created_by: { kind: 'user', id: asker.id } },
+      steps: [{ id: 'a', ask: 'held', status: 'pending' }],
+    });
+  });
+});
