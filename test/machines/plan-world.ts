@@ -64,7 +64,11 @@ export const say = (
   plan: Plan,
   id: string,
   status: CommandStatus,
-  { at = T0 + 1_000, verification, critical }: { at?: number; verification?: VerificationStatus; critical?: boolean } = {},
+  {
+    at = T0 + 1_000,
+    verification,
+    critical,
+  }: { at?: number; verification?: VerificationStatus; critical?: boolean } = {},
 ): Step =>
   plan.send(
     moved(commandOf(plan, id), at, status, {

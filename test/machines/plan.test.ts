@@ -2,7 +2,19 @@ import { describe, expect, it } from 'vitest';
 import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanEvent } from '../../src/machines/plan-types.ts';
-import { asksIn, commandOf, create, moved, type Plan, PLAN, planned, say, statuses, stepIn, wish } from './plan-world.ts';
+import {
+  asksIn,
+  commandOf,
+  create,
+  moved,
+  PLAN,
+  type Plan,
+  planned,
+  say,
+  statuses,
+  stepIn,
+  wish,
+} from './plan-world.ts';
 import { asker, ofType, T0, TENANT, typesOf } from './samples.ts';
 
 const NOTHING = { same: true, outputs: [], timers: [] };
@@ -28,7 +40,13 @@ const diamond = [
 describe('a plan', () => {
   it('is remembered whole and asks for what depends on nothing', () => {
     const { plan, begun } = planned([wish('a'), wish('b'), wish('c', { dependsOn: ['a'] })]);
-    expect(plan.context).toMatchObject({ id: PLAN, tenantId: TENANT, status: 'pending', createdBy: asker, createdAt: T0 });
+    expect(plan.context).toMatchObject({
+      id: PLAN,
+      tenantId: TENANT,
+      status: 'pending',
+      createdBy: asker,
+      createdAt: T0,
+    });
     expect(asksIn(begun.outputs)).toEqual(['a', 'b']);
     expect(ofType(begun.outputs, 'plan.changed')).toMatchObject([{ planId: PLAN, status: 'pending', stepId: null }]);
     expect(statuses(plan)).toEqual({ a: 'pending', b: 'pending', c: 'pending' });
@@ -44,7 +62,9 @@ describe('a plan', () => {
     expect(asksIn(say(plan, 'b', 'succeeded').outputs)).toEqual(['d']);
     const { outputs } = say(plan, 'd', 'succeeded', { at: T0 + 9_000 });
     expect(plan.context).toMatchObject({ status: 'succeeded', finishedAt: T0 + 9_000 });
-    expect(ofType(outputs, 'plan.changed').map(({ stepId, stepStatus, status }) => [stepId, stepStatus, status])).toEqual([
+    expect(
+      ofType(outputs, 'plan.changed').map(({ stepId, stepStatus, status }) => [stepId, stepStatus, status]),
+    ).toEqual([
       ['d', 'succeeded', 'running'],
       [null, null, 'succeeded'],
     ]);
@@ -317,7 +337,12 @@ describe('a compensation that fails', () => {
       refused(plan, 'b');
       if (n < 3) plan.fire();
     }
-    expect(statuses(plan)).toEqual({ a: 'compensation_failed', b: 'compensation_failed', x: 'compensating', c: 'failed' });
+    expect(statuses(plan)).toEqual({
+      a: 'compensation_failed',
+      b: 'compensation_failed',
+      x: 'compensating',
+      c: 'failed',
+    });
     say(plan, 'x', 'succeeded');
     expect(plan.context.status).toBe('rollback_failed');
     expect([stepIn(plan, 'a').error, stepIn(plan, 'b').error]).toMatchObject([

@@ -62,10 +62,16 @@ describe('a tenant', () => {
     const told = (type: string) => ({ type: 'plans.tell', tenantId: TENANT, event: { type } });
     const driven = active();
     expect(driven.send({ type: 'resume', at: T0 + 1 })).toEqual(NOTHING);
-    expect(driven.send({ type: 'suspend', at: T0 + 2 }).outputs).toEqual([told('tenant.suspended'), changed(true, T0 + 2)]);
+    expect(driven.send({ type: 'suspend', at: T0 + 2 }).outputs).toEqual([
+      told('tenant.suspended'),
+      changed(true, T0 + 2),
+    ]);
     expect(isSuspended(driven.asSnapshot())).toBe(true);
     expect(driven.send({ type: 'suspend', at: T0 + 3 })).toEqual(NOTHING);
-    expect(driven.send({ type: 'resume', at: T0 + 4 }).outputs).toEqual([told('tenant.resumed'), changed(false, T0 + 4)]);
+    expect(driven.send({ type: 'resume', at: T0 + 4 }).outputs).toEqual([
+      told('tenant.resumed'),
+      changed(false, T0 + 4),
+    ]);
     expect(isSuspended(driven.asSnapshot())).toBe(false);
   });
 

@@ -38,7 +38,7 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
     const declared = declaredStates(definition);
     const kept = new Set(rows.flatMap(({ value }) => statesIn(value)));
     // Before its creating event an actor is not stored.
-    const unstored = ['unregistered', 'administration.unregistered', 'lifecycle.submitted'];
+    const unstored = ['unregistered', 'lifecycle.unregistered', 'administration.unregistered', 'lifecycle.submitted'];
     expect(declared.filter((path) => !kept.has(path) && !unstored.includes(path))).toEqual([]);
   });
 
