@@ -1,0 +1,492 @@
+import { v4, v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CommandContext } from '../../../src/machines/command-types.ts';
+import { eventually } from '../../support/clock.ts';
+import type { House, Received, Sent } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+let other: Tenancy;
+
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+  other = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+type Body = Received['body'];
+const light = async (tenancy = mine) => {
+  const { device_id } = await tenancy.register();
+  await tenancy.connect(device_id);
+  return device_id;
+};
+const lock = async () => {
+  const { device_id } = await mine.register({ device_type: 'smart_lock' });
+  await mine.connect(device_id);
+  return device_id;
+};
+const on = (id: string, device_id: string, more: object = {}) => ({
+  ...{ id, device_id, action: 'turn_on', compensation: { action: 'turn_off' } },
+  ...more,
+});
+const post = (steps: object[], more: object = {}, sent?: Sent) => mine.call('POST', '/plans', { steps, ...more }, sent);
+const get = async (id: string): Promise<Body> => (await mine.call('GET', `/plans/${id}`)).body.plan;
+const run = async (steps: object[], more: object = {}, sent?: Sent): Promise<string> => {
+  const { status, body } = await post(steps, more, sent);
+  expect([status, body]).toEqual([202, body]);
+  return body.plan.id;
+};
+const until = (id: string, check: (plan: Body) => unknown) =>
+  eventually(async () => {
+    const plan = await get(id);
+    return check(plan) ? plan : null;
+  });
+const step = (plan: Body, id: string): Body => plan.steps.find((one: Body) => one.id === id);
+const running = (id: string, stepId: string) =>
+  until(id, (plan) => step(plan, stepId).status === 'running').then((plan) => step(plan, stepId).command_id as string);
+/** The last command of the device. */
+const lastCommand = async (deviceId: string): Promise<Body> =>
+  (await mine.call('GET', `/device/${deviceId}/commands?limit=1`)).body.commands[0];
+const undoing = (id: string, stepId: string, deviceId: string) =>
+  until(id, (plan) => step(plan, stepId).status === 'compensating').then((plan) =>
+    eventually(async () => {
+      const { action } = step(plan, stepId).compensation;
+      const { commands } = (await mine.call('GET', `/device/${deviceId}/commands`)).body;
+      return commands.find((one: Body) => one.action === action)?.id as string | undefined;
+    }),
+  );
+const does = async (deviceId: string, commandId: string, isOn: boolean) => {
+  await mine.report(deviceId, { on: isOn });
+  await mine.say(deviceId, commandId, 'succeeded');
+};
+const tick = async (ms: number) => {
+  house.clock.advance(ms);
+  await house.runtime.timers.tick();
+};
+
+describe('POST /plans', () => {
+  it('runs the steps in their order, as the one who asked, and answers the plan', async () => {
+    const [a, b] = [await light(), await light()];
+    const { status, body } = await post([on('a', a), on('b', b, { depends_on: ['a'], timeout_s: 9 })], {
+      name: 'Evening',
+    });
+    expect(status).toBe(202);
+    expect(body.plan).toEqual({
+      id: expect.any(String),
+      name: 'Evening',
+      status: 'pending',
+      on_failure: 'rollback',
+      created_by: mine.userId,
+      created_at: expect.stringMatching(/Z$/),
+      finished_at: null,
+      steps: [
+        {
+          ...on('a', a),
+          params: {},
+          depends_on: [],
+          compensation: { action: 'turn_off', params: {} },
+          status: 'pending',
+        },
+        {
+          ...on('b', b),
+          ...{ params: {}, depends_on: ['a'], compensation: { action: 'turn_off', params: {} }, timeout_s: 9 },
+          status: 'pending',
+        },
+      ],
+    });
+    const { id } = body.plan;
+    const first = await running(id, 'a');
+    expect(step(await get(id), 'b').status).toBe('pending');
+    await does(a, first, true);
+    const second = await running(id, 'b');
+    expect((await mine.call('GET', `/commands/${second}`)).body.command).toMatchObject({
+      ...{ device_id: b, action: 'turn_on', timeout_s: 9, requested_by: mine.userId },
+    });
+    await does(b, second, true);
+    const done = await until(id, ({ status: now }) => now === 'succeeded');
+    expect(done).toMatchObject({
+      finished_at: expect.stringMatching(/Z$/),
+      steps: [{ command_id: first }, { command_id: second }],
+    });
+    expect((await lastCommand(a)).id).toBe(first);
+  });
+
+  it('undoes what was done where a step fails', async () => {
+    const [a, b] = [await light(), await light()];
+    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] }), on('c', a, { depends_on: ['b'] })]);
+    await does(a, await running(id, 'a'), true);
+    await mine.say(b, await running(id, 'b'), 'failed');
+    await does(a, await undoing(id, 'a', a), false);
+    const plan = await until(id, ({ status }) => status === 'rolled_back');
+    expect(plan.steps.map(({ status }: Body) => status)).toEqual(['compensated', 'failed', 'skipped']);
+    expect(step(plan, 'b').error.code).toBe('FAILED');
+    expect((await mine.call('GET', `/plans/${id}`)).body.plan).toEqual(plan);
+  });
+
+  it('leaves what was done with `stop`', async () => {
+    const [a, b] = [await light(), await light()];
+    const id = await run([on('a', a), on('b', b, { depends_on: ['a'], action: 'fly' })], { on_failure: 'stop' });
+    await does(a, await running(id, 'a'), true);
+    const plan = await until(id, ({ status }) => status === 'failed');
+    expect(plan.steps).toMatchObject([
+      { status: 'succeeded' },
+      { status: 'failed', command_id: expect.any(String), error: { code: 'ACTION_NOT_IN_MANIFEST' } },
+    ]);
+  });
+
+  it('tries a compensation again, and then says what is left undone', async () => {
+    const [a, b] = [await light(), await light()];
+    const id = await run([on('a', a, { compensation: { action: 'fly' } }), on('b', b, { depends_on: ['a'] })]);
+    await does(a, await running(id, 'a'), true);
+    await mine.say(b, await running(id, 'b'), 'failed');
+    const tries = async () =>
+      (await mine.call('GET', `/device/${a}/commands`)).body.commands.filter(({ action }: Body) => action === 'fly')
+        .length;
+    for (const [n, wait] of [1_000, 5_000, 25_000].entries()) {
+      await eventually(async () => (await tries()) === n + 1);
+      await until(id, (plan) => step(plan, 'a').status === 'compensating');
+      await eventually(async () => {
+        const timers = await house.store.inspection.timers({ kind: 'plan', id });
+        return timers.length === 1;
+      });
+      await tick(wait);
+    }
+    const plan = await until(id, ({ status }) => status === 'rollback_failed');
+    expect([await tries(), step(plan, 'a')]).toMatchObject([
+      4,
+      { status: 'compensation_failed', error: { code: 'ACTION_NOT_IN_MANIFEST' } },
+    ]);
+  });
+
+  it('makes nothing twice for one Idempotency-Key', async () => {
+    const device = await light();
+    const headers = { 'idempotency-key': v4() };
+    const [one, two] = [await post([on('a', device)], {}, { headers }), await post([on('a', device)], {}, { headers })];
+    expect([two.status, two.body, two.headers.get('idempotent-replayed')]).toEqual([202, one.body, 'true']);
+    expect((await post([on('b', device)], {}, { headers })).status).toBe(422);
+    await running(one.body.plan.id, 'a');
+  });
+
+  it('says with `dry_run` what each step would come to, and does nothing', async () => {
+    const [a, door] = [await light(), await lock()];
+    const { device_id: thing } = await mine.register({ device_type: 'thing' });
+    const { status, body } = await post(
+      [
+        on('plain', a, { action: 'set_brightness', params: { level: 30 } }),
+        { id: 'critical', device_id: door, action: 'unlock' },
+        { id: 'both', device_id: door, action: 'lock', compensation: { action: 'unlock' } },
+        on('wrong', a, { action: 'set_brightness', params: { level: 300 } }),
+        on('unknown', a, { action: 'fly' }),
+        on('bare', thing),
+      ],
+      { dry_run: true },
+    );
+    expect(status).toBe(200);
+    expect(body.steps.map(({ id, verdict }: Body) => [id, verdict])).toEqual([
+      ['plain', 'allowed'],
+      ['critical', 'dry_run_required'],
+      ['both', 'dry_run_required'],
+      ['wrong', 'PARAMS_INVALID'],
+      ['unknown', 'ACTION_NOT_IN_MANIFEST'],
+      ['bare', 'MANIFEST_NOT_FOUND'],
+    ]);
+    expect(body.steps[0].preview.changes).toEqual({ brightness: { from: null, to: 30 } });
+    expect((await mine.call('GET', `/device/${a}/commands`)).body.commands).toEqual([]);
+  });
+
+  it.each([
+    ['no steps', [], 'steps'],
+    ['the same id twice', [{ id: 'a' }, { id: 'a' }], 'steps.1.id'],
+    ['a dependency that is no step', [{ id: 'a', depends_on: ['b'] }], 'steps.0.depends_on'],
+    ['a step on itself', [{ id: 'a', depends_on: ['a'] }], 'steps.0.depends_on'],
+    ['a device that is no id', [{ id: 'a', device_id: 'lamp' }], 'steps.0.device_id'],
+    ['an unknown field', [{ id: 'a', colour: 'red' }], 'steps.0.colour'],
+    ['parameters that are too large', [{ id: 'a', params: { text: 'x'.repeat(40_000) } }], 'steps.0.params'],
+    ['a timeout that is too long', [{ id: 'a', timeout_s: 3_601 }], 'steps.0.timeout_s'],
+    ['101 steps', Array.from({ length: 101 }, (_, n) => ({ id: `${n}` })), 'steps'],
+    ['a control character in an id', [{ id: 'a\u0007' }], 'steps.0.id'],
+  ])('refuses %s', async (_, steps, path) => {
+    const { status, body } = await post(steps.map((one) => ({ device_id: v7(), action: 'turn_on', ...one })));
+    expect([status, body.code, body.errors[0].path]).toEqual([400, 'VALIDATION_FAILED', path]);
+  });
+
+  it('names the cycle', async () => {
+    const steps = [
+      { id: 'a', depends_on: ['c'] },
+      { id: 'b', depends_on: ['a'] },
+      { id: 'c', depends_on: ['b'] },
+      { id: 'd', depends_on: ['c'] },
+    ].map((one) => ({ device_id: v7(), action: 'turn_on', ...one }));
+    expect((await post(steps)).body.errors).toEqual([
+      { path: 'steps.0.depends_on', message: 'makes a cycle: a → c → b → a' },
+    ]);
+  });
+
+  it('does not know the devices of others', async () => {
+    const foreign = await light(other);
+    const refused = await post([on('a', await light()), on('b', foreign)]);
+    const missing = await post([on('a', v7())]);
+    expect([refused.status, refused.body.code, refused.body.detail]).toEqual([404, 'NOT_FOUND', missing.body.detail]);
+    expect((await post([on('b', foreign)], { dry_run: true })).status).toBe(404);
+  });
+});
+
+describe('GET /plans', () => {
+  it('lists them, newest first, in pages; those of others do not exist', async () => {
+    const device = await light(other);
+    const made: string[] = [];
+    for (let n = 0; n < 3; n++) {
+      made.unshift((await other.call('POST', '/plans', { steps: [on('a', device)] })).body.plan.id);
+      house.clock.advance(1);
+    }
+    const first = (await other.call('GET', '/plans?limit=2')).body;
+    const rest = (await other.call('GET', `/plans?limit=2&cursor=${first.next_cursor}`)).body;
+    expect([...first.plans, ...rest.plans].map(({ id }: Body) => id)).toEqual(made);
+    expect(rest.next_cursor).toBeNull();
+    const foreign = await mine.call('GET', `/plans/${made[0]}`);
+    const missing = await mine.call('GET', `/plans/${v7()}`);
+    expect([foreign.status, foreign.body.detail]).toEqual([404, missing.body.detail]);
+    expect((await mine.call('POST', `/plans/${made[0]}/cancel`)).status).toBe(404);
+    const token = other.tokens.viewer;
+    expect((await other.call('GET', '/plans', undefined, { token })).status).toBe(200);
+    expect((await other.call('POST', '/plans', { steps: [on('a', device)] }, { token })).body.code).toBe(
+      'FORBIDDEN_ROLE',
+    );
+  });
+});
+
+describe('POST /plans/{id}/cancel', () => {
+  it('takes back what was not written and undoes what was done', async () => {
+    const a = await light();
+    const { device_id: away } = await mine.register();
+    const id = await run([on('a', a), on('b', away), on('c', a, { depends_on: ['b'] })]);
+    await does(a, await running(id, 'a'), true);
+    await running(id, 'b');
+    await until(id, (plan) => step(plan, 'a').status === 'succeeded');
+    const headers = { 'idempotency-key': v4() };
+    const cancelled = await mine.call('POST', `/plans/${id}/cancel`, { reason: 'too late' }, { headers });
+    expect([cancelled.status, cancelled.body.plan.status]).toEqual([202, 'rolling_back']);
+    expect((await mine.call('POST', `/plans/${id}/cancel`, { reason: 'too late' }, { headers })).body).toEqual(
+      cancelled.body,
+    );
+    expect((await mine.call('POST', `/plans/${id}/cancel`)).status).toBe(202);
+    await does(a, await undoing(id, 'a', a), false);
+    const plan = await until(id, ({ status }) => status === 'cancelled');
+    expect(plan.steps.map(({ status }: Body) => status)).toEqual(['compensated', 'skipped', 'skipped']);
+    expect((await lastCommand(away)).status).toBe('cancelled');
+    const again = await mine.call('POST', `/plans/${id}/cancel`);
+    expect([again.status, again.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
+  });
+});
+
+describe('a critical step', () => {
+  it('waits in the inbox with its plan, and what does not depend on it goes on', async () => {
+    const [a, door] = [await light(), await lock()];
+    const id = await run([{ id: 'door', device_id: door, action: 'unlock' }, on('a', a)]);
+    await does(a, await running(id, 'a'), true);
+    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
+    await until(id, (plan) => step(plan, 'a').status === 'succeeded');
+    const { command_id } = step(waiting, 'door');
+    const { confirmations } = (await mine.call('GET', '/confirmations')).body;
+    expect(confirmations.find((one: Body) => one.command_id === command_id)).toMatchObject({
+      plan_id: id,
+      action: 'unlock',
+    });
+    expect((await mine.call('POST', `/confirmations/${command_id}/approve`)).status).toBe(202);
+    await mine.report(door, { locked: false });
+    await mine.say(door, command_id, 'succeeded');
+    await until(id, ({ status }) => status === 'succeeded');
+  });
+
+  it('that somebody refuses fails', async () => {
+    const door = await lock();
+    const id = await run([{ id: 'door', device_id: door, action: 'unlock' }]);
+    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
+    await mine.call('POST', `/confirmations/${step(waiting, 'door').command_id}/refuse`, { reason: 'no' });
+    expect(step(await until(id, ({ status }) => status === 'rolled_back'), 'door').error.code).toBe('CANCELLED');
+  });
+
+  it('is approved together with its critical compensation, which is not asked for again', async () => {
+    const [a, door] = [await light(), await lock()];
+    const id = await run([
+      { id: 'door', device_id: door, action: 'lock', compensation: { action: 'unlock' } },
+      on('a', a, { depends_on: ['door'] }),
+    ]);
+    const waiting = await until(id, ({ status }) => status === 'awaiting_confirmation');
+    const { command_id } = step(waiting, 'door');
+    const { confirmations } = (await mine.call('GET', '/confirmations')).body;
+    expect(confirmations.find((one: Body) => one.command_id === command_id)).toMatchObject({
+      ...{ plan_id: id, action: 'lock', compensation: { action: 'unlock', params: {} } },
+    });
+    const token = mine.tokens.user;
+    await mine.call('POST', `/confirmations/${command_id}/approve`, undefined, { token });
+    await mine.report(door, { locked: true });
+    await mine.say(door, command_id, 'succeeded');
+    await mine.say(a, await running(id, 'a'), 'failed');
+    const undo = await undoing(id, 'door', door);
+    const [first, second] = await Promise.all(
+      [command_id, undo].map(async (one) => (await mine.call('GET', `/commands/${one}`)).body.command),
+    );
+    expect([second.action, second.confirmed_by, second.confirmed_by === mine.userId]).toEqual([
+      ...['unlock', first.confirmed_by, false],
+    ]);
+    await mine.report(door, { locked: false });
+    await mine.say(door, undo, 'succeeded');
+    await until(id, ({ status }) => status === 'rolled_back');
+  });
+
+  it('of a plan cannot be forged by a request', async () => {
+    const door = await lock();
+    for (const forged of [{ origin: { plan: {} } }, { approval: {} }, { plan_id: v7() }]) {
+      const { status } = await mine.call('POST', `/device/${door}/command`, { action: 'unlock', ...forged });
+      expect(status).toBe(400);
+    }
+  });
+});
+
+describe('the authority of a plan', () => {
+  it('is its creator’s at each step: who lost the role fails it with that code', async () => {
+    const [a, b] = [await light(), await light()];
+    const token = await house.member(mine.tenantId, 'user');
+    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token });
+    const first = await running(id, 'a');
+    const { created_by } = await get(id);
+    await house.become(created_by, { role: 'viewer' });
+    await does(a, first, true);
+    const plan = await until(id, (now) => step(now, 'b').status === 'failed');
+    expect(step(plan, 'b').error.code).toBe('FORBIDDEN_ROLE');
+    expect(step(plan, 'b').command_id).toBeUndefined();
+  });
+
+  it.each([
+    ['was revoked', ['execute:plans', 'execute:commands'], true, 'UNAUTHENTICATED'],
+    ['has not the scope of commands', ['execute:plans', 'read:plans'], false, 'INSUFFICIENT_SCOPE'],
+  ])('of a key that %s ends there', async (_, scopes, revoke, code) => {
+    const [a, b] = [await light(), await light()];
+    const key = (await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes })).body;
+    house.services.flags = () => ({ ...none, commands_disabled: true });
+    const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token: key.key });
+    if (revoke) await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
+    house.services.flags = () => none;
+    await tick(5_000);
+    const plan = await until(id, ({ status }) => status === 'rolled_back');
+    expect(step(plan, 'a').error.code).toBe(code);
+  });
+});
+
+const none = { maintenance_mode: false, registration_lock: false, commands_disabled: false, cognition_disabled: false };
+
+describe('a flag', () => {
+  it.each(['commands_disabled', 'maintenance_mode'] as const)(
+    '%s lets the next step wait, and not fail',
+    async (flag) => {
+      const [a, b] = [await light(), await light()];
+      const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })]);
+      const first = await running(id, 'a');
+      await house.flags.set(flag, true);
+      house.services.flags = () => house.flags.current();
+      await does(a, first, true);
+      await until(id, (plan) => step(plan, 'a').status === 'succeeded');
+      for (let n = 0; n < 3; n++) {
+        await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
+        await tick(5_000);
+      }
+      expect([(await get(id)).status, step(await get(id), 'b').status]).toEqual(['running', 'pending']);
+      await house.flags.set(flag, false);
+      await eventually(async () => (await house.store.inspection.timers({ kind: 'plan', id })).length === 1);
+      await tick(5_000);
+      await does(b, await running(id, 'b'), true);
+      await until(id, ({ status }) => status === 'succeeded');
+    },
+  );
+});
+
+describe('a suspension', () => {
+  const turn = async (type: 'suspend' | 'resume') => {
+    const reply = await house.runtime.actors.send(
+      { kind: 'tenant', id: mine.tenantId },
+      { type, at: house.clock.now() },
+    );
+    await reply.told;
+  };
+  const stored = async (id: string) =>
+    (await house.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;
+
+  it('lets a plan wait that has nothing under way, and ends one that lost a step to it as with stop', async () => {
+    const [a, b, c] = [await light(), await light(), await light()];
+    house.services.flags = () => ({ ...none, commands_disabled: true });
+    const waiting = await run([on('c', c)]);
+    house.services.flags = () => none;
+    const id = await run([on('a', a), on('b', b), on('c', a, { depends_on: ['b'] })]);
+    await does(a, await running(id, 'a'), true);
+    await running(id, 'b');
+    await until(id, (plan) => step(plan, 'a').status === 'succeeded');
+    await turn('suspend');
+    await tick(30_000);
+    await eventually(async () => (await stored(id)).status === 'failed');
+    expect((await stored(waiting)).steps[0].status).toBe('pending');
+    await turn('resume');
+    const plan = await get(id);
+    expect(plan.steps.map(({ status }: Body) => status)).toEqual(['succeeded', 'failed', 'skipped']);
+    await does(c, await running(waiting, 'c'), true);
+    await until(waiting, ({ status }) => status === 'succeeded');
+  });
+});
+
+describe('plan.execute', () => {
+  it('makes a plan and names it', async () => {
+    const device = await light();
+    const { status, body } = await mine.call('POST', '/intent', {
+      type: 'plan.execute',
+      payload: { plan: { name: 'By intent', steps: [on('a', device)] } },
+    });
+    expect([status, body]).toEqual([
+      200,
+      {
+        ...{ status: 'PENDING', mode: 'CLOUD_DIRECT', commands_executed: 0, commands_rejected: 0, results: [] },
+        plan_id: expect.any(String),
+      },
+    ]);
+    await does(device, await running(body.plan_id, 'a'), true);
+    await until(body.plan_id, (plan) => plan.status === 'succeeded' && plan.name === 'By intent');
+  });
+
+  it('refuses what POST /plans refuses', async () => {
+    const foreign = await light(other);
+    const intent = (steps: object[]) =>
+      mine.call('POST', '/intent', { type: 'plan.execute', payload: { plan: { steps } } });
+    expect((await intent([on('a', foreign)])).status).toBe(404);
+    expect((await intent([on('a', foreign), on('a', foreign)])).status).toBe(400);
+  });
+});
+
+describe('a plan as an actor', () => {
+  it('is listed, shown with what it takes and its timers, and journaled', async () => {
+    const device = await light();
+    const id = await run([on('a', device)]);
+    const commandId = await running(id, 'a');
+    const { actors } = (await mine.call('GET', '/actors?kind=plan&state=running')).body;
+    expect(actors.map((one: Body) => one.id)).toContain(id);
+    const { actor } = (await mine.call('GET', `/actors/plan/${id}`)).body;
+    expect(actor).toMatchObject({
+      ...{ kind: 'plan', state: 'clock.still,lifecycle.open.running', quarantined: false },
+      context: { status: 'running', steps: [{ id: 'a', command_id: commandId }] },
+      next_events: expect.arrayContaining(['cancel', 'command.moved']),
+    });
+    await does(device, commandId, true);
+    await until(id, ({ status }) => status === 'succeeded');
+    const { entries } = (await mine.call('GET', `/actors/plan/${id}/journal`)).body;
+    expect(entries.map(({ event, data }: Body) => [event, data.status, data.step_status])).toEqual([
+      ['command.moved', 'succeeded', 'succeeded'],
+      ['command.moved', 'running', 'running'],
+      ['create', 'pending', undefined],
+    ]);
+    const command = (await house.runtime.actors.read<CommandContext>({ kind: 'command', id: commandId }))?.snapshot
+      .context;
+    expect(command?.origin.plan).toEqual({ id, stepId: 'a', compensation: null });
+    const audit = (await mine.call('GET', `/audit?subject=plan:${id}`)).body.entries;
+    expect(audit).toMatchObject([{ action: 'createPlan', by: mine.userId, outcome: 'done' }]);
+  });
+});
