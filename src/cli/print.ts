@@ -41,8 +41,11 @@ export function problem(io: Io, { status, code, detail, title, errors, request_i
 
 /** A status of a device or command, in its colour. */
 export function tinted({ paint }: Io, status: string): string {
-  if (/^(succeeded|verified|online|active)$/.test(status)) return paint.green(status);
-  if (/^(failed|rejected|timed_out|expired|mismatched|revoked|offline)$/.test(status)) return paint.red(status);
+  if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return paint.green(status);
+  if (
+    /^(failed|rejected|timed_out|expired|mismatched|revoked|offline|rollback_failed|compensation_failed)$/.test(status)
+  )
+    return paint.red(status);
   return paint.yellow(status);
 }
 

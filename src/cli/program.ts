@@ -15,6 +15,7 @@ import { addKeys } from './verbs/keys.ts';
 import { addLogin } from './verbs/login.ts';
 import { addMembers } from './verbs/members.ts';
 import { addMemories } from './verbs/memories.ts';
+import { addPlans } from './verbs/plans.ts';
 import { addPolicy } from './verbs/policy.ts';
 import { addServe } from './verbs/serve.ts';
 import { addSimulate } from './verbs/simulate.ts';
@@ -46,6 +47,7 @@ export function makeProgram(io: Io): Command {
   addDevices(program, io);
   addCommands(program, io);
   addConfirmations(program, io);
+  addPlans(program, io);
   addPolicy(program, io);
   addWatch(program, io);
   addKeys(program, io);

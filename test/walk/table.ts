@@ -6,10 +6,11 @@ import { governanceRows } from './table-governance.ts';
 import { identityRows } from './table-identity.ts';
 import { memoryRows } from './table-memories.ts';
 import { placeRows } from './table-places.ts';
+import { planRows } from './table-plans.ts';
 
 /**
  * The specification's endpoint tables and the contract's own, written down by hand: what is served and what is
- * documented is compared with this. The rows that need plans or the sidecar stand elsewhere.
+ * documented is compared with this. The rows that need the sidecar stand elsewhere.
  */
 export const table: readonly Row[] = [
   ...identityRows,
@@ -17,6 +18,7 @@ export const table: readonly Row[] = [
   ...placeRows,
   ...firmwareRows,
   ...governanceRows,
+  ...planRows,
   ...actorRows,
   ...memoryRows,
 ];

@@ -52,11 +52,11 @@ export function addActors(program: Command, io: Io): void {
   const actors = program
     .command('actors')
     .summary('look into what runs')
-    .description('Devices, commands and tenants as the running actors that they are. For admins.');
+    .description('Devices, commands, plans and tenants as the running actors that they are. For admins.');
   actors
     .command('list', { isDefault: true })
     .description('Actors, newest first; or, with --watch, what happens to them until Ctrl-C.')
-    .option('--kind <kind>', 'device, command or tenant')
+    .option('--kind <kind>', 'device, command, plan or tenant')
     .option('--state <state>', 'a state by its path or the end of it, such as online or administration.active')
     .option('--quarantined', 'only those held back after failing again and again')
     .option('--limit <n>', 'at most so many', whole(1, 200), 50)

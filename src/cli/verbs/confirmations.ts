@@ -20,6 +20,8 @@ interface Confirmation {
   requested_by: string;
   requested_at: string;
   expires_at: string;
+  plan_id?: string;
+  compensation?: { action: string; params: JsonObject };
 }
 interface Page {
   confirmations: Confirmation[];
@@ -85,6 +87,11 @@ async function askFor({ api, io }: Client, commandId: string): Promise<void> {
   io.say(`${io.paintSay.bold(plain(action))} ${plain(JSON.stringify(params))} on ${io.paintSay.bold(device)}`);
   for (const change of changeTexts(io.paintSay, preview.changes)) io.say(`  ${change}`);
   if (preview.changes === null) io.say(io.paintSay.dim('  what it changes cannot be told beforehand'));
+  if (waiting.plan_id !== undefined) io.say(io.paintSay.dim(`  a step of the plan ${waiting.plan_id}`));
+  if (waiting.compensation !== undefined) {
+    const { action: undo, params: how } = waiting.compensation;
+    io.say(`  and, should the plan be undone: ${plain(undo)} ${plain(JSON.stringify(how))}`);
+  }
   io.say(io.paintSay.dim(`  ${reason} Asked for by ${requested_by} at ${requested_at}; open until ${expires_at}.`));
   if (!(await agrees(io, 'Send it?'))) throw new Failed('not approved; it waits on');
 }

@@ -3,7 +3,7 @@ import { collect, whole } from '../arguments.ts';
 import { clientOf } from '../client.ts';
 import type { Io } from '../io.ts';
 import { follow, type LiveUpdate, openLive } from '../live.ts';
-import { tinted } from '../print.ts';
+import { plain, tinted } from '../print.ts';
 
 interface WatchOptions {
   events: string;
@@ -16,8 +16,12 @@ export function addWatch(program: Command, io: Io): void {
   program
     .command('watch')
     .summary('print updates as they happen')
-    .description('Prints states, presence, commands and confirmations as they change, until Ctrl-C.')
-    .option('--events <kinds>', 'state, presence, command, confirmation, separated by commas', 'state,presence,command')
+    .description('Prints states, presence, commands, confirmations and plans as they change, until Ctrl-C.')
+    .option(
+      '--events <kinds>',
+      'state, presence, command, confirmation, plan, separated by commas',
+      'state,presence,command',
+    )
     .option('--device <device-id>', 'only of this device; may be repeated', collect)
     .option('--snapshot', 'begin with all current states')
     .option('--count <n>', 'end after so many updates', whole(1, 1_000_000))
@@ -37,7 +41,8 @@ export function addWatch(program: Command, io: Io): void {
 export function lineOf(io: Io, update: LiveUpdate): string {
   const { dim } = io.paint;
   const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;
-  const head = `${dim(new Date(Number(timestamp)).toISOString().slice(11, 23))} ${device_id}`;
+  const at = dim(new Date(Number(timestamp)).toISOString().slice(11, 23));
+  const head = `${at} ${device_id}`;
   switch (type) {
     case 'state_update':
       return `${head} ${JSON.stringify(state)}`;
@@ -49,6 +54,11 @@ export function lineOf(io: Io, update: LiveUpdate): string {
       const until =
         status === 'awaiting_confirmation' ? dim(` until ${new Date(Number(expires_at)).toISOString()}`) : '';
       return `${head} confirmation of ${command_id} ${tinted(io, String(status))}${until}`;
+    }
+    case 'plan_update': {
+      const { plan_id, step_id, step_status } = update;
+      if (step_id === undefined) return `${at} plan ${plan_id} ${tinted(io, String(status))}`;
+      return `${at} plan ${plan_id} step ${plain(String(step_id))} ${tinted(io, String(step_status))}`;
     }
     default:
       return JSON.stringify(update);

@@ -1,0 +1,210 @@
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import type { PlanStatus, StepStatus } from '../../domain/plan.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import { whole } from '../arguments.ts';
+import { type Client, clientOf } from '../client.ts';
+import { Failed, Usage } from '../failures.ts';
+import type { Io } from '../io.ts';
+import { openLive } from '../live.ts';
+import { type Changes, changeTexts, plain, table, tinted } from '../print.ts';
+import { onInterrupt } from '../signals.ts';
+import { lineOf } from './watch.ts';
+
+export interface PlanStep {
+  id: string;
+  device_id: string;
+  action: string;
+  params: JsonObject;
+  depends_on: string[];
+  status: StepStatus;
+  command_id?: string;
+  error?: { code: string; detail: string };
+}
+export interface PlanRecord {
+  id: string;
+  name: string | null;
+  status: PlanStatus;
+  steps: PlanStep[];
+  created_at: string;
+  finished_at: string | null;
+}
+interface Verdict {
+  id: string;
+  verdict: string;
+  preview: { changes: Changes | null };
+}
+interface RunOptions {
+  dryRun?: boolean;
+  watch?: boolean;
+}
+
+const at = (id: string, verb = ''): string => `/v1/plans/${encodeURIComponent(id)}${verb}`;
+
+export function addPlans(program: Command, io: Io): void {
+  const plans = program
+    .command('plans')
+    .summary('several steps as one')
+    .description('Plans: graphs of steps on devices, undone where one of them fails.');
+  plans
+    .command('list', { isDefault: true })
+    .description('Plans, newest first.')
+    .option('--limit <n>', 'at most so many', whole(1, 200), 20)
+    .action(async ({ limit }: { limit: number }, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.get<{ plans: PlanRecord[]; next_cursor: string | null }>('/v1/plans', {
+        limit: String(limit),
+      });
+      show(body, ({ plans: found }) => {
+        const rows = found.map(({ id, name, status, steps, created_at, finished_at }) => [
+          ...[id, plain(name ?? ''), status, `${steps.filter(isOver).length}/${steps.length}`, created_at, finished_at],
+        ]);
+        table(io, ['ID', 'NAME', 'STATUS', 'STEPS', 'CREATED', 'FINISHED'], rows);
+        if (body.next_cursor !== null) io.say(io.paintSay.dim('there are more; --limit shows them'));
+      });
+    });
+  plans
+    .command('show <plan-id>')
+    .description('A plan as a tree of its steps: each below the last of those it waits for.')
+    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
+      const client = clientOf(io, command);
+      const found = async () => (await client.api.get<{ plan: PlanRecord }>(at(id))).plan;
+      if (watch) await followPlan(client, found);
+      else client.show({ plan: await found() }, ({ plan }) => showPlan(io, plan));
+    });
+  plans
+    .command('run <file>')
+    .description('Runs the plan that a JSON file holds, as POST /v1/plans takes it; - reads it from stdin.')
+    .option('--dry-run', 'only say what each step would come to')
+    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .addHelpText('after', '\nExample:\n  twinkeep plans run good-night.json --watch')
+    .action(async (file: string, { dryRun, watch }: RunOptions, command: Command) => {
+      const client = clientOf(io, command);
+      const wish = readPlan(file === '-' ? await text(io.stdin) : contentOf(file));
+      if (dryRun) {
+        const body = await client.api.post<{ steps: Verdict[] }>('/v1/plans', { ...wish, dry_run: true });
+        client.show(body, ({ steps }) => showVerdicts(io, steps));
+        return;
+      }
+      const made = async () => (await client.api.post<{ plan: PlanRecord }>('/v1/plans', wish)).plan;
+      if (watch) await followPlan(client, made);
+      else client.show({ plan: await made() }, ({ plan }) => io.out(plan.id));
+    });
+  plans
+    .command('cancel <plan-id>')
+    .description('Starts nothing more of it, and undoes what was done where its steps say how.')
+    .option('--reason <text>', 'why; it is kept with the plan')
+    .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show } = clientOf(io, command);
+      const body = await api.post<{ plan: PlanRecord }>(at(id, '/cancel'), reason === undefined ? {} : { reason });
+      show(body, ({ plan }) => showPlan(io, plan));
+    });
+}
+
+function contentOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new Usage(`${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function readPlan(content: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch (error) {
+    throw new Usage(`the plan is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Usage('a plan is a JSON object');
+  return value;
+}
+
+const isOver = ({ status }: PlanStep): boolean =>
+  !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
+
+/** Prints what happens to the plan that `begin` answers until it is over, and then the plan. */
+async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
+  let plan: PlanRecord | null = null;
+  let enough = () => {};
+  const asked = new Promise<void>((resolve) => {
+    enough = resolve;
+    onInterrupt(() => resolve());
+  });
+  const live = await openLive(api, { events: ['plan'] }, (update) => {
+    if (plan === null || update.plan_id !== plan.id) return;
+    show(update, () => io.out(lineOf(io, update)));
+    if (update.step_id === undefined && hasEnded(update.status as PlanStatus)) enough();
+  });
+  try {
+    plan = await begin();
+    // What happened before its answer came is in none of the updates that were looked at.
+    const now = (await api.get<{ plan: PlanRecord }>(at(plan.id))).plan;
+    if (!hasEnded(now.status)) await Promise.race([asked, live.ended]);
+  } finally {
+    live.close();
+  }
+  const { plan: last } = await api.get<{ plan: PlanRecord }>(at(plan.id));
+  if (json) io.out(JSON.stringify({ plan: last }));
+  else showPlan(io, last);
+  if (last.status !== 'succeeded') throw new Failed(`the plan is ${last.status}`);
+}
+
+const hasEnded = (status: PlanStatus): boolean =>
+  !/^(pending|running|awaiting_confirmation|rolling_back)$/.test(status);
+
+export function showPlan(io: Io, { id, name, status, steps }: PlanRecord): void {
+  const { bold, dim } = io.paint;
+  io.out(`${bold(plain(name ?? 'Plan'))} ${tinted(io, status)} ${dim(id)}`);
+  for (const { lead, step, others } of treeOf(steps)) {
+    const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
+    const also = others.length === 0 ? '' : ` after ${others.map(plain).join(', ')} too`;
+    const what = `${plain(action)} ${plain(JSON.stringify(params))}${also}`;
+    const why = error === undefined ? '' : ` ${error.code}: ${plain(error.detail)}`;
+    io.out(
+      `${dim(lead)}${plain(stepId)} ${tinted(io, stepStatus)} ${dim(what)}${why} ${dim(command_id ?? '')}`.trimEnd(),
+    );
+  }
+}
+
+interface Branch {
+  /** What is drawn before it. */
+  lead: string;
+  step: PlanStep;
+  /** What else it waits for. */
+  others: string[];
+}
+
+/** Each step once, below that one of those it waits for that comes last. */
+export function treeOf(steps: readonly PlanStep[]): Branch[] {
+  const byId = new Map(steps.map((step) => [step.id, step]));
+  const depths = new Map<string, number>();
+  const depthOf = (id: string): number => {
+    const known = depths.get(id);
+    if (known !== undefined) return known;
+    const depth = Math.max(-1, ...(byId.get(id)?.depends_on ?? []).map(depthOf)) + 1;
+    depths.set(id, depth);
+    return depth;
+  };
+  const parentOf = ({ depends_on }: PlanStep): string | undefined =>
+    [...depends_on].sort((a, b) => depthOf(b) - depthOf(a))[0];
+  const below = (parent: string | undefined, indent: string): Branch[] => {
+    const children = steps.filter((step) => parentOf(step) === parent);
+    return children.flatMap((step, n) => {
+      const isLast = n === children.length - 1;
+      const others = step.depends_on.filter((id) => id !== parent);
+      const branch = { lead: `${indent}${isLast ? '└─ ' : '├─ '}`, step, others };
+      return [branch, ...below(step.id, `${indent}${isLast ? '   ' : '│  '}`)];
+    });
+  };
+  return below(undefined, '');
+}
+
+function showVerdicts(io: Io, steps: readonly Verdict[]): void {
+  for (const { id, verdict, preview } of steps) {
+    io.out(`${plain(id)} ${tinted(io, verdict)}`);
+    for (const change of changeTexts(io.paint, preview.changes)) io.out(`  ${change}`);
+  }
+}
