@@ -1,13 +1,14 @@
 import type { ActorCommit, CommandColumns, Store, TurnCommit } from '../../src/store/contract.ts';
 
 /** A turn that holds such a thing. */
-export type Holding = 'report' | 'request' | 'critical write' | 'companions' | 'mark';
+export type Holding = 'report' | 'request' | 'critical write' | 'companions' | 'mark' | 'plan' | 'step';
 
 /** A moment in the life of a turn: decided and not yet committed, or committed and not yet released. */
 export interface Fault {
   at: 'decided' | 'committed';
-  /** The first turn that holds it. */
+  /** The first turn that holds it, or, of a plan, the first after so many. */
   of: Holding;
+  skip?: number;
 }
 
 const isCommand = (actor: ActorCommit): boolean => actor.ref.kind === 'command';
@@ -22,6 +23,10 @@ const holds: Record<Holding, (turn: TurnCommit) => boolean> = {
     }),
   /** One that tells another, and the other who was told. */
   companions: (turn) => turn.whole === true,
+  plan: (turn) => turn.actors.some(({ ref }) => ref.kind === 'plan'),
+  /** The command that a plan asked for is made. */
+  step: (turn) =>
+    turn.actors.some((actor) => isCommand(actor) && actor.readVersion === 0 && actor.delivered.length > 0),
   /** What was released before is marked as delivered in this one. */
   mark: (turn) => turn.delivered.length > 0 || turn.actors.some(({ delivered }) => delivered.length > 0),
 };
@@ -29,7 +34,9 @@ const holds: Record<Holding, (turn: TurnCommit) => boolean> = {
 /** A store whose process dies, as by `kill -9`, in the moment that was asked for. */
 export function faultyStore(): { arm(fault: Fault): void; around(store: Store): Store } {
   let armed: Fault | null = null;
-  const dies = (at: Fault['at'], turn: TurnCommit): boolean => armed?.at === at && holds[armed.of](turn);
+  let left = 0;
+  const dies = (at: Fault['at'], turn: TurnCommit): boolean =>
+    armed?.at === at && holds[armed.of](turn) && left-- === 0;
   const die = (): Promise<never> => {
     process.kill(process.pid, 'SIGKILL');
     return new Promise(() => {});
@@ -37,6 +44,7 @@ export function faultyStore(): { arm(fault: Fault): void; around(store: Store): 
   return {
     arm(fault) {
       armed = fault;
+      left = fault.skip ?? 0;
     },
     around: (store) => ({
       ...store,
