@@ -45,8 +45,10 @@ function decided(work: Work): Decided {
   else wind(work);
   const { steps } = work.context;
   if (!steps.some(({ ask }) => ask === 'held' || ask === 'pausing')) put(work, { wakeAt: null });
+  const status = wordFor(phaseOf(work.context));
+  const outputs = work.outputs.map((output) => (output.type === 'plan.changed' ? { ...output, status } : output));
   const raised: InnerEvent = { type: 'self.advanced', at: work.at };
-  return { changes: work.context, outputs: work.outputs, raised };
+  return { changes: work.context, outputs, raised };
 }
 
 const isUnderWay = ({ ask }: PlanStep): boolean => ask === 'asked' || ask === 'made';
@@ -322,6 +324,8 @@ export function phaseOf({ steps, ending }: PlanContext): Phase {
       return ending === 'cancel' ? 'cancelled' : 'rolled_back';
   }
 }
+
+const wordFor = (phase: Phase): PlanStatus => (phase === 'stopping' ? 'running' : phase);
 
 export const stands = (context: PlanContext, _: object, { phase }: { phase: Phase }): boolean =>
   phaseOf(context) === phase;
