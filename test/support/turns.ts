@@ -6,6 +6,7 @@ import type {
   CommandColumns,
   DeviceColumns,
   IdempotencyRow,
+  PlanColumns,
   TenantColumns,
 } from '../../src/store/contract.ts';
 
@@ -84,6 +85,12 @@ export const tenantCommit = (given: Given & { columns?: Partial<TenantColumns> }
     ...columns,
   };
   return commit('tenant', all, { ...rest, id, tenantId: id });
+};
+
+export const planCommit = (given: Given & { columns?: Partial<PlanColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = given;
+  const all: PlanColumns = { status: 'running', over: false, created_at: 1_000, ...columns };
+  return commit('plan', all, rest);
 };
 
 /** The next commit of the same actor. */

@@ -1,0 +1,114 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { emit, setup } from 'xstate';
+import type { Posted } from '../../src/actors/contract.ts';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
+import type { Output, OutsideOutput } from '../../src/machines/outputs.ts';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const ASK: OutsideOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
+
+/** Asks when it is told to. */
+const asker: MachineDefinition = {
+  ...(lamp as unknown as MachineDefinition),
+  kind: 'plan',
+  machine: setup({ types: {} as { events: MachineEvent; emitted: Output } }).createMachine({
+    id: 'asker',
+    initial: 'there',
+    context: {},
+    states: { there: { on: { make: {}, ask: { actions: emit(ASK) } } } },
+  }),
+  fromStored: (stored) => stored,
+};
+
+let store: MemoryActors;
+let clock: TestClock;
+let runtime: Runtime;
+const assemble = () =>
+  createRuntime({
+    ...{ store: memoryStore(store).store, clock, log: silent },
+    definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
+  });
+
+beforeEach(() => {
+  store = new MemoryActors();
+  clock = testClock();
+  runtime = assemble();
+});
+afterEach(() => {
+  store.before = () => {};
+  runtime.halt();
+});
+
+const event = (type: string, more: object = {}): MachineEvent => ({ type, at: clock.now(), ...more });
+const ask = () => runtime.actors.create({ kind: 'plan', id: 'p' }, event('ask'));
+const making = (more: Partial<Posted> = {}): Posted => ({
+  ...{ to: { kind: 'device', id: 'c' }, event: event('make', { id: 'c' }), create: true },
+  ...more,
+});
+const commitWith = (kind: string) => store.commits.find(({ actors }) => actors.some(({ ref }) => ref.kind === kind));
+
+describe('an output that somebody outside the runtime has to resolve', () => {
+  it('comes to an event, and ends in the commit of that event', async () => {
+    runtime.outbox.resolve('plan.ask', async (output) => {
+      expect(output).toEqual(ASK);
+      expect(store.outbox.size).toBe(1);
+      return making();
+    });
+    const { told } = await ask();
+    await told;
+    expect(commitWith('device')?.actors[0]?.delivered).toEqual([
+      expect.objectContaining({ from: { kind: 'plan', id: 'p' }, version: 1, n: 0 }),
+    ]);
+    expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, true]);
+  });
+
+  it('may come to nothing', async () => {
+    runtime.outbox.resolve('plan.ask', async () => null);
+    await (await ask()).told;
+    expect([store.outbox.size, store.rows.size]).toEqual([0, 1]);
+  });
+
+  it('is over where the actor that it would make exists', async () => {
+    await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
+    runtime.outbox.resolve('plan.ask', async () => making());
+    await (await ask()).told;
+    expect([store.outbox.size, store.rows.get('device:c')?.version]).toEqual([0, 1]);
+  });
+
+  it('comes to something else where a machine fails on it', async () => {
+    await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
+    const otherwise: Posted = { to: { kind: 'device', id: 'd' }, event: event('note', { text: 'no' }) };
+    runtime.outbox.resolve('plan.ask', async () => making({ event: event('boom'), otherwise }));
+    await (await ask()).told;
+    expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, false]);
+    expect(store.rows.get('device:d')?.context.note).toBe('no');
+  });
+
+  it('waits until somebody knows what it comes to, and is tried again where that fails', async () => {
+    const { told } = await ask();
+    await expect(told).rejects.toThrow("nobody knows yet what 'plan.ask' comes to");
+    expect(store.outbox.size).toBe(1);
+    let tries = 0;
+    runtime.outbox.resolve('plan.ask', async () => {
+      tries += 1;
+      if (tries === 1) throw new StoreUnavailable('away');
+      return making();
+    });
+    await eventually(() => store.rows.has('device:c'));
+    expect([tries, store.outbox.size]).toEqual([2, 0]);
+  });
+
+  it('is resolved after a crash by the next process', async () => {
+    (await ask()).told.catch(() => {});
+    runtime.halt();
+    runtime = assemble();
+    runtime.outbox.resolve('plan.ask', async () => making());
+    await runtime.start();
+    expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
+    await runtime.stop();
+  });
+});

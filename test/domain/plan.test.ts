@@ -1,0 +1,92 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { commandStatuses, verificationStatuses } from '../../src/domain/command.ts';
+import { derivedId } from '../../src/domain/derived-id.ts';
+import { graphErrors, mayHaveActed, wordOf } from '../../src/domain/plan.ts';
+
+const step = (id: string, ...depends_on: string[]) => ({ id, depends_on });
+
+describe('the graph of a plan', () => {
+  it('may be any that has no cycle, in any order', () => {
+    const graphs = fc
+      .array(fc.array(fc.nat(19), { maxLength: 4 }), { minLength: 1, maxLength: 20 })
+      .map((nodes) => nodes.map((before, n) => step(`${n}`, ...before.filter((other) => other < n).map(String))))
+      .chain((steps) => fc.shuffledSubarray(steps, { minLength: steps.length }));
+    fc.assert(
+      fc.property(graphs, (steps) => {
+        expect(graphErrors(steps)).toEqual([]);
+      }),
+    );
+  });
+
+  it('with a cycle is told one of them, and each of its steps depends on the next', () => {
+    const graphs = fc
+      .array(fc.array(fc.nat(7), { maxLength: 3 }), { minLength: 8, maxLength: 8 })
+      .map((nodes) => nodes.map((before, n) => step(`${n}`, ...before.map(String))));
+    let found = 0;
+    fc.assert(
+      fc.property(graphs, (steps) => {
+        const [error] = graphErrors(steps);
+        if (error === undefined) return;
+        found += 1;
+        const cycle = error.message.replace('makes a cycle: ', '').split(' → ');
+        expect(cycle[0]).toBe(cycle.at(-1));
+        for (const [n, id] of cycle.slice(0, -1).entries()) {
+          expect(steps.find((one) => one.id === id)?.depends_on).toContain(cycle[n + 1]);
+        }
+      }),
+    );
+    expect(found).toBeGreaterThan(0);
+  });
+
+  it('names its faults by their place', () => {
+    expect(graphErrors([step('a'), step('a'), step('b', '__proto__')])).toEqual([
+      { path: 'steps.1.id', message: 'is the id of an earlier step too' },
+      { path: 'steps.2.depends_on', message: 'names "__proto__", which is no step of this plan' },
+    ]);
+    expect(graphErrors([step('a', 'a')])).toEqual([{ path: 'steps.0.depends_on', message: 'makes a cycle: a → a' }]);
+  });
+});
+
+describe('what a command means to its plan', () => {
+  it('is over when it is final and its verification decided', () => {
+    const words = commandStatuses.map((status) => [
+      status,
+      new Set(verificationStatuses.map((verification) => wordOf(status, verification))),
+    ]);
+    expect(Object.fromEntries(words)).toEqual({
+      submitted: new Set(['going']),
+      dispatched: new Set(['going']),
+      acknowledged: new Set(['going']),
+      in_progress: new Set(['going']),
+      awaiting_confirmation: new Set(['waiting']),
+      succeeded: new Set(['going', 'succeeded', 'failed']),
+      ...Object.fromEntries(
+        ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'].map((status) => [status, new Set(['failed'])]),
+      ),
+    });
+    expect([
+      wordOf('succeeded', 'pending'),
+      wordOf('succeeded', 'mismatched'),
+      wordOf('succeeded', 'timed_out'),
+    ]).toEqual([...['going', 'failed', 'failed']]);
+    expect(commandStatuses.filter(mayHaveActed)).toEqual(['succeeded', 'timed_out']);
+  });
+});
+
+describe('a derived id', () => {
+  it('is a UUID version 7 of its moment, the same for the same names, another for others', () => {
+    const at = Date.UTC(2026, 0, 1);
+    fc.assert(
+      fc.property(fc.string(), fc.nat(9), (name, n) => {
+        const id = derivedId(at, name, n);
+        expect(id).toMatch(/^019b76da-a800-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+        expect(derivedId(at, name, n)).toBe(id);
+        expect(
+          new Set([id, derivedId(at, name, n + 1), derivedId(at, `${name}x`, n), derivedId(at + 1, name, n)]).size,
+        ).toBe(4);
+      }),
+    );
+    expect(derivedId(at, 'a', 'bc')).not.toBe(derivedId(at, 'ab', 'c'));
+  });
+});

@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest';
+import type { Position } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import { journalEntry, newId, next, planCommit } from '../support/turns.ts';
+
+const DAY = 86_400_000;
+
+eachStore('plans', (backend) => {
+  const plans = () => backend().store.plans;
+  const turn = (...actors: ReturnType<typeof planCommit>[]) => backend().store.actors.commit({ actors, delivered: [] });
+  const idsOf = (commits: readonly ReturnType<typeof planCommit>[]) => commits.map(({ ref }) => ref.id);
+
+  it('of a tenant are listed newest first in pages', async () => {
+    const tenantId = newId();
+    const commits = Array.from({ length: 5 }, (_, n) => planCommit({ tenantId, columns: { created_at: n >> 1 } }));
+    await turn(...commits, planCommit());
+    const seen: string[] = [];
+    let after: Position | undefined;
+    do {
+      const page = await plans().list(tenantId, 2, after);
+      seen.push(...page.items.map(({ ref }) => ref.id));
+      after = page.next ?? undefined;
+      await turn(planCommit({ tenantId, columns: { created_at: 99 } }));
+    } while (after);
+    const newestFirst = [...commits].sort(
+      (a, b) => Number(b.columns.created_at) - Number(a.columns.created_at) || (a.ref.id < b.ref.id ? 1 : -1),
+    );
+    expect(seen).toEqual(idsOf(newestFirst));
+    expect(await plans().list(newId(), 2)).toEqual({ items: [], next: null });
+  });
+
+  it('that are open are those not over, the oldest first', async () => {
+    const tenantId = newId();
+    const [late, early, over] = [
+      planCommit({ tenantId, columns: { created_at: 9 } }),
+      planCommit({ tenantId, columns: { created_at: 1 } }),
+      planCommit({ tenantId, columns: { over: true, status: 'succeeded' } }),
+    ];
+    await turn(late, early, over, planCommit());
+    expect(await plans().open(tenantId)).toEqual(idsOf([early, late]));
+    await turn(next(early, { columns: { ...early.columns, over: true } }));
+    expect(await plans().open(tenantId)).toEqual(idsOf([late]));
+  });
+
+  it('are kept as long as commands, and while they are open with their journal', async () => {
+    const old = (age: number, over: boolean) => {
+      const at = Date.now() - age * DAY;
+      const hex = at.toString(16).padStart(12, '0');
+      const id = `${hex.slice(0, 8)}-${hex.slice(8)}${newId().slice(13)}`;
+      return planCommit({ id, columns: { over, created_at: at }, journal: [journalEntry(1, { at })] });
+    };
+    const [young, gone, open, telling] = [old(89, true), old(400, true), old(400, false), old(400, true)];
+    telling.outbox.push({ n: 0, output: { type: 'plan.ask', planId: newId(), stepId: 'a', commandId: newId() } });
+    await turn(young, gone, open, telling);
+    await backend().store.retention.prune(Date.now(), { commands: 90, journal: 365 }, 10);
+    const { actors } = backend().store;
+    const kept = (await actors.load('plan', idsOf([young, gone, open, telling]))).map(({ ref }) => ref.id);
+    expect(new Set(kept)).toEqual(new Set(idsOf([young, open, telling])));
+    expect((await actors.journal(open.ref, 9)).length).toBe(1);
+    expect(await actors.journal(gone.ref, 9)).toEqual([]);
+    await actors.commit({ actors: [], delivered: [{ from: telling.ref, version: telling.version, n: 0 }] });
+  });
+});
