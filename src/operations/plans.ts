@@ -167,6 +167,7 @@ export const cancelPlan = operation({
   audit: 'journal',
   inMaintenance: true,
   refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'The guests have left.' } },
   async run(services, { input, caller, idempotent }) {
     const found = await findPlan(services, caller, input.id);
     if (!found.ok) return found;
