@@ -112,6 +112,17 @@ describe('a memory', () => {
     expect(code(refused)).toEqual([409, 'CONFLICT']);
     expect((await write({}, { headers })).status).toBe(201);
   });
+
+  it('fits into the bound exactly, however many come at once', async () => {
+    const { insert } = house.store.memories;
+    house.store.memories.insert = (memory, most, also) => insert(memory, most - 9_997, also);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => write()));
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(3);
+    // An observation makes room for what is worth more, and for none of its own where there is no other.
+    expect(code(await write({ kind: 'observation' }))).toEqual([409, 'CONFLICT']);
+    house.store.memories.insert = insert;
+    expect(await contents()).toHaveLength(3);
+  });
 });
 
 describe('its text', () => {
