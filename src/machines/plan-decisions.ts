@@ -66,7 +66,7 @@ export function create(_: PlanContext, { at, plan }: Of<'create'>): Decided {
       status: 'pending',
       commandId: null,
       ask: null,
-      ...{ parked: false, acted: false, finished: null, undo: null, error: null },
+      ...{ parked: false, acted: false, finished: null, undo: null, error: null, undoError: null },
     }),
   );
   const { id, tenantId, name, onFailure, createdBy, requestId } = plan;
@@ -197,7 +197,7 @@ const isLost = ({ parked }: PlanStep, { status, verification }: Of<'command.move
 function hearOfUndoing(work: Work, step: PlanStep, tries: number, event: Of<'command.moved'>): void {
   const { id } = step;
   const word = wordOf(event.status, event.verification);
-  if (word === 'succeeded') change(work, id, { status: 'compensated', ask: null });
+  if (word === 'succeeded') change(work, id, { status: 'compensated', ask: null, undoError: null });
   else if (word !== 'failed') change(work, id, { ask: 'made' });
   // What the suspension took from it is no try of its own.
   else if (isLost(step, event) && mayBeRepeated(event)) pause(work, step, tries - 1, errorOf(event));
@@ -216,17 +216,17 @@ function pause(work: Work, step: PlanStep, tries: number, error: StepError): voi
     return;
   }
   const { commandId } = step.undo as { commandId: Uuid };
-  change(work, step.id, { ask: 'pausing', undo: { commandId, tries }, error });
+  change(work, step.id, { ask: 'pausing', undo: { commandId, tries }, undoError: error });
   wake(work, wait);
 }
 
 /** What the step stood on stays as it is too: it would be pulled from under it. */
 function giveUp(work: Work, step: PlanStep, error: StepError): void {
-  change(work, step.id, { status: 'compensation_failed', ask: null, error });
+  change(work, step.id, { status: 'compensation_failed', ask: null, undoError: error });
   const below = ancestorsOf(work.context.steps, step);
   for (const one of work.context.steps.filter((other) => below.has(other.id) && isToUndo(other))) {
     const detail = `Left as it is, because '${step.id}', which depends on it, could not be undone.`;
-    change(work, one.id, { status: 'compensation_failed', error: { code: 'NOT_COMPENSATED', detail } });
+    change(work, one.id, { status: 'compensation_failed', undoError: { code: 'NOT_COMPENSATED', detail } });
   }
 }
 

@@ -12,6 +12,8 @@ const over: ReadonlySet<PlanStatus> = new Set(['succeeded', 'failed', 'rolled_ba
 
 export const isOver = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean => over.has(context.status);
 
+const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nullable();
+
 const step = z.strictObject({
   id: z.string(),
   deviceId: uuid,
@@ -27,7 +29,8 @@ const step = z.strictObject({
   acted: z.boolean(),
   finished: count.nullable(),
   undo: z.strictObject({ commandId: uuid, tries: count }).nullable(),
-  error: z.strictObject({ code: z.string(), detail: z.string() }).nullable(),
+  error: stepError,
+  undoError: stepError,
 });
 
 const stored = z.strictObject({
@@ -108,6 +111,7 @@ function visible(context: PlanContext): JsonObject {
       ...{ parked: one.parked, finished: one.finished },
       undo: one.undo && { command_id: one.undo.commandId, tries: one.undo.tries },
       error: one.error && { ...one.error },
+      undo_error: one.undoError && { ...one.undoError },
     })),
   };
 }

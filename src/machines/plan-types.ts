@@ -14,7 +14,7 @@ export interface StepWish {
   timeoutS: number | null;
 }
 
-/** Why a step, or what should have undone it, failed. `code` is a refusal's, or says what became of the command. */
+/** Why something failed. `code` is a refusal's, or says what became of the command. */
 export interface StepError {
   code: string;
   detail: string;
@@ -36,7 +36,10 @@ export interface PlanStep extends StepWish {
   /** How many were over when it was: what is undone goes backwards. */
   finished: number | null;
   undo: { commandId: Uuid; tries: number } | null;
+  /** Why it failed. */
   error: StepError | null;
+  /** Why it is not undone: what its last try came to, or what else stood in the way. */
+  undoError: StepError | null;
 }
 
 /** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each step of a transition copies this. */

@@ -4,7 +4,7 @@ import { jsonObject } from '../domain/fields.ts';
 import { failureWays, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { PlanContext, PlanStep } from '../machines/plan-types.ts';
+import type { PlanContext, PlanStep, StepError } from '../machines/plan-types.ts';
 import { who } from './command-view.ts';
 import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
@@ -25,7 +25,7 @@ const step = z
     error: z
       .object({ code: z.string(), detail: z.string() })
       .optional()
-      .meta({ description: 'Why it failed, or why it could not be undone' }),
+      .meta({ description: 'Why it failed, or why it is not undone' }),
   })
   .meta({ id: 'PlanStep' });
 
@@ -48,6 +48,11 @@ export const planAnswer = z.object({ plan: planRecord });
 const hasCommand = ({ commandId, ask, undo }: PlanStep): boolean =>
   commandId !== null && (undo !== null || ask === 'made' || ask === null);
 
+function errorOf({ error, undoError }: PlanStep): { error?: StepError } {
+  const told = undoError ?? error;
+  return told === null ? {} : { error: told };
+}
+
 const stepOf = (one: PlanStep): z.infer<typeof step> => ({
   id: one.id,
   device_id: one.deviceId,
@@ -58,7 +63,7 @@ const stepOf = (one: PlanStep): z.infer<typeof step> => ({
   ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
   status: one.status,
   ...(hasCommand(one) && { command_id: one.commandId as Uuid }),
-  ...(one.error !== null && (one.status === 'failed' || one.status === 'compensation_failed') && { error: one.error }),
+  ...errorOf(one),
 });
 
 export const planOf = (context: PlanContext): z.infer<typeof planRecord> => ({

@@ -329,7 +329,7 @@ describe('however a plan goes', () => {
         return;
       }
       const due = ended.filter(({ stepId, acted }) => acted && wishOf(walk, stepId).compensation !== null).reverse();
-      const left = new Set(steps.filter(({ error }) => error?.code === 'NOT_COMPENSATED').map(({ id }) => id));
+      const left = new Set(steps.filter(({ undoError }) => undoError?.code === 'NOT_COMPENSATED').map(({ id }) => id));
       expect(tried).toEqual(due.map(({ stepId }) => stepId).filter((id) => !left.has(id)));
       for (const { stepId } of due) {
         const { status: now } = steps.find(({ id }) => id === stepId) as { status: string };
@@ -346,9 +346,9 @@ describe('however a plan goes', () => {
         return [...dependsOn, ...dependsOn.flatMap(standsOn)];
       };
       const failed = steps.filter(
-        ({ status, error }) => status === 'compensation_failed' && error?.code !== 'NOT_COMPENSATED',
+        ({ status, undoError }) => status === 'compensation_failed' && undoError?.code !== 'NOT_COMPENSATED',
       );
-      for (const { id } of steps.filter(({ error }) => error?.code === 'NOT_COMPENSATED')) {
+      for (const { id } of steps.filter(({ undoError }) => undoError?.code === 'NOT_COMPENSATED')) {
         expect(failed.some((step) => standsOn(step.id).includes(id))).toBe(true);
       }
       for (const { id } of failed) {

@@ -327,7 +327,9 @@ describe('a compensation that fails', () => {
     }
     ids.add(commandOf(plan, 'b'));
     expect(ids.size).toBe(4);
+    expect(stepIn(plan, 'b').undoError?.code).toBe('FAILED');
     say(plan, 'b', 'succeeded', { at });
+    expect(stepIn(plan, 'b').undoError).toBeNull();
     expect(statuses(plan)).toMatchObject({ b: 'compensated', x: 'compensating' });
   });
 
@@ -345,7 +347,7 @@ describe('a compensation that fails', () => {
     });
     say(plan, 'x', 'succeeded');
     expect(plan.context.status).toBe('rollback_failed');
-    expect([stepIn(plan, 'a').error, stepIn(plan, 'b').error]).toMatchObject([
+    expect([stepIn(plan, 'a').undoError, stepIn(plan, 'b').undoError]).toMatchObject([
       { code: 'NOT_COMPENSATED' },
       { code: 'FORBIDDEN_ROLE' },
     ]);

@@ -125,6 +125,16 @@ describe('POST /plans', () => {
     expect((await mine.call('GET', `/plans/${id}`)).body.plan).toEqual(plan);
   });
 
+  it('undoes a step that may have been done, and still says why it failed', async () => {
+    const a = await light();
+    const id = await run([on('a', a, { timeout_s: 5 })]);
+    await running(id, 'a');
+    await tick(5_000);
+    await does(a, await undoing(id, 'a', a), false);
+    const plan = await until(id, ({ status }) => status === 'rolled_back');
+    expect(step(plan, 'a')).toMatchObject({ status: 'compensated', error: { code: 'TIMED_OUT' } });
+  });
+
   it('leaves what was done with `stop`', async () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'], action: 'fly' })], { on_failure: 'stop' });
