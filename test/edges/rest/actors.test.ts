@@ -147,6 +147,8 @@ describe('an actor', () => {
     const tokenHash = (stored?.context.confirmation as JsonObject | undefined)?.tokenHash;
     const sessionId = house.runtime.sessions.get(id)?.sessionId;
     await mine.call('POST', `/device/${id}/command`, { action: 'lock' });
+    const steps = [{ id: 'a', device_id: id, action: 'lock', compensation: { action: 'unlock' } }];
+    await mine.call('POST', '/plans', { steps });
     const keys = await house.store.devices.keyHistory(id);
     const secrets = [secret, rotated, asked.dry_run_token, tokenHash, sessionId, ...keys.map((k) => k.sealedSecret)];
     const { actors } = await list();

@@ -57,7 +57,7 @@ describe('POST /device/{deviceId}/command', () => {
     const id = await register();
     const requestId = v7();
     const { body } = await command(id, { action: 'turn_on' }, { headers: { 'x-request-id': requestId } });
-    expect(await contextOf(body.command_id)).toMatchObject({ messageId: body.message_id, requestId });
+    expect(await contextOf(body.command_id)).toMatchObject({ messageId: body.message_id, origin: { requestId } });
   });
 
   it('takes ttl_s and timeout_s within their bounds', async () => {
