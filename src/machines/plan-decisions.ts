@@ -69,9 +69,9 @@ export function create(_: PlanContext, { at, plan }: Of<'create'>): Decided {
       ...{ parked: false, acted: false, finished: null, undo: null, error: null, undoError: null },
     }),
   );
-  const { id, tenantId, name, onFailure, createdBy, requestId } = plan;
+  const { id, tenantId, name, onFailure, createdBy, scopes, requestId } = plan;
   const context: PlanContext = {
-    ...{ id, tenantId, name, onFailure, createdBy, requestId, createdAt: at, finishedAt: null },
+    ...{ id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at, finishedAt: null },
     ...{ status: 'pending', steps, ending: null, finished: 0, wakeAt: null },
   };
   return decided(workOn(context, { at }));

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { failureWays, type PlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
+import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { planMachine } from './plan.ts';
@@ -33,12 +34,16 @@ const step = z.strictObject({
   undoError: stepError,
 });
 
+/** It was checked when the token was. */
+const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(given));
+
 const stored = z.strictObject({
   id: uuid,
   tenantId: uuid,
   name: z.string().nullable(),
   onFailure: z.enum(failureWays),
   createdBy: principal,
+  scopes: z.array(scope).nullable(),
   requestId: z.string(),
   createdAt: epochMs,
   finishedAt: epochMs.nullable(),
@@ -92,6 +97,7 @@ function visible(context: PlanContext): JsonObject {
     name: context.name,
     on_failure: context.onFailure,
     created_by: { kind, id, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
+    scopes: context.scopes && [...context.scopes],
     request_id: context.requestId,
     created_at: iso(context.createdAt),
     finished_at: context.finishedAt === null ? null : iso(context.finishedAt),

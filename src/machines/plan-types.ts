@@ -1,4 +1,5 @@
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
+import type { Scope } from '../domain/scopes.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { PlanTell } from './outputs.ts';
 
@@ -50,6 +51,8 @@ export interface PlanContext {
   onFailure: OnFailure;
   /** Whose authority each step needs. */
   createdBy: Principal;
+  /** Of the token that it was asked for with, null where that had none; a key's are looked up anew. */
+  scopes: readonly Scope[] | null;
   requestId: string;
   createdAt: EpochMs;
   finishedAt: EpochMs | null;
@@ -72,7 +75,7 @@ interface Base {
 export type PlanEvent =
   | (Base & {
       type: 'create';
-      plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'requestId'> & {
+      plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
         steps: readonly StepWish[];
       };
     })

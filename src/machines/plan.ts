@@ -14,6 +14,7 @@ const blank: PlanContext = {
   name: null,
   onFailure: 'rollback',
   createdBy: SYSTEM,
+  scopes: null,
   requestId: '',
   createdAt: 0,
   finishedAt: null,

@@ -99,7 +99,7 @@ async function approvalOf(
 /** The creator with what they may now; refused as if they asked for the command at this moment. */
 export async function callerOf(
   services: Pick<Services, 'users' | 'keys'>,
-  { createdBy, requestId, tenantId }: Pick<PlanContext, 'createdBy' | 'requestId' | 'tenantId'>,
+  { createdBy, scopes, requestId, tenantId }: Pick<PlanContext, 'createdBy' | 'scopes' | 'requestId' | 'tenantId'>,
 ): Promise<Outcome<Caller>> {
   const user = await services.users.get(createdBy.id);
   const key = createdBy.key === undefined ? null : await services.keys.live(createdBy.key);
@@ -111,7 +111,7 @@ export async function callerOf(
   const caller: Caller = {
     ...{ user, principal, tenantId, requestId, platformAdmin: false, token: null, endsAt: null },
     role: key === null ? user.role : atMost(user.role, key.roleCap),
-    scopes: key === null || key.scopes.length === 0 ? null : key.scopes,
+    scopes: key === null ? scopes : key.scopes,
   };
   return mayCall(commandDevice, caller) ?? done(caller);
 }

@@ -93,6 +93,7 @@ export async function makePlan(
       name: wish.name ?? null,
       onFailure: wish.on_failure ?? 'rollback',
       createdBy: withoutRequest(caller.principal),
+      scopes: caller.scopes,
       requestId: caller.requestId,
       steps: stepWishes(wish),
     },

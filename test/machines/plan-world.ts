@@ -27,7 +27,16 @@ export const create = (steps: readonly StepWish[], onFailure: OnFailure = 'rollb
   type: 'create',
   at: T0,
   by: asker,
-  plan: { id: PLAN, tenantId: TENANT, name: 'A plan', onFailure, createdBy: asker, requestId: 'request-1', steps },
+  plan: {
+    id: PLAN,
+    tenantId: TENANT,
+    name: 'A plan',
+    onFailure,
+    createdBy: asker,
+    scopes: null,
+    requestId: 'request-1',
+    steps,
+  },
 });
 
 /** A plan that was asked for. */

@@ -384,6 +384,22 @@ describe('the authority of a plan', () => {
     const plan = await until(id, ({ status }) => status === 'rolled_back');
     expect(step(plan, 'a').error.code).toBe(code);
   });
+
+  it('of a token with scopes is that token’s: what asks for plans alone commands nothing', async () => {
+    const device = await light();
+    const sub = v7();
+    const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
+    await house.become(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    const token = await house.token(sub, { scope: 'execute:plans execute:intents' });
+    const asked = { steps: [on('a', device)] };
+    const { body } = await mine.call('POST', '/plans', asked, { token });
+    const intent = await mine.call('POST', '/intent', { type: 'plan.execute', payload: { plan: asked } }, { token });
+    for (const id of [body.plan.id, intent.body.plan_id]) {
+      const plan = await until(id, ({ status }) => status === 'rolled_back');
+      expect(step(plan, 'a').error.code).toBe('INSUFFICIENT_SCOPE');
+    }
+    expect((await mine.call('GET', `/device/${device}/commands`)).body.commands).toEqual([]);
+  });
 });
 
 const none = { maintenance_mode: false, registration_lock: false, commands_disabled: false, cognition_disabled: false };
