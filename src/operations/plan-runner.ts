@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Posted, Resolver } from '../actors/contract.ts';
+import { type Posted, Quarantined, type Resolver } from '../actors/contract.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atMost } from '../domain/roles.ts';
 import type { Milliseconds, Principal, Uuid } from '../domain/values.ts';
@@ -24,12 +24,16 @@ const SUSPENSION_MS: Milliseconds = 60_000;
 export const planResolver =
   (services: Services): Resolver<'plan.ask'> =>
   async ({ planId, stepId, commandId }) => {
-    const plan = await services.actors.read<PlanContext>({ kind: 'plan', id: planId });
+    const ref = { kind: 'plan', id: planId } as const;
+    const plan = await services.actors.read<PlanContext>(ref);
+    // It waits: what such a plan seems to say counts only when somebody has let it go on.
+    const { quarantine } = services.actors.inspect(ref);
+    if (quarantine !== null) throw new Quarantined(quarantine);
     const context = plan?.snapshot.context;
     const step = context?.steps.find(({ id }) => id === stepId);
     if (!context || step?.ask !== 'asked' || (step.undo ?? step).commandId !== commandId) return null;
     const tell = (event: WithoutAt): Posted => ({
-      to: { kind: 'plan', id: planId },
+      to: ref,
       event: { ...event, at: services.clock.now() },
     });
     const no = ({ code, detail }: Refusal): Posted =>

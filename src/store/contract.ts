@@ -224,7 +224,7 @@ export interface PlanColumns {
 export interface PlanStore {
   /** The tenant's plans, newest first. */
   list(tenantId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  /** Those that are not over. */
+  /** Those that are not over and can be told something: not those in quarantine. */
   open(tenantId: Uuid): Promise<Uuid[]>;
 }
 

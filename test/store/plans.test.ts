@@ -29,7 +29,7 @@ eachStore('plans', (backend) => {
     expect(await plans().list(newId(), 2)).toEqual({ items: [], next: null });
   });
 
-  it('that are open are those not over, the oldest first', async () => {
+  it('that are open are those not over nor in quarantine, the oldest first', async () => {
     const tenantId = newId();
     const [late, early, over] = [
       planCommit({ tenantId, columns: { created_at: 9 } }),
@@ -40,6 +40,8 @@ eachStore('plans', (backend) => {
     expect(await plans().open(tenantId)).toEqual(idsOf([early, late]));
     await turn(next(early, { columns: { ...early.columns, over: true } }));
     expect(await plans().open(tenantId)).toEqual(idsOf([late]));
+    await backend().store.actors.quarantine(late.ref, 'it failed');
+    expect(await plans().open(tenantId)).toEqual([]);
   });
 
   it('are kept as long as commands, and while they are open with their journal', async () => {

@@ -256,7 +256,9 @@ export class MemoryStore implements Store {
     },
     open: async (tenantId) =>
       [...this.actors.rows.values()]
-        .filter((row) => row.ref.kind === 'plan' && row.tenantId === tenantId && row.context.finishedAt === null)
+        .filter(({ ref, tenantId: of, context, quarantine }) => {
+          return ref.kind === 'plan' && of === tenantId && context.finishedAt === null && quarantine === null;
+        })
         .map(({ ref }) => ref.id),
   };
   administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));

@@ -19,7 +19,7 @@ export const planStore = (database: Database): PlanStore => ({
   async open(tenantId) {
     const rows = await database.read<{ id: Uuid }>({
       name: 'plans_open',
-      text: 'select id from plans where tenant_id = $1 and not over order by created_at, id',
+      text: 'select id from plans where tenant_id = $1 and not over and quarantine is null order by created_at, id',
       values: [tenantId],
     });
     return rows.map(({ id }) => id);
