@@ -1,6 +1,7 @@
 import { deepStrictEqual } from 'node:assert';
 import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
-import { decide } from '../../src/actors/decide.ts';
+import { blank, decide, restore } from '../../src/actors/decide.ts';
+import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
 
@@ -14,6 +15,8 @@ export interface Step {
 /** Drives a machine the way the runtime does, without the runtime: decide, keep, remember the timers that run. */
 export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   snapshot: AnyMachineSnapshot;
+  /** The same actor as the runtime has it: of steps that were learnt, one after another. */
+  private learnt: AnyMachineSnapshot;
   readonly running = new Map<string, { event: string; dueAt: number }>();
   private readonly definition: MachineDefinition<Context>;
   private outputs: Output[] = [];
@@ -25,6 +28,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     const inert = (createEmptyActor() as unknown as { _actorScope: AnyActorScope })._actorScope;
     this.scope = { ...inert, actionExecutor: (action) => this.collect(action.type, action.params as never) };
     this.snapshot = definition.machine.getInitialSnapshot(this.scope, undefined);
+    this.learnt = blank(this.plainly());
   }
 
   get context(): Context {
@@ -40,6 +44,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     const before = this.snapshot;
     this.outputs = [];
     this.timers = [];
+    frozen(event);
     const next = this.definition.machine.transition(before, event, this.scope) as AnyMachineSnapshot;
     if (next.status === 'error') throw next.error;
     this.agreesWithRuntime(before, event, next);
@@ -61,25 +66,35 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
 
   /** As the store would give it back: only what is stored survives. */
   reload(): void {
-    const stored = JSON.parse(JSON.stringify(this.definition.toStored(this.context)));
-    const value = JSON.parse(JSON.stringify(this.snapshot.value));
-    this.snapshot = this.definition.machine.resolveState({
-      value,
-      context: this.definition.fromStored(stored) as never,
-    });
+    this.resume(JSON.parse(JSON.stringify(this.snapshot.value)), this.definition.toStored(this.context));
+  }
+
+  /** Goes on from a stored state. */
+  resume(value: Json, stored: JsonObject): void {
+    const read = (): object => this.definition.fromStored(JSON.parse(JSON.stringify(stored))) as object;
+    this.snapshot = this.definition.machine.resolveState({ value: value as never, context: read() as never });
+    this.learnt = restore(this.plainly(), asJsonb(value), read());
   }
 
   asSnapshot(): Snapshot<Context> {
     return this.snapshot as unknown as Snapshot<Context>;
   }
 
-  /** The runtime calls an action's function itself where no state is left: nothing may come out differently. */
+  /** The runtime calls an action's function itself once it knows a step: nothing may come out differently. */
   private agreesWithRuntime(before: AnyMachineSnapshot, event: MachineEvent, next: AnyMachineSnapshot): void {
-    const decided = decide(this.definition as unknown as MachineDefinition, before, event);
+    const learnt = this.learnt;
+    const decided = decide(this.plainly(), learnt, event);
+    const understood = next !== before || this.outputs.length > 0 || this.timers.length > 0;
     deepStrictEqual(
-      [decided.snapshot === before, decided.snapshot.value, decided.snapshot.context, decided.outputs, decided.timers],
-      [next === before, next.value, next.context, this.outputs, this.timers],
+      [decided.snapshot === learnt, told(decided.snapshot), decided.outputs, decided.timers, decided.understood],
+      [next === before, told(next), this.outputs, this.timers, understood],
     );
+    this.learnt = decided.snapshot;
+    for (const kept of [next, decided.snapshot]) frozen([kept.value, kept.context]);
+  }
+
+  private plainly(): MachineDefinition {
+    return this.definition as unknown as MachineDefinition;
   }
 
   private collect(type: string, params: Record<string, unknown> | undefined): void {
@@ -91,4 +106,26 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
       this.timers.push({ set: String(params.id ?? event), event, delay: Number(params.delay) });
     }
   }
+}
+
+/** All that a snapshot says, its functions and the order of its nodes apart. */
+const told = (snapshot: AnyMachineSnapshot) => ({
+  ...(JSON.parse(JSON.stringify(snapshot)) as object),
+  value: snapshot.value,
+  context: snapshot.context,
+  nodes: snapshot._nodes.map(({ id }) => id).sort(),
+});
+
+/** PostgreSQL keeps the keys of a `jsonb` object by length, then by bytes. */
+function asJsonb(value: Json): Json {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  const entries = Object.entries(value).sort(([a], [b]) => a.length - b.length || (a < b ? -1 : 1));
+  return Object.fromEntries(entries.map(([key, below]) => [key, asJsonb(below)]));
+}
+
+/** What a machine was given, and what it gave, is nobody's to change. */
+function frozen(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value) || ArrayBuffer.isView(value)) return;
+  Object.freeze(value);
+  for (const below of Object.values(value)) frozen(below);
 }

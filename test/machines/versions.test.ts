@@ -46,10 +46,7 @@ describe.each(shipped)('what version $version of the $kind machine stored', ({ k
     for (const { value, context, timers } of rows) {
       for (const type of timers) {
         const driven = new Driven(definition);
-        driven.snapshot = definition.machine.resolveState({
-          value: value as never,
-          context: definition.fromStored(context) as never,
-        });
+        driven.resume(value, context);
         expect(driven.send({ type, at: 4_000_000_000_000 }).same, type).toBe(false);
       }
     }
