@@ -1,4 +1,5 @@
-import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
+import { type AnyActorScope, type AnyMachineSnapshot, type AnyStateNode, createEmptyActor } from 'xstate';
+import { isObject } from '../domain/json-size.ts';
 import type { Json } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
@@ -52,7 +53,21 @@ export function blank(definition: MachineDefinition): AnyMachineSnapshot {
 /** The snapshot of a stored state; entry actions do not run again. */
 export function restore(definition: MachineDefinition, value: Json, context: object): AnyMachineSnapshot {
   const { machine } = definition;
-  return sharing(machine, machine.resolveState({ value: value as never, context: context as never }));
+  const ordered = inOrder(machine.root, value) as never;
+  return sharing(machine, machine.resolveState({ value: ordered, context: context as never }));
+}
+
+/** The regions in the chart's order, which decides whose actions run first: `jsonb` orders keys by their length. */
+function inOrder({ states }: AnyStateNode, value: Json): Json {
+  if (!isObject(value)) return value;
+  const order = Object.keys(states);
+  const regions = Object.entries(value).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+  return Object.fromEntries(
+    regions.map(([key, below]) => {
+      const node = states[key] as AnyStateNode | undefined;
+      return [key, node ? inOrder(node, below) : below];
+    }),
+  );
 }
 
 /** What `event` would do to `snapshot`. Throws what the machine throws. */

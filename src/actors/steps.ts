@@ -27,6 +27,15 @@ type Deed =
   | { set: string; event: string; delay: Delay }
   | { clear: string };
 
+/** What XState keeps of its own actions; what is computed at each step is a function. */
+interface BuiltIn {
+  type: string;
+  id: unknown;
+  event: unknown;
+  delay: string | Delay | undefined;
+  sendId: unknown;
+}
+
 interface Step {
   deeds: readonly Deed[];
   to: Place;
@@ -141,6 +150,9 @@ function stepOf(
   return steps.step;
 }
 
+/** Thrown where XState has done one step: what it would do next, it would do without the events that are queued already. */
+const oneStep = new Error('one step is done');
+
 /** Has XState do the first step for `event`, and writes down what it did. */
 function learn(
   { machine, scope, known }: { machine: AnyStateMachine; scope: AnyActorScope; known: Known },
@@ -148,17 +160,18 @@ function learn(
   event: EventObject,
 ): Step | null {
   const deeds: Deed[] = [];
-  let after: AnyMachineSnapshot | null = null;
+  let after: AnyMachineSnapshot | undefined;
   const watching = {
     ...scope,
     system: {
       ...scope.system,
       _sendInspectionEvent(seen: { type: string; snapshot: AnyMachineSnapshot }) {
-        if (seen.type === '@xstate.microstep') after ??= seen.snapshot;
+        if (seen.type !== '@xstate.microstep') return;
+        after = seen.snapshot;
+        throw oneStep;
       },
     },
     actionExecutor(action: { type: string; params?: unknown }) {
-      if (after !== null) return;
       const params = action.params as { id: string; sendId: string; event: EventObject };
       if (action.type === 'xstate.cancel') deeds.push({ clear: params.sendId });
       else if (action.type === 'xstate.raise') {
@@ -166,12 +179,16 @@ function learn(
       }
     },
     decided(decide: never, params: unknown) {
-      if (after === null) deeds.push({ decide, params });
+      deeds.push({ decide, params });
     },
   } as unknown as AnyActorScope;
-  machine.transition(snapshot, event, watching);
-  const reached = after as AnyMachineSnapshot | null;
-  return reached === null || !isActive(reached) ? null : { deeds, to: placeOf(known, reached) };
+  try {
+    machine.transition(snapshot, event, watching);
+  } catch (thrown) {
+    if (thrown !== oneStep) throw thrown;
+  }
+  const reached = after as AnyMachineSnapshot | undefined;
+  return reached === undefined || !isActive(reached) ? null : { deeds, to: placeOf(known, reached) };
 }
 
 function knownOf(machine: AnyStateMachine): Known | null {
@@ -189,10 +206,12 @@ function isPlain(machine: AnyStateMachine, node: StateNode, delays: Map<string, 
   const { actions, delays: named } = machine.implementations;
   const plain = (action: unknown): boolean => {
     if (typeof action === 'function') {
-      const { type, id, delay } = action as unknown as { type: string; id: string; delay: string | Delay };
-      if (type === 'xstate.cancel') return true;
+      const { type, id, event, delay, sendId } = action as unknown as BuiltIn;
+      if (type === 'xstate.cancel') return typeof sendId === 'string';
+      if (type !== 'xstate.raise') return functionOf(action) !== undefined;
       const spec = typeof delay === 'string' ? named[delay] : delay;
-      if (type !== 'xstate.raise' || spec === undefined) return functionOf(action) !== undefined;
+      const isTimer = spec !== undefined && typeof id === 'string' && typeof event === 'object';
+      if (!isTimer || (delays.get(id) ?? spec) !== spec) return false;
       delays.set(id, spec as Delay);
       return true;
     }

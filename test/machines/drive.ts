@@ -108,11 +108,12 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   }
 }
 
-/** All that a snapshot says, its functions and the order of its nodes apart. */
+/** All that a snapshot says; the order of its nodes and tags means nothing. */
 const told = (snapshot: AnyMachineSnapshot) => ({
   ...(JSON.parse(JSON.stringify(snapshot)) as object),
   value: snapshot.value,
   context: snapshot.context,
+  tags: [...snapshot.tags].sort(),
   nodes: snapshot._nodes.map(({ id }) => id).sort(),
 });
 

@@ -1,0 +1,138 @@
+import fc from 'fast-check';
+import { type AnyStateMachine, setup, stateIn } from 'xstate';
+import { asking, deciding } from '../../src/machines/decision.ts';
+import type { MachineEvent } from '../../src/machines/definition.ts';
+
+// Charts that nobody would draw, of all that a chart of ours may be made of.
+
+export interface Counted {
+  sum: number;
+  /** What an actor may still raise: some charts would never come to rest. */
+  fuel: number;
+  done: readonly string[];
+}
+/** From here on an event's number says that the machine raised it itself: with it no fuel is to be had. */
+const INNER = 100;
+
+export interface Nudge extends MachineEvent {
+  n: number;
+}
+
+const act = deciding<Counted & Record<string, unknown>, Nudge>();
+const when = asking<Counted, Nudge>();
+const says = (word: string, { sum }: Counted) => ({ type: 'said', word, sum }) as never;
+const counting = (context: Counted, { type, n }: Nudge, word: string) => ({
+  sum: (context.sum * 3 + n + word.length + type.length) % 1_009,
+  done: [...context.done.slice(-3), `${word} for ${type}`],
+});
+
+const base = setup({
+  types: { context: {} as Counted & Record<string, unknown>, events: {} as Nudge },
+  actions: {
+    count: act((context, event, { word }: { word: string }) => ({
+      changes: counting(context, event, word),
+      outputs: [says(word, context)],
+    })),
+    say: act((context, _, { word }: { word: string }) => ({ changes: null, outputs: [says(word, context)] })),
+    tick: act((context, event) => ({ changes: counting(context, event, 'tick'), outputs: [] })),
+    raise: act((context, { at, n }, { word }: { word: string }) => ({
+      changes: { fuel: context.fuel - 1 },
+      outputs: [],
+      ...(context.fuel > 0 && { raised: { type: word, at, n: INNER + (n % 10) } as Nudge }),
+    })),
+    refuel: act((_, { n }) => ({ changes: n < INNER ? { fuel: n % 7 } : null, outputs: [] })),
+    stumble: act(({ sum }) => {
+      if (sum % 11 === 5) throw new Error(`stumbled at ${sum}`);
+      return { changes: null, outputs: [] };
+    }),
+  },
+  guards: {
+    isOdd: when(({ sum }) => sum % 2 === 1),
+    isHigh: when((_, { n }, { over }: { over: number }) => n > over),
+    isIn: stateIn('#s1'),
+  },
+  delays: { varying: ({ context, event }) => context.sum * 10 + (event.n ?? 0) },
+});
+
+const words = fc.constantFrom('a', 'b', 'c');
+const action = fc.oneof(
+  words.map((word) => ({ type: 'count', params: { word } })),
+  words.map((word) => ({ type: 'say', params: { word } })),
+  words.map((word) => ({ type: 'raise', params: { word } })),
+  fc.constantFrom('tick', 'refuel', 'stumble'),
+);
+const actions = fc.array(action, { maxLength: 2 });
+const guard = fc.oneof(
+  fc.constantFrom('isOdd', 'isIn'),
+  fc.nat(9).map((over) => ({ type: 'isHigh', params: { over } })),
+);
+const transition = fc.record(
+  { guard, to: fc.nat(30), reenter: fc.boolean(), actions },
+  { requiredKeys: ['actions', 'reenter'] },
+);
+const transitions = fc.array(transition, { minLength: 1, maxLength: 3 });
+
+export interface Drawn {
+  kind: 'atomic' | 'compound' | 'parallel' | 'final';
+  entry: unknown[];
+  exit: unknown[];
+  tags: string[];
+  on: Record<string, Way[]>;
+  after: Record<string, Way[]>;
+  states: Drawn[];
+}
+type Way = typeof transition extends fc.Arbitrary<infer T> ? T : never;
+
+const own = {
+  entry: actions,
+  exit: actions,
+  tags: fc.subarray(['x', 'y']),
+  on: fc.dictionary(words, transitions, { maxKeys: 3 }),
+  after: fc.dictionary(fc.constantFrom('varying', '250', '9000'), transitions, { maxKeys: 2 }),
+};
+const { drawn } = fc.letrec<{ drawn: Drawn; inner: Drawn; leaf: Drawn }>((tie) => ({
+  leaf: fc.record({ ...own, kind: fc.constantFrom('atomic', 'atomic', 'final'), states: fc.constant([]) }),
+  inner: fc.oneof({ depthSize: 'small', withCrossShrink: true }, tie('leaf'), tie('drawn')),
+  drawn: fc.record({
+    ...own,
+    kind: fc.constantFrom('compound', 'parallel'),
+    states: fc.array(tie('inner'), { minLength: 2, maxLength: 3 }),
+  }),
+}));
+
+const sizeOf = ({ states }: Drawn): number => states.reduce((sum, state) => sum + sizeOf(state), 1);
+
+export const charts: fc.Arbitrary<Drawn> = drawn;
+
+/** The machine of a drawing. Its states are called `s0`, `s1`, ... in the order of the document. */
+export function built(root: Drawn): AnyStateMachine {
+  const size = sizeOf(root);
+  let count = 0;
+  const node = (state: Drawn, parent: Drawn['kind']): { id: string; config: object } => {
+    const id = `s${count++}`;
+    const ways = (all: Record<string, Way[]>) =>
+      Object.fromEntries(
+        Object.entries(all).map(([event, some]) => [
+          event,
+          some.map(({ to, ...way }) => (to === undefined ? way : { ...way, target: `#s${to % size}` })),
+        ]),
+      );
+    const below = state.states.map((one) => node(one, state.kind));
+    // A region is no final state, and a final state goes nowhere.
+    const type = state.kind === 'final' && parent !== 'compound' ? 'atomic' : state.kind;
+    const { entry, exit, tags } = state;
+    const config = {
+      ...{ id, entry, exit, tags },
+      ...(type === 'parallel' || type === 'final' ? { type } : {}),
+      ...(type === 'final' ? {} : { on: ways(state.on), after: ways(state.after) }),
+      ...(type === 'compound' ? { initial: below[0]?.id } : {}),
+      ...(below.length > 0 ? { states: Object.fromEntries(below.map((one) => [one.id, one.config])) } : {}),
+    };
+    return { id, config };
+  };
+  const { config } = node(root, 'parallel');
+  return base.createMachine({
+    ...config,
+    context: { sum: 1, fuel: 3, done: [] },
+  } as never) as unknown as AnyStateMachine;
+}

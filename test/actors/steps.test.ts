@@ -1,0 +1,218 @@
+import { deepStrictEqual } from 'node:assert';
+import fc from 'fast-check';
+import { describe, expect, it, vi } from 'vitest';
+import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, raise, setup } from 'xstate';
+import { blank, decide, restore, transition } from '../../src/actors/decide.ts';
+import type { Decided } from '../../src/actors/steps.ts';
+import { deciding } from '../../src/machines/decision.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import { deviceDefinition } from '../../src/machines/device-record.ts';
+import { built, charts, type Nudge } from './charts.ts';
+
+const ACTORS = 3;
+
+/** One actor twice: stepped by XState each time, and of steps that were learnt. */
+interface Twin {
+  stepped: AnyMachineSnapshot;
+  learnt: AnyMachineSnapshot;
+}
+
+const definitionOf = (machine: AnyStateMachine) => ({ machine }) as unknown as MachineDefinition;
+
+const eventsOf = (machine: AnyStateMachine): string[] =>
+  [...machine.events, 'unheard'].filter((event) => !event.startsWith('xstate.done'));
+
+/** What came of it, with what it threw. */
+function tried(deed: () => Decided): { decided: Decided | null; error: unknown } {
+  try {
+    return { decided: deed(), error: null };
+  } catch (error) {
+    return { decided: null, error };
+  }
+}
+
+const told = (snapshot: AnyMachineSnapshot) => ({
+  ...(JSON.parse(JSON.stringify(snapshot)) as object),
+  tags: [...snapshot.tags].sort(),
+  nodes: snapshot._nodes.map(({ id }) => id).sort(),
+});
+
+function takes(definition: MachineDefinition, twin: Twin, event: Nudge): void {
+  const stepped = tried(() => transition(definition, twin.stepped, event));
+  const learnt = tried(() => decide(definition, twin.learnt, event));
+  deepStrictEqual(learnt.error, stepped.error);
+  if (!stepped.decided || !learnt.decided) return;
+  const { snapshot, ...said } = stepped.decided;
+  const { snapshot: reached, ...saidToo } = learnt.decided;
+  deepStrictEqual([reached === twin.learnt, told(reached), saidToo], [snapshot === twin.stepped, told(snapshot), said]);
+  twin.stepped = snapshot;
+  twin.learnt = reached;
+}
+
+describe('a step that was learnt', () => {
+  const nudges = fc.array(
+    fc.record({ actor: fc.nat(ACTORS - 1), event: fc.nat(40), n: fc.nat(12), restored: fc.nat(15) }),
+    { maxLength: 200, size: 'max' },
+  );
+
+  it('is what XState would do, whatever the chart', () => {
+    fc.assert(
+      fc.property(charts, nudges, (chart, walk) => {
+        const machine = built(chart);
+        const definition = definitionOf(machine);
+        const twins = Array.from({ length: ACTORS }, (): Twin => {
+          const snapshot = blank(definition);
+          return { stepped: snapshot, learnt: snapshot };
+        });
+        if (twins[0]?.stepped.status === 'error') return;
+        const events = eventsOf(machine);
+        for (const { actor, event, n, restored } of walk) {
+          const twin = twins[actor] as Twin;
+          takes(definition, twin, { type: events[event % events.length] as string, at: n, n });
+          if (restored !== 0) continue;
+          const { value, context } = JSON.parse(JSON.stringify(twin.stepped));
+          twin.stepped = restore(definition, value, context);
+          twin.learnt = restore(definition, value, structuredClone(context));
+        }
+      }),
+      { numRuns: 80 },
+    );
+  });
+
+  it('is learnt by itself, not with what it raises: that has to wait for what was raised before', () => {
+    const { machine, heard } = raisingTwice();
+    const definition = definitionOf(machine);
+    for (const _ of ['learning', 'learnt']) {
+      const { snapshot } = decide(definition, blank(definition), go);
+      expect((snapshot.context as Heard).readied).toBe(true);
+    }
+    expect(heard.slice(-3)).toEqual(['first', 'second', 'third']);
+  });
+
+  it('is asked of XState once, for all actors', () => {
+    const { machine, heard } = raisingTwice();
+    const definition = definitionOf(machine);
+    decide(definition, blank(definition), go);
+    const asked = vi.spyOn(machine, 'transition');
+    heard.length = 0;
+    const [one, other] = [restore(definition, { left: {}, right: {} }, { readied: false }), blank(definition)].map(
+      (from) => decide(definition, from, go),
+    );
+    expect(asked).not.toHaveBeenCalled();
+    expect(heard).toHaveLength(6);
+    expect(one?.snapshot._nodes).toBe(other?.snapshot._nodes);
+    expect(one?.snapshot.value).toBe(other?.snapshot.value);
+  });
+});
+
+interface Heard extends Record<string, unknown> {
+  readied: boolean;
+}
+const go: Nudge = { type: 'go', at: 0, n: 0 };
+
+/** Two regions raise an event each; what follows from the first must find what the second did. */
+function raisingTwice() {
+  const heard: string[] = [];
+  const act = deciding<Heard, Nudge>();
+  const raising = (word: string) =>
+    act((_, { type }) => {
+      if (type !== 'go') heard.push(type);
+      return { changes: null, outputs: [], raised: { ...go, type: word } };
+    });
+  const machine = setup({
+    types: { context: {} as Heard, events: {} as Nudge },
+    actions: {
+      raiseFirst: raising('first'),
+      raiseSecond: raising('second'),
+      raiseThird: raising('third'),
+      ready: act((_, { type }) => {
+        heard.push(type);
+        return { changes: { readied: true }, outputs: [] };
+      }),
+      use: act(({ readied }, { type }) => {
+        if (!readied) throw new Error('used before it was ready');
+        heard.push(type);
+        return { changes: null, outputs: [] };
+      }),
+    },
+  }).createMachine({
+    type: 'parallel',
+    context: { readied: false },
+    states: {
+      left: { on: { go: { actions: 'raiseFirst' }, first: { actions: 'raiseThird' }, third: { actions: 'use' } } },
+      right: { on: { go: { actions: 'raiseSecond' }, second: { actions: 'ready' } } },
+    },
+  });
+  return { machine: machine as unknown as AnyStateMachine, heard };
+}
+
+describe('a restored state', () => {
+  const { machine } = deviceDefinition;
+  const stored = { link: 'offline', administration: { active: 'one_key' } };
+  const definition = deviceDefinition as unknown as MachineDefinition;
+
+  it('has its regions in the order of the chart, whatever the store made of it', () => {
+    const { value } = restore(definition, stored, {});
+    expect(Object.keys(value)).toEqual(Object.keys(machine.states));
+    expect(value).toEqual(stored);
+    expect(value).toBe(restore(definition, { administration: { active: 'one_key' }, link: 'offline' }, {}).value);
+  });
+
+  it('is none that the chart has not', () => {
+    for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
+      expect(() => restore(definition, value, {})).toThrow(/does not exist|cellar/);
+    }
+  });
+});
+
+describe('what is computed at each step', () => {
+  const base = setup({ types: { context: {} as Record<string, unknown>, events: {} as Nudge } });
+  const act = deciding<Record<string, unknown>, Nudge>();
+  const nothing = act(() => ({ changes: null, outputs: [] }));
+  const charts = {
+    'a timer set under a name that another has': {
+      on: {
+        a: { actions: raise(go, { id: 'x', delay: 5 }) },
+        b: { actions: raise(go, { id: 'x', delay: 6 }) },
+      },
+    },
+    'a timer whose event is computed': {
+      on: {
+        a: {
+          actions: raise(({ event }) => ({ ...go, type: `after ${(event as Nudge).n}` }) as never, {
+            id: 'x',
+            delay: 5,
+          }),
+        },
+      },
+    },
+    'a timer that is cleared by a computed name': {
+      on: { a: { actions: cancel(({ event }) => `timer ${(event as Nudge).n}`) } },
+    },
+    'a timer without a name': { on: { a: { actions: raise(go, { delay: 5 }) } } },
+    'an event that XState raises': { on: { a: { actions: raise({ ...go, type: 'b' }) }, b: { actions: nothing } } },
+    "an assignment of XState's": { on: { a: { actions: assign({ n: ({ event }) => (event as Nudge).n }) } } },
+    'a wildcard': { on: { '*': { actions: nothing } } },
+    'a transition without an event': { initial: 'one', states: { one: { always: 'two' }, two: {} } },
+    'a history': { initial: 'one', states: { one: {}, past: { type: 'history' } } },
+    'a listener for the end of a state': {
+      initial: 'one',
+      states: { one: { initial: 'two', onDone: {}, states: { two: { type: 'final' } } } },
+    },
+  };
+
+  it.each(Object.entries(charts))("is XState's to do each time: %s", (_, chart) => {
+    const machine = base.createMachine(chart as never) as unknown as AnyStateMachine;
+    const definition = definitionOf(machine);
+    const asked = vi.spyOn(machine, 'transition');
+    const from = blank(definition);
+    const events = ['a', 'b', 'a', 'b'];
+    for (const [n, type] of events.entries()) {
+      const event: Nudge = { type, at: 0, n };
+      const { snapshot: _, ...said } = decide(definition, from, event);
+      const { snapshot: __, ...saidToo } = transition(definition, from, event);
+      expect(said).toEqual(saidToo);
+    }
+    expect(asked).toHaveBeenCalledTimes(2 * events.length);
+  });
+});
