@@ -163,7 +163,9 @@ function hearOfStep(work: Work, step: PlanStep, event: Of<'command.moved'>): voi
   switch (word) {
     case 'waiting':
     case 'going': {
-      change(work, id, { ask: 'made', status: word === 'going' ? 'running' : 'awaiting_confirmation' });
+      // Nobody confirms anything under a suspension: what is confirmed begins after it.
+      const parked = step.parked && step.status !== 'awaiting_confirmation';
+      change(work, id, { ask: 'made', status: word === 'going' ? 'running' : 'awaiting_confirmation', parked });
       const now = work.context.steps.find((one) => one.id === id) as PlanStep;
       if (isTakenBack(work.context, now)) withdraw(work, now);
       return;

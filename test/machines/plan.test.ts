@@ -282,6 +282,16 @@ describe('a step that a suspension took', () => {
     expect(asksIn(say(plan, 'a', 'failed').outputs)).toEqual(['b']);
   });
 
+  it('is not one that was confirmed after it', () => {
+    const { plan } = planned([wish('a'), wish('b')]);
+    say(plan, 'b', 'succeeded');
+    say(plan, 'a', 'awaiting_confirmation');
+    suspend(plan);
+    say(plan, 'a', 'dispatched');
+    expect(asksIn(say(plan, 'a', 'timed_out').outputs)).toEqual(['a']);
+    expect(plan.context.status).toBe('rolling_back');
+  });
+
   it('also when the plan was being rolled back already', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c')]);
     for (const id of ['a', 'b']) say(plan, id, 'dispatched');
