@@ -1,0 +1,129 @@
+import { WebSocket } from 'ws';
+import type { Uuid } from '../../src/domain/values.ts';
+import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { RawConnection } from '../support/raw-http.ts';
+
+/*
+ * Devices that answer at once, and callers who have them do the same two ways: as steps of plans, one plan after another, or as
+ * commands of their own, as many in flight as a plan has steps.
+ */
+
+export interface Target {
+  httpPort: number;
+  mqttPort: number;
+  token: string;
+  devices: DeviceIdentity[];
+}
+
+export interface Loop {
+  way: 'plans' | 'commands';
+  warmMs: number;
+  measureMs: number;
+}
+export interface LoopResult {
+  /** Steps, or commands, whose end the caller knows of. */
+  perSecond: number;
+  total: number;
+}
+
+let target: Target;
+let devices: RawDevice[] = [];
+let plans: WebSocket;
+/** What happens when the command of this request is over, and when this plan is. */
+const ends = new Map<string, () => void>();
+/** Plans that were over before their callers had their answers. */
+const early = new Set<string>();
+
+let requests = 0;
+const nextRequestId = (): Uuid => {
+  requests += 1;
+  return `00000000-0000-7000-8000-${requests.toString(16).padStart(12, '0')}`;
+};
+
+async function open(asked: Target): Promise<void> {
+  target = asked;
+  devices = target.devices.map((identity) => new RawDevice(identity));
+  for (const device of devices) {
+    device.onClose = () => fail(new Error('the service closed a session of a device'));
+    device.onCommand = ({ commandId, requestId, params }) => {
+      const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
+      device.publish('cmd_ack', ack, () => ends.get(requestId)?.());
+    };
+    await device.open(target.mqttPort, { commands: true });
+  }
+  plans = new WebSocket(`ws://127.0.0.1:${target.httpPort}/ws/state?token=${target.token}&events=plan`);
+  plans.on('message', (data) => {
+    const { plan_id, step_id, status } = JSON.parse(String(data)) as Record<string, string>;
+    if (step_id !== undefined || plan_id === undefined) return;
+    const over = ends.get(plan_id);
+    if (status === 'succeeded') {
+      if (over === undefined) early.add(plan_id);
+      else over();
+    }
+    if (status !== 'succeeded' && status !== 'pending' && status !== 'running') fail(new Error(`a plan is ${status}`));
+  });
+  await new Promise((resolve, reject) => {
+    plans.once('open', resolve);
+    plans.once('error', reject);
+  });
+}
+
+const headers = (): string => `Authorization: Bearer ${target.token}\r\n`;
+
+/** Resolves when the device's final word is committed. */
+async function command(caller: RawConnection, n: number): Promise<void> {
+  const { deviceId } = target.devices[n % target.devices.length] as DeviceIdentity;
+  const requestId = nextRequestId();
+  const over = new Promise<void>((resolve) => ends.set(requestId, resolve));
+  const body = `{"action":"set_brightness","params":{"level":${n % 101}}}`;
+  const path = `/v1/device/${deviceId}/command`;
+  const { status, body: answer } = await caller.post(path, `${headers()}X-Request-ID: ${requestId}\r\n`, body);
+  if (status !== 202) throw new Error(`${status} ${answer}`);
+  await over;
+  ends.delete(requestId);
+}
+
+/** Resolves when the plan is told to be over. */
+async function plan(caller: RawConnection, n: number): Promise<void> {
+  const steps = target.devices.map(({ deviceId }, at) => ({
+    ...{ id: `s${at}`, device_id: deviceId, action: 'set_brightness', params: { level: (n + at) % 101 } },
+  }));
+  const { status, body } = await caller.post('/v1/plans', headers(), JSON.stringify({ steps }));
+  if (status !== 202) throw new Error(`${status} ${body}`);
+  const { id } = (JSON.parse(body) as { plan: { id: Uuid } }).plan;
+  if (early.delete(id)) return;
+  await new Promise<void>((resolve) => ends.set(id, resolve));
+  ends.delete(id);
+}
+
+async function run({ way, warmMs, measureMs }: Loop): Promise<LoopResult> {
+  const each = way === 'plans' ? target.devices.length : 1;
+  const callers = await Promise.all(
+    Array.from({ length: way === 'plans' ? 1 : target.devices.length }, () => RawConnection.open(target.httpPort)),
+  );
+  const begin = performance.now() + warmMs;
+  const end = begin + measureMs;
+  let [total, measured] = [0, 0];
+  const drive = async (caller: RawConnection) => {
+    while (performance.now() < end) {
+      total += each;
+      await (way === 'plans' ? plan : command)(caller, total);
+      const now = performance.now();
+      if (now >= begin && now < end) measured += each;
+    }
+  };
+  await Promise.all(callers.map(drive));
+  for (const caller of callers) caller.close();
+  return { perSecond: measured / (measureMs / 1000), total };
+}
+
+function fail(error: Error): void {
+  console.error(error);
+  process.exit(1);
+}
+
+process.on('message', (message: { open?: Target; loop?: Loop }) => {
+  if (message.open) open(message.open).then(() => process.send?.({ opened: true }), fail);
+  if (message.loop) run(message.loop).then((result) => process.send?.({ result }), fail);
+});
+process.on('disconnect', () => process.exit(0));

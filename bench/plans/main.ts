@@ -1,0 +1,62 @@
+// How many steps a second do plans of ten independent steps do, as a part of the same commands sent by REST with ten in flight?
+import { startChild } from '../support/child.ts';
+import { cpuEach } from '../support/cpu.ts';
+import { compare, median } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import { populate } from '../support/population.ts';
+import { startCluster } from '../support/postgres.ts';
+import { makeDeployment, startService } from '../support/service.ts';
+import type { Loop, LoopResult } from './load.ts';
+
+const DEVICES = 10;
+const AT_LEAST = 0.9;
+
+const options = readOptions();
+const duration = options.short ? { warmMs: 300, measureMs: 700 } : { warmMs: 2_000, measureMs: 8_000 };
+
+printMachine();
+const cluster = await startCluster();
+const deployment = makeDeployment(await cluster.database('plans'));
+console.log(await cluster.describe());
+console.log(
+  `${DEVICES} devices, each final word brings the new state; one plan after another, each of ${DEVICES} steps`,
+);
+
+const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
+const service = await startService(deployment, { profile: options.profile });
+await service.active;
+const load = startChild(new URL('./load.ts', import.meta.url), { node: ['--max-semi-space-size=64'] });
+load.send({ open: { httpPort: service.port, mqttPort: service.mqttPort, token, devices } });
+await load.receive('opened');
+
+const cpu = { plans: [] as number[], commands: [] as number[] };
+async function measure(way: Loop['way']): Promise<number> {
+  let result: LoopResult | undefined;
+  const each = await cpuEach(service.child, async () => {
+    load.send({ loop: { way, ...duration } satisfies Loop });
+    result = await load.receive<LoopResult>('result');
+    return result.total;
+  });
+  cpu[way].push(each);
+  return (result as LoopResult).perSecond;
+}
+
+await compare(
+  {
+    name: 'steps of plans',
+    unit: 'steps/s',
+    ours: () => measure('plans'),
+    floor: () => measure('commands'),
+    floorName: 'commands by REST',
+    atLeast: AT_LEAST,
+  },
+  options,
+);
+const micros = (way: Loop['way']) => `${Math.round(median(cpu[way]))} µs`;
+console.log(`processor time of the service: ${micros('plans')} a step, ${micros('commands')} a command by REST`);
+
+await load.end();
+await service.stop();
+await cluster.stop();
+deployment.remove();
