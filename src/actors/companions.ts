@@ -11,7 +11,18 @@ interface Gathering {
   byEntity: Map<Entity, Draft>;
   /** Drafts at most. */
   room: number;
+  /** Whom a teller's output waits for in the outbox: of several things that one is told the later ones must not come first. */
+  waiting: Map<Entity, Set<string>>;
 }
+
+/** A step that told somebody something. */
+interface Telling {
+  teller: Entity;
+  said: Step;
+}
+
+/** A device's word reaches its command, and what it means the command's plan; what that tells goes through the outbox: a turn ends. */
+const ROUNDS = 2;
 
 /**
  * What an actor tells another is decided in the same turn where the other is at hand: both are then kept by one statement,
@@ -30,58 +41,63 @@ export class Companions {
   }
 
   /**
-   * Lets those who are told something in `drafts` decide it, behind all that waits for them; who is not in the turn yet
-   * joins it. Answers whether any was told. What they tell in their turn goes through the outbox: a turn ends.
+   * Lets those who are told something in `drafts` decide it, behind all that waits for them, and then those whom these tell;
+   * who is not in the turn yet joins it. Answers whether any was told.
    */
   join(drafts: Draft[]): boolean {
-    const tellers = drafts.filter(({ entity, steps }) => !entity.singly && steps.some(tells));
-    if (tellers.length === 0) return false;
+    let tellings = drafts.flatMap((made) => (made.entity.singly ? [] : tellingsOf(made)));
+    if (tellings.length === 0) return false;
     const byEntity = new Map(drafts.map((made) => [made.entity, made]));
-    const turn = { drafts, byEntity, room: drafts.length + this.most };
-    const told = tellers.map((teller) => this.hearAll(teller.steps.filter(tells), turn));
-    return told.includes(true);
-  }
-
-  private hearAll(said: readonly Step[], turn: Gathering): boolean {
-    // Of several things that one is told the later ones must not come first.
-    const waiting = new Set<string>();
+    const turn: Gathering = { drafts, byEntity, room: drafts.length + this.most, waiting: new Map() };
     let any = false;
-    for (const one of said) {
-      const left = one.durable.filter(({ output }) => {
-        if (output.type !== 'actor.tell') return true;
-        const address = addressOf(output.to);
-        if (!waiting.has(address) && this.hear(output.to, output.event, turn)) return false;
-        waiting.add(address);
-        return true;
-      });
-      any ||= left.length < one.durable.length;
-      one.durable = left;
+    for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
+      const heard: Telling[] = [];
+      for (const telling of tellings) any = this.hearAll(telling, turn, heard) || any;
+      tellings = heard.filter(({ said }) => said.durable.length > 0);
     }
     return any;
   }
 
-  /** False where the outbox has to tell it; what a machine throws on is to fail by itself. */
-  private hear(to: ActorRef, event: TellEvent, { drafts, byEntity, room }: Gathering): boolean {
+  private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): boolean {
+    const waiting = turn.waiting.get(teller) ?? new Set();
+    turn.waiting.set(teller, waiting);
+    const left = said.durable.filter(({ output }) => {
+      if (output.type !== 'actor.tell') return true;
+      const address = addressOf(output.to);
+      const taken = waiting.has(address) ? null : this.hear(output.to, output.event, turn);
+      if (taken === null) waiting.add(address);
+      else heard.push(taken);
+      return taken === null;
+    });
+    const any = left.length < said.durable.length;
+    said.durable = left;
+    return any;
+  }
+
+  /** Null where the outbox has to tell it; what a machine throws on is to fail by itself. */
+  private hear(to: ActorRef, event: TellEvent, { drafts, byEntity, room }: Gathering): Telling | null {
     const entity = this.find(to);
-    if (entity === undefined || !isAtHand(entity)) return false;
+    if (entity === undefined || !isAtHand(entity)) return null;
     const own = byEntity.get(entity);
-    if (own === undefined && (entity.busy || drafts.length >= room)) return false;
+    if (own === undefined && (entity.busy || drafts.length >= room)) return null;
     const made = own ?? draft(entity, []);
+    let said: Step;
     try {
-      step(made, letterOf(event, this.clock.now()));
+      said = step(made, letterOf(event, this.clock.now()));
     } catch {
-      return false;
+      return null;
     }
     if (own === undefined) {
       entity.busy = true;
       byEntity.set(entity, made);
       drafts.push(made);
     }
-    return true;
+    return { teller: entity, said };
   }
 }
 
-const tells = ({ durable, letter }: Step): boolean => durable.length > 0 && !letter.companion;
+const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
+  steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
 
 /** All that waits for it is in this turn, or nothing does. */
 const isAtHand = (entity: Entity): boolean =>

@@ -17,7 +17,7 @@ const RUNS = 100;
 
 type Trouble = 'away' | 'lost before' | 'lost after' | 'a rival';
 type Move =
-  | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof BOOM | typeof VENOM }
+  | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof BOOM | typeof VENOM; via?: number[] }
   /** So many passes of the event loop. */
   | { move: 'wait'; passes: number }
   | { move: 'passivate' }
@@ -36,6 +36,8 @@ const say = fc.record({
     fc.constant<typeof BOOM | typeof VENOM>(VENOM),
   ),
 });
+/** Passed on by up to three others. */
+const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 3 }).map((via) => ({ ...said, via })));
 const wait = fc.record({ move: fc.constant('wait' as const), passes: fc.integer({ min: 1, max: 4 }) });
 const passivate = fc.record({ move: fc.constant('passivate' as const) });
 const restart = fc.record({ move: fc.constant('restart' as const) });
@@ -44,8 +46,16 @@ const trouble = fc.record({
   trouble: fc.constantFrom<Trouble>('away', 'lost before', 'lost after', 'a rival'),
 });
 const calm = fc.array(fc.oneof({ weight: 6, arbitrary: say }, { weight: 3, arbitrary: wait }), { maxLength: 40 });
+const relayed = fc.array(fc.oneof({ weight: 6, arbitrary: passed }, { weight: 3, arbitrary: wait }), { maxLength: 30 });
 const stormy = fc.array(
-  fc.oneof({ weight: 8, arbitrary: say }, { weight: 4, arbitrary: wait }, trouble, passivate, restart),
+  fc.oneof(
+    { weight: 6, arbitrary: say },
+    { weight: 3, arbitrary: passed },
+    { weight: 4, arbitrary: wait },
+    trouble,
+    passivate,
+    restart,
+  ),
   { maxLength: 30 },
 );
 
@@ -167,7 +177,7 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
 
 /** What one said to another, or heard from it, in order; what nobody can hear left out. */
 const wordsTo = ({ said }: World, from: string, to: string): string[] =>
-  (said.get(from) ?? []).flatMap(([who, word]) => (who === to && word !== BOOM && word !== VENOM ? [word] : []));
+  (said.get(from) ?? []).flatMap(([who, word]) => (who === to && word !== BOOM && !word.includes(VENOM) ? [word] : []));
 const wordsFrom = ({ heard }: World, from: string, to: string): string[] =>
   (heard.get(to) ?? []).flatMap(([who, word]) => (who === from ? [word] : []));
 
@@ -184,6 +194,16 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
           expect(wordsFrom(together, from, to)).toEqual(wordsFrom(apart, from, to));
         }
         expect(together.said).toEqual(apart.said);
+      }),
+      { numRuns: RUNS },
+    );
+  }, 60_000);
+
+  it('what is passed on is heard once and in its order', async () => {
+    await fc.assert(
+      fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, turnCompanions) => {
+        const world = await live(moves, { turnCompanions }, turnsInFlight);
+        for (const [from, to] of pairs) expect(wordsFrom(world, from, to)).toEqual(wordsTo(world, from, to));
       }),
       { numRuns: RUNS },
     );

@@ -86,6 +86,15 @@ describe('who is told something by an actor of the turn', () => {
     expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(5);
   });
 
+  it('and whom it tells in its turn decide it in the same turn too; who is told by those, later', async () => {
+    const { told } = await say('a', ['b', '>c>>a>round']);
+    expect(written(store.commits)).toEqual([['abc', 1]]);
+    expect([heardBy('b'), heardBy('c')]).toEqual([['>c>>a>round'], ['>a>round']]);
+    await told;
+    await eventually(() => heardBy('a').length === 1);
+    expect([heardBy('a'), store.outbox.size]).toEqual([['round'], 0]);
+  });
+
   it('may be the teller itself', async () => {
     await say('a', ['a', 'to myself']);
     expect(written(store.commits)).toEqual([['a', 0]]);

@@ -4,7 +4,9 @@ import { deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 
-/** A word from one to another; `BOOM` makes who hears it throw, `VENOM` makes what it would keep of it unfit to be stored. */
+/**
+ * A word from one to another, which who hears `>x>word` passes on to x as `word`; `BOOM` makes who hears it throw, `VENOM` makes what it would keep of it unfit to be stored.
+ */
 export type Word = [who: Uuid, word: string];
 export const BOOM = 'boom';
 export const VENOM = 'venom';
@@ -23,6 +25,12 @@ const act = deciding<GossipContext, Event>();
 
 export const gossipRef = (id: Uuid): ActorRef => ({ kind: 'device', id });
 
+const telling = (id: Uuid, [to, word]: Word): Output => ({
+  type: 'actor.tell',
+  to: gossipRef(to),
+  event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
+});
+
 /** An actor that keeps what it said to others and what it heard from them, each in its order. */
 export const gossip: MachineDefinition<GossipContext> = {
   kind: 'device',
@@ -33,15 +41,16 @@ export const gossip: MachineDefinition<GossipContext> = {
       make: act((_, { id }: Extract<Event, { type: 'make' }>) => ({ changes: { id }, outputs: [] })),
       say: act(({ id, said }, { words }: Say) => ({
         changes: { said: [...said, ...words] },
-        outputs: words.map(([to, word]) => ({
-          type: 'actor.tell',
-          to: gossipRef(to),
-          event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
-        })),
+        outputs: words.map((word) => telling(id, word)),
       })),
-      hear: act(({ heard }, { deviceId, observed: { word } }: Heard) => {
+      hear: act(({ id, said, heard }, { deviceId, observed: { word } }: Heard) => {
         if (word === BOOM) throw new Error(BOOM);
-        return { changes: { heard: [...heard, [deviceId, word]] }, outputs: [] };
+        const [, to, rest] = /^>([^>]+)>(.*)$/.exec(word) ?? [];
+        const passed: Word[] = to === undefined || rest === undefined ? [] : [[to, rest]];
+        return {
+          changes: { heard: [...heard, [deviceId, word]], said: [...said, ...passed] },
+          outputs: passed.map((one) => telling(id, one)),
+        };
       }),
     },
   }).createMachine({
