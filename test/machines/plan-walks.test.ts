@@ -8,7 +8,7 @@ import { isOver, planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepWish } from '../../src/machines/plan-types.ts';
 import { blankPlan, create, moved, type Plan, wish } from './plan-world.ts';
 import { asker, ofType, T0 } from './samples.ts';
-import { declaredStates, statesIn } from './walks.ts';
+import { declaredStates, statesIn, untaken } from './walks.ts';
 
 // The plan among commands, flags, suspensions and restarts as they come. What it should come to is reckoned beside it, from
 // what its commands did alone.
@@ -266,6 +266,14 @@ const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, p
 const wishOf = ({ steps }: Walk, id: string): StepWish => steps.find((step) => step.id === id) as StepWish;
 
 describe('however a plan goes', () => {
+  it('every transition of its chart is taken', () => {
+    const left = untaken(planDefinition, () => {
+      for (const walk of fc.sample(walks, { numRuns: 600, seed: 3 })) gone(walk);
+    });
+    // Nobody cancels a plan here that stops or is over; `plan.test.ts` does.
+    expect(left.filter((name) => !name.includes(': cancel '))).toEqual([]);
+  });
+
   it('every state of its chart is reached', () => {
     const seen = new Set(['lifecycle.unregistered']);
     for (const walk of fc.sample(walks, { numRuns: 600, seed: 3 }))

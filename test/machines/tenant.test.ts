@@ -1,8 +1,10 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
 import { Driven } from './drive.ts';
 import { asker, other, T0, TENANT, uuid } from './samples.ts';
+import { untaken } from './walks.ts';
 
 const NOTHING = { same: true, outputs: [], timers: [] };
 const POLICY = { confirm_by: 'person', confirm_ttl_s: 60 } as const;
@@ -151,5 +153,39 @@ describe('the record of a tenant', () => {
   it('never rests, and nothing about it is soft', () => {
     expect(tenantDefinition.rests(snapshotOf(suspended()))).toBe(false);
     expect(tenantDefinition.isSoft(register)).toBe(false);
+  });
+});
+
+describe('whatever happens to a tenant', () => {
+  const nudges: fc.Arbitrary<(at: number) => TenantEvent> = fc.oneof(
+    fc.constant((at: number): TenantEvent => ({ ...register, at })),
+    fc.constantFrom('suspend' as const, 'resume' as const).map((type) => (at: number) => ({ type, at, by: other })),
+    fc.constantFrom('free', 'pro').map(
+      (tier) =>
+        (at: number): TenantEvent => ({ type: 'tier.set', at, tier }),
+    ),
+    fc
+      .record(
+        { confirm_by: fc.constantFrom('requester', 'person'), confirm_ttl_s: fc.constantFrom(60, 300) },
+        { requiredKeys: [] },
+      )
+      .map((policy) => (at: number) => ({ type: 'policy.set', at, policy }) as TenantEvent),
+  );
+  const walks = fc.array(fc.record({ nudge: nudges, restored: fc.boolean() }), { maxLength: 60 });
+
+  it('every transition of its chart is taken, and it is suspended as it was told', () => {
+    const go = (walk: typeof walks extends fc.Arbitrary<infer T> ? T : never): void => {
+      const driven = blank();
+      for (const [n, { nudge, restored }] of walk.entries()) {
+        for (const output of driven.send(nudge(T0 + n)).outputs) {
+          if (output.type === 'tenant.changed') expect(output.suspended).toBe(isSuspended(driven.asSnapshot()));
+        }
+        if (restored && driven.value !== 'unregistered') driven.reload();
+      }
+    };
+    const left = untaken(tenantDefinition, () => {
+      for (const walk of fc.sample(walks, { numRuns: 200, seed: 5 })) go(walk);
+    });
+    expect(left).toEqual([]);
   });
 });
