@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { publicRandom } from '../../src/domain/public-random.ts';
 import { newNonce } from '../../src/domain/signature.ts';
 import { newId } from '../../src/main/ids.ts';
@@ -16,6 +16,21 @@ describe('an id', () => {
 
   it('is new, and sorts behind every earlier one', () => {
     expect(new Set(ids).size).toBe(MANY);
+    expect(ids).toEqual(ids.toSorted());
+  });
+});
+
+describe('an id while the clock is set back, or stands', () => {
+  afterEach(() => vi.restoreAllMocks());
+
+  it('sorts behind every earlier one all the same', () => {
+    const now = Date.now();
+    const clock = vi.spyOn(Date, 'now');
+    const ids = [0, 0, -60_000, -1, 0, 1, 1, -86_400_000, 2].flatMap((step) => {
+      clock.mockReturnValue(now + step);
+      return Array.from({ length: 600 }, newId);
+    });
+    expect(new Set(ids).size).toBe(ids.length);
     expect(ids).toEqual(ids.toSorted());
   });
 });
