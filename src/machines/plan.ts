@@ -113,9 +113,9 @@ export const planMachine = base.createMachine({
             },
             stopping: {
               description:
-                'A step failed, or was lost to a suspension; what is under way finishes, and nothing is undone.',
+                'A step failed, or was lost to a suspension; what is under way finishes, and nothing is undone unless somebody cancels it.',
               entry: become('running'),
-              on: { cancel: {} },
+              on: { 'self.advanced': goesOn('rolling_back') },
             },
             rolling_back: {
               description:

@@ -6,7 +6,7 @@ import type { Output } from '../../src/machines/outputs.ts';
 import { phaseOf } from '../../src/machines/plan-decisions.ts';
 import { isOver, planDefinition } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepWish } from '../../src/machines/plan-types.ts';
-import { blankPlan, create, moved, type Plan, wish } from './plan-world.ts';
+import { blankPlan, create, moved, type Plan, statuses, wish } from './plan-world.ts';
 import { asker, ofType, T0 } from './samples.ts';
 import { declaredStates, statesIn, untaken } from './walks.ts';
 
@@ -148,7 +148,13 @@ class World {
         this.plan.reload();
         break;
       case 'cancel':
-        this.cancelled ||= this.plan.context.ending === null && !isOver(this.plan.asSnapshot());
+        if (
+          !isOver(this.plan.asSnapshot()) &&
+          ['running', 'pending', 'awaiting_confirmation'].includes(this.plan.context.status)
+        ) {
+          this.cancelled = true;
+          this.lost = false;
+        }
         this.send({ type: 'cancel', at: this.at, by: asker });
         break;
       case 'suspend':
@@ -203,6 +209,8 @@ class World {
       return;
     }
     if (!ends) {
+      // Confirmed, which nobody can under a suspension.
+      if (statuses(this.plan)[command.stepId] === 'awaiting_confirmation') this.parked.delete(command.id);
       command.said.push('in_progress');
       this.word(command.id, 'dispatched', 'pending');
       return;

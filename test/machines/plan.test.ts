@@ -148,9 +148,24 @@ describe('a step that fails', () => {
     say(plan, 'b', 'dispatched');
     say(plan, 'a', 'failed');
     expect([plan.context.status, plan.value]).toMatchObject(['running', { lifecycle: { open: 'stopping' } }]);
-    expect(plan.send(cancel())).toEqual(NOTHING);
     expect(say(plan, 'b', 'succeeded').outputs).toHaveLength(2);
     expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'failed', b: 'succeeded', c: 'skipped' }]);
+  });
+
+  it('with `stop` still lets somebody cancel the plan while something is under way', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c')], 'stop');
+    say(plan, 'c', 'succeeded');
+    say(plan, 'b', 'dispatched');
+    say(plan, 'a', 'failed');
+    const { outputs } = plan.send(cancel());
+    expect(ofType(outputs, 'actor.tell')).toMatchObject([{ to: { id: commandOf(plan, 'b') } }]);
+    expect(plan.context.status).toBe('rolling_back');
+    expect(asksIn(say(plan, 'b', 'cancelled').outputs)).toEqual(['c']);
+    say(plan, 'c', 'succeeded');
+    expect([plan.context.status, statuses(plan)]).toEqual([
+      'cancelled',
+      { a: 'failed', b: 'skipped', c: 'compensated' },
+    ]);
   });
 
   it('stays as it is when it speaks late', () => {
