@@ -82,6 +82,16 @@ describe('twinkeep plans', () => {
     ]);
   });
 
+  it('goes on in the list where a page ended', async () => {
+    const made: string[] = [];
+    for (let n = 0; n < 3; n++) made.unshift((await run(['run', '-'], plan(on('a')))).stdout.trim());
+    const first = await run(['list', '--limit', '2']);
+    const cursor = /--cursor (\S+)/.exec(first.stderr)?.[1] ?? '';
+    const second = await run(['list', '--limit', '1', '--cursor', cursor]);
+    const idsIn = ({ stdout }: Ran) => stdout.match(/^[0-9a-f-]{36}/gm);
+    expect([idsIn(first), idsIn(second)]).toEqual([made.slice(0, 2), made.slice(2)]);
+  });
+
   it('refuses what is no plan', async () => {
     expect(await run(['run', '/nowhere.json'])).toMatchObject({
       code: 2,

@@ -8,6 +8,7 @@ import { type Client, clientOf } from '../client.ts';
 import { Failed, Usage } from '../failures.ts';
 import type { Io } from '../io.ts';
 import { openLive } from '../live.ts';
+import { gather } from '../pages.ts';
 import { type Changes, changeTexts, plain, table, tinted } from '../print.ts';
 import { onInterrupt } from '../signals.ts';
 import { lineOf } from './watch.ts';
@@ -51,17 +52,17 @@ export function addPlans(program: Command, io: Io): void {
     .command('list', { isDefault: true })
     .description('Plans, newest first.')
     .option('--limit <n>', 'at most so many', whole(1, 200), 20)
-    .action(async ({ limit }: { limit: number }, command: Command) => {
+    .option('--cursor <cursor>', 'go on where the page before ended')
+    .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
       const { api, show } = clientOf(io, command);
-      const body = await api.get<{ plans: PlanRecord[]; next_cursor: string | null }>('/v1/plans', {
-        limit: String(limit),
-      });
-      show(body, ({ plans: found }) => {
+      type Body = { plans: PlanRecord[]; next_cursor: string | null };
+      const page = await gather<Body>(api, '/v1/plans', { name: 'plans', limit, query: { cursor } });
+      show(page, ({ plans: found, next_cursor }) => {
         const rows = found.map(({ id, name, status, steps, created_at, finished_at }) => [
           ...[id, plain(name ?? ''), status, `${steps.filter(isOver).length}/${steps.length}`, created_at, finished_at],
         ]);
         table(io, ['ID', 'NAME', 'STATUS', 'STEPS', 'CREATED', 'FINISHED'], rows);
-        if (body.next_cursor !== null) io.say(io.paintSay.dim('there are more; --limit shows them'));
+        if (next_cursor !== null) io.say(io.paintSay.dim(`more: --cursor ${next_cursor}`));
       });
     });
   plans
