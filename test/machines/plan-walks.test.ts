@@ -72,7 +72,7 @@ const walks = fc.record({
   moves: fc.array(
     fc.oneof(
       ...[move('ask', 12), move('word', 8), move('end', 12), move('repeat', 3), move('timer', 3), move('reload', 3)],
-      ...[move('cancel', 1), move('suspend', 1), move('resume', 1)],
+      ...[move('cancel', 2), move('suspend', 1), move('resume', 1)],
     ),
     { maxLength: 80 },
   ),
@@ -276,10 +276,9 @@ const wishOf = ({ steps }: Walk, id: string): StepWish => steps.find((step) => s
 describe('however a plan goes', () => {
   it('every transition of its chart is taken', () => {
     const left = untaken(planDefinition, () => {
-      for (const walk of fc.sample(walks, { numRuns: 600, seed: 3 })) gone(walk);
+      for (const walk of fc.sample(walks, { numRuns: 2_500, seed: 3 })) gone(walk);
     });
-    // Nobody cancels a plan here that stops or is over; `plan.test.ts` does.
-    expect(left.filter((name) => !name.includes(': cancel '))).toEqual([]);
+    expect(left).toEqual([]);
   });
 
   it('every state of its chart is reached', () => {
