@@ -1,14 +1,15 @@
 import { connect } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type House, makeHouse } from '../support/house.ts';
+import type { House } from '../support/house.ts';
+import { openHouse } from '../support/tenancy.ts';
 
 const SEED = Number(process.env.SEED ?? Math.floor(Math.random() * 2 ** 31));
 
 let house: House;
 let token: string;
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await openHouse();
   token = (await house.owner()).token;
 });
 afterAll(() => house.close());
