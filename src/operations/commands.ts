@@ -5,7 +5,7 @@ import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
 import { ask } from './ask.ts';
 import { cancelled, commandOf, previewShape } from './command-view.ts';
-import { confirm, policyAllows } from './confirming.ts';
+import { confirm, confirmable, policyAllows } from './confirming.ts';
 import { type Asked, dispatched, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
 import { barredBefore, targetOf, tenantFacts } from './facts.ts';
 import { releaseNamed } from './firmware-facts.ts';
@@ -127,18 +127,14 @@ export const confirmCommand = operation({
   },
   async run(services, call) {
     const { input, caller } = call;
-    const tenant = await tenantFacts(services, caller);
-    const target = await targetOf(services, caller, input.deviceId);
-    // The commands of a revoked device were cancelled, and their tokens with them: say why.
-    const barred = barredBefore(services, tenant, target.ok ? target.value.device : null);
-    if (barred !== null) return { ok: false, refusal: barred };
-    if (!target.ok) return target;
+    const around = await confirmable(services, caller, input.deviceId);
+    if (!around.ok) return around;
     const hashed = tokenHash(input.dry_run_token ?? input.token ?? '');
     const id = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
     const command = id === null ? null : await commandOf(services, caller, id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
-    return confirm(services, call, { tenant, target: target.value, command: command.value, tokenHash: hashed });
+    return confirm(services, call, { ...around.value, command: command.value, tokenHash: hashed });
   },
 });
 

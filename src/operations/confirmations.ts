@@ -5,9 +5,9 @@ import type { CommandContext, CommandEvent, Confirmation } from '../machines/com
 import type { StoredActor } from '../store/contract.ts';
 import { ask } from './ask.ts';
 import { cancelled, commandOf, previewShape, who } from './command-view.ts';
-import { confirm, policyAllows } from './confirming.ts';
+import { confirm, confirmable, policyAllows } from './confirming.ts';
 import { dispatched } from './dispatch.ts';
-import { barredBefore, targetOf, tenantFacts } from './facts.ts';
+import { tenantFacts } from './facts.ts';
 import { cursorAfter, idOf, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
 
@@ -99,13 +99,9 @@ export const approveConfirmation = operation({
     const { input, caller } = call;
     const command = await commandOf(services, caller, input.command_id);
     if (!command.ok) return command;
-    const tenant = await tenantFacts(services, caller);
-    const target = await targetOf(services, caller, command.value.snapshot.context.deviceId);
-    // The commands of a revoked device were cancelled: say why.
-    const barred = barredBefore(services, tenant, target.ok ? target.value.device : null);
-    if (barred !== null) return { ok: false, refusal: barred };
-    if (!target.ok) return target;
-    return confirm(services, call, { tenant, target: target.value, command: command.value, tokenHash: null });
+    const around = await confirmable(services, caller, command.value.snapshot.context.deviceId);
+    if (!around.ok) return around;
+    return confirm(services, call, { ...around.value, command: command.value, tokenHash: null });
   },
 });
 

@@ -1,11 +1,11 @@
 import { mayConfirm } from '../domain/gateway.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
-import { SYSTEM } from '../domain/values.ts';
+import { SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandEvent } from '../machines/command-types.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
 import { ask } from './ask.ts';
 import type { CommittedCommand } from './command-view.ts';
-import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
+import { barredBefore, type CommittedTenant, gatewayFacts, type Target, targetOf, tenantFacts } from './facts.ts';
 import { releaseNamed } from './firmware-facts.ts';
 import type { Call, Caller, Services } from './operation.ts';
 
@@ -18,6 +18,19 @@ export interface Waiting {
   command: CommittedCommand;
   /** Null from the inbox, where identity and policy decide. */
   tokenHash: string | null;
+}
+
+/** The tenant and the device of a command to be confirmed; those of a revoked device were cancelled, which is said. */
+export async function confirmable(
+  services: Services,
+  caller: Caller,
+  deviceId: Uuid,
+): Promise<Outcome<Pick<Waiting, 'tenant' | 'target'>>> {
+  const tenant = await tenantFacts(services, caller);
+  const target = await targetOf(services, caller, deviceId);
+  const barred = barredBefore(services, tenant, target.ok ? target.value.device : null);
+  if (barred !== null) return { ok: false, refusal: barred };
+  return target.ok ? done({ tenant, target: target.value }) : target;
 }
 
 export async function confirm(

@@ -10,8 +10,6 @@ export interface Flags {
   set(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
 }
 
-export const isFlag = (name: string): name is Flag => (flagNames as readonly string[]).includes(name);
-
 const ASK_AGAIN_MS = 500;
 
 export async function loadFlags(store: AdministrationStore): Promise<Flags> {
