@@ -68,6 +68,12 @@ module.exports = {
     onlyFrom('edges/rest', ['express']),
     onlyFrom('edges/shared/oidc', ['openid-client']),
     onlyFrom('edges/grpc', ['@grpc/grpc-js', '@grpc/proto-loader']),
+    {
+      name: 'only edges/grpc speaks to the sidecar',
+      severity: 'error',
+      from: { path: '^src/', pathNot: '^src/edges/grpc/' },
+      to: { path: '^proto/' },
+    },
     onlyFrom('edges/mcp', ['@modelcontextprotocol']),
   ],
   options: {

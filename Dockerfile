@@ -12,6 +12,7 @@ WORKDIR /app
 COPY --from=build /app/package.json /app/CHANGELOG.md /app/LICENSE ./
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
+COPY --from=build /app/proto ./proto
 RUN mkdir /data && chown node:node /data
 USER node
 VOLUME /data
