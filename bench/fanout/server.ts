@@ -6,7 +6,7 @@ import type { Actors } from '../../src/actors/contract.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import { done } from '../../src/domain/refusals.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
-import { stateMessage } from '../../src/edges/websocket/kinds.ts';
+import { stateMessage } from '../../src/edges/shared/live/kinds.ts';
 import { makeSockets, type SocketParts } from '../../src/edges/websocket/sockets.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';

@@ -2,9 +2,9 @@ import { isObject } from '../../domain/json-size.ts';
 import { done, type Refusal } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
+import { type Exchange, pays, send, sendJson, sendRefusal } from '../shared/exchange.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
-import type { Charge, Gate } from '../shared/gate.ts';
-import { type Exchange, send, sendJson, sendRefusal } from './exchange.ts';
+import type { Gate } from '../shared/gate.ts';
 import { sendFile } from './file.ts';
 import { makeInputReader, namesIn } from './input.ts';
 import { isKeyable, type Route } from './route.ts';
@@ -81,13 +81,6 @@ export function answering(
       sendRefusal(exchange, outcome.refusal);
     }
   };
-}
-
-/** False where the request goes no further: then it is answered. */
-export function pays(exchange: Exchange, charge: Charge): boolean {
-  exchange.charged = charge.headers;
-  if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
-  return charge.refusal === null;
 }
 
 const NO_UPLOAD = done(null);

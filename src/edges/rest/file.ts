@@ -1,7 +1,7 @@
 import type { Response } from 'express';
 import type { StoredFile } from '../../operations/operation.ts';
+import { API_POLICY, type Exchange, send, sendRefusal } from '../shared/exchange.ts';
 import { standardHeaders } from '../shared/http.ts';
-import { API_POLICY, type Exchange, send, sendRefusal } from './exchange.ts';
 
 /** Without a byte taken for so long the connection is cut: whoever reads goes on with a range. */
 const SILENCE_MS = 60_000;

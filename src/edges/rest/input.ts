@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { setOwn } from '../../domain/json-size.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
-import { readBody } from './body.ts';
+import { readBody } from '../shared/body.ts';
 import type { Route } from './route.ts';
 
 /** Builds the operation's one input object from the places where HTTP carries its members. */

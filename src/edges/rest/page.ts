@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Content } from './exchange.ts';
+import type { Content } from '../shared/exchange.ts';
 
 /** A request for a page. */
 export interface Asked {

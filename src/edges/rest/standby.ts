@@ -1,7 +1,7 @@
 import type { RequestListener } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { exchangeOf, sendJson, sendRefusal } from './exchange.ts';
+import { exchangeOf, sendJson, sendRefusal } from '../shared/exchange.ts';
 import { ROOTS } from './route.ts';
 
 /** What everything but health answers meanwhile. */

@@ -5,7 +5,7 @@ import { count, type Fields } from '../../domain/shape.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
-import { type Interest, isUuid, type Needs } from './interest.ts';
+import { type Interest, isUuid, type Needs } from '../shared/live/interest.ts';
 import type { Stream } from './stream.ts';
 
 export const actorNeeds: Needs = { role: 'admin', scope: 'read:actors' };

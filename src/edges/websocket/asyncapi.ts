@@ -1,9 +1,9 @@
 import { schemaOf } from '../../domain/shape.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
+import { closeReasons } from '../shared/live/close-codes.ts';
+import { type KindName, kindNames, kinds } from '../shared/live/kinds.ts';
 import { actorKinds, actorNeeds, transitionFields } from './actor-stream.ts';
-import { closeReasons } from './close-codes.ts';
-import { type KindName, kindNames, kinds } from './kinds.ts';
 
 const TAG = 'WebSocket';
 const SERVER = 'websocket';

@@ -1,8 +1,8 @@
 import type { Uuid } from '../../domain/values.ts';
+import { audienceKey, type Interest } from '../shared/live/interest.ts';
+import type { Update } from '../shared/live/update.ts';
 import type { Connection } from './connection.ts';
 import { chunksOf, type Told, textFrame } from './frames.ts';
-import { audienceKey, type Interest } from './interest.ts';
-import type { Update } from './update.ts';
 
 const MAX_REST_MS = 20;
 

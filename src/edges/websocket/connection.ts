@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Caller } from '../../operations/operation.ts';
-import type { CloseCode } from './close-codes.ts';
+import type { CloseCode } from '../shared/live/close-codes.ts';
+import type { Interest } from '../shared/live/interest.ts';
 import { type Chunk, chunksOf, type Told, textFrame } from './frames.ts';
-import type { Interest } from './interest.ts';
 import type { SocketLimits } from './limits.ts';
 import type { Snapshot } from './snapshots.ts';
 

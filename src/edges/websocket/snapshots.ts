@@ -1,7 +1,7 @@
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
+import { stateMessage, stateSubject } from '../shared/live/kinds.ts';
 import { type Told, textFrame } from './frames.ts';
-import { stateMessage, stateSubject } from './kinds.ts';
 
 /** Current states by subject, framed; shared by all who asked at about the same time. */
 export type Snapshot = ReadonlyMap<string, Told>;

@@ -1,21 +1,22 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { isTicket, redeemTicket } from '../../operations/tickets.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import type { Gate } from '../shared/gate.ts';
 import type { Identity } from '../shared/identity.ts';
+import { closeOf } from '../shared/live/close-codes.ts';
+import { keepGuests } from '../shared/live/guests.ts';
+import { NOTHING } from '../shared/live/interest.ts';
+import { makeSignIn } from '../shared/live/sign-in.ts';
+import { bars, barsAround, isOver } from '../shared/live/standing.ts';
 import { refuseUpgrade, settledRequestId, webSocketServer } from '../shared/upgrade.ts';
 import { Audiences } from './audiences.ts';
-import { closeOf } from './close-codes.ts';
 import { Connection } from './connection.ts';
-import { type Interest, NOTHING } from './interest.ts';
 import { defaultLimits, type SocketLimits } from './limits.ts';
-import { bars, barsAround, barsNow, isOver, revoked, suspended } from './standing.ts';
 import type { Stream } from './stream.ts';
 
 export interface SocketParts {
@@ -61,25 +62,15 @@ interface Stage {
 }
 
 export function makeSockets({ services, identity, gate, addressOf, streams, limits: given }: SocketParts): Sockets {
-  const { actors, clock, log, newId, revocations, users } = services;
+  const { clock, log, newId } = services;
   const limits = { ...defaultLimits, ...given };
   const server = webSocketServer({ maxPayload: limits.maxPayload }, newId);
   const stages = new Map<string, Stage>(
     streams.map((stream) => [stream.path, { stream, audiences: new Audiences(), ears: null }]),
   );
   const connections = new Map<Connection, Stage>();
+  const signIn = makeSignIn(services, identity, gate);
   let closing: (() => void) | null = null;
-
-  async function callerOf(credential: string | null, requestId: Uuid, address: string): Promise<Outcome<Caller>> {
-    const asking = { via: 'websocket', requestId, address };
-    if (credential === null || !isTicket(credential)) return identity.authenticate(credential, asking);
-    const barred = gate.barsSignIn(address);
-    if (barred !== null) return { ok: false, refusal: barred };
-    const caller = await redeemTicket(services, credential, asking);
-    if (caller !== null) return done(caller);
-    const refusal = gate.failedSignIn(address);
-    return refusal === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : { ok: false, refusal };
-  }
 
   /** Lets a client in, or says why not. Nothing is missed between its snapshot and what follows. */
   async function admit(connection: Connection, stage: Stage, caller: Caller): Promise<Refusal | null> {
@@ -126,7 +117,7 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     ws.on('error', () => {});
     if (closing !== null) return goAway(connection);
     try {
-      const caller = await callerOf(query.get('token'), requestId, address);
+      const caller = await signIn(query.get('token'), { via: 'websocket', requestId, address });
       if (!caller.ok) return end(connection, caller.refusal);
       // What is wrong with the query is told to whoever signed in: of which tenant it speaks is not known.
       const refusal =
@@ -144,51 +135,18 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     connection.close(code, reason);
   }
 
-  function endWhere(why: (caller: Caller, interest: Interest) => Refusal | null): void {
-    for (const connection of connections.keys()) {
-      const refusal = connection.caller === null ? null : why(connection.caller, connection.interest);
-      if (refusal !== null) end(connection, refusal);
-    }
-  }
-
-  async function lookAgain(userId: Uuid): Promise<void> {
-    const theirs = [...connections.keys()].filter(({ caller }) => caller?.user?.id === userId);
-    if (theirs.length === 0) return;
-    const user = await users.get(userId);
-    for (const connection of theirs) {
-      const { caller, interest } = connection;
-      const refusal = caller === null ? null : barsNow(caller, interest, user);
-      if (refusal !== null) end(connection, refusal);
-    }
-  }
+  const guests = keepGuests(services, () => connections.keys(), end);
 
   let pingAt = performance.now() + limits.pingMs;
   const looking = setInterval(() => {
     const now = performance.now();
     const pinging = now >= pingAt;
     if (pinging) pingAt = now + limits.pingMs;
-    const time = clock.now();
-    endWhere((caller) => isOver(caller, time));
+    guests.look();
     for (const [connection, { audiences }] of connections)
       if (connection.look(now, pinging)) audiences.wake(connection);
   }, limits.lookMs);
   looking.unref();
-
-  const ears = [
-    actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
-      if (!isSuspended) return;
-      // Whoever looks into it from outside goes on.
-      endWhere((caller, asked) => (asked.tenantId === null && caller.tenantId === tenantId ? suspended() : null));
-    }),
-    services.keys.onEnd((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revoked() : null))),
-    revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revoked() : null))),
-    users.onChange((id) => {
-      lookAgain(id).catch((thrown: unknown) => {
-        log.error({ err: thrown }, 'a user could not be looked at again');
-        endWhere(({ user, requestId }) => (user?.id === id ? refusalOf(thrown, log, { request_id: requestId }) : null));
-      });
-    }),
-  ];
 
   return {
     upgrade(request, socket, head) {
@@ -215,7 +173,7 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     },
     async close() {
       clearInterval(looking);
-      for (const stop of ears) stop();
+      guests.close();
       for (const stage of stages.values()) stage.ears?.();
       const gone = new Promise<void>((resolve) => {
         closing = resolve;

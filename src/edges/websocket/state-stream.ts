@@ -1,7 +1,7 @@
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Services } from '../../operations/operation.ts';
-import { type Interest, isUuid, type Needs } from './interest.ts';
-import { kindNames, kinds } from './kinds.ts';
+import { type Interest, isUuid, type Needs } from '../shared/live/interest.ts';
+import { kindNames, kinds } from '../shared/live/kinds.ts';
 import { Snapshots } from './snapshots.ts';
 import type { Stream } from './stream.ts';
 

@@ -1,8 +1,8 @@
 import type { Outcome } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Interest } from './interest.ts';
+import type { Interest } from '../shared/live/interest.ts';
+import type { Update } from '../shared/live/update.ts';
 import type { Snapshot } from './snapshots.ts';
-import type { Update } from './update.ts';
 
 /** What is told at one path. How clients get in, are looked at and are written to is the same for all. */
 export interface Stream {

@@ -4,8 +4,8 @@ import { messageRefusalCodes } from '../../../src/domain/refusals.ts';
 import { verifyingKey } from '../../../src/domain/signature.ts';
 import { deviceChannels } from '../../../src/domain/topics.ts';
 import { html, prose } from '../../../src/edges/rest/docs/markup.ts';
-import { closeReasons } from '../../../src/edges/websocket/close-codes.ts';
-import { kindNames } from '../../../src/edges/websocket/kinds.ts';
+import { closeReasons } from '../../../src/edges/shared/live/close-codes.ts';
+import { kindNames } from '../../../src/edges/shared/live/kinds.ts';
 import { events, messageValidator, undocumented } from '../../support/events.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 

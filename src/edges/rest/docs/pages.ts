@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { JsonObject } from '../../../domain/values.ts';
-import type { Content } from '../exchange.ts';
+import type { Content } from '../../shared/exchange.ts';
 import type { Page } from '../page.ts';
 import { eventsPage } from './events.ts';
 import { framed } from './frame.ts';

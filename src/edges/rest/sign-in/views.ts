@@ -1,5 +1,5 @@
+import type { Content } from '../../shared/exchange.ts';
 import { html, type Markup } from '../docs/markup.ts';
-import type { Content } from '../exchange.ts';
 
 // Nothing inline, nothing from elsewhere, in nobody's frame.
 const POLICY =

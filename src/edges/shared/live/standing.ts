@@ -1,10 +1,10 @@
-import { type Refusal, refuse } from '../../domain/refusals.ts';
-import { atLeast } from '../../domain/roles.ts';
-import { allows } from '../../domain/scopes.ts';
-import type { EpochMs } from '../../domain/values.ts';
-import type { TenantContext } from '../../machines/tenant-types.ts';
-import type { Caller, Services } from '../../operations/operation.ts';
-import type { User } from '../../operations/users.ts';
+import { type Refusal, refuse } from '../../../domain/refusals.ts';
+import { atLeast } from '../../../domain/roles.ts';
+import { allows } from '../../../domain/scopes.ts';
+import type { EpochMs } from '../../../domain/values.ts';
+import type { TenantContext } from '../../../machines/tenant-types.ts';
+import type { Caller, Services } from '../../../operations/operation.ts';
+import type { User } from '../../../operations/users.ts';
 import type { Interest } from './interest.ts';
 
 const no = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;

@@ -1,4 +1,4 @@
-import { type Refusal, type RefusalCode, refusals } from '../../domain/refusals.ts';
+import { type Refusal, type RefusalCode, refusals } from '../../../domain/refusals.ts';
 
 /** 4400, 4401 and 4403 are the contract's (§6); the others are RFC 6455's. */
 export type CloseCode = 1001 | 1008 | 1011 | 1013 | 4400 | 4401 | 4403;

@@ -1,6 +1,6 @@
-import type { Role } from '../../domain/roles.ts';
-import type { NeededScope } from '../../domain/scopes.ts';
-import type { Uuid } from '../../domain/values.ts';
+import type { Role } from '../../../domain/roles.ts';
+import type { NeededScope } from '../../../domain/scopes.ts';
+import type { Uuid } from '../../../domain/values.ts';
 
 /** What hearing a kind of update takes: the same as its GET. */
 export interface Needs {

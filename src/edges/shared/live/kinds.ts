@@ -1,10 +1,10 @@
-import type { Actors } from '../../actors/contract.ts';
-import { commandStatuses, verificationStatuses } from '../../domain/command.ts';
-import { planStatuses, stepStatuses } from '../../domain/plan.ts';
-import type { NeededScope } from '../../domain/scopes.ts';
-import { count, type Fields } from '../../domain/shape.ts';
-import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
-import type { VolatileOutput } from '../../machines/outputs.ts';
+import type { Actors } from '../../../actors/contract.ts';
+import { commandStatuses, verificationStatuses } from '../../../domain/command.ts';
+import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
+import type { NeededScope } from '../../../domain/scopes.ts';
+import { count, type Fields } from '../../../domain/shape.ts';
+import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
+import type { VolatileOutput } from '../../../machines/outputs.ts';
 import type { Needs } from './interest.ts';
 import type { Update } from './update.ts';
 

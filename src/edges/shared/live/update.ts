@@ -1,4 +1,4 @@
-import type { JsonObject, Uuid } from '../../domain/values.ts';
+import type { JsonObject, Uuid } from '../../../domain/values.ts';
 
 /** One thing to tell the clients of a tenant. */
 export interface Update {

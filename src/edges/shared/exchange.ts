@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
+import type { Charge } from './gate.ts';
+import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
 
 /** One request and its answer. */
 export interface Exchange {
@@ -79,4 +80,11 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[]
   const headers = refusalHeaders(refusal, authorization !== undefined || key !== undefined);
   const content = { type: 'application/problem+json', body: JSON.stringify(problem) };
   send(exchange, problem.status, content, [...headers, ...more]);
+}
+
+/** False where the request goes no further: then it is answered. */
+export function pays(exchange: Exchange, charge: Charge): boolean {
+  exchange.charged = charge.headers;
+  if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
+  return charge.refusal === null;
 }

@@ -1,0 +1,72 @@
+import type { Refusal } from '../../../domain/refusals.ts';
+import type { Uuid } from '../../../domain/values.ts';
+import { refusalOf } from '../../../operations/faults.ts';
+import type { Caller, Services } from '../../../operations/operation.ts';
+import type { Interest } from './interest.ts';
+import { barsNow, isOver, revoked, suspended } from './standing.ts';
+
+/** Somebody whose connection lasts. */
+export interface Guest {
+  /** Null until they are known. */
+  readonly caller: Caller | null;
+  /** What they hear now. */
+  readonly interest: Interest;
+}
+
+export interface GuestBook {
+  /** Ends whoever's credential is over by itself; to be called more often than once a second (contract §6). */
+  look(): void;
+  close(): void;
+}
+
+/** Ends the connections of those who may stay no longer, as soon as that is so. */
+export function keepGuests<G extends Guest>(
+  services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'revocations' | 'users'>,
+  guests: () => Iterable<G>,
+  end: (guest: G, refusal: Refusal) => void,
+): GuestBook {
+  const { actors, clock, keys, log, revocations, users } = services;
+
+  function endWhere(why: (caller: Caller, interest: Interest) => Refusal | null): void {
+    for (const guest of guests()) {
+      const refusal = guest.caller === null ? null : why(guest.caller, guest.interest);
+      if (refusal !== null) end(guest, refusal);
+    }
+  }
+
+  async function lookAgain(userId: Uuid): Promise<void> {
+    const theirs = [...guests()].filter(({ caller }) => caller?.user?.id === userId);
+    if (theirs.length === 0) return;
+    const user = await users.get(userId);
+    for (const guest of theirs) {
+      const refusal = guest.caller === null ? null : barsNow(guest.caller, guest.interest, user);
+      if (refusal !== null) end(guest, refusal);
+    }
+  }
+
+  const ears = [
+    actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
+      if (!isSuspended) return;
+      // Whoever looks into it from outside goes on.
+      endWhere((caller, asked) => (asked.tenantId === null && caller.tenantId === tenantId ? suspended() : null));
+    }),
+    keys.onEnd((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revoked() : null))),
+    revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revoked() : null))),
+    users.onChange((id) => {
+      lookAgain(id).catch((thrown: unknown) => {
+        log.error({ err: thrown }, 'a user could not be looked at again');
+        endWhere(({ user, requestId }) => (user?.id === id ? refusalOf(thrown, log, { request_id: requestId }) : null));
+      });
+    }),
+  ];
+
+  return {
+    look() {
+      const time = clock.now();
+      endWhere((caller) => isOver(caller, time));
+    },
+    close() {
+      for (const stop of ears) stop();
+    },
+  };
+}

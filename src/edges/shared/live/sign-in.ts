@@ -1,0 +1,24 @@
+import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
+import type { Caller, Services } from '../../../operations/operation.ts';
+import { isTicket, redeemTicket } from '../../../operations/tickets.ts';
+import type { Gate } from '../gate.ts';
+import type { Asking, Identity } from '../identity.ts';
+
+/** Who opens a WebSocket: by a token, an API key or a ticket. Null as a credential is nobody. */
+export type SignIn = (credential: string | null, asking: Asking & { address: string }) => Promise<Outcome<Caller>>;
+
+export const makeSignIn =
+  (
+    services: Pick<Services, 'users' | 'presented' | 'vault'>,
+    identity: Pick<Identity, 'authenticate'>,
+    gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>,
+  ): SignIn =>
+  async (credential, asking) => {
+    if (credential === null || !isTicket(credential)) return identity.authenticate(credential, asking);
+    const barred = gate.barsSignIn(asking.address);
+    if (barred !== null) return { ok: false, refusal: barred };
+    const caller = await redeemTicket(services, credential, asking);
+    if (caller !== null) return done(caller);
+    const refusal = gate.failedSignIn(asking.address);
+    return refusal === null ? refuse('UNAUTHENTICATED', 'the ticket is used or too old') : { ok: false, refusal };
+  };
