@@ -26,6 +26,7 @@ import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { makeAudit } from '../operations/audit-writer.ts';
 import { parseChangelog } from '../operations/changelog.ts';
+import { noSidecar } from '../operations/cognition/contract.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
 import { Locks } from '../operations/locks.ts';
@@ -129,7 +130,7 @@ export async function buildHouse(
     flags: () => flags.current(),
     setFlag: flags.set,
     ...callers,
-    sidecar: { connected: () => false },
+    sidecar: noSidecar,
     health: makeHealth({
       store,
       cache,

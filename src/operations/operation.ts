@@ -11,6 +11,7 @@ import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 import type { Artifacts } from './artifacts.ts';
 import type { Audit } from './audit-writer.ts';
 import type { ChangelogEntry } from './changelog.ts';
+import type { Sidecar } from './cognition/contract.ts';
 import type { CookieSessions } from './cookie-sessions.ts';
 import type { Csrf } from './csrf.ts';
 import type { Handshakes } from './handshakes.ts';
@@ -169,11 +170,6 @@ export interface Services {
   sidecar: Sidecar;
   settings: Settings;
   log: Log;
-}
-
-/** The cognitive sidecar. */
-export interface Sidecar {
-  connected(): boolean;
 }
 
 export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;

@@ -25,6 +25,7 @@ import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
 import { makeArtifacts } from '../../src/operations/artifacts.ts';
 import { makeAudit } from '../../src/operations/audit-writer.ts';
+import { noSidecar } from '../../src/operations/cognition/contract.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
 import { Locks } from '../../src/operations/locks.ts';
@@ -147,7 +148,7 @@ export async function makeHouseOn<Kept extends Store>(
     seal: (plain, boundTo) => sealer.seal(plain, boundTo),
     open: (blob, boundTo) => sealer.open(blob, boundTo),
     flags: () => flags.current(),
-    sidecar: { connected: () => false },
+    sidecar: { ...noSidecar },
     setFlag: flags.set,
     health: makeHealth({
       ...{ store, cache, clock },
