@@ -96,6 +96,7 @@ export declare const RuntimeEventSchema: GenMessage<RuntimeEvent>;
  * How a part of the world stands: a home, one device, or all of a tenant. It is always told whole and replaces what was told of
  * the same part before. It comes when there is something new to think about, when something changed (at most once a second),
  * and after each connect. A home about which there is nothing to think is told with its hash alone, and later where many change.
+ * It stays below 4 MiB, which is what gRPC libraries take if nobody tells them otherwise.
  *
  * @generated from message cognition.v1.PerceptionUpdate
  */
@@ -143,7 +144,8 @@ export declare type PerceptionUpdate = Message<"cognition.v1.PerceptionUpdate"> 
   devicesLeftOut: number;
 
   /**
-   * All contexts of this part of the world that wait for the sidecar. A context that is not here any more is over.
+   * The contexts of this part of the world that wait for the sidecar, oldest first. Where contexts_left_out is 0, a context that
+   * is not here any more is over.
    *
    * @generated from field: repeated cognition.v1.ActiveContext active_contexts = 7;
    */
@@ -155,6 +157,13 @@ export declare type PerceptionUpdate = Message<"cognition.v1.PerceptionUpdate"> 
    * @generated from field: repeated cognition.v1.Memory memories = 8;
    */
   memories: Memory[];
+
+  /**
+   * How many contexts are not shown yet, because there are too many; they are, once others are over.
+   *
+   * @generated from field: uint32 contexts_left_out = 9;
+   */
+  contextsLeftOut: number;
 };
 
 /**
@@ -383,6 +392,13 @@ export declare type ContextNode = Message<"cognition.v1.ContextNode"> & {
    * @generated from field: string detail = 5;
    */
   detail: string;
+
+  /**
+   * Its parameters are there but too large to be shown.
+   *
+   * @generated from field: bool params_left_out = 6;
+   */
+  paramsLeftOut: boolean;
 };
 
 /**
@@ -543,8 +559,7 @@ export declare type Memory = Message<"cognition.v1.Memory"> & {
 export declare const MemorySchema: GenMessage<Memory>;
 
 /**
- * What became of the command of a node; told once it is final, and once more where its verification follows later. Accepted
- * proposals' commands are told too.
+ * What became of a command of a node: its own, or the one that undoes it. Accepted proposals' commands are told too.
  *
  * @generated from message cognition.v1.ObservationOutcome
  */
@@ -571,7 +586,7 @@ export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcom
   commandId: string;
 
   /**
-   * Whether the device did it and its state does not say otherwise. False too while the verification is pending.
+   * Whether the device did it and its state does not say otherwise.
    *
    * @generated from field: bool success = 4;
    */
@@ -599,11 +614,18 @@ export declare type ObservationOutcome = Message<"cognition.v1.ObservationOutcom
   code: string;
 
   /**
-   * The device's state now. Absent: it reported none, or it is too large.
+   * The device's state now. Absent: it reported none.
    *
    * @generated from field: google.protobuf.Struct device_state = 8;
    */
   deviceState?: JsonObject | undefined;
+
+  /**
+   * It is the command that undoes the node.
+   *
+   * @generated from field: bool compensation = 9;
+   */
+  compensation: boolean;
 };
 
 /**
@@ -1174,7 +1196,7 @@ export enum InterruptReason {
   UNSPECIFIED = 0,
 
   /**
-   * Its plan was cancelled, failed or timed out, or its proposal was refused: it is over.
+   * Somebody cancelled its plan or refused its proposal: it is over.
    *
    * @generated from enum value: INTERRUPT_REASON_CANCELLED = 1;
    */
@@ -1188,7 +1210,7 @@ export enum InterruptReason {
   SUSPENDED = 2,
 
   /**
-   * Something else took its place: it is over.
+   * It ended otherwise, as by a node that failed: it is over.
    *
    * @generated from enum value: INTERRUPT_REASON_PREEMPTED = 3;
    */
