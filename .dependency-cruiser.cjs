@@ -51,6 +51,14 @@ module.exports = {
       from: { pathNot: '^(src/main(/|\\.ts$)|src/cli/|test/|bench/)' },
       to: { path: '^src/main(/|\\.ts$)' },
     },
+    {
+      name: 'the-console-is-a-client',
+      severity: 'error',
+      comment: 'it runs rules of the domain, and knows the shapes of answers; the service knows nothing of it',
+      from: { path: '^console/' },
+      to: { path: '^src/', pathNot: '^src/domain/', dependencyTypesNot: ['type-only'] },
+    },
+    { name: 'nobody-imports-the-console', severity: 'error', from: { path: '^src/' }, to: { path: '^console/' } },
     onlyFrom('main', ['@opentelemetry']),
     onlyFrom('store', ['pg', '@electric-sql/pglite', 'ioredis']),
     {
@@ -83,7 +91,7 @@ module.exports = {
     enhancedResolveOptions: {
       exportsFields: ['exports'],
       conditionNames: ['import', 'node', 'default', 'types'],
-      extensions: ['.ts', '.js', '.json'],
+      extensions: ['.ts', '.tsx', '.js', '.json'],
     },
   },
 };

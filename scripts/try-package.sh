@@ -16,4 +16,5 @@ node --input-type=module -e "
   const { connectDevice } = await import('twinkeep/device');
   if (typeof connectDevice !== 'function') throw new Error('the device library is missing');
 "
+test -s ./node_modules/twinkeep/dist/console/index.html
 echo 'the package works'

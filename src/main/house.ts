@@ -39,6 +39,7 @@ import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { callerServices } from './callers.ts';
+import { consoleMount } from './console.ts';
 import { eventsDocument } from './events.ts';
 import { newId } from './ids.ts';
 import { measure } from './measure.ts';
@@ -171,7 +172,7 @@ export async function buildHouse(
         metrics,
         publicKeys: [tokenKey.publicJwk],
         events: eventsDocument(settings),
-        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/docs', log },
+        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/console', log },
       }),
       door,
       perform: makePerform(services),
@@ -183,6 +184,10 @@ export async function buildHouse(
       observe: metrics.request,
       ...(tracing && { trace: tracing.request }),
       draining,
+      mounts: consoleMount({
+        ...{ gate, addressOf, newId, log, provider: external.signIn !== null },
+        prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
+      }),
     }),
     upgrade(request, socket, head) {
       const [path] = (request.url ?? '/').split('?', 1);

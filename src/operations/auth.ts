@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import { done, refuse } from '../domain/refusals.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { roles } from '../domain/roles.ts';
 import type { TenantContext } from '../machines/tenant-types.ts';
 import { fingerprint, type SessionHolder } from './cookie-sessions.ts';
 import { invitationEntry, invitationsOf } from './invitations.ts';
-import { type BrowserCookies, type CookieChange, operation, type Services } from './operation.ts';
+import { type BrowserCookies, type Caller, type CookieChange, operation, type Services } from './operation.ts';
+import { type LinkHolder, redeemLink } from './sign-in-links.ts';
 
 // For the API reference.
 const ADA = {
@@ -52,6 +53,7 @@ export const getMe = operation({
       tenant_slug: z.string().nullable(),
     }),
     invitations: z.array(invitationEntry).meta({ description: 'To the verified email; a key sees none' }),
+    platform_admin: z.literal(true).optional().meta({ description: 'Only there for a platform operator' }),
   }),
   role: 'none',
   scope: null,
@@ -76,6 +78,7 @@ export const getMe = operation({
           tenant_slug: tenant?.snapshot.context.slug ?? null,
         },
         invitations: principal.key === undefined ? await invitationsOf(services, user) : [],
+        ...(caller.platformAdmin && { platform_admin: true as const }),
       },
     });
   },
@@ -128,7 +131,9 @@ export const getCsrfToken = operation({
 export const openSession = operation({
   name: 'openCookieSession',
   summary: 'Turn a person’s token into a cookie session, which ends with the token',
-  input: z.strictObject({ token: z.string().min(1).max(8_192) }),
+  input: z.strictObject({
+    token: z.string().min(1).max(8_192).meta({ description: 'A token, or the code of a sign-in link' }),
+  }),
   output: z.null(),
   role: null,
   scope: null,
@@ -137,19 +142,28 @@ export const openSession = operation({
   refuses: ['UNAUTHENTICATED', 'RATE_LIMIT_EXCEEDED', 'FORBIDDEN', 'STORE_UNAVAILABLE', 'OVERLOADED'],
   example: { input: { token: 'eyJhbGciOiJFZERTQSJ9.….…' } },
   async run(services, { input, caller }) {
-    const { principal, requestId, cookies, address = null } = caller;
-    const via = principal.via ?? 'rest';
-    const presented = await services.authenticate(input.token, { via, requestId, address });
-    if (!presented.ok) return presented;
-    const { user, token, scopes, platformAdmin } = presented.value;
-    if (user === null || token === null || presented.value.principal.person !== true) {
-      return refuse('FORBIDDEN', 'A cookie session is a person’s: a key cannot open one.');
-    }
-    const holder = { userId: user.id, scopes, platformAdmin, token };
-    const about = { subject: `user:${user.id}`, tenantId: user.tenantId, by: user.id };
-    return done({ body: null, cookies: await signIn(services, holder, cookies), about });
+    const found = await holderOf(services, input.token, caller);
+    if (!found.ok) return found;
+    const { userId } = found.value;
+    const user = await services.users.get(userId);
+    const about = { subject: `user:${userId}`, tenantId: user?.tenantId ?? null, by: userId };
+    return done({ body: null, cookies: await signIn(services, found.value, caller.cookies), about });
   },
 });
+
+/** Whose session it will be. What is no link, or none any more, is looked at as a token, and counted where it is none. */
+async function holderOf(services: Services, given: string, caller: Caller): Promise<Outcome<LinkHolder>> {
+  const linked = await redeemLink(services, given);
+  if (linked !== null) return done(linked);
+  const { principal, requestId, address = null } = caller;
+  const presented = await services.authenticate(given, { via: principal.via ?? 'rest', requestId, address });
+  if (!presented.ok) return presented;
+  const { user, token, scopes, platformAdmin } = presented.value;
+  if (user === null || token === null || presented.value.principal.person !== true) {
+    return refuse('FORBIDDEN', 'A cookie session is a person’s: a key cannot open one.');
+  }
+  return done({ userId: user.id, scopes, platformAdmin, token });
+}
 
 /** Opens a session; the browser's older one is closed, and the CSRF token it has goes on being good. */
 export async function signIn(

@@ -144,7 +144,7 @@ describe('with the provider', () => {
     it('ends in a session of the person, with the email that the provider verified', async () => {
       idp.accounts.set('ada', { email: 'ada@example.com', email_verified: true });
       const { status, headers } = await signIn('ada');
-      expect([status, headers.get('location')]).toEqual([303, '/docs']);
+      expect([status, headers.get('location')]).toEqual([303, '/console']);
       expect([...browser.cookies.keys()]).toEqual(['twinkeep_session']);
       expect((await me()).body.user).toMatchObject({ ext_id: 'ada', email: 'ada@example.com', role: 'none' });
     });
@@ -266,7 +266,7 @@ describe('with the provider', () => {
       const back = new URL(await idp.signIn(begun.headers.get('location') ?? '', 'ada'));
       expect(back.origin + back.pathname).toBe('http://127.0.0.1/under/v1/auth/callback');
       const ended = await browser.ask('GET', `/v1/auth/callback${back.search}`);
-      expect([ended.status, ended.headers.get('location')]).toEqual([303, '/under/docs']);
+      expect([ended.status, ended.headers.get('location')]).toEqual([303, '/under/console']);
       expect((await browser.ask('GET', '/v1/auth/me')).body.user.email).toBe('ada@example.com');
     } finally {
       await second.stop();

@@ -182,7 +182,7 @@ export async function makeHouseOn<Kept extends Store>(
       metrics,
       publicKeys: [key.publicJwk],
       events: eventsDocument(services.settings),
-      signIn: { services, cookies: door.cookies, provider: null, home: '/docs', log },
+      signIn: { services, cookies: door.cookies, provider: null, home: '/console', log },
     }),
     trustedProxies: [],
     observe: (route, method, status, took) => {

@@ -19,6 +19,11 @@ export const identityRows: readonly Row[] = [
     },
   },
   {
+    ...{ method: 'POST', path: '/auth/link', role: 'none', scope: null, status: 201 },
+    ...{ person: true, goesOn: true, suspended: true },
+    ask: () => ({ path: '/auth/link', body: {} }),
+  },
+  {
     ...{ ...open, method: 'GET', path: '/auth/handshake/{code}' },
     ask: async (world) => {
       const { code, headers } = await world.handshake();

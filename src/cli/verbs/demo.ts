@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Command } from 'commander';
 import { readConfig } from '../../config.ts';
 import type { Running } from '../../device/homes/run.ts';
-import { makeApi } from '../api.ts';
+import { type Api, makeApi } from '../api.ts';
 import type { Io } from '../io.ts';
 import { makeLog } from '../log.ts';
 import { INTERRUPTED, onInterrupt } from '../signals.ts';
@@ -35,7 +35,7 @@ async function demo(io: Io, exit: boolean): Promise<void> {
     const stage = await Promise.race([run(io, dataDir, cleanUp), interrupted]);
     interruptedAtWork = stage === undefined;
     if (stage === undefined || exit) return;
-    playground(io, stage);
+    playground(io, stage, await signInLink(makeApi(stage.url, stage.token)));
     await interrupted;
   } finally {
     for (const end of cleanUp.reverse()) await end().catch((error: unknown) => io.say(String(error)));
@@ -78,12 +78,17 @@ async function run(io: Io, dataDir: string, cleanUp: (() => Promise<unknown>)[])
   return tellStory(teller, { ...started, api: makeApi(started.url, started.token), running, cleanUp });
 }
 
-function playground(io: Io, { url, mqttUrl, token, light, lock }: Stage): void {
+/** Signs one browser in, once: what stays in a history or a log is good for nothing. */
+const signInLink = async (api: Api): Promise<string> => (await api.post<{ url: string }>('/v1/auth/link')).url;
+
+function playground(io: Io, { url, mqttUrl, token, light, lock }: Stage, link: string): void {
   const { bold, dim, cyan } = io.paint;
   const lines = [
     '',
     `${bold('The home is alive.')} Ctrl-C ends it, and nothing of it is kept.`,
     '',
+    `  Console        ${cyan(link)}`,
+    dim('                 signs one browser in, within ten minutes'),
     `  API reference  ${cyan(`${url}/docs`)}`,
     `  REST           ${cyan(`${url}/v1`)}`,
     `  WebSocket      ${cyan(`${url.replace('http', 'ws')}/ws/state?token=…`)}`,

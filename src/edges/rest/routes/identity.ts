@@ -3,6 +3,7 @@ import { getCsrfToken, getMe, logout, openSession } from '../../../operations/au
 import { approveHandshake, pollHandshake } from '../../../operations/cli-handshake.ts';
 import { acceptInvitation } from '../../../operations/invitations.ts';
 import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/members.ts';
+import { createSignInLink } from '../../../operations/sign-in-links.ts';
 import { registerTenant } from '../../../operations/tenants.ts';
 import { createWsTicket } from '../../../operations/tickets.ts';
 import type { Route } from '../route.ts';
@@ -19,6 +20,7 @@ export const identityRoutes: Route[] = [
   },
   { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
   { method: 'POST', path: '/auth/session', operation: openSession, success: 204 },
+  { method: 'POST', path: '/auth/link', operation: createSignInLink, success: 201 },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
   { method: 'GET', path: '/auth/api-keys', operation: listApiKeys, success: 200 },
   { method: 'POST', path: '/auth/api-keys', operation: createApiKey, success: 201 },

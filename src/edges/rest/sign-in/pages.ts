@@ -21,7 +21,7 @@ export interface SignInPages {
   /** Null where no identity provider is configured. */
   provider: BrowserSignIn | null;
   /** Where a person lands who did not say. */
-  home: '/docs' | '/console';
+  home: '/console';
   log: Log;
 }
 

@@ -1,0 +1,89 @@
+import { SERVICE } from '../base.ts';
+import { noteServerTime } from '../ui/clock.ts';
+import { Problem, unreachable } from './problem.ts';
+
+// The REST API as the cookie session of this browser. No credential is ever in reach of a script.
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+let csrf: Promise<string> | null = null;
+const signedOut = new Set<() => void>();
+
+/** Told when an answer says that nobody is signed in any more. */
+export function onSignedOut(hear: () => void): () => void {
+  signedOut.add(hear);
+  return () => signedOut.delete(hear);
+}
+
+/** What changes something proves that this page asked for it (contract §3). */
+function csrfToken(): Promise<string> {
+  csrf ??= once<{ csrf_token: string }>('GET', '/v1/auth/csrf').then(({ csrf_token }) => csrf_token);
+  csrf.catch(() => {
+    csrf = null;
+  });
+  return csrf;
+}
+
+export const forgetCsrf = (): void => {
+  csrf = null;
+};
+
+export interface Sent {
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+/** The body of a successful answer; throws a `Problem` otherwise. `path` begins with a slash, as `/v1/devices`. */
+export async function ask<T>(method: Method, path: string, sent: Sent = {}): Promise<T> {
+  if (method === 'GET') return once<T>(method, path, sent);
+  try {
+    return await changing<T>(method, path, sent);
+  } catch (thrown) {
+    // The session is another one than the token was for.
+    if (!(thrown instanceof Problem) || thrown.code !== 'CSRF_FAILED') throw thrown;
+    forgetCsrf();
+    return changing<T>(method, path, sent);
+  }
+}
+
+async function changing<T>(method: Method, path: string, sent: Sent): Promise<T> {
+  return once<T>(method, path, { ...sent, headers: { ...sent.headers, 'x-csrf-token': await csrfToken() } });
+}
+
+async function once<T>(method: Method, path: string, { body, headers = {} }: Sent = {}): Promise<T> {
+  const response = await fetch(SERVICE + path, {
+    method,
+    credentials: 'same-origin',
+    headers: {
+      accept: 'application/json',
+      ...headers,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  }).catch(() => {
+    throw unreachable();
+  });
+  noteServerTime(response.headers.get('date'));
+  const text = await response.text().catch(() => {
+    throw unreachable();
+  });
+  const isJson = /json/.test(response.headers.get('content-type') ?? '');
+  const answer: unknown = isJson && text !== '' ? JSON.parse(text) : text;
+  if (response.ok) return answer as T;
+  const problem = problemOf(response, answer);
+  if (problem.status === 401) for (const hear of signedOut) hear();
+  throw problem;
+}
+
+function problemOf(response: Response, body: unknown): Problem {
+  const told = typeof body === 'object' && body !== null ? (body as Partial<Problem> & { detail?: string }) : {};
+  const retry = Number(response.headers.get('retry-after') ?? Number.NaN);
+  return new Problem({
+    code: told.code ?? 'UNREACHABLE',
+    detail: told.detail ?? `The service answered ${response.status}.`,
+    status: response.status,
+    errors: told.errors ?? [],
+    retryAfterS: Number.isFinite(retry) ? retry : null,
+    body,
+  });
+}

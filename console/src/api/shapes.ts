@@ -1,0 +1,20 @@
+import type { z } from 'zod';
+import type { getActor, getActorJournal, listActors } from '../../../src/operations/actors.ts';
+import type { getMe } from '../../../src/operations/auth.ts';
+import type { listConfirmations } from '../../../src/operations/confirmations.ts';
+import type { getMachine } from '../../../src/operations/machines.ts';
+
+// What the service answers, as its own operations say it: an answer that changes does not compile here.
+
+/** `Answer<typeof getMe>`: the body of a successful answer. */
+export type Answer<O extends { output: z.ZodType }> = z.infer<O['output']>;
+
+export type Me = Answer<typeof getMe>;
+export type ActorPage = Answer<typeof listActors>;
+export type ActorEntry = ActorPage['actors'][number];
+export type ActorRecord = Answer<typeof getActor>['actor'];
+export type JournalPage = Answer<typeof getActorJournal>;
+export type JournalEntry = JournalPage['entries'][number];
+export type Machine = Answer<typeof getMachine>['machine'];
+export type ConfirmationPage = Answer<typeof listConfirmations>;
+export type ActorKind = ActorEntry['kind'];

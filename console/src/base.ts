@@ -1,0 +1,5 @@
+/** The console's own path, as `/console`, and the service's before it: both as this file was loaded from. */
+const own = import.meta.env.DEV ? '/console/' : new URL(/* @vite-ignore */ '..', import.meta.url).pathname;
+
+export const CONSOLE = own.replace(/\/$/, '');
+export const SERVICE = CONSOLE.replace(/\/console$/, '');

@@ -1,0 +1,130 @@
+import { ask } from '../api/client.ts';
+import { Problem } from '../api/problem.ts';
+import { SERVICE } from '../base.ts';
+
+// A WebSocket of the service that comes back by itself. It is opened with a ticket, so that no credential stands in a URL.
+
+export type StreamState =
+  | { is: 'connecting' }
+  | { is: 'live' }
+  /** `next`: when it is tried again, epoch milliseconds. */
+  | { is: 'lost'; since: number; next: number; why: string }
+  /** Nothing would change by trying again. */
+  | { is: 'refused'; why: string };
+
+export interface Stream {
+  close(): void;
+  /** Not to wait for the next try. */
+  retry(): void;
+}
+
+const PING_MS = 15_000;
+const PATIENCE_MS = 10_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+/** What another try does not help: a wrong query, nobody signed in, a role that does not reach (contract §6). */
+const FINAL = new Set([4400, 4401, 4403]);
+
+export interface StreamParts {
+  path: '/ws/state' | '/ws/actors';
+  query?: Readonly<Record<string, string>>;
+  hear(message: unknown): void;
+  /** `again`: it was lost before, and what happened meanwhile was not heard. */
+  opened(again: boolean): void;
+  changed(state: StreamState): void;
+}
+
+export function openStream({ path, query = {}, hear, opened, changed }: StreamParts): Stream {
+  let socket: WebSocket | null = null;
+  let over = false;
+  let was = false;
+  let failures = 0;
+  let since = Date.now();
+  let waiting: ReturnType<typeof setTimeout> | undefined;
+  let watch: ReturnType<typeof setInterval> | undefined;
+  let heardAt = 0;
+
+  async function connect(): Promise<void> {
+    clearTimeout(waiting);
+    if (failures === 0) changed({ is: 'connecting' });
+    try {
+      const { ticket } = await ask<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
+      if (!over) follow(new WebSocket(address(path, { ...query, token: ticket })));
+    } catch (thrown) {
+      const problem = thrown instanceof Problem ? thrown : null;
+      const final = problem !== null && [401, 403].includes(problem.status);
+      if (!over) lost(problem?.message ?? 'The service does not answer.', final);
+    }
+  }
+
+  function follow(opening: WebSocket): void {
+    socket = opening;
+    let ended = false;
+    let isLive = false;
+    const end = (why: string, final = false): void => {
+      if (ended || over) return;
+      ended = true;
+      clearInterval(watch);
+      opening.close();
+      lost(why, final);
+    };
+    opening.onopen = () => {
+      heardAt = Date.now();
+      opening.send('ping');
+      watch = setInterval(() => {
+        if (Date.now() - heardAt > PING_MS + PATIENCE_MS) end('The service went silent.');
+        else opening.send('ping');
+      }, PING_MS);
+    };
+    opening.onmessage = ({ data }) => {
+      heardAt = Date.now();
+      // The first answer says that it was let in.
+      if (!isLive) letIn();
+      if (data !== 'pong') hear(JSON.parse(`${data}`));
+    };
+    const letIn = (): void => {
+      isLive = true;
+      failures = 0;
+      changed({ is: 'live' });
+      opened(was);
+      was = true;
+    };
+    opening.onclose = ({ code, reason }) => end(reason || 'The connection was lost.', FINAL.has(code));
+    opening.onerror = () => end('The service does not answer.');
+  }
+
+  function lost(why: string, final: boolean): void {
+    if (final) {
+      changed({ is: 'refused', why });
+      return;
+    }
+    if (failures === 0) since = Date.now();
+    const pause = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS) * (0.75 + Math.random() / 2);
+    failures += 1;
+    changed({ is: 'lost', since, next: Date.now() + pause, why });
+    waiting = setTimeout(() => void connect(), pause);
+  }
+
+  const retry = (): void => {
+    if (!over && failures > 0) void connect();
+  };
+  addEventListener('online', retry);
+  void connect();
+  return {
+    retry,
+    close() {
+      over = true;
+      clearTimeout(waiting);
+      clearInterval(watch);
+      removeEventListener('online', retry);
+      socket?.close();
+    },
+  };
+}
+
+function address(path: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(SERVICE + path, location.href);
+  url.protocol = url.protocol.replace('http', 'ws');
+  url.search = `${new URLSearchParams(query)}`;
+  return url;
+}

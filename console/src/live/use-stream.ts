@@ -1,0 +1,67 @@
+import { useEffect, useRef, useSyncExternalStore } from 'react';
+import { openStream, type Stream, type StreamParts, type StreamState } from './stream.ts';
+
+// The streams that are open now, so that the frame of the page can say how they are.
+
+const states = new Map<object, StreamState>();
+const streams = new Map<object, Stream>();
+const listeners = new Set<() => void>();
+let worst: StreamState | null = null;
+
+const rank = ({ is }: StreamState): number => ['live', 'connecting', 'lost', 'refused'].indexOf(is);
+
+function tell(): void {
+  worst = [...states.values()].reduce<StreamState | null>(
+    (found, state) => (found === null || rank(state) > rank(found) ? state : found),
+    null,
+  );
+  for (const hear of listeners) hear();
+}
+
+/** How the page hears of changes: null where it has no stream open. */
+export const useConnection = (): StreamState | null =>
+  useSyncExternalStore(
+    (hear) => {
+      listeners.add(hear);
+      return () => listeners.delete(hear);
+    },
+    () => worst,
+  );
+
+export const retryAll = (): void => {
+  for (const stream of streams.values()) stream.retry();
+};
+
+export interface StreamUse extends Pick<StreamParts, 'path' | 'query' | 'hear'> {
+  /** It is there again after it was lost: what happened meanwhile has to be asked for. */
+  missed?(): void;
+  when?: boolean;
+}
+
+/** Keeps a stream open as long as the component is there. Another path or query is another stream. */
+export function useStream({ path, query = {}, hear, missed, when = true }: StreamUse): void {
+  const latest = useRef({ hear, missed });
+  latest.current = { hear, missed };
+  const asked = JSON.stringify(query);
+  useEffect(() => {
+    if (!when) return;
+    const me = {};
+    const stream = openStream({
+      path,
+      query: JSON.parse(asked),
+      hear: (message) => latest.current.hear(message),
+      opened: (again) => void (again && latest.current.missed?.()),
+      changed(state) {
+        states.set(me, state);
+        tell();
+      },
+    });
+    streams.set(me, stream);
+    return () => {
+      stream.close();
+      streams.delete(me);
+      states.delete(me);
+      tell();
+    };
+  }, [path, asked, when]);
+}

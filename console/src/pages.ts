@@ -1,0 +1,26 @@
+import type { ComponentType } from 'react';
+import type { Role } from '../../src/domain/roles.ts';
+import type { IconName } from './ui/icons.tsx';
+
+/** A page of the console. Its code is loaded when it is first gone to. */
+export interface PageEntry {
+  /** In the console, with wouter's `:parameters`, which the component is given. */
+  path: string;
+  /** As the menu calls it; a page without a label is reached from others. */
+  label?: string;
+  icon?: IconName;
+  group?: 'Live' | 'Govern' | 'Platform';
+  /** The least role; who has less does not see it. */
+  role: Role;
+  /** For platform operators alone. */
+  platform?: true;
+  load(): Promise<ComponentType<{ params: Readonly<Record<string, string>> }>>;
+}
+
+/** In the order of the menu. */
+export const pages: readonly PageEntry[] = [
+  {
+    ...{ path: '/', label: 'Home', icon: 'home', group: 'Live', role: 'viewer' },
+    load: () => import('./home/home.tsx').then(({ Home }) => Home),
+  },
+];

@@ -1,0 +1,124 @@
+import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
+import { Link, Route, Switch, useLocation } from 'wouter';
+import { type PageEntry, pages } from '../pages.ts';
+import { useSession } from '../session.tsx';
+import { Icon, Mark } from '../ui/icons.tsx';
+import { Empty, Loading } from '../ui/states.tsx';
+import { Boundary } from './boundary.tsx';
+import { ConnectionSign, Interruption } from './connection.tsx';
+import { ThemeSwitch } from './theme.tsx';
+import './frame.css';
+
+type Body = ComponentType<{ params: Readonly<Record<string, string>> }>;
+const bodies = new Map<PageEntry, Body>(
+  pages.map((page) => [page, lazy(async () => ({ default: await page.load() }))]),
+);
+
+const groups = ['Live', 'Govern', 'Platform'] as const;
+
+/** The page around the pages: menu, who is signed in, and how the connection is. */
+export function Frame() {
+  const { me, may, platform, signOut } = useSession();
+  const [path] = useLocation();
+  const [open, setOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const shown = pages.filter((page) => (page.platform ? platform : may(page.role)));
+
+  // A new page begins at its top, for eyes and for screen readers alike.
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current === path) return;
+    before.current = path;
+    setOpen(false);
+    main.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [path]);
+
+  return (
+    <div className={open ? 'frame menu-open' : 'frame'}>
+      <a className="skip" href="#content">
+        Skip to the content
+      </a>
+      <header className="side">
+        <div className="brand">
+          <Mark />
+          <span>Twinkeep</span>
+          <button
+            type="button"
+            className="icon-button menu-button"
+            aria-expanded={open}
+            aria-controls="menu"
+            onClick={() => setOpen(!open)}
+          >
+            <Icon name={open ? 'close' : 'menu'} />
+            <span className="unseen">Menu</span>
+          </button>
+        </div>
+        <nav id="menu" aria-label="Pages">
+          {groups.map((group) => {
+            const entries = shown.filter((page) => page.group === group);
+            return entries.length === 0 ? null : (
+              <Menu key={group} title={group}>
+                {entries.map((page) => (
+                  <Entry key={page.path} page={page} current={isCurrent(page, path)} />
+                ))}
+              </Menu>
+            );
+          })}
+        </nav>
+        <div className="side-foot">
+          <ConnectionSign />
+          <p className="who">
+            <strong>{me.user.email ?? me.user.ext_id}</strong>
+            <span className="quiet">
+              {me.user.tenant_slug ?? 'no tenant'} · {platform ? 'platform operator' : me.user.role}
+            </span>
+          </p>
+          <div className="side-actions">
+            <ThemeSwitch />
+            <button type="button" className="icon-button" onClick={() => void signOut()}>
+              <Icon name="out" />
+              <span>Sign out</span>
+            </button>
+          </div>
+        </div>
+      </header>
+      <main id="content" ref={main} tabIndex={-1}>
+        <Interruption />
+        <Boundary key={path}>
+          <Suspense fallback={<Loading what="Loading" />}>
+            <Switch>
+              {shown.map((page) => (
+                <Route key={page.path} path={page.path} component={bodies.get(page) as Body} />
+              ))}
+              <Route>
+                <Empty icon="search" title="There is no such page, or it is not for your role.">
+                  <Link href="/">Go to the start</Link>
+                </Empty>
+              </Route>
+            </Switch>
+          </Suspense>
+        </Boundary>
+      </main>
+    </div>
+  );
+}
+
+const isCurrent = ({ path }: PageEntry, at: string): boolean =>
+  path === '/' ? at === '/' : at === path || at.startsWith(`${path}/`);
+
+const Menu = ({ title, children }: { title: string; children: ReactNode }) => (
+  <section aria-label={title}>
+    <h2>{title}</h2>
+    <ul>{children}</ul>
+  </section>
+);
+
+const Entry = ({ page: { path, label, icon }, current }: { page: PageEntry; current: boolean }) => (
+  <li>
+    <Link href={path} {...(current && { 'aria-current': 'page' as const })}>
+      {icon !== undefined && <Icon name={icon} />}
+      {label}
+    </Link>
+  </li>
+);

@@ -1,0 +1,61 @@
+import { useNow } from './clock.ts';
+
+// Times in the reader's zone and language.
+
+const whole = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const ofDay = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
+export const fullTime = (at: string | number): string => whole.format(new Date(at));
+
+const units: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+];
+
+export function ago(at: number, now: number): string {
+  const apart = at - now;
+  for (const [unit, length] of units) {
+    if (Math.abs(apart) >= length) return relative.format(Math.trunc(apart / length), unit);
+  }
+  return Math.abs(apart) < 5_000 ? 'just now' : relative.format(Math.trunc(apart / 1000), 'second');
+}
+
+/** `3 min ago`, with the time itself for who points at it; `exact` shows the time of day. */
+export function Time({ at, exact = false }: { at: string | number | null; exact?: boolean }) {
+  const now = useNow();
+  if (at === null) return <span className="quiet">never</span>;
+  const moment = new Date(at);
+  return (
+    <time dateTime={moment.toISOString()} title={`${whole.format(moment)} ${zone}`}>
+      {exact ? ofDay.format(moment) : ago(moment.getTime(), now)}
+    </time>
+  );
+}
+
+const two = (value: number): string => `${value}`.padStart(2, '0');
+
+export function duration(milliseconds: number): string {
+  const seconds = Math.max(0, Math.round(milliseconds / 1000));
+  const [days, hours, minutes] = [
+    Math.floor(seconds / 86_400),
+    Math.floor(seconds / 3_600) % 24,
+    Math.floor(seconds / 60) % 60,
+  ];
+  if (days > 0) return `${days} d ${hours} h`;
+  if (hours > 0) return `${hours} h ${two(minutes)} min`;
+  return `${minutes}:${two(seconds % 60)}`;
+}
+
+/** How long until then: `0:27`. */
+export function Countdown({ until }: { until: string }) {
+  const left = Date.parse(until) - useNow();
+  return (
+    <time dateTime={until} title={`${fullTime(until)} ${zone}`} className="countdown">
+      {left <= 0 ? 'due now' : `in ${duration(left)}`}
+    </time>
+  );
+}

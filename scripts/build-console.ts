@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+// Builds console/ into dist/console, unless what is there was made of the same sources.
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const out = join(root, 'dist/console');
+const STAMP = 'built-from';
+
+/** What the build reads: its own sources, the rules that it shares with the service, and the versions of its libraries. */
+function fingerprint(): string {
+  const hash = createHash('sha256');
+  const files = [
+    ...['console', 'src/domain'].flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => join(entry.parentPath, entry.name)),
+    ),
+    ...['package-lock.json', 'scripts/build-console.ts'].map((file) => join(root, file)),
+  ].sort();
+  for (const file of files)
+    hash
+      .update(`${file.slice(root.length)}\0`)
+      .update(readFileSync(file))
+      .update('\0');
+  return hash.digest('hex');
+}
+
+export async function buildConsole(): Promise<void> {
+  const stamp = fingerprint();
+  const stampFile = join(out, STAMP);
+  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return;
+  const { build } = await import('vite');
+  const fresh = `${out}.${process.pid}`;
+  await build({
+    configFile: join(root, 'console/vite.config.ts'),
+    root: join(root, 'console'),
+    logLevel: 'warn',
+    build: { outDir: fresh, emptyOutDir: true },
+  });
+  writeFileSync(join(fresh, STAMP), stamp);
+  put(fresh);
+}
+
+/** Whoever reads the folder meanwhile finds the old build or the new one; of several who build at a time the first is as good. */
+function put(fresh: string): void {
+  const old = `${fresh}.old`;
+  try {
+    if (existsSync(out)) renameSync(out, old);
+    renameSync(fresh, out);
+  } catch (error) {
+    if (!existsSync(join(out, STAMP))) throw error;
+  } finally {
+    for (const left of [old, fresh]) rmSync(left, { recursive: true, force: true });
+  }
+}
+
+if (import.meta.main) await buildConsole();

@@ -1,0 +1,128 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Log } from '../../domain/log.ts';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { refusalOf } from '../../operations/faults.ts';
+import { SERVICE_VERSION } from '../../operations/system.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import type { Gate } from '../shared/gate.ts';
+import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
+import type { ConsoleFiles } from './files.ts';
+
+export interface ConsoleParts {
+  files: ConsoleFiles;
+  gate: Pick<Gate, 'stranger'>;
+  addressOf: AddressOf;
+  /** The path of the service's URL, without a slash at the end. */
+  prefix(): string;
+  /** Whether people can sign in at an identity provider. */
+  provider: boolean;
+  newId(): Uuid;
+  log: Log;
+}
+
+/** Nothing inline, nothing evaluated, nothing from elsewhere, in nobody's frame. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "worker-src 'self'",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const FOR_EVER = 'public, max-age=31536000, immutable';
+
+const NOT_BUILT = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Twinkeep console</title>
+<main><h1>The console is not built</h1>
+<p>In a checkout <code>npm run build:console</code> builds it; <code>npm start</code> and <code>npm run demo</code> do so by themselves.</p>
+</main></html>
+`;
+
+/** `/console`: files that were built from `console/`, and the same page for all the paths that it draws itself. */
+export function consoleListener(parts: ConsoleParts): RequestListener {
+  const { gate, addressOf, log, newId } = parts;
+  return (request, response) => {
+    const answer: Answering = { request, response, requestId: requestIdOf(request.headers, newId), charged: [] };
+    const { refusal, headers } = gate.stranger(addressOf(request));
+    answer.charged = headers;
+    if (refusal !== null) return refuse(answer, refusal);
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return refuse(answer, { code: 'METHOD_NOT_ALLOWED', detail: 'This path takes GET.' }, ['Allow', 'GET, HEAD']);
+    }
+    serve(parts, answer).catch((thrown: unknown) => {
+      refuse(answer, refusalOf(thrown, log, { request_id: answer.requestId }));
+    });
+  };
+}
+
+interface Answering {
+  request: IncomingMessage;
+  response: ServerResponse;
+  requestId: Uuid;
+  charged: readonly string[];
+}
+
+const pathOf = ({ url = '/' }: IncomingMessage): string =>
+  url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '').split('?', 1)[0] as string;
+
+async function serve(parts: ConsoleParts, answer: Answering): Promise<void> {
+  const within = pathOf(answer.request).replace(/^\/console\/?/, '');
+  if (within === 'about.json') return about(parts, answer);
+  if (within.startsWith('assets/')) return asset(parts, answer, within.slice('assets/'.length));
+  const page = await parts.files.page();
+  if (page === null) return send(answer, 503, { type: HTML, body: Buffer.from(NOT_BUILT), cache: 'no-store' });
+  // The page is the same wherever it is asked for, so what it loads is named from the root.
+  const body = Buffer.from(page.replaceAll('"./assets/', `"${parts.prefix()}/console/assets/`));
+  send(answer, 200, { type: HTML, body, cache: 'no-cache' });
+}
+
+/** What the console cannot know before anybody has signed in. */
+function about({ provider }: ConsoleParts, answer: Answering): void {
+  const body = Buffer.from(JSON.stringify({ version: SERVICE_VERSION, identity_provider: provider }));
+  send(answer, 200, { type: 'application/json', body, cache: 'no-store' });
+}
+
+async function asset({ files }: ConsoleParts, answer: Answering, name: string): Promise<void> {
+  const file = await files.asset(name);
+  if (file === null) return refuse(answer, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
+  const { type } = file;
+  const zipped = takesGzip(answer.request) ? await file.zipped() : null;
+  const more = ['Vary', 'Accept-Encoding', ...(zipped === null ? [] : ['Content-Encoding', 'gzip'])];
+  send(answer, 200, { type, body: zipped ?? file.body, cache: FOR_EVER }, more);
+}
+
+const HTML = 'text/html; charset=utf-8';
+
+const takesGzip = ({ headers }: IncomingMessage): boolean =>
+  /(^|,)\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*(,|$))[^,]*)?(,|$)/i.test(`${headers['accept-encoding'] ?? ''}`);
+
+interface Sent {
+  type: string;
+  body: Buffer;
+  cache: string;
+}
+
+function send(answer: Answering, status: number, { type, body, cache }: Sent, more: readonly string[] = []): void {
+  const { response, request, requestId, charged } = answer;
+  if (response.headersSent || response.destroyed) return;
+  response.writeHead(status, [
+    ...standardHeaders(requestId),
+    ...['Content-Security-Policy', POLICY, 'Cross-Origin-Opener-Policy', 'same-origin', 'Cache-Control', cache],
+    ...['Content-Type', type, 'Content-Length', `${body.length}`],
+    ...charged,
+    ...more,
+  ]);
+  response.end(request.method === 'HEAD' ? undefined : body);
+}
+
+function refuse(answer: Answering, refusal: Refusal, more: readonly string[] = []): void {
+  const problem = problemOf(refusal, pathOf(answer.request), answer.requestId);
+  const sent = { type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)), cache: 'no-store' };
+  send(answer, problem.status, sent, [...refusalHeaders(refusal, false), ...more]);
+}

@@ -1,0 +1,139 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { join } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { accessibility, isTooWide, look, openConsole } from '../support/console.ts';
+import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+describe.runIf(hasChromium())('signing in to the console', () => {
+  let idp: IdentityProvider;
+  let at: TestService;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    for (const way of ['info', 'warn'] as const) vi.spyOn(console, way).mockImplementation(() => {});
+    idp = await identityProvider();
+    at = await startService({
+      OIDC_ISSUER: idp.issuer,
+      OIDC_AUDIENCE: 'https://api.twinkeep.example',
+      OIDC_CLIENT_ID: CLIENT.id,
+      OIDC_CLIENT_SECRET: CLIENT.secret,
+    });
+    await idp.configure(`${at.url}/v1/auth/callback`);
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+    await idp?.close();
+  });
+
+  const home = { name: 'Needs attention' };
+
+  it('takes a token, leaves no trace of it, and ends with signing out', async () => {
+    const owner = await at.owner();
+    const { page, go, complaints, close } = await look(browser, at);
+    await go('');
+    await page.getByLabel('a token of yours').fill(owner.token);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', home).waitFor();
+    const kept = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie, location.href])');
+    expect(kept).not.toContain(owner.token.slice(-20));
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('a token of yours').waitFor();
+    expect((await at.api(owner.token).get('/v1/auth/me')).status).toBe(401);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('says in words that a token is none', async () => {
+    const { page, go, close } = await look(browser, at);
+    await go('');
+    await page.getByLabel('a token of yours').fill('nonsense');
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('alert').getByText('This token is not valid, or no longer.').waitFor();
+    await close();
+  });
+
+  it('goes to the identity provider and back to the page that was asked for', async () => {
+    const { page, go, close } = await look(browser, at, { expects: [404] });
+    await go('/nowhere');
+    await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
+    await page.locator('input[name=login]').fill('grace');
+    await page.locator('input[name=password]').fill('x');
+    await page.getByRole('button').click();
+    await page.getByRole('button').click();
+    await page.getByText('You are signed in as').waitFor();
+    expect(page.url()).toBe(`${at.url}/console/nowhere`);
+    await close();
+  });
+
+  it('is done by a link once, which then stands in no address', async () => {
+    const owner = await at.owner();
+    const { body } = await owner.post('/v1/auth/link');
+    expect(body.url).toMatch(/\/console#sign-in=link_/);
+    const first = await look(browser, at);
+    await first.page.goto(body.url);
+    await first.page.getByRole('heading', home).waitFor();
+    expect(first.page.url()).toBe(`${at.url}/console`);
+    expect(first.complaints()).toEqual([]);
+    const second = await look(browser, at);
+    await second.page.goto(body.url);
+    await second.page.getByText('This link was used already').waitFor();
+    await Promise.all([first.close(), second.close()]);
+  });
+
+  it('leads who has no tenant to one of their own, or to the one they are invited to', async () => {
+    const owner = await at.owner();
+    const invited = await at.token('ines', { email: 'ines@example.com' });
+    await owner.post('/v1/tenant/members', { email: 'ines@example.com', role: 'viewer' });
+    const ines = await look(browser, at, { token: invited });
+    await ines.go('');
+    await ines.page.getByRole('button', { name: /^Join .* as viewer$/ }).click();
+    await ines.page.getByRole('heading', home).waitFor();
+    const noah = await look(browser, at, { token: await at.token('noah') });
+    await noah.go('');
+    expect(await accessibility(noah.page)).toEqual([]);
+    await noah.page.getByLabel('Name of your tenant').fill('Ark');
+    await noah.page.getByRole('button', { name: 'Create it' }).click();
+    await noah.page.getByRole('heading', home).waitFor();
+    await Promise.all([ines.close(), noah.close()]);
+  });
+
+  it('shows the way in again when the session is over', async () => {
+    const owner = await at.owner();
+    const { page, go, close } = await look(browser, at, { token: owner.token });
+    await go('');
+    await owner.post('/v1/auth/logout');
+    await page.reload();
+    await page.getByLabel('a token of yours').waitFor();
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)(
+    'can be read and used by anybody, on a small screen and in %s colours',
+    async (colorScheme) => {
+      const { page, go, complaints, close } = await look(browser, at, { colorScheme, width: 400 });
+      await go('');
+      await page.getByRole('link', { name: 'Sign in with your identity provider' }).waitFor();
+      expect(await accessibility(page)).toEqual([]);
+      expect(await isTooWide(page)).toBe(false);
+      expect(complaints()).toEqual([]);
+      await close();
+    },
+  );
+
+  it('shows a viewer no page of admins, and asks for none', async () => {
+    const owner = await at.owner();
+    const viewer = await join(at, owner, 'viewer');
+    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
+    await go('');
+    await page.getByRole('heading', home).waitFor();
+    expect(await page.getByRole('link', { name: 'Actors' }).count()).toBe(0);
+    expect(complaints()).toEqual([]);
+    const { body } = await owner.get('/v1/audit?outcome=refused');
+    expect(body.entries?.filter(({ by }: { by: string }) => by === viewer.userId) ?? []).toEqual([]);
+    await close();
+  });
+});
