@@ -1,0 +1,120 @@
+import { type Act, type Device, MAX_STEPS, type Memory, type Step, titleOf } from '../model.ts';
+import { isDone, undoOf } from '../undo.ts';
+import type { Instruction, Wish } from './instructions.ts';
+import { isSpared } from './memories.ts';
+import { find } from './targets.ts';
+import { actsFor } from './wishes.ts';
+import { slugOf } from './words.ts';
+
+// Instructions become steps: which devices, in which order, and what undoes them.
+
+export interface Graph {
+  steps: readonly Step[];
+  /** Devices that were meant and are not connected. */
+  leftOut: readonly Device[];
+}
+
+export type Drawn = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' | 'NOT_POSSIBLE' | 'TOO_MANY_STEPS' };
+
+interface World {
+  devices: readonly Device[];
+  memories: readonly Memory[];
+}
+
+export function draw(instructions: readonly Instruction[], world: World): Drawn {
+  const drawing = makeDrawing();
+  const leftOut = new Set<Device>();
+  for (const instruction of instructions) {
+    if (instruction.afterwards) drawing.nextStage();
+    const able = ableTo(instruction, world);
+    if ('impossible' in able) {
+      if (instruction.lenient) continue;
+      return able;
+    }
+    // A command for a device that is away would wait for it, and hold up all the rest.
+    const online = able.filter(({ device }) => device.online);
+    const chosen = online.length > 0 ? online : able;
+    for (const { device } of able) if (!device.online && online.length > 0) leftOut.add(device);
+    for (const { device, acts } of chosen) drawing.add(device, acts);
+  }
+  const steps = drawing.steps();
+  return steps.length <= MAX_STEPS
+    ? { steps, leftOut: [...leftOut] }
+    : { impossible: `That takes ${steps.length} steps; a plan has ${MAX_STEPS} at most.`, code: 'TOO_MANY_STEPS' };
+}
+
+type Able = readonly { device: Device; acts: readonly Act[] }[];
+
+function ableTo(instruction: Instruction, { devices, memories }: World): Able | Extract<Drawn, { impossible: string }> {
+  const { wish, target, except } = instruction;
+  const found = find(target, devices);
+  if (found === null) return { impossible: `Nothing here is called "${shown(target)}".`, code: 'NO_SUCH_DEVICE' };
+  const spared = except === '' ? null : find(except, devices);
+  const be = 'be' in wish && (wish.be === 'on' || wish.be === 'off') ? wish.be : null;
+  const meant = found.devices.filter(
+    (device) => !spared?.devices.includes(device) && (found.named || be === null || !isSpared(be, device, memories)),
+  );
+  const able = meant.flatMap((device) => {
+    const acts = actsFor(wish, device, { devices, memories, meant, broad: found.broad });
+    return acts === null ? [] : [{ device, acts }];
+  });
+  if (able.length > 0) return able;
+  const where = target === '' ? 'here' : `called "${shown(target)}"`;
+  return { impossible: `Nothing ${where} can be ${participle(wish)}.`, code: 'NOT_POSSIBLE' };
+}
+
+/** What somebody wrote, as far as an error repeats it. */
+export const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 79)}…` : text);
+
+function participle(wish: Wish): string {
+  if ('be' in wish) return wish.be === 'on' || wish.be === 'off' ? `turned ${wish.be}` : wish.be;
+  if ('run' in wish) return { start: 'started', stop: 'stopped', pause: 'paused', resume: 'resumed' }[wish.run];
+  if ('celsius' in wish) return `set to ${wish.celsius} °C`;
+  if ('kelvin' in wish) return `set to ${wish.kelvin} K`;
+  if ('percent' in wish) return `set to ${wish.percent} %`;
+  if ('more' in wish)
+    return { warm: 'made warmer', cool: 'made cooler', bright: 'made brighter', dark: 'made darker' }[wish.more];
+  return 'mode' in wish ? `set to "${shown(wish.mode)}"` : `made ${wish.quality}`;
+}
+
+/** Steps on one device follow each other; a stage waits for all before it; the rest runs side by side. */
+function makeDrawing() {
+  const steps: Step[] = [];
+  const lastOf = new Map<Device, string>();
+  let before: string[] = [];
+  let stage: string[] = [];
+  const free = (wanted: string): string => {
+    let id = wanted;
+    for (let n = 2; steps.some((step) => step.id === id); n++) id = `${wanted}-${n}`;
+    return id;
+  };
+  return {
+    nextStage() {
+      if (stage.length === 0) return;
+      before = stage;
+      stage = [];
+    },
+    add(device: Device, acts: readonly Act[]) {
+      for (const act of acts) {
+        const previous = lastOf.get(device);
+        if (previous === undefined && isDone(device, act)) continue;
+        if (
+          steps.some(
+            ({ deviceId, action, params }) =>
+              deviceId === device.id && action === act.action && equal(params, act.params),
+          )
+        )
+          continue;
+        const id = free(`${slugOf(titleOf(device))}-${slugOf(act.action)}`.slice(0, 60));
+        const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : before;
+        steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation: undoOf(device, act) });
+        if (previous !== undefined) stage = stage.filter((other) => other !== previous);
+        stage.push(id);
+        lastOf.set(device, id);
+      }
+    },
+    steps: (): readonly Step[] => steps,
+  };
+}
+
+const equal = (one: object, other: object): boolean => JSON.stringify(one) === JSON.stringify(other);

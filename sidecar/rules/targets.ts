@@ -1,0 +1,116 @@
+import type { Device } from '../model.ts';
+import { placeOf, singular, wordsOf } from './words.ts';
+
+// Which devices somebody means: by name, by room, by what they are.
+
+export interface Found {
+  devices: readonly Device[];
+  /** They were named one by one rather than meant with others. */
+  named: boolean;
+  /** All there is was meant. */
+  broad: boolean;
+}
+
+/** Words for kinds of devices. A device whose manifest has no category is what its name or its type says. */
+const kinds: Readonly<Record<string, readonly string[]>> = {
+  light: ['light', 'lamp', 'lighting', 'bulb'],
+  switch: ['switch', 'plug', 'socket', 'outlet'],
+  climate: ['climate', 'thermostat', 'heating', 'heater', 'radiator', 'air conditioning', 'air conditioner', 'aircon'],
+  lock: ['lock', 'door'],
+  cover: ['cover', 'blind', 'curtain', 'shutter', 'shade', 'awning'],
+  valve: ['valve', 'water'],
+  sensor: ['sensor'],
+  appliance: ['appliance'],
+  controller: ['controller', 'hub', 'house', 'alarm'],
+};
+
+const EVERYTHING = new Set([
+  'everything',
+  'all',
+  'every',
+  'each',
+  'device',
+  'it',
+  'them',
+  'home',
+  'house',
+  'here',
+  'there',
+]);
+const BETWEEN = new Set(['in', 'of', 'at', 'on', 'for', 'from', 'all', 'every', 'each', 'both', 'room']);
+
+/** Null where the words name nothing that is here. */
+export function find(target: string, devices: readonly Device[]): Found | null {
+  const words = wordsOf(target);
+  if (words.every((word) => EVERYTHING.has(word) || BETWEEN.has(word))) return { devices, named: false, broad: true };
+  const exact = devices.filter((device) => sameWords(nameWords(device), words));
+  if (exact.length > 0) return { devices: exact, named: true, broad: false };
+  const { rest, inRoom } = roomOf(words, devices);
+  const left = rest.filter((word) => !BETWEEN.has(word) && !EVERYTHING.has(word));
+  if (inRoom !== null && left.length === 0) return { devices: inRoom, named: false, broad: false };
+  const among = inRoom ?? devices;
+  const kind = kindOf(left);
+  if (kind !== null) {
+    const ofKind = among.filter((device) => isOfKind(device, kind));
+    if (ofKind.length > 0) return { devices: ofKind, named: false, broad: false };
+  }
+  const byName = devices.filter((device) => words.every((word) => nameWords(device).includes(word)));
+  if (byName.length > 0) return { devices: byName, named: true, broad: false };
+  const described = among.filter((device) => left.every((word) => isSaidOf(device, word)));
+  return described.length > 0 && left.length > 0 ? { devices: described, named: true, broad: false } : null;
+}
+
+/** Whether a memory or a measurement with this subject is about the device. */
+export function isAbout(subject: string, device: Device): boolean {
+  const words = wordsOf(subject);
+  const room = device.room === null ? [] : wordsOf(device.room);
+  const name = nameWords(device);
+  return (
+    (room.length > 0 && placeOf(room, words) >= 0) ||
+    (name.length > 0 && placeOf(name, words) >= 0) ||
+    subject.trim() === device.id
+  );
+}
+
+/** Whether the subject names a room or a device that is here at all. */
+export const namesSomething = (subject: string, devices: readonly Device[]): boolean =>
+  devices.some((device) => isAbout(subject, device));
+
+const nameWords = (device: Device): string[] => wordsOf(device.name ?? '');
+
+const sameWords = (one: readonly string[], other: readonly string[]): boolean =>
+  one.length > 0 && one.length === other.length && placeOf(one, other) === 0;
+
+/** The longest room's name among the words, what is left of them, and what stands in that room. */
+function roomOf(words: readonly string[], devices: readonly Device[]) {
+  let best: readonly string[] = [];
+  for (const { room } of devices) {
+    const name = room === null ? [] : wordsOf(room);
+    if (name.length > best.length && placeOf(name, words) >= 0) best = name;
+  }
+  if (best.length === 0) return { rest: words, inRoom: null };
+  const at = placeOf(best, words);
+  return {
+    rest: [...words.slice(0, at), ...words.slice(at + best.length)],
+    inRoom: devices.filter(({ room }) => room !== null && sameWords(wordsOf(room), best)),
+  };
+}
+
+function kindOf(words: readonly string[]): string | null {
+  const said = words.join(' ');
+  return Object.keys(kinds).find((kind) => kinds[kind]?.includes(said)) ?? null;
+}
+
+/** `light` holds a switch that is called a lamp, too. */
+function isOfKind(device: Device, kind: string): boolean {
+  if (device.category === kind) return true;
+  if (kind === 'light' ? device.category !== 'switch' && device.category !== null : device.category !== null)
+    return false;
+  const said = [...nameWords(device), ...wordsOf(device.type)];
+  return (kinds[kind] ?? []).some((word) => said.includes(word));
+}
+
+function isSaidOf(device: Device, word: string): boolean {
+  const said = [...nameWords(device), ...wordsOf(device.type), ...wordsOf(device.room ?? ''), device.category ?? ''];
+  return said.map(singular).includes(word);
+}

@@ -1,0 +1,30 @@
+import { type JsonObject, type Node, titleOf, type View } from './model.ts';
+
+const SHOWN_STEPS = 10;
+
+/** What was done, in a sentence. */
+export function summaryOf({ context, devices }: View): string {
+  const done = context.nodes.filter(({ state }) => state === 'succeeded');
+  const told = done.slice(0, SHOWN_STEPS).map(({ deviceId, action }) => {
+    const device = devices.find(({ id }) => id === deviceId);
+    return `${device === undefined ? deviceId : titleOf(device).slice(0, 60)}: ${action}`;
+  });
+  const more = done.length > told.length ? `, and ${done.length - told.length} more` : '';
+  return `${done.length} of ${context.nodes.length} steps done (${told.join(', ')}${more}).`;
+}
+
+/** Of each device that was acted on, what the actions say about its state, as it was last reported. */
+export function finalStateOf({ context, devices }: View): JsonObject {
+  const states: Record<string, JsonObject> = {};
+  for (const node of context.nodes) {
+    const device = devices.find(({ id }) => id === node.deviceId);
+    const expected = device?.tools.get(node.action)?.expected;
+    const reported = stateAfter(node, device?.state ?? null);
+    if (!expected || reported === null) continue;
+    const told = Object.keys(expected).flatMap((name) => (name in reported ? [[name, reported[name]]] : []));
+    states[node.deviceId] = { ...states[node.deviceId], ...Object.fromEntries(told) };
+  }
+  return { devices: states };
+}
+
+const stateAfter = ({ outcome }: Node, shown: JsonObject | null): JsonObject | null => outcome?.deviceState ?? shown;
