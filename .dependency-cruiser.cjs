@@ -83,6 +83,40 @@ module.exports = {
       to: { path: '^proto/' },
     },
     onlyFrom('edges/mcp', ['@modelcontextprotocol']),
+    {
+      name: 'the-service-does-not-know-the-sidecar',
+      severity: 'error',
+      comment: 'another process, which any other may take the place of',
+      from: { path: '^src/' },
+      to: { path: '^sidecar/' },
+    },
+    {
+      name: 'the-sidecar-knows-only-the-contract',
+      severity: 'error',
+      from: { path: '^sidecar/' },
+      to: {
+        pathNot: [
+          '^sidecar/',
+          '^proto/gen/',
+          'node_modules/(@bufbuild/protobuf|@grpc/grpc-js)/',
+          '^(stream|timers/promises)$',
+        ],
+      },
+    },
+    {
+      name: 'planners-only-think',
+      severity: 'error',
+      comment: 'the rules compute; the language model speaks to its endpoint; neither knows the stream',
+      from: { path: '^sidecar/(rules|language-model)/([^/]+)' },
+      to: {
+        pathNot: [
+          '^sidecar/$1/',
+          '^sidecar/(model|schema|undo|summary|obey)\\.ts$',
+          'node_modules/@bufbuild/protobuf/',
+          '^timers/promises$',
+        ],
+      },
+    },
   ],
   options: {
     tsPreCompilationDeps: true, // a cycle of types is still a cycle for the reader

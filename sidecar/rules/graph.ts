@@ -1,4 +1,5 @@
 import { type Act, type Device, MAX_STEPS, type Memory, type Step, titleOf } from '../model.ts';
+import { same } from '../schema.ts';
 import { isDone, undoOf } from '../undo.ts';
 import type { Instruction, Wish } from './instructions.ts';
 import { isSpared } from './memories.ts';
@@ -9,6 +10,7 @@ import { slugOf } from './words.ts';
 // Instructions become steps: which devices, in which order, and what undoes them.
 
 export interface Graph {
+  /** Those that are not there yet. */
   steps: readonly Step[];
   /** Devices that were meant and are not connected. */
   leftOut: readonly Device[];
@@ -21,8 +23,9 @@ interface World {
   memories: readonly Memory[];
 }
 
-export function draw(instructions: readonly Instruction[], world: World): Drawn {
-  const drawing = makeDrawing();
+/** `there` are the steps that the context has already: none of them is wished a second time. */
+export function draw(instructions: readonly Instruction[], world: World, there: readonly Step[]): Drawn {
+  const drawing = makeDrawing(there);
   const leftOut = new Set<Device>();
   for (const instruction of instructions) {
     if (instruction.afterwards) drawing.nextStage();
@@ -38,9 +41,10 @@ export function draw(instructions: readonly Instruction[], world: World): Drawn 
     for (const { device, acts } of chosen) drawing.add(device, acts);
   }
   const steps = drawing.steps();
-  return steps.length <= MAX_STEPS
+  const total = there.length + steps.length;
+  return total <= MAX_STEPS
     ? { steps, leftOut: [...leftOut] }
-    : { impossible: `That takes ${steps.length} steps; a plan has ${MAX_STEPS} at most.`, code: 'TOO_MANY_STEPS' };
+    : { impossible: `That takes ${total} steps; a plan has ${MAX_STEPS} at most.`, code: 'TOO_MANY_STEPS' };
 }
 
 type Able = readonly { device: Device; acts: readonly Act[] }[];
@@ -78,15 +82,21 @@ function participle(wish: Wish): string {
 }
 
 /** Steps on one device follow each other; a stage waits for all before it; the rest runs side by side. */
-function makeDrawing() {
+function makeDrawing(there: readonly Step[]) {
   const steps: Step[] = [];
   const lastOf = new Map<Device, string>();
-  let before: string[] = [];
+  const ids = new Set(there.map(({ id }) => id));
+  let before: readonly string[] = [];
   let stage: string[] = [];
   const free = (wanted: string): string => {
     let id = wanted;
-    for (let n = 2; steps.some((step) => step.id === id); n++) id = `${wanted}-${n}`;
+    for (let n = 2; ids.has(id); n++) id = `${wanted}-${n}`;
+    ids.add(id);
     return id;
+  };
+  const follow = (device: Device, id: string) => {
+    stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
+    lastOf.set(device, id);
   };
   return {
     nextStage() {
@@ -96,25 +106,25 @@ function makeDrawing() {
     },
     add(device: Device, acts: readonly Act[]) {
       for (const act of acts) {
+        const known = there.find(({ deviceId, action }) => deviceId === device.id && action === act.action);
+        if (known !== undefined) {
+          follow(device, known.id);
+          continue;
+        }
         const previous = lastOf.get(device);
         if (previous === undefined && isDone(device, act)) continue;
         if (
           steps.some(
-            ({ deviceId, action, params }) =>
-              deviceId === device.id && action === act.action && equal(params, act.params),
+            (step) => step.deviceId === device.id && step.action === act.action && same(step.params, act.params),
           )
         )
           continue;
         const id = free(`${slugOf(titleOf(device))}-${slugOf(act.action)}`.slice(0, 60));
         const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : before;
         steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation: undoOf(device, act) });
-        if (previous !== undefined) stage = stage.filter((other) => other !== previous);
-        stage.push(id);
-        lastOf.set(device, id);
+        follow(device, id);
       }
     },
     steps: (): readonly Step[] => steps,
   };
 }
-
-const equal = (one: object, other: object): boolean => JSON.stringify(one) === JSON.stringify(other);

@@ -1,13 +1,11 @@
-import { type Act, type Decision, type Device, type Planner, type Step, titleOf, type View } from '../model.ts';
-import { misfit } from '../schema.ts';
+import { type Decision, type Planner, titleOf, type View } from '../model.ts';
+import { obey } from '../obey.ts';
 import { finalStateOf, summaryOf } from '../summary.ts';
-import { undoOf } from '../undo.ts';
 import { customOf } from './customs.ts';
 import { draw, shown } from './graph.ts';
 import { type Instruction, type Named, understand } from './instructions.ts';
 import { routineOf } from './memories.ts';
 import { callsOf } from './thresholds.ts';
-import { slugOf } from './words.ts';
 
 /** Plans by rules alone: the same words about the same world are always the same plan. */
 export const rules: Planner = {
@@ -16,18 +14,22 @@ export const rules: Planner = {
   next: async (view) => decide(view),
 };
 
+/**
+ * What is asked is planned anew each time, and what the context has of it already is left out: so nothing is forgotten
+ * where a plan was cut off in the middle, and the end is reached when nothing is left.
+ */
 export function decide(view: View): Decision {
   const { context, refusals } = view;
+  if (context.act !== null) return obey(view, context.act);
   const refused = refusals[0];
   // The same view would lead to the same step again.
   if (refused !== undefined) {
     return { code: refused.code, failed: `The step ${refused.step.action} was refused: ${refused.detail}` };
   }
-  if (context.nodes.length > 0 && context.kind !== 'observation') {
-    return { done: summaryOf(view), finalState: finalStateOf(view) };
-  }
   if (context.kind === 'observation') return observe(view);
-  return context.act === null ? pursue(view) : act(view, context.act);
+  const decision = pursue(view);
+  const over = context.nodes.length > 0 && !('steps' in decision);
+  return over ? { done: summaryOf(view), finalState: finalStateOf(view) } : decision;
 }
 
 /** A goal, or one for a device: then that device is all there is. */
@@ -47,12 +49,15 @@ function pursue(view: View): Decision {
 }
 
 function drawn(instructions: readonly Instruction[], view: View, nothing: string, because = ''): Decision {
-  const graph = draw(instructions, view);
+  const graph = draw(instructions, view, view.context.nodes);
   if ('impossible' in graph) return { code: graph.code, failed: graph.impossible };
   const away = graph.leftOut.map((device) => shown(titleOf(device))).slice(0, 10);
   const left = away.length === 0 ? '' : ` Left out, because not connected: ${away.join(', ')}.`;
   const [first, ...more] = graph.steps;
-  if (first === undefined) return { done: `${because} ${nothing}${left}`.trim(), finalState: {} };
+  if (first === undefined) {
+    const why = view.context.nodes.length > 0 ? because : `${because} ${nothing}`;
+    return { done: `${why}${left}`.trim(), finalState: {} };
+  }
   return { steps: [first, ...more], because: `${because}${left}`.trim() };
 }
 
@@ -74,28 +79,8 @@ const namedIn =
     return null;
   };
 
-/** An action that was asked for as it is: nobody looks whether it is needed. */
-function act({ context, devices }: View, { action, params }: Act): Decision {
-  const device = devices.find(({ id }) => id === context.deviceId);
-  const tool = device?.tools.get(action);
-  if (device === undefined) return { code: 'NO_SUCH_DEVICE', failed: 'The device is not shown.' };
-  if (tool === undefined) return { code: 'ACTION_NOT_IN_MANIFEST', failed: `The device cannot ${shown(action)}.` };
-  const wrong = misfit(tool.params, params);
-  if (wrong !== null) return { code: 'PARAMS_INVALID', failed: wrong };
-  return { steps: [stepOf(device, { action, params })], because: '' };
-}
-
-const stepOf = (device: Device, asked: Act): Step => ({
-  ...asked,
-  id: `${slugOf(titleOf(device))}-${slugOf(asked.action)}`.slice(0, 60),
-  deviceId: device.id,
-  dependsOn: [],
-  compensation: undoOf(device, asked),
-});
-
 function observe(view: View): Decision {
   const { context, devices } = view;
-  if (context.nodes.length > 0) return { done: 'Proposed.', finalState: {} };
   const by = devices.find(({ id }) => id === context.deviceId) ?? null;
   const calls = callsOf(context.data, by, view);
   if (calls.length === 0) return { done: 'Nothing that was measured calls for anything.', finalState: {} };

@@ -98,7 +98,9 @@ function roomOf(words: readonly string[], devices: readonly Device[]) {
 
 function kindOf(words: readonly string[]): string | null {
   const said = words.join(' ');
-  return Object.keys(kinds).find((kind) => kinds[kind]?.includes(said)) ?? null;
+  const means = (names: readonly string[] = []) =>
+    names.includes(said) || (words.length > 0 && words.every((word) => names.includes(word)));
+  return Object.keys(kinds).find((kind) => means(kinds[kind])) ?? null;
 }
 
 /** `light` holds a switch that is called a lamp, too. */

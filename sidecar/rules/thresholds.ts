@@ -16,7 +16,7 @@ export interface Call {
 interface Usual {
   names: RegExp;
   calls(value: JsonValue): boolean;
-  /** `here` is where it was measured. */
+  /** `here` is what heats and cools where it was measured. */
   text(here: string): string;
   because(value: JsonValue): string;
 }
@@ -80,7 +80,7 @@ export function callsOf(
   const concerning = conditionsOf(memories).filter(
     ({ subject }) => by === null || !namesSomething(subject, devices) || isAbout(subject, by),
   );
-  const here = by?.room ?? 'climate';
+  const here = by?.room ? `${by.room} climate` : 'climate';
   const own: Call[] = [];
   const common: Call[][] = usuals.map(() => []);
   for (const [key, value] of Object.entries(data)) {

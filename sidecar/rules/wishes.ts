@@ -22,7 +22,7 @@ export function actsFor(wish: Wish, device: Device, around: Surroundings): Act[]
   if ('kelvin' in wish) return one(withValue(device, 'set_color_temperature', 'kelvin', wish.kelvin));
   if ('percent' in wish) return percent(device, wish.percent, wish.of);
   if ('more' in wish) return more(device, wish.more);
-  if ('mode' in wish) return one(mode(device, wish.mode));
+  if ('mode' in wish) return one(mode(device, wish.mode, around.meant.length === 1));
   return quality(device, wish.quality, around);
 }
 
@@ -121,13 +121,15 @@ function more(device: Device, way: 'warm' | 'cool' | 'bright' | 'dark'): Act[] |
   return one(to <= 0 ? withoutParams(device, 'turn_off') : withValue(device, 'set_brightness', 'level', to));
 }
 
-/** Modes from a fixed list before names that only the device can judge. */
-function mode(device: Device, word: string): Act | null {
-  return (
+/** Modes from a fixed list; a name that only the device can judge where that device alone is meant. */
+function mode(device: Device, word: string, alone: boolean): Act | null {
+  const listed =
     withValue(device, 'set_mode', 'mode', word) ??
     withValue(device, 'set_operating_mode', 'mode', word) ??
     withValue(device, 'set_fan_speed', 'speed', word) ??
-    withValue(device, 'set_sensitivity', 'level', word) ??
+    withValue(device, 'set_sensitivity', 'level', word);
+  if (listed !== null || !alone) return listed;
+  return (
     withValue(device, 'set_program', 'program', word) ??
     withValue(device, 'activate_scene', 'scene', word) ??
     withValue(device, 'set_effect', 'effect', word)

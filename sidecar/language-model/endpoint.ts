@@ -1,0 +1,136 @@
+import { setTimeout as after } from 'node:timers/promises';
+import type { JsonObject, JsonValue } from '../model.ts';
+import { isObject } from '../schema.ts';
+import type { Message, ToolCall } from './conversation.ts';
+
+// An OpenAI-compatible chat-completions endpoint.
+
+export interface EndpointSettings {
+  /** Without `/chat/completions` and without a slash at its end. */
+  baseUrl: string;
+  model: string;
+  apiKey: string | null;
+}
+
+export interface Answer {
+  content: string | null;
+  calls: readonly ToolCall[];
+}
+
+/** The sentence is for whoever asked: it holds nothing that the endpoint wrote, and no key. */
+export class ModelFailed extends Error {
+  override name = 'ModelFailed';
+  readonly code: 'MODEL_UNAVAILABLE' | 'MODEL_REFUSED' | 'MODEL_ANSWER_INVALID';
+  constructor(code: ModelFailed['code'], sentence: string) {
+    super(sentence);
+    this.code = code;
+  }
+}
+
+export interface EndpointParts {
+  fetch?: typeof fetch;
+  pause?(ms: number, signal: AbortSignal): Promise<unknown>;
+  random?(): number;
+}
+
+export type Ask = (messages: readonly Message[], tools: readonly JsonObject[], signal: AbortSignal) => Promise<Answer>;
+
+const TRIES = 4;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 30_000;
+const ANSWER_MS = 60_000;
+const MAX_ANSWER_BYTES = 1024 * 1024;
+const MOST_CALLS = 100;
+/** What another try may mend. */
+const passing: ReadonlySet<number> = new Set([408, 425, 429, 500, 502, 503, 504, 529]);
+
+export function endpoint(
+  { baseUrl, model, apiKey }: EndpointSettings,
+  {
+    fetch: send = fetch,
+    pause = (ms, signal) => after(ms, undefined, { signal }),
+    random = Math.random,
+  }: EndpointParts = {},
+): Ask {
+  const headers = {
+    'content-type': 'application/json',
+    ...(apiKey !== null && { authorization: `Bearer ${apiKey}` }),
+  };
+  return async (messages, tools, signal) => {
+    const body = JSON.stringify({ model, messages, tools, tool_choice: 'auto' });
+    for (let attempt = 1; ; attempt++) {
+      const response = await send(`${baseUrl}/chat/completions`, {
+        ...{ method: 'POST', headers, body },
+        // A key goes nowhere but where it was meant for.
+        redirect: 'error',
+        signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
+      }).catch(() => null);
+      signal.throwIfAborted();
+      if (response?.ok) return answerOf(await bounded(response));
+      await response?.body?.cancel().catch(() => {});
+      if (response !== null && !passing.has(response.status)) {
+        throw new ModelFailed('MODEL_REFUSED', `The language model's endpoint answered ${response.status}.`);
+      }
+      if (attempt === TRIES) {
+        const why = response === null ? 'cannot be reached' : `answered ${response.status} again and again`;
+        throw new ModelFailed('MODEL_UNAVAILABLE', `The language model's endpoint ${why}.`);
+      }
+      const wait = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (0.5 + random() / 2);
+      await pause(askedToWait(response) ?? wait, signal);
+    }
+  };
+}
+
+/** `Retry-After` in seconds; a date would need the endpoint's clock. */
+function askedToWait(response: Response | null): number | null {
+  const seconds = Number(response?.headers.get('retry-after') ?? Number.NaN);
+  return seconds >= 0 ? Math.min(LONGEST_PAUSE_MS, seconds * 1_000) : null;
+}
+
+async function bounded(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  try {
+    for await (const chunk of response.body ?? []) {
+      bytes += chunk.byteLength;
+      if (bytes > MAX_ANSWER_BYTES) break;
+      text += decoder.decode(chunk, { stream: true });
+    }
+  } catch {
+    throw new ModelFailed('MODEL_UNAVAILABLE', "The language model's endpoint broke off its answer.");
+  }
+  if (bytes > MAX_ANSWER_BYTES) throw malformed('is too long');
+  return text + decoder.decode();
+}
+
+const malformed = (what: string) => new ModelFailed('MODEL_ANSWER_INVALID', `The language model's answer ${what}.`);
+
+function answerOf(text: string): Answer {
+  let body: JsonValue;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw malformed('is no JSON');
+  }
+  const choice = isObject(body) && Array.isArray(body.choices) ? body.choices[0] : undefined;
+  const message = isObject(choice) ? choice.message : undefined;
+  if (!isObject(message)) throw malformed('holds no message');
+  const { content = null, tool_calls: given = null } = message;
+  if (content !== null && typeof content !== 'string') throw malformed('holds a message of an unknown kind');
+  if (given !== null && !Array.isArray(given)) throw malformed('holds calls of an unknown kind');
+  const calls = (given ?? []).map(callOf);
+  if (calls.length > MOST_CALLS) throw malformed('holds too many calls');
+  if (calls.length === 0 && (content ?? '').trim() === '') throw malformed('is empty');
+  return { content, calls };
+}
+
+function callOf(given: JsonValue): ToolCall {
+  const named = isObject(given) ? given.function : undefined;
+  if (!isObject(given) || !isObject(named)) throw malformed('holds a call of an unknown kind');
+  const { name, arguments: text } = named;
+  if (typeof name !== 'string' || typeof text !== 'string' || typeof given.id !== 'string') {
+    throw malformed('holds a call of an unknown kind');
+  }
+  return { id: given.id, name, arguments: text };
+}

@@ -1,0 +1,33 @@
+import { languageModel } from './language-model/planner.ts';
+import { makeLog } from './log.ts';
+import { rules } from './rules/planner.ts';
+import { serve } from './server.ts';
+import { readSettings } from './settings.ts';
+
+// The reference sidecar as a process of its own: started by the service as its child, or by anybody with these variables:
+// SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
+
+async function main(): Promise<void> {
+  const { listen, llm, logLevel } = readSettings(process.env);
+  const log = makeLog(process.stdout, logLevel);
+  const planner = llm === null ? rules : languageModel(llm);
+  const server = await serve(listen, { planner, log });
+  const host = listen.slice(0, listen.lastIndexOf(':'));
+  log.info({ address: `${host}:${server.port}`, planner: planner.name }, 'the sidecar listens');
+  let ending = false;
+  const end = () => {
+    if (ending) return;
+    ending = true;
+    void server.close().then(() => process.exit(0));
+  };
+  process.on('SIGTERM', end);
+  process.on('SIGINT', end);
+  // A child of the service ends with it, however the service ended.
+  process.on('disconnect', end);
+  process.send?.({ listening: `${host}:${server.port}` });
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,146 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import {
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  type ServiceDefinition,
+  status,
+} from '@grpc/grpc-js';
+import {
+  type CognitionProposal,
+  CognitionProposalSchema,
+  CognitionRuntime,
+  type RuntimeEvent,
+  RuntimeEventSchema,
+} from '#proto/cognition/v1/runtime_pb.js';
+import { health, healthService } from './health.ts';
+import type { Log } from './log.ts';
+import type { Planner } from './model.ts';
+import { converse, type Session } from './session.ts';
+
+// All that touches the gRPC library.
+
+export interface RunningServer {
+  /** The one that was taken, where port 0 was asked for. */
+  port: number;
+  /** Ends the streams; the service dials again, somewhere. */
+  close(): Promise<void>;
+}
+
+const { orchestrate } = CognitionRuntime.method;
+const definition: ServiceDefinition = {
+  [orchestrate.name]: {
+    path: `/${CognitionRuntime.typeName}/${orchestrate.name}`,
+    requestStream: true,
+    responseStream: true,
+    requestSerialize: (event: RuntimeEvent) => Buffer.from(toBinary(RuntimeEventSchema, event)),
+    requestDeserialize: (bytes: Buffer) => fromBinary(RuntimeEventSchema, bytes),
+    responseSerialize: (proposal: CognitionProposal) => Buffer.from(toBinary(CognitionProposalSchema, proposal)),
+    responseDeserialize: (bytes: Buffer) => fromBinary(CognitionProposalSchema, bytes),
+  },
+};
+
+/** A home of hundreds of devices with large states is told at once. */
+const MAX_EVENT_BYTES = 32 * 1024 * 1024;
+/** One service has one; a second may come before the first is known to be gone. */
+const MOST_STREAMS = 8;
+/** Words that the service does not read. */
+const MOST_UNREAD = 20_000;
+const CLOSE_MS = 1_000;
+
+type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
+
+const refuse = (stream: Stream, why: string) =>
+  stream.destroy(Object.assign(new Error(why), { code: status.RESOURCE_EXHAUSTED, details: why }));
+
+/** Serves the sidecar at `host:port`, without TLS: it is internal (specification, 1). */
+export async function serve(address: string, { planner, log }: { planner: Planner; log: Log }): Promise<RunningServer> {
+  const server = new Server({
+    'grpc.max_receive_message_length': MAX_EVENT_BYTES,
+    'grpc.max_concurrent_streams': MOST_STREAMS,
+    'grpc.enable_channelz': 0,
+  });
+  const streams = new Set<Stream>();
+  let closing = false;
+
+  function hear(stream: Stream): void {
+    if (streams.size >= MOST_STREAMS || closing) {
+      refuse(stream, 'too many streams');
+      return;
+    }
+    streams.add(stream);
+    log.info({ streams: streams.size, planner: planner.name }, 'the service opened a stream');
+    // Says that the stream is taken, before there is anything to propose.
+    stream.sendMetadata(new Metadata());
+    const unread: CognitionProposal[] = [];
+    let writable = true;
+    const flush = () => {
+      while (writable && unread.length > 0) writable = stream.write(unread.shift() as CognitionProposal);
+    };
+    stream.on('drain', () => {
+      writable = true;
+      flush();
+    });
+    let over = false;
+    const end = (why: string) => {
+      if (over) return;
+      over = true;
+      streams.delete(stream);
+      session.over();
+      log.info({ why }, 'the stream is over');
+    };
+    const startOver = (why: string) => {
+      end(why);
+      refuse(stream, why);
+    };
+    const session: Session = converse({
+      planner,
+      log,
+      startOver,
+      say(message) {
+        if (over) return;
+        unread.push(message);
+        flush();
+        if (unread.length > MOST_UNREAD) startOver('the service does not read');
+      },
+    });
+    stream.on('data', (event: RuntimeEvent) => {
+      if (!over) session.heard(event);
+    });
+    stream.on('end', () => {
+      end('the service ended it');
+      stream.end();
+    });
+    stream.on('error', () => end('the connection broke'));
+    stream.on('close', () => end('the connection closed'));
+    stream.on('cancelled', () => end('the service cancelled it'));
+  }
+
+  server.addService(definition, { [orchestrate.name]: hear });
+  server.addService(
+    healthService,
+    health([CognitionRuntime.typeName], () => !closing),
+  );
+  const port = await new Promise<number>((resolve, reject) =>
+    server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) =>
+      error === null ? resolve(taken) : reject(error),
+    ),
+  );
+  return {
+    port,
+    close: () =>
+      new Promise((resolve) => {
+        closing = true;
+        for (const stream of streams) stream.end();
+        const force = setTimeout(() => {
+          server.forceShutdown();
+          resolve();
+        }, CLOSE_MS);
+        server.tryShutdown(() => {
+          clearTimeout(force);
+          resolve();
+        });
+      }),
+  };
+}

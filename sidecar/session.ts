@@ -1,0 +1,113 @@
+import type {
+  CapabilitySync,
+  CognitionProposal,
+  GraphStateUpdate,
+  PerceptionUpdate,
+  RuntimeEvent,
+} from '#proto/cognition/v1/runtime_pb.js';
+import type { Log } from './log.ts';
+import type { Planner, Tools } from './model.ts';
+import { contextOf, deviceOf, memoryOf, outcomeOf, stateOf, toolsOf } from './perceive.ts';
+import { proposal } from './speak.ts';
+import { type Part, type Thought, think } from './thought.ts';
+
+export interface SessionParts {
+  planner: Planner;
+  log: Log;
+  say(message: CognitionProposal): void;
+  /** Ends the stream; all that is needed is told again in the next one. */
+  startOver(why: string): void;
+}
+
+/** One stream: what the service told in it, and a thought for each context. Nothing outlives it. */
+export interface Session {
+  heard(event: RuntimeEvent): void;
+  over(): void;
+}
+
+/** Manifests of their own that tenants change again and again are not kept for ever. */
+const MOST_SETS = 2_000;
+
+/** `ContextPhase` and `NodeState` of the protocol. */
+const THINKING = 1;
+const REJECTED = 10;
+
+export function converse({ planner, log, say, startOver }: SessionParts): Session {
+  const sets = new Map<string, Tools>();
+  const parts = new Map<string, Part>();
+  const thoughts = new Map<string, { thought: Thought; part: string }>();
+  let said = 0;
+
+  function sync({ sets: told }: CapabilitySync): void {
+    for (const set of told) sets.set(set.capabilitySetId, toolsOf(set));
+    if (sets.size > MOST_SETS) startOver('too many manifests');
+  }
+
+  function perceive(update: PerceptionUpdate): void {
+    const key = [update.tenantId, update.homeId, update.deviceId].join('/');
+    const told = new Map(update.activeContexts.map((context) => [context.contextId, context]));
+    if (update.contextsLeftOut === 0) {
+      for (const [id, { part }] of thoughts) if (part === key && !told.has(id)) drop(id);
+    }
+    if (told.size === 0 && update.contextsLeftOut === 0) {
+      parts.delete(key);
+      return;
+    }
+    parts.set(key, {
+      devices: update.devices.map((device) => deviceOf(device, sets)),
+      memories: update.memories.map(memoryOf),
+    });
+    for (const [id, one] of told) {
+      const context = contextOf(one);
+      if (context === null) continue;
+      const known = thoughts.get(id);
+      const thought = known?.thought ?? begin(context, key);
+      thoughts.set(id, { thought, part: key });
+      thought.told(context, (one.phase as number) === THINKING);
+    }
+  }
+
+  const begin = (context: Parameters<typeof think>[0], key: string): Thought =>
+    think(context, {
+      planner,
+      part: () => parts.get(key) ?? { devices: [], memories: [] },
+      say: (word) => say(proposal(context.id, `${++said}`, word)),
+      broken: (error) => log.error({ context: context.id, err: String(error) }, 'the planner failed'),
+    });
+
+  function drop(id: string): void {
+    thoughts.get(id)?.thought.stop();
+    thoughts.delete(id);
+  }
+
+  function move({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {
+    const thought = thoughts.get(contextId)?.thought;
+    if ((to as number) === REJECTED) {
+      log.debug({ context: contextId, node: nodeId, code }, 'a word was refused');
+      thought?.refused(nodeId, { code, detail });
+      return;
+    }
+    const state = stateOf(to);
+    if (state !== null) thought?.moved(nodeId, state, { code, detail });
+  }
+
+  return {
+    heard({ event }) {
+      switch (event.case) {
+        case 'capabilitySync':
+          return sync(event.value);
+        case 'perceptionUpdate':
+          return perceive(event.value);
+        case 'graphStateUpdate':
+          return move(event.value);
+        case 'observationOutcome':
+          return thoughts.get(event.value.contextId)?.thought.outcome(event.value.nodeId, outcomeOf(event.value));
+        case 'interruptSignal':
+          return drop(event.value.contextId);
+      }
+    },
+    over() {
+      for (const id of [...thoughts.keys()]) drop(id);
+    },
+  };
+}

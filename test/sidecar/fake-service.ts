@@ -1,0 +1,149 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { Client, credentials } from '@grpc/grpc-js';
+import {
+  type CognitionProposal,
+  CognitionProposalSchema,
+  CognitionRuntime,
+  ContextKind,
+  ContextPhase,
+  NodeState,
+  type RuntimeEvent,
+  RuntimeEventSchema,
+  SafetyClass,
+} from '#proto/cognition/v1/runtime_pb.js';
+import type { Device } from '../../sidecar/model.ts';
+import { flat } from './world.ts';
+
+type EventInit = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;
+type PerceptionInit = Extract<EventInit, { case: 'perceptionUpdate' }>['value'];
+type ContextInit = NonNullable<PerceptionInit['activeContexts']>[number];
+
+/** The service's end of a stream, as far as a test needs it. */
+export interface FakeService {
+  heard: CognitionProposal[];
+  send(event: EventInit): void;
+  /** What devices can do, and a home with these contexts. */
+  tell(contexts: ContextInit[], more?: PerceptionInit): void;
+  move(contextId: string, nodeId: string, to: NodeState, more?: { code?: string; detail?: string }): void;
+  /** The proposals about a context in short. */
+  words(contextId: string): string[];
+  until<T>(look: () => T | undefined | false): Promise<T>;
+  over: Promise<string>;
+  hangUp(): void;
+}
+
+const { orchestrate } = CognitionRuntime.method;
+
+export function dial(address: string): FakeService {
+  const client = new Client(address, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 });
+  const stream = client.makeBidiStreamRequest<RuntimeEvent, CognitionProposal>(
+    `/${CognitionRuntime.typeName}/${orchestrate.name}`,
+    (event) => Buffer.from(toBinary(RuntimeEventSchema, event)),
+    (bytes) => fromBinary(CognitionProposalSchema, bytes),
+  );
+  const heard: CognitionProposal[] = [];
+  const looks = new Set<() => void>();
+  stream.on('data', (proposal: CognitionProposal) => {
+    heard.push(proposal);
+    for (const look of looks) look();
+  });
+  const over = new Promise<string>((resolve) => {
+    stream.on('error', ({ details }: { details?: string }) => resolve(details ?? 'broken'));
+    stream.on('end', () => resolve('end'));
+  });
+  let count = 0n;
+  const send = (event: EventInit) => void stream.write(create(RuntimeEventSchema, { eventId: ++count, event }));
+  return {
+    heard,
+    send,
+    tell: (activeContexts, more = {}) =>
+      send({
+        case: 'perceptionUpdate',
+        value: { tenantId: 't', homeId: 'h', ...worldOf(flat()), activeContexts, ...more },
+      }),
+    move: (contextId, nodeId, to, { code = '', detail = '' } = {}) =>
+      send({ case: 'graphStateUpdate', value: { contextId, nodeId, to, code, detail } }),
+    words: (contextId) => heard.filter((one) => one.contextId === contextId).map(inShort),
+    until: (look) =>
+      new Promise((resolve, reject) => {
+        const timer = setTimeout(() => {
+          looks.delete(again);
+          reject(new Error(`not heard: ${JSON.stringify(heard.map(inShort))}`));
+        }, 10_000);
+        const again = () => {
+          const found = look();
+          if (!found) return;
+          clearTimeout(timer);
+          looks.delete(again);
+          resolve(found);
+        };
+        looks.add(again);
+        again();
+      }),
+    over,
+    hangUp: () => {
+      stream.cancel();
+      client.close();
+    },
+  };
+}
+
+export const inShort = ({ proposal }: CognitionProposal): string => {
+  switch (proposal.case) {
+    case 'graphNode':
+      return `node ${proposal.value.node?.nodeId}`;
+    case 'suspend':
+      return `suspend ${proposal.value.forS}: ${proposal.value.reason}`;
+    case 'complete':
+      return `complete: ${proposal.value.summary}`;
+    case 'error':
+      return `error ${proposal.value.code}: ${proposal.value.detail}`;
+    default:
+      return 'nothing';
+  }
+};
+
+/** One set for each category, as the first event of a stream has them. */
+export const capabilities = (devices: readonly Device[] = flat()): EventInit => ({
+  case: 'capabilitySync',
+  value: {
+    sets: [...new Map(devices.map((device) => [device.category ?? device.id, device])).entries()].map(
+      ([id, device]) => ({
+        capabilitySetId: `set-of-${id}`,
+        category: device.category ?? '',
+        tools: [...device.tools.values()].map(({ action, critical, functionName, description, params, expected }) => ({
+          action,
+          safetyClass: critical ? SafetyClass.CRITICAL : SafetyClass.NORMAL,
+          definition: {
+            type: 'function',
+            function: {
+              name: functionName,
+              description,
+              parameters: { type: 'object', properties: { device_id: { type: 'string' }, params } },
+            },
+          },
+          ...(expected && { expectedState: expected }),
+        })),
+      }),
+    ),
+  },
+});
+
+export const worldOf = (devices: readonly Device[]): Pick<PerceptionInit, 'devices'> => ({
+  devices: devices.map(({ id, name, room, type, category, online, state }) => ({
+    ...{ deviceId: id, name: name ?? '', roomName: room ?? '', deviceType: type, category: category ?? '', online },
+    ...(state && { state }),
+    capabilitySetId: `set-of-${category ?? id}`,
+  })),
+});
+
+export const goal = (
+  contextId: string,
+  text: string,
+  more: Partial<Exclude<ContextInit, { $typeName: string }>> = {},
+): ContextInit => ({
+  ...{ contextId, text, kind: ContextKind.GOAL, phase: ContextPhase.THINKING },
+  ...more,
+});
+
+export { ContextKind, ContextPhase, NodeState };

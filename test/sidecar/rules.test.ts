@@ -1,0 +1,338 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { decide } from '../../sidecar/rules/planner.ts';
+import { context, device, flat, goal, memory, nodesOf, observed, told, view } from './world.ts';
+
+const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
+
+describe('goals by rules', () => {
+  it.each([
+    ['Turn off the lights', ['Ceiling light turn_off undone by turn_on', 'Bed light turn_off undone by turn_on']],
+    ['please switch on the reading lamp!', ['Reading lamp turn_on undone by turn_off']],
+    ['Reading lamp on', ['Reading lamp turn_on undone by turn_off']],
+    ['Could you turn the ceiling light off, please?', ['Ceiling light turn_off undone by turn_on']],
+    [
+      'turn off everything in the living room',
+      ['Ceiling light turn_off undone by turn_on', 'Thermostat turn_off undone by turn_on'],
+    ],
+    ['turn off the lights in the bedroom', ['Bed light turn_off undone by turn_on']],
+    ['Turn off the living room lights', ['Ceiling light turn_off undone by turn_on']],
+    ['turn off all the lights except the bed light', ['Ceiling light turn_off undone by turn_on']],
+    ['Lock the doors', ['Front door lock']],
+    ['unlock the front door', ['done: Everything is so already.']],
+    ['close the blinds', ['Living room blind close undone by open']],
+    ['set the blinds to 30 %', ['Living room blind set_position 30 undone by open']],
+    ['Make the living room warm', ['Thermostat set_temperature 22 undone by set_temperature 20']],
+    ['make it warmer in the bedroom', ['Radiator set_temperature 20 undone by set_temperature 19']],
+    ["It's too cold in the living room", ['Thermostat set_temperature 21 undone by set_temperature 20']],
+    ['Set the thermostat to 21,5 °C', ['Thermostat set_temperature 21.5 undone by set_temperature 20']],
+    ['set the thermostat to 70 degrees fahrenheit', ['Thermostat set_temperature 21 undone by set_temperature 20']],
+    ['23° in the bedroom', ['Radiator set_temperature 23 undone by set_temperature 19']],
+    ['dim the ceiling light to 40 %', ['Ceiling light set_brightness 40 undone by set_brightness 80']],
+    ['dim the reading lamp to 40', ['Reading lamp set_brightness 40 undone by turn_off']],
+    [
+      'set the ceiling light to 2700 K',
+      ['Ceiling light set_color_temperature 2700 undone by set_color_temperature 4000'],
+    ],
+    ['close the water valve', ['Main valve close_valve']],
+    [
+      'make the living room bright',
+      [
+        'Ceiling light set_brightness 100 undone by set_brightness 80',
+        'Reading lamp set_brightness 100 undone by turn_off',
+      ],
+    ],
+    ['set the thermostat to dry', ['Thermostat set_mode "dry" undone by set_mode "heat"']],
+  ])('%s', (text, steps) => {
+    expect(plan(text)).toEqual(steps);
+  });
+
+  it('puts a thermostat into a mode that gets there, and then sets it', () => {
+    expect(plan('set the thermostat to cool')).toEqual([
+      'Thermostat set_mode "cool" undone by set_mode "heat"',
+      'Thermostat set_temperature 19 after thermostat-set-mode undone by set_temperature 20',
+    ]);
+    const off = device('climate', 'Heater', { state: { on: false, mode: 'cool', target_celsius: 18 } });
+    expect(plan('make it warm', { devices: [off] })).toEqual([
+      'Heater turn_on undone by turn_off',
+      'Heater set_mode "heat" after heater-turn-on undone by set_mode "cool"',
+      'Heater set_temperature 22 after heater-set-mode undone by set_temperature 18',
+    ]);
+  });
+
+  it('lets what belongs together run side by side, and what comes then wait for all of it', () => {
+    expect(plan('turn off the lights, close the blinds, then lock the door')).toEqual([
+      'Ceiling light turn_off undone by turn_on',
+      'Bed light turn_off undone by turn_on',
+      'Living room blind close undone by open',
+      'Front door lock after ceiling-light-turn-off bed-light-turn-off living-room-blind-close',
+    ]);
+  });
+
+  it('takes a list of things for one verb', () => {
+    expect(plan('turn off the ceiling light and the bed light and lock the front door')).toEqual([
+      'Ceiling light turn_off undone by turn_on',
+      'Bed light turn_off undone by turn_on',
+      'Front door lock',
+    ]);
+  });
+
+  it('has two steps on one device follow each other, though the second is so already', () => {
+    expect(plan('turn off the ceiling light; turn on the ceiling light')).toEqual([
+      'Ceiling light turn_off undone by turn_on',
+      'Ceiling light turn_on after ceiling-light-turn-off undone by turn_on',
+    ]);
+  });
+
+  it('notices a door that cannot be locked before a good night begins', () => {
+    expect(plan('Good night!')).toEqual([
+      'Front door lock',
+      'Ceiling light turn_off after front-door-lock undone by turn_on',
+      'Bed light turn_off after front-door-lock undone by turn_on',
+      'Living room blind close after front-door-lock undone by open',
+      'Thermostat set_temperature 18 after front-door-lock undone by set_temperature 20',
+      'Radiator set_temperature 18 after front-door-lock undone by set_temperature 19',
+    ]);
+  });
+
+  it('has no step for what is so already, and none for what a house lacks', () => {
+    const lamp = device('light', 'Lamp', { state: { on: false } });
+    expect(plan('good night', { devices: [lamp] })).toEqual(['done: Everything is so already.']);
+    expect(plan('turn off the lights', { devices: [lamp] })).toEqual(['done: Everything is so already.']);
+  });
+
+  it('leaves out what is not connected, and says so; where nothing is, it tries', () => {
+    const near = device('light', 'Near', { state: { on: true } });
+    const far = device('light', 'Far', { state: { on: true }, online: false });
+    const decision = decide(goal('lights off', { devices: [near, far] }));
+    expect(told(decision)).toEqual(['Near turn_off undone by turn_on']);
+    expect(decision).toMatchObject({ because: 'Left out, because not connected: Far.' });
+    expect(plan('lights off', { devices: [far] })).toEqual(['Far turn_off undone by turn_on']);
+  });
+
+  it('never undoes with a critical action', () => {
+    const open = device('lock', 'Door', { state: { locked: false } });
+    expect(plan('lock the door', { devices: [open] })).toEqual(['Door lock']);
+  });
+
+  it('means the blinds by opening everything, neither doors nor water', () => {
+    const devices = [
+      device('cover', 'Blind', { state: { position: 0 } }),
+      device('valve', 'Valve', { state: { open: false } }),
+      device('lock', 'Door', { state: { locked: true } }),
+    ];
+    expect(plan('open everything', { devices })).toEqual(['Blind open undone by close']);
+    expect(plan('open the door', { devices })).toEqual(['Door unlock undone by lock']);
+  });
+
+  it('takes the actions of a manifest of one’s own', () => {
+    const tools = new Map([
+      [
+        'set_brightness',
+        {
+          action: 'set_brightness',
+          critical: false,
+          functionName: 'set_brightness',
+          description: '',
+          params: { type: 'object', properties: { value: { type: 'number', maximum: 50 } }, required: ['value'] },
+          expected: null,
+        },
+      ],
+    ]);
+    const devices = [device('light', 'Odd lamp', { category: null, tools })];
+    expect(plan('make the lamp bright', { devices })).toEqual(['Odd lamp set_brightness 50']);
+  });
+
+  it.each([
+    ['colourless green ideas', 'GOAL_NOT_UNDERSTOOD: The rules do not understand "colourless green ideas".'],
+    ['turn off the dishwasher', 'NO_SUCH_DEVICE: Nothing here is called "dishwasher".'],
+    ['lock the ceiling light', 'NOT_POSSIBLE: Nothing called "ceiling light" can be locked.'],
+    ['make the hall warm', 'NOT_POSSIBLE: Nothing called "hall" can be made warm.'],
+    ['...', 'GOAL_NOT_UNDERSTOOD: The rules do not understand "...".'],
+  ])('says honestly what it cannot do: %s', (text, said) => {
+    expect(plan(text)).toEqual([said]);
+  });
+
+  it('does not begin what takes more steps than a plan has', () => {
+    const devices = Array.from({ length: 101 }, (_, n) => device('light', `Lamp ${n}`, { state: { on: true } }));
+    expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: That takes 101 steps; a plan has 100 at most.']);
+  });
+
+  it('ends with what the devices report once all is done, and gives up where a step is refused', () => {
+    const asked = goal('turn off the bed light');
+    const first = decide(asked);
+    const outcome = {
+      success: true,
+      status: 'succeeded',
+      verification: 'verified',
+      code: '',
+      deviceState: { on: false },
+    };
+    const nodes = nodesOf(first, 'succeeded', { outcome });
+    expect(decide({ ...asked, context: { ...asked.context, nodes } })).toEqual({
+      done: '1 of 1 steps done (Bed light: turn_off).',
+      finalState: { devices: { 'id-of-Bed light': { on: false } } },
+    });
+    const step = nodes[0] as (typeof nodes)[number];
+    const refusals = [{ step, code: 'TENANT_SUSPENDED', detail: 'The tenant is suspended.' }];
+    expect(told(decide({ ...asked, refusals }))).toEqual([
+      'TENANT_SUSPENDED: The step turn_off was refused: The tenant is suspended.',
+    ]);
+  });
+
+  it('finds an answer to any words at once', () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 300 }), (text) => {
+        expect(told(decide(goal(text))).length).toBeGreaterThan(0);
+      }),
+      { numRuns: 300 },
+    );
+    const long = 'turn on when if and then to off is set make '.repeat(200);
+    const from = performance.now();
+    decide(
+      goal(long, {
+        memories: [memory('routine', 'x', `when ${long}`), memory('preference', 'x', `never turn off ${long}`)],
+      }),
+    );
+    expect(performance.now() - from).toBeLessThan(1_000);
+  });
+});
+
+describe('memories', () => {
+  it('has a routine of that name before the custom', () => {
+    const memories = [memory('routine', 'Good night', 'Turn off the lights; then lock the front door')];
+    expect(plan('good night', { memories })).toEqual([
+      'Ceiling light turn_off undone by turn_on',
+      'Bed light turn_off undone by turn_on',
+      'Front door lock after ceiling-light-turn-off bed-light-turn-off',
+    ]);
+  });
+
+  it('lets a routine call another, and one that calls itself end', () => {
+    const memories = [
+      memory('routine', 'Leaving', 'lights out; lock the door'),
+      memory('routine', 'lights out', 'turn off the bed light'),
+      memory('routine', 'loop', 'loop'),
+    ];
+    expect(plan('run leaving routine', { memories })).toEqual([
+      'Bed light turn_off undone by turn_on',
+      'Front door lock',
+    ]);
+    expect(plan('loop', { memories })).toEqual(['GOAL_NOT_UNDERSTOOD: The rules do not understand "loop".']);
+  });
+
+  it('does not do half of a routine that names what is not here', () => {
+    const memories = [memory('routine', 'movie', 'turn off the lights; turn on the projector')];
+    expect(plan('movie', { memories })).toEqual(['NO_SUCH_DEVICE: Nothing here is called "projector".']);
+  });
+
+  it('knows how warm is warm: in that room, else anywhere, else as usual', () => {
+    const memories = [
+      memory('preference', 'bedroom', 'Warm is 20.5 °C'),
+      memory('preference', '', '23 degrees', ['warm']),
+      memory('preference', 'attic', 'warm means 26 °C'),
+    ];
+    expect(plan('make the bedroom warm', { memories })).toEqual([
+      'Radiator set_temperature 20.5 undone by set_temperature 19',
+    ]);
+    expect(plan('make the living room warm', { memories: memories.slice(0, 2) })).toEqual([
+      'Thermostat set_temperature 23 undone by set_temperature 20',
+    ]);
+  });
+
+  it('never switches off what somebody wants left alone, unless it is named', () => {
+    const devices = flat().filter(({ category }) => category === 'switch' || category === 'light');
+    const memories = [memory('preference', 'fridge plug', 'Never turn off')];
+    expect(plan('turn off everything', { devices })).toContain('Fridge plug turn_off undone by turn_on');
+    expect(plan('turn off everything', { devices, memories })).toEqual([
+      'Ceiling light turn_off undone by turn_on',
+      'Bed light turn_off undone by turn_on',
+    ]);
+    expect(plan('turn off the fridge plug', { devices, memories })).toEqual(['Fridge plug turn_off undone by turn_on']);
+  });
+});
+
+describe('requests for a device', () => {
+  const asked = (more: object) => view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', ...more }) });
+
+  it('are that action, with what undoes it', () => {
+    const act = { action: 'set_brightness', params: { level: 70 } };
+    expect(told(decide(asked({ act })))).toEqual(['Bed light set_brightness 70 undone by set_brightness 30']);
+  });
+
+  it('are a goal that is about this device alone', () => {
+    expect(told(decide(asked({ text: 'turn it off' })))).toEqual(['Bed light turn_off undone by turn_on']);
+    expect(told(decide(asked({ text: 'make it brighter' })))).toEqual([
+      'Bed light set_brightness 50 undone by set_brightness 30',
+    ]);
+  });
+
+  it.each([
+    [{ action: 'fly', params: {} }, 'ACTION_NOT_IN_MANIFEST: The device cannot fly.'],
+    [{ action: 'set_brightness', params: { level: 101 } }, 'PARAMS_INVALID: params.level must be at most 100'],
+    [{ action: 'turn_on', params: { now: true } }, 'PARAMS_INVALID: params.now is not known'],
+  ])('that the device cannot do are refused: %o', (act, said) => {
+    expect(told(decide(asked({ act })))).toEqual([said]);
+  });
+});
+
+describe('observations', () => {
+  it.each([
+    [{ temperature: 12 }, ['Thermostat set_temperature 22 undone by set_temperature 20'], 'It is 12 °C, below 16 °C.'],
+    [{ humidity: 80 }, ['Thermostat set_mode "dry" undone by set_mode "heat"'], 'The humidity is 80 %, above 70 %.'],
+    [{ water_leak: true }, ['Main valve close_valve'], 'Water is leaking.'],
+    [
+      { smokeDetected: true },
+      [
+        'Reading lamp turn_on undone by turn_off',
+        'Thermostat turn_off undone by turn_on',
+        'Radiator turn_off undone by turn_on',
+      ],
+      'Smoke or gas was detected.',
+    ],
+  ])('%o leads to a proposal with a reason', (data, steps, because) => {
+    const decision = decide(observed(data, 'Ceiling light'));
+    expect(told(decision)).toEqual(steps);
+    expect(decision).toMatchObject({ because });
+  });
+
+  it.each([
+    [{ temperature: 21 }, 'done: Nothing that was measured calls for anything.'],
+    [
+      { battery: 9 },
+      'done: The battery is down to 9 %: somebody has to change it. There is nothing to do it with, or it is done.',
+    ],
+    [{}, 'done: Nothing that was measured calls for anything.'],
+  ])('%o leads to nothing, and says why', (data, said) => {
+    expect(told(decide(observed(data, 'Bath sensor')))).toEqual([said]);
+  });
+
+  it('that somebody wrote a rule about lead to what it says, there and nowhere else', () => {
+    const memories = [
+      memory('routine', 'bathroom', 'When humidity is above 60 %, turn on the reading lamp and close the blinds'),
+    ];
+    const inTheBathroom = decide(observed({ humidity: 65 }, 'Bath sensor', { memories }));
+    expect(told(inTheBathroom)).toEqual([
+      'Reading lamp turn_on undone by turn_off',
+      'Living room blind close undone by open',
+    ]);
+    expect(inTheBathroom).toMatchObject({ because: 'humidity is 65, above 60, as a routine has it.' });
+    expect(told(decide(observed({ humidity: 65 }, 'Bed light', { memories })))).toEqual([
+      'done: Nothing that was measured calls for anything.',
+    ]);
+  });
+
+  it('take a rule about words and about yes and no', () => {
+    const memories = [
+      memory('routine', '', 'if window is open: turn off the thermostat'),
+      memory('routine', '', 'when motion is true: turn on the reading lamp'),
+    ];
+    expect(told(decide(observed({ window: 'open', motion: true }, 'Bath sensor', { memories })))).toEqual([
+      'Thermostat turn_off undone by turn_on',
+      'Reading lamp turn_on undone by turn_off',
+    ]);
+    expect(told(decide(observed({ window: 'shut', motion: false }, 'Bath sensor', { memories })))).toEqual([
+      'done: Nothing that was measured calls for anything.',
+    ]);
+  });
+});

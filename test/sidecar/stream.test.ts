@@ -1,0 +1,179 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Log } from '../../sidecar/log.ts';
+import type { Planner } from '../../sidecar/model.ts';
+import { rules } from '../../sidecar/rules/planner.ts';
+import { type RunningServer, serve } from '../../sidecar/server.ts';
+import { ContextKind, ContextPhase, capabilities, dial, type FakeService, goal, NodeState } from './fake-service.ts';
+
+const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
+let server: RunningServer;
+const services: FakeService[] = [];
+
+async function stand(planner: Planner = rules) {
+  server = await serve('127.0.0.1:0', { planner, log: quiet });
+  return again();
+}
+
+function again(): FakeService {
+  const service = dial(`127.0.0.1:${server.port}`);
+  services.push(service);
+  service.send(capabilities());
+  return service;
+}
+
+afterEach(async () => {
+  for (const service of services.splice(0)) service.hangUp();
+  await server.close();
+});
+
+const words = (service: FakeService, count: number, context = 'c') =>
+  service.until(() => {
+    const said = service.words(context);
+    return said.length >= count && said;
+  });
+
+describe('the stream of the reference sidecar', () => {
+  it('turns a goal into nodes, waits for them, and completes with what was reached', async () => {
+    const service = await stand();
+    service.tell([goal('c', 'turn off the lights; then lock the front door')]);
+    expect(await words(service, 4)).toEqual([
+      'node ceiling-light-turn-off',
+      'node bed-light-turn-off',
+      'node front-door-lock',
+      'suspend 900: Waiting for 3 steps.',
+    ]);
+    const lock = service.heard[2]?.proposal;
+    expect(lock?.case === 'graphNode' && lock.value.node?.dependsOn).toEqual([
+      'ceiling-light-turn-off',
+      'bed-light-turn-off',
+    ]);
+    const first = service.heard[0]?.proposal;
+    expect(first?.case === 'graphNode' && first.value.node?.compensation?.action).toBe('turn_on');
+    for (const id of ['ceiling-light-turn-off', 'bed-light-turn-off', 'front-door-lock']) {
+      service.move('c', id, NodeState.PENDING);
+      service.move('c', id, NodeState.RUNNING);
+    }
+    const lamp = { contextId: 'c', nodeId: 'bed-light-turn-off', commandId: 'x', success: true, status: 'succeeded' };
+    service.send({
+      case: 'observationOutcome',
+      value: { ...lamp, verification: 'verified', deviceState: { on: false } },
+    });
+    for (const id of ['ceiling-light-turn-off', 'bed-light-turn-off']) service.move('c', id, NodeState.SUCCEEDED);
+    service.move('c', 'front-door-lock', NodeState.SUCCEEDED);
+    const said = await words(service, 5);
+    expect(said[4]).toBe(
+      'complete: 3 of 3 steps done (Ceiling light: turn_off, Bed light: turn_off, Front door: lock).',
+    );
+    const last = service.heard[4]?.proposal;
+    expect(last?.case === 'complete' && last.value.finalState).toMatchObject({
+      devices: { 'id-of-Bed light': { on: false } },
+    });
+    expect(new Set(service.heard.map(({ proposalId }) => proposalId)).size).toBe(5);
+  });
+
+  it('goes on in another stream from what it is told, and forgets no step that was never taken', async () => {
+    const before = await stand();
+    before.tell([goal('c', 'turn off the lights')]);
+    const proposed = (await words(before, 3))[0];
+    expect(proposed).toBe('node ceiling-light-turn-off');
+    before.hangUp();
+    const service = again();
+    const node = { nodeId: 'ceiling-light-turn-off', deviceId: 'id-of-Ceiling light', action: 'turn_off' };
+    service.tell([goal('c', 'turn off the lights', { nodes: [{ node, state: NodeState.SUCCEEDED }] })]);
+    expect(await words(service, 2)).toEqual(['node bed-light-turn-off', 'suspend 900: Waiting for a step.']);
+    service.move('c', 'bed-light-turn-off', NodeState.SUCCEEDED);
+    expect((await words(service, 3))[2]).toMatch(/^complete: 2 of 2 steps done/);
+  });
+
+  it('waits on where a wait is over and a step is not, and says nothing about steps that failed', async () => {
+    const service = await stand();
+    const node = { nodeId: 'front-door-unlock', deviceId: 'id-of-Front door', action: 'unlock' };
+    service.tell([
+      goal('c', 'unlock the front door', { nodes: [{ node, state: NodeState.AWAITING_CONFIRMATION }] }),
+      goal('d', 'unlock the front door', { nodes: [{ node, state: NodeState.FAILED, code: 'DEVICE_REVOKED' }] }),
+      goal('e', 'nonsense'),
+    ]);
+    await words(service, 1, 'e');
+    expect(service.words('c')).toEqual(['suspend 900: Still waiting.']);
+    expect(service.words('d')).toEqual([]);
+  });
+
+  it('says why it gives up: what it does not understand, and what the service refuses', async () => {
+    const service = await stand();
+    service.tell([goal('c', 'sing'), goal('d', 'lights off')]);
+    expect(await words(service, 1)).toEqual(['error GOAL_NOT_UNDERSTOOD: The rules do not understand "sing".']);
+    await words(service, 3, 'd');
+    service.move('d', 'ceiling-light-turn-off', NodeState.PENDING);
+    service.move('d', 'bed-light-turn-off', NodeState.REJECTED, { code: 'DEVICE_REVOKED', detail: 'It is revoked.' });
+    service.move('d', 'ceiling-light-turn-off', NodeState.SUCCEEDED);
+    expect((await words(service, 4, 'd'))[3]).toBe(
+      'error DEVICE_REVOKED: The step turn_off was refused: It is revoked.',
+    );
+  });
+
+  it('completes what an observation leads to once every step of it was taken', async () => {
+    const service = await stand();
+    const observation = {
+      ...{ contextId: 'c', kind: ContextKind.OBSERVATION, phase: ContextPhase.THINKING, deviceId: 'id-of-Bed light' },
+      data: { water_leak: true },
+    };
+    service.tell([observation, { ...observation, contextId: 'd', data: { temperature: 20 } }]);
+    expect(await words(service, 1, 'd')).toEqual(['complete: Nothing that was measured calls for anything.']);
+    expect(service.words('c')).toEqual(['node main-valve-close-valve']);
+    service.move('c', 'main-valve-close-valve', NodeState.PROPOSED);
+    expect(await words(service, 2)).toEqual(['node main-valve-close-valve', 'complete: Water is leaking.']);
+  });
+
+  it('stops thinking when it is interrupted, and begins anew when it is told again', async () => {
+    const asked: AbortSignal[] = [];
+    const answers: ((value: Awaited<ReturnType<Planner['next']>>) => void)[] = [];
+    const slow: Planner = {
+      name: 'slow',
+      thinksForS: 120,
+      next: (_view, signal) => {
+        asked.push(signal);
+        return new Promise((resolve) => answers.push(resolve));
+      },
+    };
+    const service = await stand(slow);
+    service.tell([goal('c', 'anything')]);
+    expect(await words(service, 1)).toEqual(['suspend 120: The slow is asked.']);
+    service.send({ case: 'interruptSignal', value: { contextId: 'c', reason: 2 } });
+    service.tell([goal('c', 'anything')]);
+    await words(service, 2);
+    expect(asked.map(({ aborted }) => aborted)).toEqual([true, false]);
+    answers[0]?.({ done: 'too late', finalState: {} });
+    answers[1]?.({ done: 'in time', finalState: {} });
+    expect((await words(service, 3))[2]).toBe('complete: in time');
+    // A context that is told no more is over.
+    service.tell([goal('d', 'something else')]);
+    await words(service, 1, 'd');
+    service.tell([]);
+    service.tell([goal('e', 'another')], { homeId: 'another' });
+    await words(service, 1, 'e');
+    expect(asked[2]?.aborted).toBe(true);
+  });
+
+  it('contains a planner that throws, and events that it does not know', async () => {
+    const service = await stand({ name: 'broken', thinksForS: 0, next: () => Promise.reject(new Error('oh')) });
+    service.send({ case: undefined });
+    service.move('nobody', 'nothing', NodeState.RUNNING);
+    service.send({ case: 'interruptSignal', value: { contextId: 'nobody' } });
+    service.tell([goal('x', 'of a kind to come', { kind: 99 as ContextKind }), goal('c', 'anything')]);
+    expect(await words(service, 1)).toEqual(['error INTERNAL: The planner failed.']);
+    expect(service.words('x')).toEqual([]);
+  });
+
+  it('says an end again where it was refused, but not for ever', async () => {
+    const service = await stand();
+    for (const count of [1, 2, 3]) {
+      service.tell([goal('c', 'sing')]);
+      await words(service, count);
+      service.move('c', '', NodeState.REJECTED, { code: 'CONFLICT' });
+    }
+    service.tell([goal('c', 'sing')]);
+    service.tell([goal('c', 'sing'), goal('d', 'sing')]);
+    await words(service, 1, 'd');
+    expect(service.words('c')).toHaveLength(3);
+  });
+});

@@ -1,0 +1,98 @@
+import type { Context, Decision, Device, JsonObject, Memory, Node, Tool, View } from '../../sidecar/model.ts';
+import { actionsByCategory, maintenance } from '../../src/domain/registry-actions.ts';
+
+// A home as a planner sees it, with the actions that the service's own categories have.
+
+type Category = keyof typeof actionsByCategory;
+
+export const toolsOf = (category: Category): ReadonlyMap<string, Tool> =>
+  new Map(
+    [...actionsByCategory[category], ...maintenance]
+      .filter(({ safetyClass }) => safetyClass !== 'RESTRICTED')
+      .map(({ action, description, safetyClass, paramSchema, expectedState }) => [
+        action,
+        {
+          action,
+          critical: safetyClass === 'CRITICAL',
+          functionName: action,
+          description: description ?? '',
+          params: paramSchema as JsonObject,
+          expected: (expectedState ?? null) as JsonObject | null,
+        },
+      ]),
+  );
+
+export const device = (category: Category, name: string, more: Partial<Device> = {}): Device => ({
+  id: `id-of-${name}`,
+  name,
+  room: null,
+  type: `smart_${category}`,
+  category,
+  online: true,
+  state: null,
+  tools: toolsOf(category),
+  ...more,
+});
+
+/** A flat with everything in it. */
+export const flat = (): Device[] => [
+  device('light', 'Ceiling light', {
+    room: 'Living room',
+    state: { on: true, brightness: 80, color_temperature: 4_000 },
+  }),
+  device('light', 'Reading lamp', { room: 'Living room', state: { on: false, brightness: 50 } }),
+  device('light', 'Bed light', { room: 'Bedroom', state: { on: true, brightness: 30 } }),
+  device('climate', 'Thermostat', { room: 'Living room', state: { on: true, mode: 'heat', target_celsius: 20 } }),
+  device('climate', 'Radiator', { room: 'Bedroom', state: { on: true, mode: 'auto', target_celsius: 19 } }),
+  device('lock', 'Front door', { room: 'Hall', state: { locked: false } }),
+  device('cover', 'Living room blind', { room: 'Living room', state: { position: 100 } }),
+  device('switch', 'Fridge plug', { room: 'Kitchen', state: { on: true } }),
+  device('valve', 'Main valve', { room: 'Kitchen', state: { open: true } }),
+  device('sensor', 'Bath sensor', { room: 'Bathroom', state: { temperature: 21 } }),
+];
+
+export const memory = (kind: string, subject: string, content: string, tags: string[] = []): Memory => ({
+  ...{ kind, subject, content, tags },
+});
+
+export const context = (more: Partial<Context> = {}): Context => ({
+  ...{ id: 'context', kind: 'goal', text: '', deviceId: null, act: null, data: {}, note: '', nodes: [] },
+  ...more,
+});
+
+export const view = (more: Partial<View> = {}): View => ({
+  ...{ context: context(), devices: flat(), memories: [], refusals: [] },
+  ...more,
+});
+
+export const goal = (text: string, more: Partial<View> = {}): View => view({ context: context({ text }), ...more });
+
+export const observed = (data: JsonObject, by: string, more: Partial<View> = {}): View =>
+  view({ context: context({ kind: 'observation', deviceId: `id-of-${by}`, data }), ...more });
+
+/** Steps in short: `Front door lock`, with parameters and what they wait for and how they are undone. */
+export function told(decision: Decision): string[] {
+  if ('failed' in decision) return [`${decision.code}: ${decision.failed}`];
+  if ('done' in decision) return [`done: ${decision.done}`];
+  return decision.steps.map(({ deviceId, action, params, dependsOn, compensation }) => {
+    const words = [
+      deviceId.replace('id-of-', ''),
+      action,
+      ...Object.values(params).map((value) => JSON.stringify(value)),
+    ];
+    if (dependsOn.length > 0) words.push(`after ${dependsOn.join(' ')}`);
+    if (compensation !== null)
+      words.push(
+        'undone by',
+        compensation.action,
+        ...Object.values(compensation.params).map((value) => JSON.stringify(value)),
+      );
+    return words.join(' ');
+  });
+}
+
+/** The nodes that a decision comes to, as they stand. */
+export const nodesOf = (decision: Decision, state: Node['state'], more: Partial<Node> = {}): Node[] =>
+  'steps' in decision
+    ? decision.steps.map((step) => ({ ...step, state, code: '', detail: '', outcome: null, ...more }))
+    : [];
