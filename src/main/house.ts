@@ -7,6 +7,8 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
 import { signingKey } from '../domain/signature.ts';
+import { makeMcp } from '../edges/mcp/edge.ts';
+import type { SessionLimits } from '../edges/mcp/sessions.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { MqttLimits } from '../edges/mqtt/limits.ts';
 import { metered } from '../edges/mqtt/metered.ts';
@@ -20,6 +22,7 @@ import { makeFrontDoor } from '../edges/shared/front-door.ts';
 import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
 import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
+import { protectedResource } from '../edges/shared/protected-resource.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { makeSockets } from '../edges/websocket/sockets.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
@@ -52,7 +55,12 @@ export interface StartOptions {
   /** Called once when the service cannot go on: the right to be the active process is lost. */
   onFatal?(reason: string): void;
   /** Bounds other than the usual ones. */
-  limits?: { runtime?: Partial<Limits>; mqtt?: Partial<MqttLimits>; rates?: Partial<FixedRates> };
+  limits?: {
+    runtime?: Partial<Limits>;
+    mqtt?: Partial<MqttLimits>;
+    rates?: Partial<FixedRates>;
+    mcp?: Partial<SessionLimits>;
+  };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;
   /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
@@ -162,7 +170,15 @@ export async function buildHouse(
     ...{ services, identity, gate, addressOf },
     streams: [stateStream(services), actorStream(services)],
   });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets, services });
+  const perform = makePerform(services);
+  const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
+  const mcp = makeMcp({
+    ...{ services, perform, identity, gate, addressOf, publicUrl, log },
+    host: config.host,
+    observe: metrics.request,
+    ...(limits?.mcp && { limits: limits.mcp }),
+  });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, services });
   const pruning = keepPruning(config, services);
   return {
     settings,
@@ -172,22 +188,26 @@ export async function buildHouse(
         metrics,
         publicKeys: [tokenKey.publicJwk],
         events: eventsDocument(settings),
+        protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
         signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/console', log },
       }),
       door,
-      perform: makePerform(services),
+      perform,
       gate,
-      publicUrl: () => settings.apiBaseUrl.slice(0, -'/v1'.length),
+      publicUrl,
       newId,
       log,
       trustedProxies: config.trustedProxies,
       observe: metrics.request,
       ...(tracing && { trace: tracing.request }),
       draining,
-      mounts: consoleMount({
-        ...{ gate, addressOf, newId, log, provider: external.signIn !== null },
-        prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
-      }),
+      mounts: {
+        ...consoleMount({
+          ...{ gate, addressOf, newId, log, provider: external.signIn !== null },
+          prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
+        }),
+        mcp: mcp.listener,
+      },
     }),
     upgrade(request, socket, head) {
       const [path] = (request.url ?? '/').split('?', 1);
@@ -220,7 +240,7 @@ export async function buildHouse(
     },
     async close(answered) {
       clearInterval(pruning);
-      await Promise.all([sockets.close(), mqtt?.close(), answered]);
+      await Promise.all([sockets.close(), mcp.close(), mqtt?.close(), answered]);
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
       await store.close();
@@ -234,6 +254,7 @@ export async function buildHouse(
       callers.keys.halt();
       mqtt?.abort();
       void sockets.close();
+      void mcp.close();
     },
   };
 }

@@ -1,6 +1,7 @@
 import { sameValue } from '../actors/draft.ts';
 import type { Runtime } from '../actors/runtime.ts';
 import type { Json } from '../domain/values.ts';
+import type { McpEdge } from '../edges/mcp/edge.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import type { Sockets } from '../edges/websocket/sockets.ts';
@@ -14,8 +15,9 @@ export function measure(
   {
     mqtt,
     sockets,
+    mcp,
     services,
-  }: { mqtt(): MqttEdge | null; sockets: Sockets; services: Pick<Services, 'cache' | 'flags'> },
+  }: { mqtt(): MqttEdge | null; sockets: Sockets; mcp: McpEdge; services: Pick<Services, 'cache' | 'flags'> },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
   metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().kinds);
@@ -32,6 +34,7 @@ export function measure(
     'Bytes that WebSocket clients did not read yet',
     () => sockets.counts().buffered,
   );
+  metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
   metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
     Number(services.cache.healthy()),
   );

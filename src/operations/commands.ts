@@ -10,7 +10,7 @@ import { type Asked, dispatched, plan, request, tokenHash, whyRefused, wishField
 import { barredBefore, targetOf, tenantFacts } from './facts.ts';
 import { releaseNamed } from './firmware-facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
-import { type Answer, operation, type Services, tenantOf } from './operation.ts';
+import { type Answer, type Caller, operation, type Services, tenantOf } from './operation.ts';
 
 /** The specification's own shape; HTTP's 409 adds `code` and `request_id`. */
 const dryRunRequired = z.object({
@@ -95,19 +95,9 @@ function answerTo(services: Services, command: CommandContext, asked: Asked): Ou
 // Whatever is wrong with it is a confirmation that failed, not a request that is not valid (contract §5).
 const token = z.string();
 
-export const confirmCommand = operation({
+const confirming = {
   name: 'confirmCommand',
   summary: 'Confirm what a dry run showed, with its token',
-  input: z
-    .strictObject({ deviceId: idOf('device'), dry_run_token: token.optional(), token: token.optional() })
-    .refine((given) => given.dry_run_token !== undefined || given.token !== undefined, {
-      path: ['dry_run_token'],
-      message: 'is required',
-    })
-    .refine((given) => (given.dry_run_token ?? given.token) === (given.token ?? given.dry_run_token), {
-      path: ['token'],
-      message: 'is another one than dry_run_token',
-    }),
   output: dispatched,
   role: 'user',
   scope: 'execute:commands',
@@ -121,20 +111,49 @@ export const confirmCommand = operation({
     'PARAMS_INVALID',
     'COMMANDS_DISABLED',
   ],
-  example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
-  async policy(services, { caller }) {
+  async policy(services: Services, { caller }: { caller: Caller }) {
     return policyAllows(await tenantFacts(services, caller), caller);
   },
+} as const;
+
+export const confirmCommand = operation({
+  ...confirming,
+  input: z
+    .strictObject({ deviceId: idOf('device'), dry_run_token: token.optional(), token: token.optional() })
+    .refine((given) => given.dry_run_token !== undefined || given.token !== undefined, {
+      path: ['dry_run_token'],
+      message: 'is required',
+    })
+    .refine((given) => (given.dry_run_token ?? given.token) === (given.token ?? given.dry_run_token), {
+      path: ['token'],
+      message: 'is another one than dry_run_token',
+    }),
+  example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
   async run(services, call) {
     const { input, caller } = call;
     const around = await confirmable(services, caller, input.deviceId);
     if (!around.ok) return around;
     const hashed = tokenHash(input.dry_run_token ?? input.token ?? '');
-    const id = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
-    const command = id === null ? null : await commandOf(services, caller, id);
+    const found = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
+    const command = found === null ? null : await commandOf(services, caller, found.id);
     if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
 
     return confirm(services, call, { ...around.value, command: command.value, tokenHash: hashed });
+  },
+});
+
+/** The same for wires on which a token alone may come, without the device that it is for. */
+export const confirmByToken = operation({
+  ...confirming,
+  input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional() }),
+  async run(services, call) {
+    const { deviceId: named, dry_run_token } = call.input;
+    const found =
+      named === undefined
+        ? await services.store.commands.byToken(tenantOf(call.caller), null, tokenHash(dry_run_token))
+        : { deviceId: named };
+    if (found === null) return refuse('CONFIRMATION_FAILED', 'The token is not valid.');
+    return confirmCommand.run(services, { ...call, input: { deviceId: found.deviceId, dry_run_token } });
   },
 });
 

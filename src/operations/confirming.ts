@@ -64,3 +64,7 @@ export function policyAllows({ snapshot }: CommittedTenant, { principal }: Calle
   const allowed = mayConfirm(snapshot.context.policy, asker, principal, { inbox: true });
   return allowed.ok ? done(null) : allowed;
 }
+
+/** Whether who asked for a command may confirm it too, as the policy is now. */
+export const mayConfirmOwn = async (services: Pick<Services, 'actors'>, caller: Caller): Promise<boolean> =>
+  policyAllows(await tenantFacts(services, caller), caller, caller.principal).ok;

@@ -202,16 +202,8 @@ function change<Status extends FirmwareRelease['status']>(
 
 export const lockOf = (id: Uuid): string => `firmware:${id}`;
 
-export const checkFirmware = operation({
+const checking = {
   name: 'checkFirmware',
-  summary: 'Ask whether there is a newer firmware for a type of device, or for one device',
-  input: z.strictObject({
-    device_type: deviceType,
-    current_version: version,
-    device_id: idOf('device')
-      .optional()
-      .meta({ noun: 'device', description: 'Without it only releases that are rolled out to everybody count' }),
-  }),
   output: z.object({
     update_available: z.boolean(),
     target_version: z.string().nullable(),
@@ -222,6 +214,18 @@ export const checkFirmware = operation({
   scope: 'read:firmware',
   changes: false,
   refuses: ['NOT_FOUND'],
+} as const;
+
+export const checkFirmware = operation({
+  ...checking,
+  summary: 'Ask whether there is a newer firmware for a type of device, or for one device',
+  input: z.strictObject({
+    device_type: deviceType,
+    current_version: version,
+    device_id: idOf('device')
+      .optional()
+      .meta({ noun: 'device', description: 'Without it only releases that are rolled out to everybody count' }),
+  }),
   example: {
     input: { device_type: 'smart_light', current_version: '1.4.2' },
     output: { update_available: true, target_version: '1.5.0', url: RELEASE.url, checksum: RELEASE.checksum },
@@ -246,5 +250,23 @@ export const checkFirmware = operation({
         checksum: update?.checksum ?? null,
       },
     });
+  },
+});
+
+/** What runs on a device that never said so, or not in a way that can be compared: older than every release. */
+const UNKNOWN_VERSION = '0.0.0-0';
+
+/** The same for one device, by its own type and what it last said that it runs. */
+export const checkDeviceFirmware = operation({
+  ...checking,
+  summary: 'Ask whether there is a newer firmware for a device',
+  input: z.strictObject({ device_id: idOf('device') }),
+  async run(services, call) {
+    const { device_id } = call.input;
+    const device = await deviceOf(services, call.caller, device_id);
+    if (!device.ok) return device;
+    const { deviceType: device_type, firmware } = device.value.snapshot.context;
+    const current_version = firmware !== null && isVersion(firmware) ? firmware : UNKNOWN_VERSION;
+    return checkFirmware.run(services, { ...call, input: { device_type, current_version, device_id } });
   },
 });

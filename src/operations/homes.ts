@@ -86,6 +86,21 @@ export const listHomes = operation({
   },
 });
 
+export const getHome = operation({
+  name: 'getHome',
+  summary: 'Show a home',
+  input: z.strictObject({ homeId: idOf('home') }),
+  output: z.object({ home }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run({ store }, { input, caller }) {
+    const found = await store.records.home(tenantOf(caller), input.homeId);
+    return found === null ? notFound('home') : done({ body: { home: homeBody(found) } });
+  },
+});
+
 export const updateHome = operation({
   name: 'updateHome',
   summary: 'Rename a home or move it to another time zone',

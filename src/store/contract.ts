@@ -203,7 +203,8 @@ export interface DeviceStore {
 export interface CommandStore {
   /** History of one device, newest first. */
   list(tenantId: Uuid, deviceId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  byToken(tenantId: Uuid, deviceId: Uuid, tokenHash: string): Promise<Uuid | null>;
+  /** The command that this token confirms; of one device, or with null of any. */
+  byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed at `now`, newest first. */
   awaiting(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** Not final and dispatched: what a granted subscription writes, oldest first. */

@@ -10,15 +10,19 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
+import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
+import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
 import { pages } from '../../src/edges/rest/pages.ts';
 import { serverLimits, tend } from '../../src/edges/rest/server.ts';
 import { routes } from '../../src/edges/rest/table.ts';
 import { apiKeys } from '../../src/edges/shared/api-keys.ts';
+import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { makeFrontDoor } from '../../src/edges/shared/front-door.ts';
 import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
 import { type Identity, internalTokens, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
+import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { callerServices } from '../../src/main/callers.ts';
 import { eventsDocument } from '../../src/main/events.ts';
@@ -69,6 +73,7 @@ export interface House<Kept extends Store = Store> {
   flags: Flags;
   key: TokenKey;
   server: Server;
+  mcp: McpEdge;
   /** What was logged as an error. */
   errors: object[];
   observed: { route: string; status: number }[];
@@ -87,6 +92,7 @@ export interface House<Kept extends Store = Store> {
 export interface HouseOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
+  mcpLimits?: Partial<SessionLimits>;
   /** Kinds of credentials beside the service's own. */
   verifiers?: readonly Verifier[];
 }
@@ -106,7 +112,7 @@ export function makeHouse(more: HouseOptions = {}): Promise<House<MemoryStore>> 
 /** On any store; `change` changes a user where the store keeps it. */
 export async function makeHouseOn<Kept extends Store>(
   store: Kept,
-  { rateLimits, fixedRates, verifiers = [], ...more }: HouseOptions,
+  { rateLimits, fixedRates, mcpLimits, verifiers = [], ...more }: HouseOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<House<Kept>> {
   const clock = testClock(Date.now());
@@ -174,6 +180,13 @@ export async function makeHouseOn<Kept extends Store>(
     verifiers: [apiKeys(callers.keys), ...verifiers, internalTokens(key, clock)],
   });
   const door = makeFrontDoor({ identity, services, secure: false });
+  const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
+  const mcp = makeMcp({
+    ...{ services, perform, identity, gate, publicUrl, log },
+    ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
+    observe: (route, _, status) => void observed.push({ route, status }),
+    ...(mcpLimits && { limits: mcpLimits }),
+  });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();
   const listener = makeRest({
@@ -182,6 +195,7 @@ export async function makeHouseOn<Kept extends Store>(
       metrics,
       publicKeys: [key.publicJwk],
       events: eventsDocument(services.settings),
+      protectedResource: () => protectedResource(publicUrl(), null),
       signIn: { services, cookies: door.cookies, provider: null, home: '/console', log },
     }),
     trustedProxies: [],
@@ -190,6 +204,7 @@ export async function makeHouseOn<Kept extends Store>(
       metrics.request(route, method, status, took);
     },
     draining: () => state.draining,
+    mounts: { mcp: mcp.listener },
     ...more,
   });
   const server = createServer(serverLimits, listener);
@@ -222,7 +237,23 @@ export async function makeHouseOn<Kept extends Store>(
   };
 
   return {
-    ...{ url, store, clock, runtime, services, perform, identity, gate, flags, key, server, errors, observed, state },
+    ...{
+      url,
+      store,
+      clock,
+      runtime,
+      services,
+      perform,
+      identity,
+      gate,
+      flags,
+      key,
+      server,
+      mcp,
+      errors,
+      observed,
+      state,
+    },
     ...{ token, call, become },
     async owner(name = 'A tenant') {
       const mine = await token(v7());
@@ -237,6 +268,7 @@ export async function makeHouseOn<Kept extends Store>(
       return theirs;
     },
     async close() {
+      await mcp.close();
       await new Promise((resolve) => {
         server.close(resolve);
         server.closeAllConnections();

@@ -98,6 +98,8 @@ const pages: [path: string, roots: string[], type: string][] = [
   ['/openapi.json', [''], 'application/json'],
   ['/asyncapi.json', [''], 'application/json'],
   ['/.well-known/jwks.json', [''], 'application/jwk-set+json'],
+  ['/.well-known/oauth-protected-resource', [''], 'application/json'],
+  ['/.well-known/oauth-protected-resource/mcp', [''], 'application/json'],
 ];
 
 describe('the pages', () => {

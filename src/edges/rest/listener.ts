@@ -10,11 +10,11 @@ import { type AddressOf, clientAddress } from '../shared/client-address.ts';
 import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
 import type { Gate } from '../shared/gate.ts';
+import { cutOff } from '../shared/upgrade.ts';
 import { type Answering, answering } from './answer.ts';
 import type { Page } from './page.ts';
 import { ROOTS, type Route } from './route.ts';
 import { type Found, makeRouter } from './router.ts';
-import { cutOff } from './server.ts';
 import { discardRest } from './upload.ts';
 
 /** Runs a request's answering where its trace can follow it; `route` is null where there is none. */

@@ -1,6 +1,7 @@
 import type { JWK } from 'jose';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Metrics } from '../shared/metrics.ts';
+import { METADATA_PATH } from '../shared/protected-resource.ts';
 import { docsPages } from './docs/pages.ts';
 import { openApi } from './openapi.ts';
 import type { Page } from './page.ts';
@@ -11,6 +12,7 @@ export function pages(parts: {
   metrics: Metrics;
   publicKeys: readonly JWK[];
   events(): JsonObject;
+  protectedResource(): JsonObject;
   signIn: SignInPages;
 }): Page[] {
   const keys = JSON.stringify({ keys: parts.publicKeys });
@@ -26,6 +28,14 @@ export function pages(parts: {
       outsideRate: true,
       content: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
     },
+    // RFC 9728 puts the path of the resource behind; clients ask there first.
+    ...[METADATA_PATH, `${METADATA_PATH}/mcp` as const].map(
+      (path): Page => ({
+        path: path as `/${string}`,
+        outsideRate: true,
+        content: () => ({ type: 'application/json', body: JSON.stringify(parts.protectedResource()) }),
+      }),
+    ),
     ...signInPages(parts.signIn),
     ...docsPages({ openApi: openApi(chapters), events: parts.events }),
   ];

@@ -1,9 +1,9 @@
-import type { IncomingMessage, Server, ServerOptions } from 'node:http';
+import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { problemOf } from '../shared/http.ts';
-import { problemText } from '../shared/upgrade.ts';
+import { problemText, TOO_SLOW } from '../shared/upgrade.ts';
 
 /** How long and how large a request may be before it is a request; for HTTP and HTTPS alike. */
 export const serverLimits = {
@@ -16,12 +16,6 @@ export const serverLimits = {
   // Who offers another protocol, as many clients offer HTTP/2, gets an ordinary answer.
   shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
 } satisfies ServerOptions;
-
-/** For a body that does not come: the request is answered like one whose headers do not. */
-export function cutOff(request: IncomingMessage, newId: () => Uuid): void {
-  const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: words[408] };
-  request.socket.end(problemText({ ...problemOf(refusal, '', newId()), title: words[408], status: 408 }));
-}
 
 /** Gives what is no HTTP, or never becomes a whole request, the same answers as everything else. */
 export function tend(server: Server, newId: () => Uuid): void {
@@ -40,7 +34,7 @@ export function tend(server: Server, newId: () => Uuid): void {
 
 const words = {
   400: 'This is no valid HTTP request.',
-  408: 'The request did not arrive in time.',
+  408: TOO_SLOW,
   431: 'The headers are too large.',
 } as const;
 

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { parseJson } from '../../domain/json.ts';
 import { isObject } from '../../domain/json-size.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import type { JsonObject } from '../../domain/values.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
 
 export const MAX_BODY_BYTES = 256 * 1024;
 
@@ -21,6 +21,13 @@ export class Aborted extends Error {
 
 /** A JSON object, or an empty one where there is no body. Throws `Aborted`, `TooSlow`. */
 export async function readBody(request: IncomingMessage): Promise<Outcome<JsonObject>> {
+  const read = await readJson(request);
+  if (!read.ok) return read;
+  return isObject(read.value) ? done(read.value) : notTaken('The body must be a JSON object.', 'must be a JSON object');
+}
+
+/** Any JSON, or an empty object where there is no body. Throws `Aborted`, `TooSlow`. */
+export async function readJson(request: IncomingMessage): Promise<Outcome<Json>> {
   const length = Number(request.headers['content-length'] ?? 'NaN');
   const chunked = request.headers['transfer-encoding'] !== undefined;
   if (!chunked && !(length > 0)) return done({});
@@ -32,7 +39,7 @@ export async function readBody(request: IncomingMessage): Promise<Outcome<JsonOb
   if (bytes.length === 0) return done({});
   const read = parseJson(bytes);
   if (!read.ok) return notTaken(`The body is refused: ${read.reason}.`, read.reason);
-  return isObject(read.value) ? done(read.value) : notTaken('The body must be a JSON object.', 'must be a JSON object');
+  return done(read.value);
 }
 
 const notTaken = (detail: string, message: string) =>

@@ -74,10 +74,10 @@ export function send(exchange: Exchange, status: number, content: Content | null
 export const sendJson = (exchange: Exchange, status: number, body: unknown, more?: string[]): void =>
   send(exchange, status, { type: 'application/json', body: JSON.stringify(body) }, more);
 
-export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[] = []): void {
+export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[] = [], challenge?: string): void {
   const problem = problemOf(refusal, exchange.path, exchange.requestId);
   const { authorization, 'x-api-key': key } = exchange.request.headers;
-  const headers = refusalHeaders(refusal, authorization !== undefined || key !== undefined);
+  const headers = refusalHeaders(refusal, authorization !== undefined || key !== undefined, challenge);
   const content = { type: 'application/problem+json', body: JSON.stringify(problem) };
   send(exchange, problem.status, content, [...headers, ...more]);
 }

@@ -54,12 +54,15 @@ export const problemOf = (refusal: Refusal, instance: string, requestId: Uuid): 
   ...(refusal.errors !== undefined && { errors: refusal.errors }),
 });
 
-/** Headers that belong to a refusal on any HTTP edge. */
-export function refusalHeaders(refusal: Refusal, presented: boolean): string[] {
+/** Headers that belong to a refusal on any HTTP edge. `challenge` is what a 401 says more. */
+export function refusalHeaders(refusal: Refusal, presented: boolean, challenge = ''): string[] {
   const headers: string[] = [];
   if (refusal.retryAfterS !== undefined) headers.push('Retry-After', `${refusal.retryAfterS}`);
   if (refusal.code === 'UNAUTHENTICATED') {
-    headers.push('WWW-Authenticate', `Bearer realm="twinkeep"${presented ? ', error="invalid_token"' : ''}`);
+    headers.push(
+      'WWW-Authenticate',
+      `Bearer realm="twinkeep"${presented ? ', error="invalid_token"' : ''}${challenge}`,
+    );
   }
   return headers;
 }

@@ -20,6 +20,14 @@ export function problemText(problem: Problem, headers: readonly string[] = []): 
   return `HTTP/1.1 ${problem.status} ${reason}\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
 }
 
+export const TOO_SLOW = 'The request did not arrive in time.';
+
+/** For a body that does not come: the request is answered like one whose headers do not. */
+export function cutOff(request: IncomingMessage, newId: () => Uuid): void {
+  const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: TOO_SLOW };
+  request.socket.end(problemText({ ...problemOf(refusal, '', newId()), title: TOO_SLOW, status: 408 }));
+}
+
 /** The id of an upgrade request, the same for everybody who asks for it later. */
 export function settledRequestId(request: IncomingMessage, newId: () => Uuid): Uuid {
   const requestId = requestIdOf(request.headers, newId);

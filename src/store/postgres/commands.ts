@@ -39,12 +39,13 @@ export function commandStore(database: Database): CommandStore {
     },
 
     async byToken(tenantId, deviceId, tokenHash) {
-      const [row] = await database.read<{ id: Uuid }>({
+      const [row] = await database.read<{ id: Uuid; device_id: Uuid }>({
         name: 'commands_by_token',
-        text: 'select id from commands where token_hash = $1 and device_id = $2 and tenant_id = $3',
-        values: [tokenHash, deviceId, tenantId],
+        text: `select id, device_id from commands
+          where token_hash = $1 and tenant_id = $2 and device_id = coalesce($3::uuid, device_id)`,
+        values: [tokenHash, tenantId, deviceId],
       });
-      return row?.id ?? null;
+      return row === undefined ? null : { id: row.id, deviceId: row.device_id };
     },
 
     // The timer that ends a confirmation may come a moment after its deadline.

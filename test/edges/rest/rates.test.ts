@@ -214,6 +214,7 @@ describe('whoever names nobody', () => {
       '/metrics',
       '/api/v1/metrics',
       '/.well-known/jwks.json',
+      '/.well-known/oauth-protected-resource',
     ]) {
       const asked = [await house.call('GET', path), await house.call('GET', path)];
       expect(asked.map(({ status, ...answer }) => [status, ...ratesOf({ status, ...answer })])).toEqual(

@@ -1,0 +1,11 @@
+/** How the client can be spoken to while it waits for a tool. */
+export interface Dialogue {
+  /** Asks the client's user a yes-or-no question; `none` where the client cannot ask, or nobody answered. */
+  ask(question: string, untilMs: number): Promise<'yes' | 'no' | 'none'>;
+  /** Tells how far it is, or null where the client did not ask to know. `done` must grow from one call to the next. */
+  progress: ((done: number, total: number, words: string) => void) | null;
+  /** The client took its request back. That its connection broke is no such thing. */
+  cancelled: AbortSignal;
+  /** The service is going down: who waits for something answers with what there is. */
+  stopping: AbortSignal;
+}

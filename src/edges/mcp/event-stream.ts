@@ -1,0 +1,62 @@
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { API_POLICY, type Exchange } from '../shared/exchange.ts';
+import { standardHeaders } from '../shared/http.ts';
+
+/** Bytes that may wait for one client; who reads more slowly is cut off. */
+const MAX_WAITING = 4 * 1024 * 1024;
+/** A client with so much to read still is told of changes later. */
+const BUSY_BYTES = 64 * 1024;
+
+/** An answer that goes on: server-sent events. */
+export class EventStream {
+  readonly #exchange: Exchange;
+  #ended = false;
+
+  constructor(exchange: Exchange, headers: readonly string[] = []) {
+    this.#exchange = exchange;
+    const { response, requestId, charged } = exchange;
+    response.on('error', () => {});
+    response.writeHead(200, [
+      ...standardHeaders(requestId),
+      ...['Content-Security-Policy', API_POLICY, 'Content-Type', 'text/event-stream'],
+      // A proxy that collects or changes what comes would hold everything up.
+      ...['Cache-Control', 'no-store, no-transform', 'X-Accel-Buffering', 'no'],
+      ...charged,
+      ...headers,
+    ]);
+    response.flushHeaders();
+  }
+
+  get open(): boolean {
+    return !this.#ended && !this.#exchange.response.destroyed;
+  }
+
+  get busy(): boolean {
+    return this.#exchange.response.writableLength > BUSY_BYTES;
+  }
+
+  message(message: JSONRPCMessage): void {
+    this.event('message', JSON.stringify(message));
+  }
+
+  event(name: string, data: string): void {
+    this.#write(`event: ${name}\ndata: ${data}\n\n`);
+  }
+
+  /** A comment: what stands between keeps the connection open. */
+  keepAlive(): void {
+    if (!this.busy) this.#write(': \n\n');
+  }
+
+  end(): void {
+    if (this.open) this.#exchange.response.end();
+    this.#ended = true;
+  }
+
+  #write(text: string): void {
+    const { response } = this.#exchange;
+    if (!this.open) return;
+    response.write(text);
+    if (response.writableLength > MAX_WAITING) response.destroy();
+  }
+}

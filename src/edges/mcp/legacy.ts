@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto';
+import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type { Exchange } from '../shared/exchange.ts';
+import { EventStream } from './event-stream.ts';
+import { type Bearing, Wire } from './wire.ts';
+
+export const MESSAGES_PATH = '/mcp/messages';
+
+/** HTTP+SSE, the transport of MCP's first revision: all answers come on the one stream that the client opened. */
+export class LegacyWire extends Wire {
+  readonly sessionId = randomUUID();
+  readonly #stream: EventStream;
+  readonly #pending = new Set<RequestId>();
+  #closed = false;
+
+  /** `prefix` is the path under which a proxy has put the service; mostly there is none. */
+  constructor(exchange: Exchange, prefix: string) {
+    super();
+    this.#stream = new EventStream(exchange);
+    this.#stream.event('endpoint', `${prefix}${MESSAGES_PATH}?session_id=${this.sessionId}`);
+    exchange.response.on('close', () => void this.close());
+  }
+
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  isPending(id: RequestId): boolean {
+    return this.#pending.has(id);
+  }
+
+  post(messages: readonly JSONRPCMessage[], bearings: readonly Bearing[]): void {
+    messages.forEach((message, n) => {
+      if ('method' in message && 'id' in message) this.#pending.add(message.id);
+      this.deliver(message, bearings[n] as Bearing);
+    });
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    if (!('method' in message) && message.id !== undefined) this.#pending.delete(message.id);
+    if (!this.#stream.open) throw new Error('nobody reads');
+    this.#stream.message(message);
+  }
+
+  tell(message: JSONRPCMessage): boolean {
+    if (!this.#stream.open || this.#stream.busy) return false;
+    this.#stream.message(message);
+    return true;
+  }
+
+  keepAlive(): void {
+    this.#stream.keepAlive();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stream.end();
+    this.onclose?.();
+  }
+
+  protected override cancelled(id: RequestId): void {
+    this.#pending.delete(id);
+  }
+}

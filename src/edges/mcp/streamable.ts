@@ -1,0 +1,147 @@
+import { randomUUID } from 'node:crypto';
+import type { TransportSendOptions } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import { type Exchange, send, sendJson } from '../shared/exchange.ts';
+import { EventStream } from './event-stream.ts';
+import { type Bearing, Wire } from './wire.ts';
+
+/** One POST with requests, until all of them are answered. */
+interface Reply {
+  exchange: Exchange;
+  /** Not answered yet. */
+  waiting: Set<RequestId>;
+  answers: JSONRPCMessage[];
+  /** An answer alone is JSON; whatever comes before it makes the answer a stream. */
+  stream: EventStream | null;
+  batch: boolean;
+}
+
+/**
+ * Streamable HTTP. Nothing is kept for a client that went away in the middle of an answer: what it asked for goes on, and
+ * handles (`plan_id`, `command_id`) say what became of it.
+ */
+export class StreamableWire extends Wire {
+  readonly sessionId: string | undefined;
+  readonly #replies = new Map<RequestId, Reply>();
+  /** What the client reads beside its requests. */
+  #stream: EventStream | null = null;
+  #closed = false;
+
+  /** `session`: the client comes back under an id of its own. */
+  constructor({ session }: { session: boolean }) {
+    super();
+    this.sessionId = session ? randomUUID() : undefined;
+  }
+
+  get pending(): number {
+    return this.#replies.size;
+  }
+
+  /** Whether the session goes on without any request. */
+  get listening(): boolean {
+    return this.#stream?.open === true;
+  }
+
+  isPending(id: RequestId): boolean {
+    return this.#replies.has(id);
+  }
+
+  /** The messages of one POST; `bearings` tells what each came with. */
+  post(exchange: Exchange, messages: readonly JSONRPCMessage[], bearings: readonly Bearing[], batch: boolean): void {
+    const ids = messages.flatMap((message) => ('method' in message && 'id' in message ? [message.id] : []));
+    if (ids.length === 0) {
+      send(exchange, 202, null, this.#headers());
+    } else {
+      const reply: Reply = { exchange, waiting: new Set(ids), answers: [], stream: null, batch };
+      for (const id of ids) this.#replies.set(id, reply);
+      exchange.response.on('error', () => {});
+    }
+    messages.forEach((message, n) => {
+      this.deliver(message, bearings[n] as Bearing);
+    });
+  }
+
+  /** Opens the stream beside the requests; a newer one takes the place of an older. */
+  listen(exchange: Exchange): void {
+    this.#stream?.end();
+    const stream = new EventStream(exchange, this.#headers());
+    this.#stream = stream;
+    exchange.response.on('close', () => {
+      if (this.#stream === stream) this.#stream = null;
+    });
+    stream.keepAlive();
+  }
+
+  async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
+    if ('result' in message || 'error' in message) {
+      if (message.id !== undefined) this.#answer(message.id, message);
+      return;
+    }
+    const reply = options?.relatedRequestId === undefined ? null : this.#replies.get(options.relatedRequestId);
+    if (reply === null) {
+      if (!this.tell(message) && 'id' in message) throw new Error('nobody reads');
+      return;
+    }
+    const stream = reply === undefined ? null : this.#streamOf(reply);
+    if (stream === null && 'id' in message) throw new Error('nobody reads');
+    stream?.message(message);
+  }
+
+  tell(message: JSONRPCMessage): boolean {
+    if (this.#stream === null || !this.#stream.open || this.#stream.busy) return false;
+    this.#stream.message(message);
+    return true;
+  }
+
+  keepAlive(): void {
+    this.#stream?.keepAlive();
+    for (const { stream } of this.#replies.values()) stream?.keepAlive();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stream?.end();
+    for (const reply of new Set(this.#replies.values())) this.#end(reply);
+    this.#replies.clear();
+    this.onclose?.();
+  }
+
+  protected override cancelled(id: RequestId): void {
+    this.#answer(id, null);
+  }
+
+  /** Null: it is taken back, and gets no answer. */
+  #answer(id: RequestId, message: JSONRPCMessage | null): void {
+    const reply = this.#replies.get(id);
+    if (reply === undefined) return;
+    this.#replies.delete(id);
+    reply.waiting.delete(id);
+    if (message !== null && reply.stream !== null) reply.stream.message(message);
+    else if (message !== null) reply.answers.push(message);
+    if (reply.waiting.size === 0) this.#end(reply);
+  }
+
+  #end({ exchange, answers, stream, batch }: Reply): void {
+    if (stream !== null) stream.end();
+    else if (answers.length === 0) new EventStream(exchange, this.#headers()).end();
+    else sendJson(exchange, 200, batch ? answers : answers[0], this.#headers());
+  }
+
+  /** Null where the client is gone, or takes no stream. */
+  #streamOf(reply: Reply): EventStream | null {
+    const { response, request } = reply.exchange;
+    if (reply.stream !== null) return reply.stream.open ? reply.stream : null;
+    if (response.destroyed || response.headersSent || !takesStream(request.headers.accept)) return null;
+    reply.stream = new EventStream(reply.exchange, this.#headers());
+    for (const answer of reply.answers.splice(0)) reply.stream.message(answer);
+    return reply.stream;
+  }
+
+  #headers(): string[] {
+    return this.sessionId === undefined ? [] : ['Mcp-Session-Id', this.sessionId];
+  }
+}
+
+const takesStream = (accept: string | undefined): boolean =>
+  accept === undefined || /text\/event-stream|text\/\*|\*\/\*/i.test(accept);
