@@ -21,9 +21,11 @@ async function main(): Promise<void> {
     void server.close().then(() => process.exit(0));
   };
   process.on('SIGTERM', end);
-  process.on('SIGINT', end);
-  // A child of the service ends with it, however the service ended.
+  // A child of the service ends with it, however the service ended; a terminal's Ctrl-C is the service's to answer.
+  if (process.send === undefined) process.on('SIGINT', end);
+  else process.on('SIGINT', () => {});
   process.on('disconnect', end);
+  process.stdout.on('error', () => {});
   process.send?.({ listening: `${host}:${server.port}` });
 }
 

@@ -33,9 +33,11 @@ export function dataOf(value: JsonValue, most: number): string {
   return json.length <= most ? json : JSON.stringify(TOO_LARGE);
 }
 
-/** The value itself, or a word about its size. */
-export const small = (value: JsonValue, most: number): JsonValue =>
-  JSON.stringify(value).length <= most ? value : TOO_LARGE;
+/** The value with its texts cut, or a word about its size. */
+export function small(value: JsonValue, most: number): JsonValue {
+  const short = cleaned(value, 0);
+  return JSON.stringify(short).length <= most ? short : TOO_LARGE;
+}
 
 /** The mark; the prompt says what it means. */
 export const marked = (json: string): string => `<data>\n${json}\n</data>`;

@@ -1,0 +1,172 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { Log } from '../../src/domain/log.ts';
+import { type ChildParts, type SidecarChild, superviseSidecar } from '../../src/main/sidecar-child.ts';
+import { capabilities, dial, goal } from '../sidecar/fake-service.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'sidecar-child-'));
+const children: SidecarChild[] = [];
+const lines: { level: string; fields: Record<string, unknown>; message: string }[] = [];
+const line = (level: string) => (fields: object, message: string) =>
+  void lines.push({ level, fields: { ...fields }, message });
+const log: Log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
+const pauses = { firstMs: 5, mostMs: 20, steadyMs: 60_000, endMs: 2_000 };
+
+function start(more: Partial<ChildParts> = {}) {
+  const listened: string[] = [];
+  const child: SidecarChild = superviseSidecar({
+    ...{ listen: null, llm: null, level: 'info', log, pauses },
+    listening: () => void listened.push(child.address() ?? ''),
+    ...more,
+  });
+  children.push(child);
+  return { child, listened };
+}
+
+const program = (name: string, text: string): string => {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+async function until<T>(look: () => T | undefined | false | null | Promise<T>): Promise<T> {
+  for (const from = performance.now(); performance.now() - from < 20_000; ) {
+    const found = await look();
+    if (found) return found;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  throw new Error(`not seen: ${JSON.stringify(lines)}`);
+}
+
+const isOpen = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+};
+
+afterEach(async () => {
+  for (const child of children.splice(0)) await child.stop();
+  lines.length = 0;
+});
+afterEach(() => void rmSync(join(folder, 'told'), { force: true }));
+
+describe('the sidecar as a child', () => {
+  it('listens on a free port, thinks, says so in our log, and ends when it is to', async () => {
+    const { child, listened } = start();
+    const address = await until(() => listened[0]);
+    expect(address).toMatch(/^127\.0\.0\.1:\d+$/);
+    const service = dial(address);
+    service.send(capabilities());
+    service.tell([goal('c', 'lock the doors')]);
+    await service.until(() => service.words('c').includes('node front-door-lock'));
+    expect(lines).toContainEqual({
+      level: 'info',
+      fields: { part: 'sidecar', address, planner: 'rules' },
+      message: 'the sidecar listens',
+    });
+    await child.stop();
+    expect(child.address()).toBe(null);
+    expect(await service.over).toBeTruthy();
+    service.hangUp();
+  });
+
+  it('is given the language model and nothing else of the environment', async () => {
+    const told = join(folder, 'told');
+    const entry = program(
+      'tell.mjs',
+      `import { writeFileSync } from 'node:fs';
+       writeFileSync(${JSON.stringify(told)}, JSON.stringify(process.env));
+       process.send({ listening: '127.0.0.1:1' });
+       process.on('SIGTERM', () => process.exit(0));`,
+    );
+    const llm = { baseUrl: 'http://127.0.0.1:1/v1', model: 'm', apiKey: 'k' };
+    const { listened } = start({ entry, llm, listen: '127.0.0.1:7' });
+    await until(() => listened[0]);
+    const { NODE_CHANNEL_FD: _, NODE_CHANNEL_SERIALIZATION_MODE: __, ...env } = JSON.parse(readFileSync(told, 'utf8'));
+    expect(env).toEqual({
+      SIDECAR_ADDRESS: '127.0.0.1:7',
+      LOG_LEVEL: 'info',
+      LLM_BASE_URL: 'http://127.0.0.1:1/v1',
+      LLM_MODEL: 'm',
+      LLM_API_KEY: 'k',
+    });
+  });
+
+  it('is started again when it dies, with a pause that grows', async () => {
+    const entry = program('die.mjs', 'process.exit(3);');
+    start({ entry });
+    await until(() => lines.filter(({ message }) => /started again/.test(message)).length >= 4);
+    expect(lines.slice(0, 4).map(({ fields }) => fields)).toEqual(
+      [5, 10, 20, 20].map((pause_ms) => ({ code: 3, signal: null, pause_ms })),
+    );
+  });
+
+  it('listens again after a kill', async () => {
+    const entry = program('pid.mjs', `process.send({ listening: 'pid:' + process.pid }); setInterval(() => {}, 1000);`);
+    const { child, listened } = start({ entry });
+    const first = Number((await until(() => listened[0])).slice(4));
+    process.kill(first, 'SIGKILL');
+    await until(() => child.address() === null || listened[1]);
+    expect(Number((await until(() => listened[1])).slice(4))).not.toBe(first);
+  });
+
+  it('ends with the service, also where that is killed', async () => {
+    const module = new URL('../../src/main/sidecar-child.ts', import.meta.url).href;
+    const entry = program(
+      'parent.mjs',
+      `import { superviseSidecar } from ${JSON.stringify(module)};
+       const log = { debug() {}, info() {}, warn() {}, error() {} };
+       const child = superviseSidecar({ listen: null, llm: null, level: 'info', log, listening: () => process.stdout.write(child.address()) });`,
+    );
+    const parent = spawn(process.execPath, [entry], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const [address] = (await once(parent.stdout, 'data')) as [Buffer];
+    const service = dial(address.toString());
+    service.send(capabilities());
+    service.tell([goal('c', 'lock the doors')]);
+    await service.until(() => service.words('c').length > 0);
+    parent.kill('SIGKILL');
+    await service.over;
+    const port = Number(address.toString().split(':')[1]);
+    await until(async () => !(await isOpen(port)));
+    service.hangUp();
+  });
+
+  it('is killed where it does not end by itself', async () => {
+    const entry = program(
+      'stay.mjs',
+      `process.on('SIGTERM', () => {}); process.on('disconnect', () => {});
+       process.send({ listening: 'pid:' + process.pid }); setInterval(() => {}, 1000);`,
+    );
+    const { child, listened } = start({ entry, pauses: { ...pauses, endMs: 100 } });
+    const pid = Number((await until(() => listened[0])).slice(4));
+    await child.stop();
+    expect(isAlive(pid)).toBe(false);
+  });
+
+  it('cannot fill our memory with a line that does not end', async () => {
+    const entry = program(
+      'shout.mjs',
+      `process.stdout.write('x'.repeat(200_000) + '\\n' + JSON.stringify({ level: 'warn', msg: 'done' }) + '\\n');
+       process.send({ listening: 'here' }); setInterval(() => {}, 1000);`,
+    );
+    start({ entry });
+    await until(() => lines.find(({ message }) => message === 'done'));
+    expect(Math.max(...lines.map(({ message }) => message.length))).toBeLessThanOrEqual(4_000);
+  });
+});
