@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Packs the project, installs the package somewhere else, and asks its binary and its device library for an answer.
+# Packs the project, installs the package somewhere else, and asks its binary, its device library and its sidecar for an answer.
 set -euo pipefail
 here=$(pwd)
 there=$(mktemp -d)
@@ -17,4 +17,13 @@ node --input-type=module -e "
   if (typeof connectDevice !== 'function') throw new Error('the device library is missing');
 "
 test -s ./node_modules/twinkeep/dist/console/index.html
+node --input-type=module -e "
+  const { fork } = await import('node:child_process');
+  const { once } = await import('node:events');
+  const options = { env: { SIDECAR_ADDRESS: '127.0.0.1:0' }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] };
+  const child = fork('./node_modules/twinkeep/dist/sidecar/main.js', options);
+  const [told] = await once(child, 'message');
+  if (!/:[0-9]+$/.test(told.listening)) throw new Error('the sidecar does not listen');
+  child.disconnect();
+"
 echo 'the package works'
