@@ -1,0 +1,130 @@
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import type { ActiveContext } from '../../operations/cognition/contract.ts';
+import type { SidecarLimits } from './limits.ts';
+
+// Which parts of the world a sidecar is to be told of, and when. It holds ids alone: what is told is read when it is told.
+
+/** A part of the world: a home, one device, or all of a tenant. */
+export interface Part {
+  tenantId: Uuid;
+  homeId: Uuid | null;
+  deviceId: Uuid | null;
+}
+
+/** A part about which there is something to think. */
+export interface Watched extends Part {
+  key: string;
+  /** Contexts about it, oldest first. */
+  contexts: Set<Uuid>;
+  /** On the process' own clock, as all times here. */
+  toldAt: Milliseconds;
+  /** The world's hash as it was told; null: something other than the world is to be told too. */
+  told: string | null;
+}
+
+/** The part of the world that a context is about. */
+export const partOf = ({ tenantId, homeId, deviceId, kind }: ActiveContext): Part =>
+  kind === 'device' ? { tenantId, homeId: null, deviceId } : { tenantId, homeId, deviceId: null };
+
+const keyOf = ({ tenantId, homeId, deviceId }: Part): string => deviceId ?? homeId ?? tenantId;
+
+export class Attention {
+  private readonly limits: SidecarLimits;
+  private readonly parts = new Map<string, Watched>();
+  private readonly contexts = new Map<Uuid, Watched>();
+  /** There is something new to think about. */
+  private readonly asked = new Set<Watched>();
+  private readonly changed = new Set<Watched>();
+  /** Homes about which there is nothing to think, by their tenants. */
+  private readonly quiet = new Map<Uuid, Uuid>();
+  private quietAt: Milliseconds = 0;
+
+  constructor(limits: SidecarLimits) {
+    this.limits = limits;
+  }
+
+  get size(): number {
+    return this.contexts.size;
+  }
+
+  /** The context waits for the sidecar. */
+  open(context: ActiveContext): void {
+    const part = partOf(context);
+    const key = keyOf(part);
+    let watched = this.parts.get(key);
+    if (watched === undefined) {
+      watched = { ...part, key, contexts: new Set(), toldAt: 0, told: null };
+      this.parts.set(key, watched);
+    }
+    watched.contexts.add(context.id);
+    this.contexts.set(context.id, watched);
+    this.ask(watched);
+  }
+
+  private ask(watched: Watched): void {
+    watched.told = null;
+    this.asked.add(watched);
+  }
+
+  /** It does not wait any more; those that there was no room for take its place. */
+  close(contextId: Uuid): void {
+    const watched = this.contexts.get(contextId);
+    if (watched === undefined) return;
+    this.contexts.delete(contextId);
+    watched.contexts.delete(contextId);
+    if (watched.contexts.size === 0) {
+      this.parts.delete(watched.key);
+      this.asked.delete(watched);
+      this.changed.delete(watched);
+    } else if (watched.contexts.size >= this.limits.contexts) this.ask(watched);
+  }
+
+  /**
+   * Something of the device changed. Called for every report of every device: it does next to nothing. True where there was
+   * nothing to tell before.
+   */
+  moved(tenantId: Uuid, deviceId: Uuid, homeId: Uuid | null): boolean {
+    const { parts, changed, quiet } = this;
+    const before = changed.size + quiet.size;
+    const home = homeId === null ? undefined : parts.get(homeId);
+    if (parts.size > 0)
+      for (const part of [parts.get(deviceId), parts.get(tenantId), home]) if (part) changed.add(part);
+    if (homeId !== null && home === undefined && quiet.size < this.limits.quietHomes) quiet.set(homeId, tenantId);
+    return before === 0 && changed.size + quiet.size > 0;
+  }
+
+  /** The part that is to be told now, if any; it is told when this answers it. */
+  next(now: Milliseconds): Watched | null {
+    const [first] = this.asked;
+    const watched = first ?? this.ripe(now);
+    if (watched === undefined) return null;
+    this.asked.delete(watched);
+    this.changed.delete(watched);
+    watched.toldAt = now;
+    return watched;
+  }
+
+  private ripe(now: Milliseconds): Watched | undefined {
+    for (const watched of this.changed) if (now - watched.toldAt >= this.limits.coalesceMs) return watched;
+    return undefined;
+  }
+
+  /** A home about which there is nothing to think, if it is time to tell of one. */
+  nextQuiet(now: Milliseconds): Part | null {
+    if (now < this.quietAt) return null;
+    for (const [homeId, tenantId] of this.quiet) {
+      this.quiet.delete(homeId);
+      this.quietAt = now + this.limits.quietMs;
+      return { tenantId, homeId, deviceId: null };
+    }
+    return null;
+  }
+
+  /** How long nothing is to be told unless something happens; null: for ever. */
+  pause(now: Milliseconds): Milliseconds | null {
+    if (this.asked.size > 0) return 0;
+    let at = this.quiet.size > 0 ? this.quietAt : Number.POSITIVE_INFINITY;
+    for (const { toldAt } of this.changed) at = Math.min(at, toldAt + this.limits.coalesceMs);
+    return at === Number.POSITIVE_INFINITY ? null : Math.max(0, at - now);
+  }
+}

@@ -1,0 +1,138 @@
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { Client, type ClientOptions, connectivityState, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  type CognitionProposal,
+  CognitionProposalSchema,
+  CognitionRuntime,
+  type RuntimeEvent,
+  RuntimeEventSchema,
+} from '#proto/cognition/v1/runtime_pb.js';
+import type { SidecarLimits } from './limits.ts';
+
+// All that touches the gRPC library: one attempt to stand in a stream with a sidecar.
+
+const { orchestrate } = CognitionRuntime.method;
+const PATH = `/${CognitionRuntime.typeName}/${orchestrate.name}`;
+const encode = (event: RuntimeEvent): Buffer => {
+  const bytes = toBinary(RuntimeEventSchema, event);
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+};
+const decode = (bytes: Buffer): CognitionProposal => fromBinary(CognitionProposalSchema, bytes);
+
+export interface Call {
+  /** True once the next one may be written, false when the stream is over. One at a time. */
+  write(event: RuntimeEvent): Promise<boolean>;
+  /** Nothing more is read from the socket than a few messages. */
+  pause(): void;
+  resume(): void;
+  hangUp(why: string): void;
+}
+
+export interface CallListener {
+  /** The connection stands, and what is written now will arrive if the sidecar takes the stream. */
+  ready(call: Call): void;
+  /** The sidecar took the stream. */
+  taken(): void;
+  heard(proposal: CognitionProposal): void;
+  /** Once, whatever became of it. `why` is short, and the sidecar may have written it. */
+  over(why: string): void;
+}
+
+const options = ({ maxProposal, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits): ClientOptions => ({
+  'grpc.max_receive_message_length': maxProposal,
+  'grpc.max_send_message_length': -1,
+  'grpc.keepalive_time_ms': keepaliveMs,
+  'grpc.keepalive_timeout_ms': keepaliveTimeoutMs,
+  // Attempts are the dialler's to make: each has a connection of its own, and nothing between us and the sidecar.
+  'grpc.enable_retries': 0,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.enable_http_proxy': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.enable_channelz': 0,
+});
+
+/** Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. */
+export function call(address: string, limits: SidecarLimits, listener: CallListener): Pick<Call, 'hangUp'> {
+  const client = new Client(address, credentials.createInsecure(), options(limits));
+  let over = false;
+  let stream: ReturnType<typeof open> | null = null;
+  const timers = new Set<NodeJS.Timeout>();
+  const after = (ms: number, act: () => void) => timers.add(setTimeout(act, ms));
+  const waiting = new Set<(written: boolean) => void>();
+
+  function end(why: string): void {
+    if (over) return;
+    over = true;
+    for (const timer of timers) clearTimeout(timer);
+    for (const settle of waiting) settle(false);
+    stream?.cancel();
+    client.close();
+    listener.over(brief(why));
+  }
+
+  const open = () => client.makeBidiStreamRequest<RuntimeEvent, CognitionProposal>(PATH, encode, decode);
+
+  function converse(): void {
+    const opened = open();
+    stream = opened;
+    let isTaken = false;
+    const taken = () => {
+      if (isTaken || over) return;
+      isTaken = true;
+      listener.taken();
+    };
+    opened.on('metadata', taken);
+    opened.on('data', (proposal: CognitionProposal) => {
+      if (over) return;
+      taken();
+      listener.heard(proposal);
+    });
+    opened.on('error', ({ code, details }: ServiceError) => end(`${status[code] ?? code}: ${details}`));
+    opened.on('end', () => end('the sidecar ended the stream'));
+    after(limits.graceMs, taken);
+    listener.ready({
+      write: (event) =>
+        new Promise((resolve) => {
+          if (over) return resolve(false);
+          const settle = (written: boolean) => {
+            waiting.delete(settle);
+            clearTimeout(stalled);
+            resolve(written);
+          };
+          const stalled = setTimeout(() => end('the sidecar does not read'), limits.stallMs);
+          waiting.add(settle);
+          opened.write(event, () => settle(!over));
+        }),
+      pause: () => opened.pause(),
+      resume: () => opened.resume(),
+      hangUp: end,
+    });
+  }
+
+  after(limits.connectMs, () => {
+    if (stream === null) end('the connection does not stand');
+  });
+  stands(client.getChannel(), (yes) => {
+    if (over) return;
+    if (yes) converse();
+    else end('the connection was refused');
+  });
+  return { hangUp: end };
+}
+
+/** Says once whether the connection stands or failed; a channel that is closed says nothing. */
+function stands(channel: ReturnType<Client['getChannel']>, say: (yes: boolean) => void): void {
+  const look = () => {
+    const state = channel.getConnectivityState(true);
+    if (state === connectivityState.READY) return say(true);
+    if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return say(false);
+    channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, (error) => {
+      if (error === undefined || error === null) look();
+    });
+  };
+  look();
+}
+
+const UNSEEN = /\p{Cc}+/gu;
+/** What somebody else wrote, for a line of the log. */
+const brief = (text: string): string => text.replace(UNSEEN, ' ').slice(0, 200);

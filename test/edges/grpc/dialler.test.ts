@@ -1,0 +1,91 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { pauseAfter } from '../../../src/edges/grpc/dialler.ts';
+import { eventually } from '../../support/clock.ts';
+import { house } from './house.ts';
+
+describe('the dialler', () => {
+  it('pauses longer after each attempt that failed, up to a bound, and never at the same time as others', () => {
+    const backoff = { firstMs: 500, mostMs: 30_000 };
+    expect([1, 2, 3, 6, 7, 1000].map((failed) => pauseAfter(failed, backoff, 0))).toEqual([
+      250, 500, 1_000, 8_000, 15_000, 15_000,
+    ]);
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 5_000 }),
+        fc.double({ min: 0, max: 0.999, noNaN: true }),
+        (failed, random) => {
+          const pause = pauseAfter(failed, backoff, random);
+          expect(pause).toBeGreaterThanOrEqual(250);
+          expect(pause).toBeLessThanOrEqual(30_000);
+          expect(pause).toBeGreaterThanOrEqual(pauseAfter(failed, backoff, 0));
+        },
+      ),
+    );
+  });
+
+  it('goes on trying until somebody listens, and is connected then', async () => {
+    const { edge, sidecar, lines } = await house();
+    await eventually(() => lines.some(({ message }) => message.includes('cannot be reached')));
+    expect(edge.connected()).toBe(false);
+    await sidecar();
+    await eventually(() => edge.connected());
+  });
+
+  it('dials again when the sidecar is killed, ends the stream, or fails', async () => {
+    const { edge, sidecar, counts } = await house();
+    const first = await sidecar();
+    await eventually(() => edge.connected());
+    first.kill();
+    await eventually(() => !edge.connected());
+    const second = await sidecar();
+    await eventually(() => edge.connected());
+    second.stream.end();
+    await second.streamed(2);
+    await eventually(() => edge.connected());
+    second.stream.fail(13, 'out of order');
+    await second.streamed(3);
+    await eventually(() => edge.connected());
+    expect(counts.get('taken')).toBe(4);
+    expect(counts.get('lost')).toBe(3);
+  });
+
+  it('takes a sidecar that says nothing before its first proposal for connected', async () => {
+    const { edge, sidecar } = await house();
+    await sidecar({ headers: false });
+    await eventually(() => edge.connected());
+  });
+
+  it('does not take a server that knows no such stream for a sidecar', async () => {
+    const { Server, ServerCredentials } = await import('@grpc/grpc-js');
+    const { edge, address, lines } = await house();
+    const server = new Server();
+    await new Promise((resolve) => server.bindAsync(address, ServerCredentials.createInsecure(), resolve));
+    await eventually(() => lines.some(({ fields }) => JSON.stringify(fields).includes('UNIMPLEMENTED')));
+    expect(edge.connected()).toBe(false);
+    server.forceShutdown();
+  });
+
+  it('hangs up when it is closed, and dials no more', async () => {
+    const { edge, sidecar } = await house();
+    const there = await sidecar();
+    await eventually(() => edge.connected());
+    edge.close();
+    await eventually(() => there.stream.over);
+    expect(edge.connected()).toBe(false);
+    edge.again();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(there.streams).toHaveLength(1);
+  });
+
+  it('says little of what a sidecar wrote as its last word', async () => {
+    const { edge, sidecar, lines } = await house();
+    const there = await sidecar();
+    await eventually(() => edge.connected());
+    there.stream.fail(13, `\u001b[31m${'x'.repeat(5_000)}`);
+    const { fields } = await eventually(() => lines.find(({ message }) => message === 'the sidecar is gone'));
+    const { why } = fields as { why: string };
+    expect(why.length).toBeLessThanOrEqual(200);
+    expect(why).not.toContain('\u001b');
+  });
+});

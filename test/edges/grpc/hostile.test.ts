@@ -1,0 +1,164 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CognitionProposalSchema, NodeState } from '#proto/cognition/v1/runtime_pb.js';
+import { newId } from '../../../src/main/ids.ts';
+import { eventually } from '../../support/clock.ts';
+import { house } from './house.ts';
+
+describe('a sidecar that means no good', () => {
+  it('reads nothing: what waits for it is bounded, and it is told everything anew', async () => {
+    const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await house({ queued: 20 });
+    const lamp = device({ state: { text: 'x'.repeat(30_000) } });
+    const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
+    const nodes = [{ ...node, timeoutS: null, status: 'pending', commandId: null, error: null } as const];
+    const { id } = cognition.open({ id: newId(), tenantId, homeId, nodes });
+    const gone = cognition.open({ id: newId(), tenantId, homeId: newId() });
+    let reads = false;
+    const there = await sidecar({ reads: () => reads });
+    await there.streamed();
+    const outcome = {
+      ...{ contextId: id, tenantId, homeId, at: 0, nodeId: 'off', deviceId: lamp.id, commandId: newId(), code: null },
+      ...({ compensation: false, success: true, status: 'succeeded', verification: 'verified' } as const),
+    };
+    await eventually(() => {
+      for (let turn = 0; turn < 10; turn++) edge.tell({ type: 'outcome', ...outcome });
+      return counts.get('flooded') === 1;
+    });
+    reads = true;
+    for (let turn = 0; turn < 10_000; turn++) edge.tell({ type: 'outcome', ...outcome });
+    cognition.move(id, 'off', 'succeeded');
+    cognition.interrupt(gone.id, 'CANCELLED');
+    const stream = await there.streamed(2);
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    expect(stream.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([
+      { contextId: id, nodes: [{ state: NodeState.SUCCEEDED }] },
+    ]);
+    expect(stream.told('observationOutcome')).toEqual([]);
+    expect(there.streams[0]?.over).toBe(true);
+  });
+
+  it('never reads again: it is hung up on, and dialled again', async () => {
+    const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallMs: 300 });
+    for (let count = 0; count < 30; count++) device({ state: { text: 'x'.repeat(30_000) } });
+    const there = await sidecar({ reads: () => false });
+    await there.streamed();
+    await eventually(() => {
+      cognition.open({ id: newId(), tenantId, homeId });
+      return lines.some(({ fields }) => JSON.stringify(fields).includes('does not read'));
+    });
+    await there.streamed(2);
+  });
+
+  it('floods: it is read no faster than it may speak, and what it may say is done', async () => {
+    const { sidecar, cognition, counts } = await house({ proposals: { perSecond: 100, burst: 50 } });
+    const there = await sidecar();
+    const stream = await there.streamed();
+    const from = performance.now();
+    for (let count = 0; count < 3_000; count++)
+      stream.say({ contextId: newId(), proposal: { case: 'complete', value: {} } });
+    await eventually(() => (counts.get('heard complete') ?? 0) >= 100);
+    const seconds = (performance.now() - from) / 1000;
+    expect(seconds).toBeGreaterThan(0.4);
+    // What was on its way when the reading stopped is heard too: at most what the library holds.
+    expect(counts.get('heard complete')).toBeLessThan(50 + 100 * seconds + 40);
+    expect(cognition.words.length).toBeLessThan(50 + 100 * seconds + 40);
+  });
+
+  it('asks for much that is slow: no more is taken on than may be in flight', async () => {
+    const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ inFlight: 8 });
+    device();
+    const stream = await (await sidecar()).streamed();
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    cognition.before = () => held;
+    for (let count = 0; count < 200; count++) stream.say({ contextId: id, proposal: { case: 'suspend', value: {} } });
+    await eventually(() => (counts.get('heard suspend') ?? 0) >= 8);
+    expect(counts.get('heard suspend')).toBeLessThan(8 + 40);
+    release();
+    await eventually(() => cognition.words.length === 200);
+  });
+
+  it('sends more than a message may have: the stream ends, and the next one is as good as new', async () => {
+    const { sidecar, cognition, edge, lines } = await house();
+    const there = await sidecar();
+    const stream = await there.streamed();
+    stream.say({
+      contextId: newId(),
+      proposal: { case: 'error', value: { code: 'X', detail: 'x'.repeat(1024 * 1024) } },
+    });
+    await there.streamed(2);
+    await eventually(() => edge.connected());
+    expect(lines.some(({ fields }) => JSON.stringify(fields).includes('RESOURCE_EXHAUSTED'))).toBe(true);
+    expect(cognition.words).toEqual([]);
+  });
+
+  it('sends what is no message at all: the stream ends, and the next one is as good as new', async () => {
+    const { sidecar, edge } = await house();
+    const there = await sidecar();
+    for (const [at, bytes] of [
+      [1, [0xff, 0xff, 0xff, 0xff]],
+      [2, [0x0a, 0x05, 0x61]],
+      [3, [0x12, 0x02, 0xc3, 0x28]],
+    ] as const) {
+      (await there.streamed(at)).sayBytes(new Uint8Array(bytes));
+      await there.streamed(at + 1);
+    }
+    await eventually(() => edge.connected());
+  });
+
+  it('nests so deeply that a reader would not come back', async () => {
+    const { sidecar, edge } = await house();
+    const there = await sidecar();
+    const length = (count: number): number[] => (count < 128 ? [count] : [(count & 127) | 128, ...length(count >>> 7)]);
+    const field = (no: number, body: number[]) => [(no << 3) | 2, ...length(body.length), ...body];
+    let value = field(3, [65]);
+    for (let level = 0; level < 300; level++) value = field(5, field(1, [...field(1, [97]), ...field(2, value)]));
+    (await there.streamed()).sayBytes(
+      new Uint8Array(field(12, field(1, field(1, [...field(1, [97]), ...field(2, value)])))),
+    );
+    await there.streamed(2);
+    await eventually(() => edge.connected());
+  });
+
+  it('says anything of the right shape: the service stays as it is', async () => {
+    const { sidecar, cognition, edge, device, tenantId, homeId } = await house({
+      proposals: { perSecond: 10_000, burst: 10_000 },
+    });
+    const lamp = device();
+    const there = await sidecar();
+    const stream = await there.streamed();
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 80 }), fc.constantFrom(id, lamp.id, '__proto__', ''));
+    const params = fc.option(fc.dictionary(fc.string(), fc.jsonValue()), { nil: undefined }) as fc.Arbitrary<
+      Record<string, never> | undefined
+    >;
+    const node = fc.record({
+      ...{ nodeId: text, deviceId: text, action: text, dependsOn: fc.array(text, { maxLength: 5 }) },
+      ...{ timeoutS: fc.nat() },
+    });
+    const proposal = fc.oneof(
+      fc.tuple(node, params).map(([value, given]) => ({
+        case: 'graphNode' as const,
+        value: { node: { ...value, ...(given && { params: given, compensation: { action: 'x', params: given } }) } },
+      })),
+      fc.record({ case: fc.constant('suspend' as const), value: fc.record({ reason: text, forS: fc.nat() }) }),
+      fc.record({ case: fc.constant('complete' as const), value: fc.record({ summary: text }) }),
+      fc.record({ case: fc.constant('error' as const), value: fc.record({ code: text, detail: text }) }),
+    );
+    const said = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 200);
+    for (const one of said) stream.sayBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
+    const last = newId();
+    stream.say({ proposalId: 'last', contextId: last, proposal: { case: 'complete', value: {} } });
+    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'last'));
+    expect(edge.connected()).toBe(true);
+    expect(there.streams).toHaveLength(1);
+    for (const { proposalId } of stream.told('graphStateUpdate')) expect(proposalId.length).toBeLessThanOrEqual(64);
+    expect(Object.prototype).not.toHaveProperty('action');
+  });
+});

@@ -1,0 +1,92 @@
+import { onTestFinished } from 'vitest';
+import { Sinks } from '../../../src/actors/sinks.ts';
+import { automaticManifest } from '../../../src/domain/registry.ts';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
+import type { SidecarLimits } from '../../../src/edges/grpc/limits.ts';
+import { newId } from '../../../src/main/ids.ts';
+import type { WorldDevice } from '../../../src/operations/cognition/contract.ts';
+import { MemoryCognition } from '../../support/memory-cognition.ts';
+import { freePort } from '../../support/programs.ts';
+import { startSidecar, type TestSidecar } from '../../support/sidecar.ts';
+
+export interface House {
+  edge: SidecarEdge;
+  cognition: MemoryCognition;
+  address: string;
+  tenantId: string;
+  homeId: string;
+  /** What was counted. */
+  counts: Map<string, number>;
+  lines: { level: string; fields: object; message: string }[];
+  /** A device in the home, or in another. */
+  device(given?: Partial<WorldDevice> & { tenantId?: string }): WorldDevice;
+  /** The device reports another state. */
+  report(device: WorldDevice, state: JsonObject): void;
+  /** A sidecar where the house dials. */
+  sidecar(options?: { headers?: boolean; reads?(): boolean }): Promise<TestSidecar>;
+}
+
+/** The edge alone, with a mind in memory, dialling a port of its own. */
+export async function house(limits: Partial<SidecarLimits> = {}): Promise<House> {
+  const port = await freePort();
+  const cognition = new MemoryCognition();
+  const edge = makeSidecarEdge();
+  cognition.tell = (change) => edge.tell(change);
+  const lines: House['lines'] = [];
+  const level = (name: string) => (fields: object, message: string) =>
+    void lines.push({ level: name, fields, message });
+  const log = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') };
+  const sinks = new Sinks(log);
+  const counts = new Map<string, number>();
+  const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1);
+  const homes = new Map<string, string | null>();
+  edge.open({
+    address: () => `127.0.0.1:${port}`,
+    cognition,
+    services: {
+      actors: {
+        on: sinks.on.bind(sinks),
+        onTransition: sinks.onTransition.bind(sinks),
+        // biome-ignore lint/suspicious/noExplicitAny: the edge asks for a device's home alone
+        peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
+      },
+      manifests: { of: async () => new Map() },
+    },
+    clock: { now: () => Date.now() },
+    log,
+    meter: {
+      told: (kind) => count(`told ${kind}`),
+      heard: (kind) => count(`heard ${kind}`),
+      refused: (code) => count(`refused ${code}`),
+      stream: (what) => count(what),
+    },
+    limits: { backoff: { firstMs: 20, mostMs: 60 }, coalesceMs: 100, quietMs: 20, ...limits },
+  });
+  onTestFinished(() => edge.close());
+  const tenantId = newId();
+  const homeId = newId();
+  return {
+    ...{ edge, cognition, tenantId, homeId, counts, lines, address: `127.0.0.1:${port}` },
+    device(given = {}) {
+      const id = newId();
+      const manifest = automaticManifest({ deviceId: id, tenantId, deviceType: 'light' });
+      const device: WorldDevice & { tenantId: string } = {
+        ...{ id, tenantId, homeId, name: 'Lamp', type: 'smart_light', category: 'light', room: null, online: true },
+        ...{ state: {}, manifest, ...given },
+      };
+      cognition.devices.push(device);
+      homes.set(device.id, device.homeId);
+      return device;
+    },
+    report(device, state) {
+      device.state = state;
+      sinks.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, at: Date.now() });
+    },
+    async sidecar(options = {}) {
+      const sidecar = await startSidecar({ port, ...options });
+      onTestFinished(() => sidecar.kill());
+      return sidecar;
+    },
+  };
+}

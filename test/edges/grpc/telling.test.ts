@@ -1,0 +1,210 @@
+import { describe, expect, it } from 'vitest';
+import { ContextKind, ContextPhase, InterruptReason, NodeState } from '#proto/cognition/v1/runtime_pb.js';
+import { newId } from '../../../src/main/ids.ts';
+import { eventually } from '../../support/clock.ts';
+import { house } from './house.ts';
+
+const cases = (stream: { events: { event: { case?: string | undefined } }[] }) =>
+  stream.events.map(({ event }) => event.case);
+
+describe('what a sidecar is told', () => {
+  it('begins with what devices can do, and counts its events from 1', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.events.length >= 2);
+    expect(cases(stream)).toEqual(['capabilitySync', 'perceptionUpdate']);
+    expect(stream.events.map(({ eventId }) => eventId)).toEqual([1n, 2n]);
+    const [sync] = stream.told('capabilitySync');
+    const light = sync?.sets.find(({ category }) => category === 'light');
+    expect(light?.tools.map(({ action }) => action)).toContain('turn_on');
+    expect(light?.tools.map(({ action }) => action)).not.toContain('rotate_key');
+  });
+
+  it('shows what waits for it with the world around it', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true }, room: { id: newId(), name: 'Hall' } });
+    const elsewhere = device({ homeId: newId() });
+    const foreign = device({ tenantId: newId() });
+    const { id } = cognition.open({ id: newId(), tenantId, homeId, text: 'good night' });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const [shown] = stream.told('perceptionUpdate');
+    expect(shown).toMatchObject({ tenantId, homeId, deviceId: '', devicesLeftOut: 0, contextsLeftOut: 0 });
+    expect(shown?.worldStateHash).toMatch(/^[0-9a-f]{64}$/);
+    expect(shown?.activeContexts).toMatchObject([
+      { contextId: id, kind: ContextKind.GOAL, text: 'good night', phase: ContextPhase.THINKING, nodes: [] },
+    ]);
+    expect(shown?.devices).toMatchObject([{ deviceId: lamp.id, state: { on: true }, roomName: 'Hall', online: true }]);
+    const told = JSON.stringify(shown, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
+    expect(told).not.toContain(elsewhere.id);
+    expect(told).not.toContain(foreign.id);
+    const sets = stream
+      .told('capabilitySync')
+      .flatMap((sync) => sync.sets.map(({ capabilitySetId }) => capabilitySetId));
+    expect(sets).toContain(shown?.devices[0]?.capabilitySetId);
+  });
+
+  it('tells of a manifest of its own before the device that has it', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { manifest } = device();
+    const own = structuredClone(manifest);
+    if (own === null) throw new Error('a light has a manifest');
+    own.capabilities = own.capabilities.slice(0, 1).map((one) => ({ ...one, action: 'sing.loudly' }));
+    const singer = device({ manifest: { ...own, own: true } });
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    expect(cases(stream)).toEqual(['capabilitySync', 'capabilitySync', 'perceptionUpdate']);
+    const set = stream.told('capabilitySync')[1]?.sets[0];
+    const [shown] = stream.told('perceptionUpdate');
+    expect(shown?.devices.find(({ deviceId }) => deviceId === singer.id)?.capabilitySetId).toBe(set?.capabilitySetId);
+    expect(set?.tools[0]).toMatchObject({
+      action: 'sing.loudly',
+      definition: { type: 'function', function: { name: expect.stringMatching(/^sing_loudly_[0-9a-f]{8}$/) } },
+    });
+  });
+
+  it('tells of a new context at once, and of a changed world at most once in a while', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ coalesceMs: 200 });
+    const lamp = device();
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.events.length > 0);
+    cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const from = performance.now();
+    for (let level = 0; level < 50; level++) report(lamp, { level });
+    await eventually(() => stream.told('perceptionUpdate').at(-1)?.devices[0]?.state?.level === 49);
+    expect(performance.now() - from).toBeGreaterThan(100);
+    expect(stream.told('perceptionUpdate')).toHaveLength(2);
+  });
+
+  it('says nothing of a report that changes nothing', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true } });
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const { worlds } = cognition;
+    report(lamp, { on: true });
+    await eventually(() => cognition.worlds > worlds);
+    cognition.interrupt([...cognition.contexts.keys()][0] as string, 'CANCELLED');
+    await eventually(() => stream.told('interruptSignal').length === 1);
+    expect(stream.told('perceptionUpdate')).toHaveLength(1);
+  });
+
+  it('tells of a home about which there is nothing to think by its hash alone', async () => {
+    const { sidecar, device, report, homeId } = await house();
+    const lamp = device();
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.events.length > 0);
+    report(lamp, { on: true });
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    report(lamp, { on: false });
+    await eventually(() => stream.told('perceptionUpdate').length === 2);
+    const told = stream.told('perceptionUpdate');
+    expect(told).toMatchObject([
+      { homeId, devices: [], activeContexts: [], memories: [] },
+      { homeId, devices: [], activeContexts: [], memories: [] },
+    ]);
+    expect(told[0]?.worldStateHash).not.toBe(told[1]?.worldStateHash);
+  });
+
+  it('tells of nodes, of commands with the state of their device, and of interruptions', async () => {
+    const { sidecar, cognition, edge, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: false } });
+    const commandId = newId();
+    const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
+    const { id } = cognition.open({
+      ...{ id: newId(), tenantId, homeId },
+      nodes: [{ ...node, timeoutS: null, status: 'running', commandId, error: null }],
+    });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    expect(stream.told('perceptionUpdate')[0]?.activeContexts[0]?.nodes).toMatchObject([
+      { node: { nodeId: 'off', action: 'turn_off' }, state: NodeState.RUNNING, commandId },
+    ]);
+    edge.tell({
+      ...{
+        type: 'outcome',
+        contextId: id,
+        tenantId,
+        homeId,
+        at: Date.now(),
+        nodeId: 'off',
+        deviceId: lamp.id,
+        commandId,
+      },
+      ...{ compensation: false, success: true, status: 'succeeded', verification: 'verified', code: null },
+    });
+    cognition.move(id, 'off', 'succeeded');
+    cognition.interrupt(id, 'CANCELLED', 'Somebody cancelled it.');
+    await eventually(() => stream.told('interruptSignal').length === 1);
+    expect(stream.told('observationOutcome')).toMatchObject([
+      { contextId: id, nodeId: 'off', commandId, success: true, verification: 'verified', deviceState: { on: false } },
+    ]);
+    expect(stream.told('graphStateUpdate')).toMatchObject([
+      { contextId: id, nodeId: 'off', from: NodeState.RUNNING, to: NodeState.SUCCEEDED },
+    ]);
+    expect(stream.told('interruptSignal')).toMatchObject([
+      { contextId: id, reason: InterruptReason.CANCELLED, detail: 'Somebody cancelled it.' },
+    ]);
+  });
+
+  it('tells one that comes back all that it needs to go on', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true } });
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    const first = await sidecar();
+    const before = await first.streamed();
+    await eventually(() => before.told('perceptionUpdate').length === 1);
+    before.say({
+      contextId: id,
+      proposal: { case: 'graphNode', value: { node: { nodeId: 'off', deviceId: lamp.id, action: 'turn_off' } } },
+    });
+    await eventually(() => before.told('graphStateUpdate').length === 1);
+    first.kill();
+    cognition.move(id, 'off', 'succeeded');
+    const later = cognition.open({ id: newId(), tenantId, homeId });
+    const after = await (await sidecar()).streamed();
+    await eventually(() => after.told('perceptionUpdate').length === 1);
+    expect(cases(after)).toEqual(['capabilitySync', 'perceptionUpdate']);
+    expect(after.events[0]?.eventId).toBe(1n);
+    expect(after.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([
+      { contextId: id, nodes: [{ node: { nodeId: 'off', deviceId: lamp.id }, state: NodeState.SUCCEEDED }] },
+      { contextId: later.id, nodes: [] },
+    ]);
+  });
+
+  it('shows as many contexts as there is room for, and the others when those are over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ contexts: 2 });
+    device();
+    const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const shown = () =>
+      stream
+        .told('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    expect(shown()).toEqual(ids.slice(0, 2));
+    expect(stream.told('perceptionUpdate')[0]?.contextsLeftOut).toBe(1);
+    cognition.interrupt(ids[0] as string, 'CANCELLED');
+    await eventually(() => stream.told('perceptionUpdate').length === 2);
+    expect(shown()).toEqual(ids.slice(1));
+  });
+
+  it('goes on when what it tells could not be read', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    let failures = 2;
+    cognition.before = () => {
+      failures -= 1;
+      if (failures >= 0) throw new Error('the store is away');
+    };
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+  });
+});

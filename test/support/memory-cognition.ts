@@ -1,0 +1,146 @@
+import { payloadHash } from '../../src/domain/canonical.ts';
+import type { Memory } from '../../src/domain/memory.ts';
+import { done, type Outcome, refuse } from '../../src/domain/refusals.ts';
+import type { Json, JsonObject, Uuid } from '../../src/domain/values.ts';
+import type {
+  ActiveContext,
+  Cognition,
+  ContextChange,
+  ContextNode,
+  World,
+  WorldAsked,
+  WorldDevice,
+} from '../../src/operations/cognition/contract.ts';
+
+/** What a sidecar is told of and may speak about, in memory: a test decides what there is. */
+export class MemoryCognition implements Cognition {
+  contexts = new Map<Uuid, ActiveContext>();
+  devices: (WorldDevice & { tenantId: Uuid })[] = [];
+  remembered: Memory[] = [];
+  /** What was asked for, in order. */
+  words: { contextId: Uuid; word: string; said: Json }[] = [];
+  worlds = 0;
+  tell: (change: ContextChange) => void = () => {};
+  /** Called before anything is answered; what it throws, the caller gets. */
+  before: () => void | Promise<void> = () => {};
+
+  open(context: Pick<ActiveContext, 'id' | 'tenantId'> & Partial<ActiveContext>): ActiveContext {
+    const whole: ActiveContext = {
+      ...{ kind: 'goal', homeId: null, deviceId: null, text: 'good night', action: null, data: null, note: null },
+      ...{ phase: 'thinking', createdAt: Date.now(), nodes: [] },
+      ...context,
+    };
+    this.contexts.set(whole.id, whole);
+    this.tell({ type: 'opened', ...about(whole) });
+    return whole;
+  }
+
+  interrupt(id: Uuid, reason: 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED', detail = 'It is over.'): void {
+    const context = this.contexts.get(id) as ActiveContext;
+    this.contexts.delete(id);
+    this.tell({ type: 'interrupted', ...about(context), reason, detail });
+  }
+
+  /** Another standing of a node, told as if it had just been committed. */
+  move(id: Uuid, nodeId: string, to: ContextNode['status'], error: ContextNode['error'] = null): void {
+    const context = this.contexts.get(id) as ActiveContext;
+    const from = context.nodes.find((node) => node.id === nodeId)?.status ?? null;
+    const nodes = context.nodes.map((node) => (node.id === nodeId ? { ...node, status: to, error } : node));
+    this.contexts.set(id, { ...context, nodes });
+    this.tell({ type: 'node', ...about(context), nodeId, from, to, commandId: null, error });
+  }
+
+  async *active(): AsyncIterable<ActiveContext> {
+    await this.before();
+    yield* [...this.contexts.values()];
+  }
+
+  async context(id: Uuid): Promise<ActiveContext | null> {
+    await this.before();
+    return this.contexts.get(id) ?? null;
+  }
+
+  async world({ tenantId, homeId, deviceId = null }: WorldAsked): Promise<World> {
+    await this.before();
+    this.worlds += 1;
+    const devices = this.devices.filter(
+      (one) =>
+        one.tenantId === tenantId &&
+        (homeId === null || one.homeId === homeId) &&
+        (deviceId === null || one.id === deviceId),
+    );
+    return { tenantId, homeId, devices, hash: payloadHash(devices as unknown as Json) };
+  }
+
+  worldOf({ tenantId, homeId, deviceId, kind }: ActiveContext): Promise<World> {
+    return this.world(kind === 'device' ? { tenantId, homeId: null, deviceId } : { tenantId, homeId });
+  }
+
+  async stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null> {
+    return this.devices.find((one) => one.id === deviceId && one.tenantId === tenantId)?.state ?? null;
+  }
+
+  async memories(tenantId: Uuid): Promise<readonly Memory[]> {
+    return this.remembered.filter((one) => one.tenantId === tenantId);
+  }
+
+  async propose(contextId: Uuid, node: Json): Promise<Outcome<{ repeat: boolean }>> {
+    const context = await this.hear(contextId, 'propose', node);
+    if (!context.ok) return context;
+    const {
+      id,
+      device_id,
+      action,
+      params = {},
+    } = node as { id: string; device_id: string; action: string } & JsonObject;
+    if (context.value.nodes.some((known) => known.id === id)) return done({ repeat: true });
+    if (!this.devices.some((one) => one.id === device_id && one.tenantId === context.value.tenantId)) {
+      return refuse('NOT_FOUND', 'There is no such device.');
+    }
+    const made: ContextNode = {
+      ...{ id, deviceId: device_id, action, params: params as JsonObject, dependsOn: [], compensation: null },
+      ...{ timeoutS: null, status: 'pending', commandId: null, error: null },
+    };
+    this.contexts.set(contextId, { ...context.value, nodes: [...context.value.nodes, made] });
+    if (context.value.kind !== 'observation') {
+      const change = { nodeId: id, from: null, to: 'pending', commandId: null, error: null } as const;
+      this.tell({ type: 'node', ...about(context.value), ...change });
+    }
+    return done({ repeat: false });
+  }
+
+  async suspend(contextId: Uuid, word: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
+    const context = await this.hear(contextId, 'suspend', word as unknown as Json);
+    if (!context.ok) return context;
+    this.contexts.set(contextId, { ...context.value, phase: 'suspended' });
+    return done(null);
+  }
+
+  complete(contextId: Uuid, word: { summary: string; finalState?: JsonObject | null }): Promise<Outcome<null>> {
+    return this.end(contextId, 'complete', word as unknown as Json);
+  }
+
+  fail(contextId: Uuid, word: { code: string; detail: string }): Promise<Outcome<null>> {
+    return this.end(contextId, 'fail', word);
+  }
+
+  private async end(contextId: Uuid, word: string, said: Json): Promise<Outcome<null>> {
+    const context = await this.hear(contextId, word, said);
+    if (!context.ok) return context;
+    this.contexts.delete(contextId);
+    this.ended.add(contextId);
+    return done(null);
+  }
+
+  private readonly ended = new Set<Uuid>();
+
+  private async hear(contextId: Uuid, word: string, said: Json): Promise<Outcome<ActiveContext>> {
+    this.words.push({ contextId, word, said });
+    await this.before();
+    const context = this.contexts.get(contextId);
+    if (context !== undefined) return done(context);
+    return this.ended.has(contextId) ? refuse('CONFLICT', 'It is over.') : refuse('NOT_FOUND', 'There is none.');
+  }
+}
+
+const about = ({ id, tenantId, homeId }: ActiveContext) => ({ contextId: id, tenantId, homeId, at: Date.now() });

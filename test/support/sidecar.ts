@@ -1,0 +1,128 @@
+import { create, fromBinary, type MessageInitShape, toBinary, toJson } from '@bufbuild/protobuf';
+import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js';
+import {
+  CognitionProposalSchema,
+  type RuntimeEvent,
+  RuntimeEventSchema,
+} from '../../proto/gen/cognition/v1/runtime_pb.js';
+import { eventually } from './clock.ts';
+
+export type Proposal = Exclude<
+  MessageInitShape<typeof CognitionProposalSchema>['proposal'],
+  { case: undefined } | undefined
+>;
+export type EventCase = NonNullable<RuntimeEvent['event']['case']>;
+type ValueOf<C extends EventCase> = Extract<RuntimeEvent['event'], { case: C }>['value'];
+
+/** One stream that the service opened, as the sidecar sees it. */
+export interface Stream {
+  events: RuntimeEvent[];
+  over: boolean;
+  /** What was told of this kind, in order. */
+  told<C extends EventCase>(kind: C): ValueOf<C>[];
+  say(proposal: { proposalId?: string; contextId: string; proposal?: Proposal | undefined }): void;
+  /** Whatever bytes these are. */
+  sayBytes(bytes: Uint8Array): void;
+  /** Resolves when the bytes went where the service could read them, or never. */
+  drained(): Promise<void>;
+  read(reading: boolean): void;
+  end(): void;
+  fail(code: number, details: string): void;
+}
+
+export interface TestSidecar {
+  address: string;
+  streams: Stream[];
+  /** The newest stream. */
+  readonly stream: Stream;
+  /** Waits for that many streams, counted from the first, and answers the newest. */
+  streamed(count?: number): Promise<Stream>;
+  /** Nothing listens there any more; every stream breaks off. */
+  kill(): void;
+}
+
+const PATH = '/cognition.v1.CognitionRuntime/Orchestrate';
+
+/** A sidecar that does nothing by itself: a test says what it says, and looks at what it was told. */
+export async function startSidecar({
+  port = 0,
+  headers = true,
+  reads = () => true,
+}: {
+  port?: number;
+  headers?: boolean;
+  reads?(): boolean;
+} = {}): Promise<TestSidecar> {
+  const streams: Stream[] = [];
+  const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
+  server.addService(
+    {
+      orchestrate: {
+        path: PATH,
+        requestStream: true,
+        responseStream: true,
+        requestSerialize: (event: RuntimeEvent) => Buffer.from(toBinary(RuntimeEventSchema, event)),
+        requestDeserialize: (bytes: Buffer) => fromBinary(RuntimeEventSchema, bytes),
+        responseSerialize: (bytes: Uint8Array) => Buffer.from(bytes),
+        responseDeserialize: (bytes: Buffer) => bytes,
+      },
+    },
+    {
+      orchestrate(call: ServerDuplexStream<RuntimeEvent, Uint8Array>) {
+        if (headers) call.sendMetadata(call.metadata.clone());
+        streams.push(streamOf(call, reads()));
+      },
+    },
+  );
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, at) =>
+      error ? reject(error) : resolve(at),
+    );
+  });
+  const newest = (): Stream => {
+    const last = streams.at(-1);
+    if (last === undefined) throw new Error('nobody dialled');
+    return last;
+  };
+  return {
+    address: `127.0.0.1:${bound}`,
+    streams,
+    get stream() {
+      return newest();
+    },
+    async streamed(count = 1) {
+      await eventually(() => streams.length >= count);
+      return newest();
+    },
+    kill: () => server.forceShutdown(),
+  };
+}
+
+function streamOf(call: ServerDuplexStream<RuntimeEvent, Uint8Array>, reads: boolean): Stream {
+  const stream: Stream = {
+    events: [],
+    over: false,
+    told: <C extends EventCase>(kind: C) =>
+      stream.events.flatMap(({ event }) => (event.case === kind ? [event.value as ValueOf<C>] : [])),
+    say: ({ proposal, ...about }) =>
+      stream.sayBytes(
+        toBinary(CognitionProposalSchema, create(CognitionProposalSchema, { ...about, ...(proposal && { proposal }) })),
+      ),
+    sayBytes: (bytes) => void (stream.over || call.write(bytes)),
+    drained: () =>
+      new Promise((resolve) =>
+        call.write(toBinary(CognitionProposalSchema, create(CognitionProposalSchema)), () => resolve()),
+      ),
+    read: (reading) => void (reading ? call.resume() : call.pause()),
+    end: () => void call.end(),
+    fail: (code, details) => void call.emit('error', { code, details }),
+  };
+  call.on('data', (event: RuntimeEvent) => stream.events.push(event));
+  if (!reads) call.pause();
+  for (const sign of ['end', 'cancelled', 'error', 'close']) call.on(sign, () => (stream.over = true));
+  call.on('end', () => call.end());
+  return stream;
+}
+
+/** An event as JSON, for a failing test's reader. */
+export const shown = (event: RuntimeEvent): unknown => toJson(RuntimeEventSchema, event);
