@@ -20,7 +20,7 @@ test -s ./node_modules/twinkeep/dist/console/index.html
 node --input-type=module -e "
   const { fork } = await import('node:child_process');
   const { once } = await import('node:events');
-  const options = { env: { SIDECAR_ADDRESS: '127.0.0.1:0' }, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] };
+  const options = { env: { SIDECAR_ADDRESS: '127.0.0.1:0' }, execArgv: [], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] };
   const child = fork('./node_modules/twinkeep/dist/sidecar/main.js', options);
   const [told] = await once(child, 'message');
   if (!/:[0-9]+$/.test(told.listening)) throw new Error('the sidecar does not listen');
