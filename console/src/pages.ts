@@ -23,4 +23,12 @@ export const pages: readonly PageEntry[] = [
     ...{ path: '/', label: 'Home', icon: 'home', group: 'Live', role: 'viewer' },
     load: () => import('./home/home.tsx').then(({ Home }) => Home),
   },
+  {
+    ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Live', role: 'user' },
+    load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
+  },
+  {
+    ...{ path: '/commands/:id', role: 'user' },
+    load: () => import('./commands/page.tsx').then(({ CommandPage }) => CommandPage),
+  },
 ];

@@ -54,8 +54,7 @@ export interface Member extends Api {
   userId: string;
 }
 
-export async function join(at: TestService, owner: Api, role: string): Promise<Member> {
-  const sub = randomUUID();
+export async function join(at: TestService, owner: Api, role: string, sub: string = randomUUID()): Promise<Member> {
   const email = `${sub}@example.com`;
   const who = at.api(await at.token(sub, { email }));
   const invited = await owner.post('/v1/tenant/members', { email, role });

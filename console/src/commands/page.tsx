@@ -1,0 +1,146 @@
+import { Link } from 'wouter';
+import { useChange } from '../api/queries.ts';
+import { DeviceName } from '../devices/name.tsx';
+import { useNames } from '../people/names.ts';
+import { useSession } from '../session.tsx';
+import { Failed, Failure, Loading } from '../ui/states.tsx';
+import { Time } from '../ui/time.tsx';
+import { Fact, Facts, Members, Value } from '../ui/values.tsx';
+import { headline } from '../ui/words.ts';
+import type { CommandRecord } from './stages.ts';
+import { StatusPill } from './status.tsx';
+import { useCommand } from './use-command.ts';
+import { CommandWay } from './way.tsx';
+import './page.css';
+
+/** One command: its way, what it was asked to do, and what the device showed. */
+export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
+  const { data, error, refetch } = useCommand(id, null);
+  if (data === undefined) {
+    return error === null ? <Loading what="Loading the command" /> : <Failure problem={error} retry={refetch} />;
+  }
+  const { command } = data;
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>{headline(command.action)}</h1>
+          <p className="quiet">
+            <DeviceName id={command.device_id} /> · <StatusPill status={command.status} />
+          </p>
+        </div>
+        <Cancel command={command} />
+      </header>
+      <section className="card" aria-labelledby="way">
+        <header>
+          <h2 id="way">Its way</h2>
+        </header>
+        <CommandWay command={command} />
+        <Why command={command} />
+      </section>
+      <div className="halves">
+        <section className="card" aria-labelledby="asked">
+          <header>
+            <h2 id="asked">What was asked</h2>
+          </header>
+          <Asked command={command} />
+        </section>
+        <section className="card" aria-labelledby="shown">
+          <header>
+            <h2 id="shown">What the device shows</h2>
+          </header>
+          <Shown command={command} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function Asked({ command }: { command: CommandRecord }) {
+  const nameOf = useNames();
+  const { may } = useSession();
+  return (
+    <Facts>
+      <Fact name="Asked by">
+        {nameOf(command.requested_by)}, <Time at={command.timestamp} />
+      </Fact>
+      {command.confirmed_by !== undefined && <Fact name="Confirmed by">{nameOf(command.confirmed_by)}</Fact>}
+      <Fact name="Safety class">{command.safety_class?.toLowerCase() ?? '—'}</Fact>
+      <Fact name="Parameters">
+        {Object.keys(command.params).length === 0 ? 'none' : <Members of={command.params} />}
+      </Fact>
+      <Fact name="Time to be written">{command.ttl_s} s</Fact>
+      <Fact name="Time to answer">{command.timeout_s} s</Fact>
+      {may('admin') && (
+        <Fact name="Actor">
+          <Link href={`/actors/command/${command.id}`}>its statechart and journal</Link>
+        </Fact>
+      )}
+    </Facts>
+  );
+}
+
+function Shown({ command: { verification, result } }: { command: CommandRecord }) {
+  const { expected, observed } = verification;
+  return (
+    <Facts>
+      <Fact name="Verification">{headline(verification.status)}</Fact>
+      {expected !== undefined && (
+        <Fact name="Expected">
+          <Members of={expected} />
+        </Fact>
+      )}
+      {observed !== undefined && (
+        <Fact name="Observed">
+          <Members of={observed} />
+        </Fact>
+      )}
+      {result !== undefined && (
+        <Fact name="Its answer">
+          <Value of={result} />
+        </Fact>
+      )}
+    </Facts>
+  );
+}
+
+/** Why it did not do what was asked, in words. */
+function Why({ command: { refusal, error, status, late } }: { command: CommandRecord }) {
+  return (
+    <>
+      {refusal !== undefined && (
+        <p className="why bad">
+          {refusal.detail} <code>{refusal.code}</code>
+        </p>
+      )}
+      {error !== undefined && (
+        <p className="why bad">
+          The device says: <Value of={error} />
+        </p>
+      )}
+      {status === 'timed_out' && (
+        <p className="why bad">It was written to the device and no final word came: what became of it is not known.</p>
+      )}
+      {late === true && <p className="why warn">The last word came after the time to answer was over.</p>}
+    </>
+  );
+}
+
+function Cancel({ command: { id, status } }: { command: CommandRecord }) {
+  const { may } = useSession();
+  const cancel = useChange([`/v1/commands/${id}`, '/v1/confirmations']);
+  if (!may('user') || !['awaiting_confirmation', 'dispatched'].includes(status)) return null;
+  return (
+    <div>
+      <button
+        type="button"
+        className="button danger"
+        disabled={cancel.isPending}
+        onClick={() => cancel.mutate({ method: 'POST', path: `/v1/commands/${id}/cancel`, body: {} })}
+      >
+        Cancel it
+      </button>
+      <Failed error={cancel.error} />
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+import { useNames } from '../people/names.ts';
+import { Icon, type IconName } from '../ui/icons.tsx';
+import { Time } from '../ui/time.tsx';
+import { type CommandRecord, type Stage, stagesOf } from './stages.ts';
+import './way.css';
+
+const icons: Readonly<Record<Stage['is'], IconName | null>> = { done: 'good', now: null, ahead: null, over: 'close' };
+const said: Readonly<Record<Stage['is'], string>> = {
+  done: 'done',
+  now: 'now',
+  ahead: 'to come',
+  over: 'ended here',
+};
+
+/** How far a command is. It is drawn anew as it goes on. */
+export function CommandWay({ command }: { command: CommandRecord }) {
+  const nameOf = useNames();
+  return (
+    <ol className="way" aria-label="The command's way">
+      {stagesOf(command).map(({ id, title, is, tone, at, by, note }) => (
+        <li key={id} className={`${is} ${tone}`} data-stage={id} {...(is === 'now' && { 'aria-current': 'step' })}>
+          <span className="way-mark">{icons[is] !== null && <Icon name={icons[is]} />}</span>
+          <div>
+            <p className="way-title">
+              {title}
+              <span className="unseen">, {said[is]}</span>
+            </p>
+            {at !== null && (
+              <p className="quiet small">
+                <Time at={at} exact />
+                {by !== null && ` · ${by === command.device_id ? 'the device' : nameOf(by)}`}
+              </p>
+            )}
+            {note !== null && <p className="quiet small">{note}</p>}
+          </div>
+        </li>
+      ))}
+    </ol>
+  );
+}

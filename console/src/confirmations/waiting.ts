@@ -1,0 +1,3 @@
+import type { ConfirmationPage } from '../api/shapes.ts';
+
+export type Waiting = ConfirmationPage['confirmations'][number];

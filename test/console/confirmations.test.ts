@@ -1,0 +1,140 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { join, type Member } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+
+describe.runIf(hasChromium())('the confirmations in the console', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let grace: Member;
+  let home: SimulatedHome;
+  let browser: Browser;
+  let lock = '';
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner('ada');
+    grace = await join(at, owner, 'user', 'grace');
+    home = await inhabit(at, owner);
+    lock = home.idOf('unlock');
+    await owner.patch('/v1/tenant/policy', { confirm_by: 'another_principal' });
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await home?.stop();
+    await at?.stop();
+  });
+
+  const ask = async (action: string, params = {}): Promise<string> =>
+    (await owner.post(`/v1/device/${lock}/command`, { action, params })).body.command_id;
+  const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/commands/${id}`)).body.command.status;
+
+  it('say what to expect where nothing waits', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go('/confirmations');
+    await page.getByText('Nothing waits for you.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('let a second person approve what the first asked for, and follow it until it is verified', async () => {
+    const first = await look(browser, at, { token: owner.token });
+    const second = await look(browser, at, { token: grace.token, height: 1_000 });
+    await Promise.all([first.go('/confirmations'), second.go('/confirmations')]);
+    await second.page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const id = await ask('unlock');
+
+    const mine = first.page.getByRole('article', { name: /^Unlock/ });
+    await mine.getByText('You asked for it: the policy wants somebody else').waitFor();
+    expect(await mine.getByRole('button', { name: 'Approve …' }).isDisabled()).toBe(true);
+
+    const { page } = second;
+    const entry = page.getByRole('article', { name: /^Unlock · Front door/ });
+    expect(await entry.getByRole('row', { name: /^locked/ }).textContent()).toContain('yes→no');
+    expect(await accessibility(page)).toEqual([]);
+    await entry.getByRole('button', { name: 'Approve …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
+    expect(await dialog.getByRole('row', { name: /^locked/ }).isVisible()).toBe(true);
+    expect(await accessibility(page)).toEqual([]);
+    await picture(page, 'confirmation');
+    await dialog.getByRole('button', { name: 'Approve: unlock' }).click();
+
+    const way = page.getByRole('region', { name: 'Approved: Unlock' });
+    await way.getByText('Verified, done').waitFor();
+    await way.getByText('The device reports what was expected.').waitFor();
+    await page.getByText('Nothing waits for you.').waitFor();
+    await picture(page, 'approved');
+    expect(await accessibility(page)).toEqual([]);
+    const { command } = (await owner.get(`/v1/commands/${id}`)).body;
+    expect(command).toMatchObject({ status: 'succeeded', confirmed_by: grace.userId });
+    await first.page.getByText('Nothing waits for you.').waitFor();
+    expect([...first.complaints(), ...second.complaints()]).toEqual([]);
+    await Promise.all([first.close(), second.close()]);
+  });
+
+  it('are refused with a reason, by the keyboard alone', async () => {
+    const id = await ask('unlock');
+    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
+    await go('/confirmations');
+    const refuse = page.getByRole('button', { name: 'Refuse …' });
+    await refuse.focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Refuse …');
+    await page.keyboard.press('Enter');
+    await page.getByLabel(/^Why/).fill('Nobody is at home.');
+    await page.keyboard.press('Enter');
+    await page.getByText('Nothing waits for you.').waitFor();
+    expect(await statusOf(id)).toBe('cancelled');
+    const { timeline } = (await owner.get(`/v1/commands/${id}`)).body.command;
+    expect(timeline.at(-1)).toMatchObject({ status: 'cancelled', by: grace.userId, reason: 'Nobody is at home.' });
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('say why the service does not take an approval', async () => {
+    await ask('unlock');
+    const { page, go, close } = await look(browser, at, { token: grace.token, expects: [503] });
+    await go('/confirmations');
+    await page.getByRole('button', { name: 'Approve …' }).click();
+    await at.services.setFlag('commands_disabled', true);
+    await page.getByRole('button', { name: 'Approve: unlock' }).click();
+    await page.getByRole('alert').waitFor();
+    await at.services.setFlag('commands_disabled', false);
+    await page.getByRole('button', { name: 'Approve: unlock' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)('can be answered on a small screen, in %s colours', async (colorScheme) => {
+    const id = await ask('unlock');
+    const { page, go, complaints, close } = await look(browser, at, {
+      ...{ token: grace.token, colorScheme, width: 400 },
+    });
+    await go('/confirmations');
+    await page.getByRole('button', { name: 'Refuse …' }).waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Approve …' }).click();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Approve: unlock' }).click();
+    await page.getByText('Verified, done').waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    await eventually(async () => (await statusOf(id)) === 'succeeded');
+    await go(`/commands/${id}`);
+    await page.getByRole('heading', { name: 'What the device shows' }).waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+});

@@ -1,0 +1,54 @@
+import { makeApi } from '../../src/cli/api.ts';
+import { connect, enlist, type Member } from '../../src/cli/fleet.ts';
+import { simulatedHome } from '../../src/device/homes/home.ts';
+import type { Running } from '../../src/device/homes/run.ts';
+import { realWorld, type SimulatedDevice } from '../../src/device/homes/simulated.ts';
+import { eventually } from './clock.ts';
+import type { Api, TestService } from './service.ts';
+
+/** A home whose devices really live: simulated ones, over MQTT. */
+export interface SimulatedHome {
+  members: readonly Member[];
+  /** The device that can do this. */
+  idOf(action: string): string;
+  /** Takes one of them off the network. */
+  unplug(id: string): Promise<void>;
+  /** Registers and connects one more. */
+  add(simulated: SimulatedDevice): Promise<string>;
+  stop(): Promise<void>;
+}
+
+/** One of each kind, online when this resolves. */
+export async function inhabit(at: TestService, owner: Api & { homeId: string }): Promise<SimulatedHome> {
+  const api = makeApi(at.url, owner.token);
+  const world = realWorld(() => 0.5);
+  const members: Member[] = [];
+  const running = new Map<string, Running>();
+
+  async function add(simulated: SimulatedDevice): Promise<string> {
+    const member = await enlist(api, simulated, { homeId: owner.homeId });
+    const id = member.registration.device_id;
+    members.push(member);
+    running.set(id, await connect(member, world, 2_000));
+    await eventually(async () => (await owner.get(`/v1/devices/${id}`)).body.device.online === true);
+    return id;
+  }
+
+  for (const simulated of simulatedHome(world)) await add(simulated);
+  return {
+    members,
+    add,
+    idOf(action) {
+      const member = members.find(({ simulated }) => Object.hasOwn(simulated.commands, action));
+      if (member === undefined) throw new Error(`no device can ${action}`);
+      return member.registration.device_id;
+    },
+    async unplug(id) {
+      await running.get(id)?.stop();
+      running.delete(id);
+    },
+    async stop() {
+      await Promise.all([...running.values()].map(({ stop }) => stop()));
+    },
+  };
+}
