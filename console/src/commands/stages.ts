@@ -1,7 +1,7 @@
 import type { CommandStatus } from '../../../src/domain/command.ts';
 import type { getCommand } from '../../../src/operations/command-view.ts';
 import type { Answer } from '../api/shapes.ts';
-import type { Tone } from '../ui/states.tsx';
+import type { Tone } from '../ui/tone.ts';
 
 // A command's way, from asked for to seen to be done, as a row of stages.
 

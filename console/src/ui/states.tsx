@@ -1,11 +1,12 @@
 import type { ReactNode } from 'react';
 import { Problem } from '../api/problem.ts';
 import { Icon, type IconName } from './icons.tsx';
+import type { Tone } from './tone.ts';
 import './states.css';
 
 // What stands where there is nothing to show (yet), and why something did not work. Each says what to do.
 
-export type Tone = 'good' | 'warn' | 'bad' | 'info' | 'quiet';
+export type { Tone };
 
 export const Loading = ({ what }: { what: string }) => (
   <p className="loading" role="status">
