@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
-import type { EpochMs } from '../domain/values.ts';
-import type { ActorRef, TellEvent } from '../machines/outputs.ts';
+import type { MachineEvent } from '../machines/definition.ts';
+import type { ActorRef, DurableOutput, OutsideOutput } from '../machines/outputs.ts';
+import type { Committed, Posted, TurnView } from './contract.ts';
 import { type Draft, draft, type Step, step } from './draft.ts';
 import { addressOf, type Entity, type Letter, newLetter } from './entity.ts';
 import { messageOf } from './tell.ts';
@@ -9,6 +10,7 @@ import { messageOf } from './tell.ts';
 interface Gathering {
   drafts: Draft[];
   byEntity: Map<Entity, Draft>;
+  view: TurnView;
   /** Drafts at most. */
   room: number;
   /** Whom a teller's output waits for in the outbox: of several things that one is told the later ones must not come first. */
@@ -21,22 +23,39 @@ interface Telling {
   said: Step;
 }
 
-/** A device's word reaches its command, and what it means the command's plan; what that tells goes through the outbox: a turn ends. */
-const ROUNDS = 2;
+/** The actors beside those of a turn, as the supervisor holds them. */
+export interface Others {
+  live(ref: ActorRef): Entity | undefined;
+  /** A live actor to whom nothing is on its way. */
+  find(ref: ActorRef): Entity | undefined;
+  /** Nobody is known by it here. */
+  isFree(ref: ActorRef): boolean;
+  /** A new actor, of which nobody knows until it is admitted. */
+  make(ref: ActorRef): Entity;
+  admit(entity: Entity): void;
+  /** What an output comes to, where memory tells; null where it takes more. */
+  atHand(output: OutsideOutput, turn: TurnView): Posted | null;
+}
+
+/**
+ * A device's word reaches its command, that command's plan, the commands of the steps which follow, and with what became of them the
+ * plan again; what is told then goes through the outbox: a turn ends.
+ */
+const ROUNDS = 4;
 
 /**
  * What an actor tells another is decided in the same turn where the other is at hand: both are then kept by one statement,
- * or neither, and no outbox row is written only to be deleted. Whatever stands in the way leaves the output to the outbox.
+ * or neither, and no outbox row is written only to be deleted. So is what somebody outside the runtime makes of an output, where memory
+ * tells that: an actor that is new with it begins in this turn. Whatever stands in the way leaves the output to the outbox.
  */
 export class Companions {
   private readonly clock: Clock;
-  private readonly find: (ref: ActorRef) => Entity | undefined;
+  private readonly others: Others;
   private readonly most: number;
 
-  /** `find` answers a live actor to whom nothing is on its way. */
-  constructor(parts: { clock: Clock; find(ref: ActorRef): Entity | undefined; most: number }) {
+  constructor(parts: { clock: Clock; others: Others; most: number }) {
     this.clock = parts.clock;
-    this.find = parts.find;
+    this.others = parts.others;
     this.most = parts.most;
   }
 
@@ -48,7 +67,8 @@ export class Companions {
     let tellings = drafts.flatMap((made) => (made.entity.singly ? [] : tellingsOf(made)));
     if (tellings.length === 0) return false;
     const byEntity = new Map(drafts.map((made) => [made.entity, made]));
-    const turn: Gathering = { drafts, byEntity, room: drafts.length + this.most, waiting: new Map() };
+    const view = this.viewOf(byEntity);
+    const turn: Gathering = { drafts, byEntity, view, room: drafts.length + this.most, waiting: new Map() };
     let any = false;
     for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
       const heard: Telling[] = [];
@@ -62,9 +82,10 @@ export class Companions {
     const waiting = turn.waiting.get(teller) ?? new Set();
     turn.waiting.set(teller, waiting);
     const left = said.durable.filter(({ output }) => {
-      if (output.type !== 'actor.tell') return true;
-      const address = addressOf(output.to);
-      const taken = waiting.has(address) ? null : this.hear(output.to, output.event, turn);
+      const posted = this.comesTo(output, turn);
+      if (posted === null) return true;
+      const address = addressOf(posted.to);
+      const taken = waiting.has(address) ? null : this.hear(posted, turn);
       if (taken === null) waiting.add(address);
       else heard.push(taken);
       return taken === null;
@@ -74,34 +95,85 @@ export class Companions {
     return any;
   }
 
+  private viewOf(byEntity: ReadonlyMap<Entity, Draft>): TurnView {
+    return {
+      peek: <Context = object>(ref: ActorRef) => {
+        const entity = this.others.live(ref);
+        if (entity === undefined || entity.stale) return undefined;
+        const { version, snapshot, since } = byEntity.get(entity) ?? entity;
+        return version > 0 ? ({ ref, version, snapshot, since } as unknown as Committed<Context>) : undefined;
+      },
+    };
+  }
+
+  private comesTo(output: DurableOutput, { view }: Gathering): Posted | null {
+    switch (output.type) {
+      case 'actor.tell':
+        return { to: output.to, event: messageOf(output.event, this.clock.now()) };
+      case 'commands.tell':
+      case 'plans.tell':
+        return null;
+      default:
+        try {
+          return this.others.atHand(output, view);
+        } catch {
+          return null;
+        }
+    }
+  }
+
   /** Null where the outbox has to tell it; what a machine throws on is to fail by itself. */
-  private hear(to: ActorRef, event: TellEvent, { drafts, byEntity, room }: Gathering): Telling | null {
-    const entity = this.find(to);
-    if (entity === undefined || !isAtHand(entity)) return null;
-    const own = byEntity.get(entity);
-    if (own === undefined && (entity.busy || drafts.length >= room)) return null;
-    const made = own ?? draft(entity, []);
+  private hear({ to, event, create }: Posted, turn: Gathering): Telling | null {
+    const made = create ? this.newcomer(to, turn) : this.companion(to, turn);
+    if (made === null) return null;
+    const { entity } = made;
     let said: Step;
     try {
-      said = step(made, letterOf(event, this.clock.now()));
+      said = step(made, this.letterOf(event));
     } catch {
       return null;
     }
-    if (own === undefined) {
+    if (!turn.byEntity.has(entity)) {
       entity.busy = true;
-      byEntity.set(entity, made);
-      drafts.push(made);
+      turn.byEntity.set(entity, made);
+      turn.drafts.push(made);
+      if (made.newcomer) this.others.admit(entity);
     }
     return { teller: entity, said };
+  }
+
+  private companion(ref: ActorRef, { byEntity, drafts, room }: Gathering): Draft | null {
+    const entity = this.others.find(ref);
+    if (entity === undefined) return null;
+    const own = byEntity.get(entity);
+    if (!isAtHand(entity, own)) return null;
+    if (own !== undefined) return own;
+    return entity.busy || drafts.length >= room ? null : draft(entity, []);
+  }
+
+  private newcomer(ref: ActorRef, { drafts, room }: Gathering): Draft | null {
+    if (drafts.length >= room || !this.others.isFree(ref)) return null;
+    return { ...draft(this.others.make(ref), []), newcomer: true };
+  }
+
+  private letterOf(event: MachineEvent): Letter {
+    return newLetter({
+      event,
+      sentAt: this.clock.now(),
+      patienceMs: Number.POSITIVE_INFINITY,
+      companion: true,
+      resolve: nothing,
+      reject: nothing,
+    });
   }
 }
 
 const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
   steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
 
-/** All that waits for it is in this turn, or nothing does. */
-const isAtHand = (entity: Entity): boolean =>
-  entity.version > 0 &&
+/** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
+const isAtHand = (entity: Entity, own: Draft | undefined): boolean =>
+  (own ?? entity).version > 0 &&
   !entity.ready &&
   !entity.stale &&
   !entity.singly &&
@@ -109,13 +181,3 @@ const isAtHand = (entity: Entity): boolean =>
   entity.mailbox.length === 0;
 
 const nothing = (): void => {};
-
-const letterOf = (event: TellEvent, now: EpochMs): Letter =>
-  newLetter({
-    event: messageOf(event, now),
-    sentAt: now,
-    patienceMs: Number.POSITIVE_INFINITY,
-    companion: true,
-    resolve: nothing,
-    reject: nothing,
-  });

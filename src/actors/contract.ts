@@ -61,6 +61,18 @@ export type Resolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = 
   output: Extract<OutsideOutput, { type: T }>,
 ) => Promise<Posted | null>;
 
+/** Live actors as the turn in the making has them by now: what is judged by them is kept together with them, or not at all. */
+export type TurnView = Pick<Actors, 'peek'>;
+
+/**
+ * The same from what is in memory, so that the turn which says the output can take it in. Null, or what it throws, leaves
+ * the output to the resolver.
+ */
+export type AtHand<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
+  output: Extract<OutsideOutput, { type: T }>,
+  turn: TurnView,
+) => Posted | null;
+
 export type VolatileSink<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
   output: Extract<VolatileOutput, { type: T }>,
 ) => void;

@@ -22,6 +22,8 @@ export interface Step {
 /** What one turn would make of one actor. */
 export interface Draft {
   entity: Entity;
+  /** Made by another actor of its turn: there with all of the turn, or not at all. */
+  newcomer: boolean;
   steps: Step[];
   failed: { letter: Letter; error: Error }[];
   gathered: Gathered;
@@ -39,6 +41,7 @@ export interface Draft {
 export function draft(entity: Entity, letters: readonly Letter[]): Draft {
   const made: Draft = {
     entity,
+    newcomer: false,
     steps: [],
     failed: [],
     gathered: new Gathered(),

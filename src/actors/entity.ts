@@ -4,6 +4,7 @@ import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/defi
 import type { ActorRef } from '../machines/outputs.ts';
 import type { OutboxKey } from '../store/contract.ts';
 import type { Committed, Reply, SendOptions } from './contract.ts';
+import { blank } from './decide.ts';
 
 /** An event on its way, with whoever waits for what becomes of it. */
 export interface Letter {
@@ -97,5 +98,9 @@ export class Entity {
     };
   }
 }
+
+/** An actor before its creating event. */
+export const blankEntity = (ref: ActorRef, definition: MachineDefinition, now: EpochMs): Entity =>
+  new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
 
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;

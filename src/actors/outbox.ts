@@ -3,12 +3,26 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorRef, DurableOutput, OutsideOutput, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
-import { ActorExists, EventFailed, NoSuchActor, type Posted, type Resolver } from './contract.ts';
+import {
+  ActorExists,
+  type AtHand,
+  EventFailed,
+  NoSuchActor,
+  type Posted,
+  type Resolver,
+  type TurnView,
+} from './contract.ts';
 import { addressOf } from './entity.ts';
 import type { Supervisor } from './supervisor.ts';
 import { messageOf } from './tell.ts';
 
 const SWEEP_BATCH = 1_000;
+
+/** Each of the outputs that it is registered for, and of no other. */
+interface Knowing {
+  resolver(output: never): Promise<Posted | null>;
+  atHand: ((output: never, turn: TurnView) => Posted | null) | undefined;
+}
 
 /**
  * Delivers durable outputs: at once in process, and again after a crash. At least once; the receiving machine guards by
@@ -16,7 +30,7 @@ const SWEEP_BATCH = 1_000;
  */
 export class Outbox {
   private readonly underWay = new Map<string, number>();
-  private readonly resolvers = new Map<OutsideOutput['type'], Resolver>();
+  private readonly knowing = new Map<OutsideOutput['type'], Knowing>();
   private again: NodeJS.Timeout | null = null;
   private sweeping: Promise<void> | null = null;
 
@@ -33,8 +47,13 @@ export class Outbox {
   }
 
   /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
-  resolve<T extends OutsideOutput['type']>(type: T, resolver: Resolver<T>): void {
-    this.resolvers.set(type, resolver as Resolver);
+  resolve<T extends OutsideOutput['type']>(type: T, resolver: Resolver<T>, atHand?: AtHand<T>): void {
+    this.knowing.set(type, { resolver, atHand });
+  }
+
+  /** What an output comes to, where memory tells. */
+  atHand(output: OutsideOutput, turn: TurnView): Posted | null {
+    return this.knowing.get(output.type)?.atHand?.(output as never, turn) ?? null;
   }
 
   /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
@@ -113,9 +132,9 @@ export class Outbox {
       case 'plans.tell':
         return this.tellAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
       default: {
-        const resolver = this.resolvers.get(output.type);
-        if (resolver === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
-        const posted = await resolver(output);
+        const knowing = this.knowing.get(output.type);
+        if (knowing === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
+        const posted = await knowing.resolver(output as never);
         return posted === null ? this.delivered(row) : this.post(posted, row);
       }
     }

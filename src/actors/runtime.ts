@@ -52,6 +52,7 @@ export function createRuntime(parts: {
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
   actors.follow({
     deliver: (rows) => outbox.deliver(rows),
+    atHand: (output, turn) => outbox.atHand(output, turn),
     timerSet: (dueAt) => timers.noticed(dueAt),
     unknownCommit: () => {
       void outbox.sweep();

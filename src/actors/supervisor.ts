@@ -6,6 +6,7 @@ import { type ActorKind, type ActorRef, isVolatile, type VolatileOutput } from '
 import { type ActorStore, type OutboxRow, type StoredActor, StoreUnavailable } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
 import { type Census, census } from './census.ts';
+import type { Others } from './companions.ts';
 import {
   ActorExists,
   type Actors,
@@ -21,7 +22,7 @@ import {
 } from './contract.ts';
 import { blank, restore } from './decide.ts';
 import type { Draft } from './draft.ts';
-import { addressOf, Entity, type Extra, internal, type Letter, newLetter } from './entity.ts';
+import { addressOf, blankEntity, Entity, type Extra, internal, type Letter, newLetter } from './entity.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
 import type { RuntimeMeter } from './meter.ts';
@@ -36,6 +37,8 @@ export type Definitions = (kind: ActorKind, version?: number) => MachineDefiniti
 export interface Afterwards {
   /** Durable outputs of a released transition; resolves when their targets have committed. */
   deliver(rows: OutboxRow[]): Promise<void>;
+  /** What an output comes to where memory tells; null where it takes more. */
+  atHand: Others['atHand'];
   timerSet(dueAt: number): void;
   unknownCommit(): void;
 }
@@ -60,7 +63,7 @@ export class Supervisor implements Actors, TurnEnd {
   private readonly arrivals: Arrivals;
   private readonly sinks: Sinks;
   readonly turns: Turns;
-  private afterwards: Afterwards = { deliver: () => SETTLED, timerSet() {}, unknownCommit() {} };
+  private afterwards: Afterwards = { deliver: () => SETTLED, atHand: () => null, timerSet() {}, unknownCommit() {} };
 
   constructor(parts: {
     store: ActorStore;
@@ -89,7 +92,14 @@ export class Supervisor implements Actors, TurnEnd {
       end: this,
       maxInFlight: parts.turnsInFlight,
       arrivals: () => this.arrivals.rooms(),
-      find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(addressOf(ref)) : undefined),
+      others: {
+        live: (ref) => this.entities.get(addressOf(ref)),
+        find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(addressOf(ref)) : undefined),
+        isFree: (ref) => this.arrivals.waitingFor(ref) === 0 && !this.entities.has(addressOf(ref)),
+        make: (ref) => blankEntity(ref, this.definitions(ref.kind), this.clock.now()),
+        admit: (entity) => this.keep(entity),
+        atHand: (output, turn) => this.afterwards.atHand(output, turn),
+      },
     });
   }
 
@@ -110,9 +120,7 @@ export class Supervisor implements Actors, TurnEnd {
     if (this.entities.has(addressOf(ref))) return Promise.reject(new ActorExists('it exists already'));
     const full = this.full(0, extra);
     if (full) return Promise.reject(full);
-    const definition = this.definitions(ref.kind);
-    const now = this.clock.now();
-    const entity = new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
+    const entity = blankEntity(ref, this.definitions(ref.kind), this.clock.now());
     this.keep(entity);
     return this.put(entity, event, extra);
   }

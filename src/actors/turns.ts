@@ -1,8 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
-import type { ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
-import { Companions } from './companions.ts';
+import { Companions, type Others } from './companions.ts';
 import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
 import { addressOf, type Entity, type Letter } from './entity.ts';
@@ -69,11 +68,10 @@ export class Turns {
     maxInFlight: number;
     /** Where letters wait for their actor to be loaded. */
     arrivals(): Iterable<{ mailbox: Letter[] }>;
-    /** A live actor to whom nothing is on its way. */
-    find(ref: ActorRef): Entity | undefined;
+    others: Others;
   }) {
-    const { clock, limits, find } = parts;
-    this.companions = new Companions({ clock, find, most: limits.turnCompanions });
+    const { clock, limits, others } = parts;
+    this.companions = new Companions({ clock, others, most: limits.turnCompanions });
     this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
     this.overdue = new Overdue(parts.clock, parts.limits, () => [...this.ready, ...parts.arrivals()]);
     this.end = parts.end;
@@ -227,7 +225,8 @@ export class Turns {
 
   /** The same letters decided anew, each actor by itself: what one tells another goes through the outbox. */
   private apart(drafts: readonly Draft[]): Turn {
-    const again = drafts.map((made) => this.decide(made.entity, unanswered(made)));
+    for (const { entity, newcomer } of drafts) if (newcomer) this.end.forget(entity);
+    const again = drafts.flatMap((made) => (made.newcomer ? [] : [this.decide(made.entity, unanswered(made))]));
     again.forEach(close);
     return { drafts: again, whole: false };
   }
@@ -274,6 +273,10 @@ export class Turns {
   private unwind(made: Draft, now: number, why: Error): void {
     const { entity } = made;
     entity.busy = false;
+    if (made.newcomer) {
+      this.end.forget(entity);
+      return;
+    }
     const { on, over } = partPatient(unanswered(made).concat(entity.mailbox), now);
     for (const letter of over) letter.reject(why);
     entity.mailbox = on;

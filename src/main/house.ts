@@ -36,7 +36,7 @@ import { Locks } from '../operations/locks.ts';
 import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
-import { planResolver } from '../operations/plan-runner.ts';
+import { planAtHand, planResolver } from '../operations/plan-runner.ts';
 import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
 import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
@@ -151,7 +151,7 @@ export async function buildHouse(
     settings,
     log,
   };
-  runtime.outbox.resolve('plan.ask', planResolver(services));
+  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);

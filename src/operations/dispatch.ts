@@ -10,7 +10,7 @@ import type { JsonObject, Principal } from '../domain/values.ts';
 import type { Approval, CommandContext, CommandEvent, OfPlan, Preview } from '../machines/command-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
-import { type CommittedTenant, gatewayFacts, type Target } from './facts.ts';
+import { type CommittedTenant, gatewayFacts, type Judging, type Target } from './facts.ts';
 import type { Caller, Services } from './operation.ts';
 
 // How one command is asked for, whatever names its targets.
@@ -83,7 +83,7 @@ export async function request(
 
 /** The event that makes a command, with the facts as they are now. */
 export function requestOf(
-  services: Services,
+  services: Judging & Pick<Services, 'clock'>,
   caller: Caller,
   asked: Asked,
 ): Extract<CommandEvent, { type: 'request' }> {
@@ -120,7 +120,7 @@ export function requestOf(
 /** The request and the operation stand in the journal; the command itself is read and written too often for them. */
 export const withoutRequest = ({ requestId: _, operation: __, ...who }: Principal): Principal => who;
 
-const factsOf = (services: Services, { tenant, target, wish, release }: Asked) =>
+const factsOf = (services: Judging, { tenant, target, wish, release }: Asked) =>
   gatewayFacts(services, tenant, target, {
     action: wish.action,
     params: wish.params ?? {},

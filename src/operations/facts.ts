@@ -1,4 +1,4 @@
-import type { Committed } from '../actors/contract.ts';
+import type { Committed, TurnView } from '../actors/contract.ts';
 import { type GatewayFacts, judge } from '../domain/gateway.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import { done, type Outcome, type Refusal } from '../domain/refusals.ts';
@@ -10,6 +10,7 @@ import type { TenantContext } from '../machines/tenant-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import { belongs, type CommittedDevice, deviceOf, isRevoked } from './device-view.ts';
 import { UPDATE, updateFacts } from './firmware-facts.ts';
+import { notFound } from './inputs.ts';
 import { type Caller, type Services, tenantOf } from './operation.ts';
 
 // What the gateway judges a command by. For what is live in memory nothing here asks the store.
@@ -28,6 +29,23 @@ export async function tenantFacts({ actors }: Pick<Services, 'actors'>, caller: 
   const tenant = actors.peek<TenantContext>(ref) ?? (await actors.read<TenantContext>(ref));
   if (tenant === null) throw new Error(`the caller's tenant ${ref.id} has no actor`);
   return tenant;
+}
+
+/** What the gateway judges by beside the tenant and the target, as it is at that moment. */
+export type Judging = Pick<Services, 'flags' | 'artifacts'> & { actors: TurnView };
+
+/** The same as `targetOf` where memory tells; undefined where the store has to be asked. */
+export function targetAtHand(
+  services: Pick<Services, 'manifests' | 'sessions'>,
+  turn: TurnView,
+  caller: Caller,
+  deviceId: Uuid,
+): Outcome<Target> | undefined {
+  const device = turn.peek<DeviceContext>({ kind: 'device', id: deviceId });
+  if (device === undefined) return undefined;
+  if (!belongs(device, tenantOf(caller))) return notFound('device');
+  const manifest = services.manifests.peek(device.snapshot.context);
+  return manifest === undefined ? undefined : done(target(services, device, manifest));
 }
 
 export async function targetOf(services: Services, caller: Caller, deviceId: Uuid): Promise<Outcome<Target>> {
@@ -53,7 +71,7 @@ export async function targetsOf(
   );
 }
 
-function target({ sessions }: Services, device: CommittedDevice, manifest: Manifest | null): Target {
+function target({ sessions }: Pick<Services, 'sessions'>, device: CommittedDevice, manifest: Manifest | null): Target {
   const session = sessions.get(device.ref.id);
   return { device, manifest, session: session?.subscribed ? { sessionId: session.sessionId } : null };
 }
@@ -68,7 +86,7 @@ export interface Judged {
 }
 
 export function gatewayFacts(
-  services: Pick<Services, 'flags' | 'artifacts' | 'actors'>,
+  services: Judging,
   known: CommittedTenant,
   { device: found, manifest }: Target,
   { action, params, dryRun, confirmed, release }: Judged,

@@ -12,6 +12,8 @@ export interface KeyRing {
   /** The live key that this text is, or null. */
   prove(text: string): Promise<ApiKey | null>;
   isLive(prefix: string): Promise<boolean>;
+  /** As `live`, where memory tells; undefined where the store has to be asked. */
+  cached(prefix: string): ApiKey | null | undefined;
   /** The key of this prefix while it lives, for what somebody who presented it asked for. */
   live(prefix: string): Promise<ApiKey | null>;
   /** Kept in memory and written every few seconds: a crash costs the last of them. */
@@ -101,6 +103,10 @@ export function makeKeyRing(
       const key = prefix === null ? null : await find(prefix);
       const good = matches(text, key?.hash ?? NO_HASH);
       return key !== null && good && lives(key) ? key : null;
+    },
+    cached(prefix) {
+      const key = keys.get(prefix);
+      return key === undefined ? undefined : lives(key) ? key : null;
     },
     async isLive(prefix) {
       const key = await find(prefix);

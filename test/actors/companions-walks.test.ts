@@ -4,7 +4,7 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, testClock } from '../support/clock.ts';
-import { BOOM, gossip, gossipRef, VENOM, type Word } from '../support/gossip.ts';
+import { BOOM, COME, coming, gossip, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
 import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 /*
@@ -18,6 +18,8 @@ const RUNS = 100;
 type Trouble = 'away' | 'lost before' | 'lost after' | 'a rival';
 type Move =
   | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof BOOM | typeof VENOM; via?: number[] }
+  /** Has new ones made; those `at hand` in the same turn. */
+  | { move: 'call'; from: number; called: ('at hand' | 'to be found' | 'unclear')[] }
   /** So many passes of the event loop. */
   | { move: 'wait'; passes: number }
   | { move: 'passivate' }
@@ -38,6 +40,13 @@ const say = fc.record({
 });
 /** Passed on by up to three others. */
 const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 3 }).map((via) => ({ ...said, via })));
+const call = fc.record({
+  move: fc.constant('call' as const),
+  from: someone,
+  called: fc.array(fc.constantFrom('at hand' as const, 'to be found' as const, 'unclear' as const), {
+    ...{ minLength: 1, maxLength: 4 },
+  }),
+});
 const wait = fc.record({ move: fc.constant('wait' as const), passes: fc.integer({ min: 1, max: 4 }) });
 const passivate = fc.record({ move: fc.constant('passivate' as const) });
 const restart = fc.record({ move: fc.constant('restart' as const) });
@@ -51,6 +60,7 @@ const stormy = fc.array(
   fc.oneof(
     { weight: 6, arbitrary: say },
     { weight: 3, arbitrary: passed },
+    { weight: 3, arbitrary: call },
     { weight: 4, arbitrary: wait },
     trouble,
     passivate,
@@ -71,14 +81,24 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
   const store = new MemoryActors();
   const clock = testClock();
   const troubles: Trouble[] = [];
-  const assemble = (): Runtime =>
-    createRuntime({
+  const assemble = (): Runtime => {
+    const made = createRuntime({
       store: memoryStore(store, { turnsInFlight }).store,
       definitions: () => gossip as unknown as MachineDefinition,
       clock,
       log: { debug() {}, info() {}, warn() {}, error() {} },
       limits: { ...limits, throwsToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },
     });
+    made.outbox.resolve(
+      'plan.ask',
+      async (ask) => coming(ask),
+      (ask) => {
+        if (ask.commandId.startsWith('unclear')) throw new Error('who knows');
+        return ask.commandId.startsWith('at hand') ? coming(ask) : null;
+      },
+    );
+    return made;
+  };
   let runtime = assemble();
   for (const id of IDS) await runtime.actors.create(gossipRef(id), { type: 'make', at: 0, id } as never);
 
@@ -136,6 +156,15 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
             () => {},
           ),
         );
+        break;
+      }
+      case 'call': {
+        const words = move.called.map((how): Word => {
+          count += 1;
+          return [`${how} ${count}`, COME];
+        });
+        const sent = runtime.actors.send(gossipRef(IDS[move.from] as string), { type: 'say', at: 0, words } as never);
+        asked.push(sent.catch(() => {}));
         break;
       }
       case 'wait':
@@ -216,6 +245,16 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
         for (const [from, to] of pairs) {
           expect(wordsFrom(world, from, to).toSorted()).toEqual(wordsTo(world, from, to).toSorted());
         }
+        for (const [id, said] of world.said) {
+          for (const [called, word] of said) {
+            if (word !== COME) continue;
+            expect([world.store.journals.get(`device:${called}`)?.length, wordsFrom(world, called, id)]).toEqual([
+              ...[1, [HERE]],
+            ]);
+          }
+        }
+        const called = [...world.said.values()].flat().filter(([, word]) => word === COME);
+        expect(world.store.rows.size).toBe(IDS.length + called.length);
         for (const [from, to, word] of world.acknowledged) expect(world.said.get(from)).toContainEqual([to, word]);
         for (const entries of world.store.journals.values()) {
           const versions = entries.map(({ version }) => version);

@@ -86,13 +86,17 @@ describe('who is told something by an actor of the turn', () => {
     expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(5);
   });
 
-  it('and whom it tells in its turn decide it in the same turn too; who is told by those, later', async () => {
-    const { told } = await say('a', ['b', '>c>>a>round']);
+  it('and whom it tells in its turn decide it in the same turn too; a word goes on so four times, and then later', async () => {
+    const { told } = await say('a', ['b', '>c>>a>>b>>c>round']);
     expect(written(store.commits)).toEqual([['abc', 1]]);
-    expect([heardBy('b'), heardBy('c')]).toEqual([['>c>>a>round'], ['>a>round']]);
+    expect([heardBy('b'), heardBy('c'), heardBy('a')]).toEqual([
+      ['>c>>a>>b>>c>round', '>c>round'],
+      ['>a>>b>>c>round'],
+      ['>b>>c>round'],
+    ]);
     await told;
-    await eventually(() => heardBy('a').length === 1);
-    expect([heardBy('a'), store.outbox.size]).toEqual([['round'], 0]);
+    await eventually(() => heardBy('c').length === 2);
+    expect([heardBy('c')[1], store.outbox.size]).toEqual(['round', 0]);
   });
 
   it('may be the teller itself', async () => {

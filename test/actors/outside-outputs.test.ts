@@ -4,7 +4,7 @@ import type { Posted } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { Output, OutsideOutput } from '../../src/machines/outputs.ts';
-import { StoreUnavailable } from '../../src/store/contract.ts';
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
@@ -110,5 +110,122 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     await runtime.start();
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
     await runtime.stop();
+  });
+});
+
+describe('an output of which memory tells what it comes to', () => {
+  const never = async (): Promise<Posted> => {
+    throw new Error('nobody is to be asked');
+  };
+  const isMade = () => store.rows.has('device:c');
+  const kinds = () => store.commits.map(({ actors }) => actors.map(({ ref }) => ref.kind).join(' '));
+
+  it('makes its actor in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
+    runtime.outbox.resolve('plan.ask', never, () => making());
+    const { told, version } = await ask();
+    expect([kinds(), store.commits[0]?.whole, store.outbox.size]).toEqual([['plan device'], true, 0]);
+    expect(store.commits[0]?.actors.every(({ outbox }) => outbox.length === 0)).toBe(true);
+    expect([version, runtime.actors.peek({ kind: 'device', id: 'c' })?.version]).toEqual([1, 1]);
+    await told;
+  });
+
+  it('is judged by the actors as the turn has them by then', async () => {
+    await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
+    const seen: unknown[] = [];
+    runtime.outbox.resolve('plan.ask', never, (_, turn) => {
+      for (const ref of [
+        { kind: 'plan', id: 'p' } as const,
+        { kind: 'device', id: 'd' } as const,
+        { kind: 'device', id: 'nobody' } as const,
+      ]) {
+        const found = turn.peek<{ note?: string }>(ref);
+        seen.push([found?.version, found?.snapshot.context.note]);
+      }
+      return making();
+    });
+    await Promise.all([
+      runtime.actors.send({ kind: 'device', id: 'd' }, event('note', { text: 'in this turn' })),
+      ask(),
+    ]);
+    expect(seen).toEqual([
+      [1, undefined],
+      [2, 'in this turn'],
+      [undefined, undefined],
+    ]);
+  });
+
+  it.each([
+    ['is null', () => null],
+    [
+      'throws',
+      () => {
+        throw new Error('who knows');
+      },
+    ],
+    ['is an event on which its machine fails', () => making({ event: event('boom') })],
+  ])('goes through the outbox where that %s', async (_, atHand) => {
+    runtime.outbox.resolve('plan.ask', async () => making(), atHand);
+    await (await ask()).told;
+    expect([kinds(), store.outbox.size, isMade()]).toEqual([['plan', 'device'], 0, true]);
+  });
+
+  it('is over where the actor that it would make exists', async () => {
+    await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
+    runtime.outbox.resolve(
+      'plan.ask',
+      async () => making(),
+      () => making(),
+    );
+    await (await ask()).told;
+    expect([store.outbox.size, store.rows.get('device:c')?.version]).toEqual([0, 1]);
+  });
+
+  it.each([
+    ['the store refuses the new actor for its data', true],
+    ['somebody else has made it', false],
+  ])('goes through the outbox where %s', async (_, refused) => {
+    let otherwise = 0;
+    runtime.outbox.resolve(
+      'plan.ask',
+      async () => {
+        otherwise += 1;
+        expect(runtime.actors.inspect({ kind: 'device', id: 'c' }).live).toBe(false);
+        return refused ? null : making();
+      },
+      () => making(),
+    );
+    if (!refused) store.rows.set('device:c', { ref: { kind: 'device', id: 'c' }, version: 4 } as never);
+    store.before = ({ actors }) => {
+      if (refused && actors.some(({ ref }) => ref.kind === 'device')) throw new DataRefused('22P05', 'no');
+    };
+    await (await ask()).told;
+    expect([store.rows.has('plan:p'), otherwise, store.outbox.size]).toEqual([true, 1, 0]);
+    expect(store.rows.get('device:c')?.version).toBe(refused ? undefined : 4);
+  });
+
+  it.each(['before', 'after'] as const)('happens once where the connection was lost %s the commit', async (when) => {
+    runtime.outbox.resolve('plan.ask', never, () => making());
+    let losses = 2;
+    store[when] = () => {
+      if (losses-- > 0) throw new CommitUnknown('connection lost');
+    };
+    await (await ask()).told;
+    store.after = () => {};
+    expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
+    expect(store.journals.get('device:c')).toHaveLength(1);
+  });
+
+  it('leaves nobody in memory while the store is away, and comes to the same when it is back', async () => {
+    runtime.outbox.resolve('plan.ask', never, () => making());
+    let away = 2;
+    store.before = () => {
+      expect(runtime.actors.inspect({ kind: 'device', id: 'c' }).live).toBe(true);
+      if (away-- > 0) throw new StoreUnavailable('away');
+    };
+    const asked = ask();
+    await eventually(() => away === 1);
+    await eventually(() => !runtime.actors.inspect({ kind: 'device', id: 'c' }).live);
+    await (await asked).told;
+    expect([kinds(), isMade()]).toEqual([['plan device'], true]);
   });
 });

@@ -1,4 +1,5 @@
 import { setup } from 'xstate';
+import type { Posted } from '../../src/actors/contract.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -10,6 +11,9 @@ import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 export type Word = [who: Uuid, word: string];
 export const BOOM = 'boom';
 export const VENOM = 'venom';
+/** Said of somebody who is not there yet: whoever resolves `plan.ask` is to make them, and they tell that they are `HERE`. */
+export const COME = 'come';
+export const HERE = 'here';
 
 interface GossipContext {
   id: Uuid;
@@ -19,16 +23,27 @@ interface GossipContext {
 
 type Say = MachineEvent & { type: 'say'; words: Word[] };
 type Heard = MachineEvent & { type: 'state.observed'; deviceId: Uuid; observed: { word: string } };
-type Event = Say | Heard | (MachineEvent & { type: 'make'; id: Uuid });
+type Make = MachineEvent & { type: 'make'; id: Uuid; calledBy?: Uuid };
+type Event = Say | Heard | Make;
 
 const act = deciding<GossipContext, Event>();
 
 export const gossipRef = (id: Uuid): ActorRef => ({ kind: 'device', id });
 
-const telling = (id: Uuid, [to, word]: Word): Output => ({
-  type: 'actor.tell',
-  to: gossipRef(to),
-  event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
+const telling = (id: Uuid, [to, word]: Word): Output =>
+  word === COME
+    ? { type: 'plan.ask', planId: id, stepId: COME, commandId: to }
+    : {
+        type: 'actor.tell',
+        to: gossipRef(to),
+        event: { type: 'state.observed', deviceId: id, observed: { word }, matches: true },
+      };
+
+/** What a `plan.ask` of theirs comes to. */
+export const coming = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): Posted => ({
+  to: gossipRef(commandId),
+  event: { type: 'make', at: 0, id: commandId, calledBy: planId } as MachineEvent,
+  create: true,
 });
 
 /** An actor that keeps what it said to others and what it heard from them, each in its order. */
@@ -38,7 +53,10 @@ export const gossip: MachineDefinition<GossipContext> = {
   machine: setup({
     types: {} as { context: GossipContext; events: Event; emitted: Output },
     actions: {
-      make: act((_, { id }: Extract<Event, { type: 'make' }>) => ({ changes: { id }, outputs: [] })),
+      make: act((_, { id, calledBy }: Make) => {
+        const said: Word[] = calledBy === undefined ? [] : [[calledBy, HERE]];
+        return { changes: { id, said }, outputs: said.map((one) => telling(id, one)) };
+      }),
       say: act(({ id, said }, { words }: Say) => ({
         changes: { said: [...said, ...words] },
         outputs: words.map((word) => telling(id, word)),

@@ -36,7 +36,7 @@ import { Locks } from '../../src/operations/locks.ts';
 import { ManifestCache } from '../../src/operations/manifest-cache.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
-import { planResolver } from '../../src/operations/plan-runner.ts';
+import { planAtHand, planResolver } from '../../src/operations/plan-runner.ts';
 import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
 import { artifactFiles } from '../../src/store/artifacts.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
@@ -172,7 +172,7 @@ export async function makeHouseOn<Kept extends Store>(
       changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
     },
   };
-  runtime.outbox.resolve('plan.ask', planResolver(services));
+  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
