@@ -27,10 +27,15 @@ const forms = {
   text: /^[\x21-\x7e]{1,128}$/,
 };
 
-export function makeCursor(listing: Listing, position: Position): string {
-  const text = JSON.stringify({ t: position.createdAt, i: position.id, h: boundTo(listing) });
-  return Buffer.from(text).toString('base64url');
+export const makeCursor = (listing: Listing, position: Position): string => written(position, boundTo(listing));
+
+export function makeCursors(listing: Listing, positions: readonly Position[]): string[] {
+  const bound = boundTo(listing);
+  return positions.map((position) => written(position, bound));
 }
+
+const written = ({ createdAt: t, id: i }: Position, h: string): string =>
+  Buffer.from(JSON.stringify({ t, i, h })).toString('base64url');
 
 export function readCursor(listing: Listing, cursor: string): Outcome<Position> {
   const held = cursor.length <= MAX_CURSOR_LENGTH ? decode(cursor) : undefined;

@@ -55,7 +55,7 @@ function merged(pages: readonly Page<ListedActor>[], limit: number): Page<Listed
     .sort((a, b) => (isNewer(placeOf(a), placeOf(b)) ? -1 : 1));
   const items = known.slice(0, limit);
   const last = items.at(-1);
-  return { items, next: known.length > limit && last ? placeOf(last) : edge };
+  return { items, next: known.length > limit && last ? placeOf(last) : edge, places: () => items.map(placeOf) };
 }
 
 const placeOf = ({ createdAt, ref }: ListedActor): Position => ({ createdAt, id: ref.id });

@@ -11,7 +11,7 @@ import type { ListedActor } from '../store/contract/inspection.ts';
 import type { StoredActor } from '../store/contract.ts';
 import { listAll } from './actor-lists.ts';
 import { who } from './command-view.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { actorKind } from './machines.ts';
 import { operation, type Services } from './operation.ts';
 import { askedTenant, tenantId } from './tenant-asked.ts';
@@ -97,7 +97,10 @@ export const listActors = operation({
     });
     if (!page.ok) return page;
     const actors = page.value.items.map((actor: ListedActor) => entryOf(services, actor));
-    return done({ body: { actors, next_cursor: cursorAfter(listing, page.value) } });
+    return done({
+      body: { actors, next_cursor: cursorAfter(listing, page.value) },
+      cursors: cursorsIn(listing, page.value),
+    });
   },
 });
 
@@ -164,12 +167,13 @@ export const getActorJournal = operation({
     if (found.length === 0 && (await inspection.actor(tenant.value, { kind, id })) === null) return notFound('actor');
     const items = found.slice(0, limit);
     const last = found.length > limit ? items.at(-1) : undefined;
-    const next = last === undefined ? null : { createdAt: last.at, id: `${last.version}` };
+    const placeOf = ({ at, version }: (typeof items)[number]) => ({ createdAt: at, id: `${version}` });
+    const page = { items, next: last === undefined ? null : placeOf(last), places: () => items.map(placeOf) };
     const entries = items.map(({ version, at, by, event, from, to, data }) => ({
       ...{ version, at: iso(at), by: who(by), event: eventText(event), data },
       ...{ from: from === null ? null : stateText(from), to: stateText(to) },
     }));
-    return done({ body: { entries, next_cursor: cursorAfter(listing, { items, next }) } });
+    return done({ body: { entries, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

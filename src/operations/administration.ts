@@ -4,7 +4,7 @@ import { done, refuse } from '../domain/refusals.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { TenantEvent } from '../machines/tenant-types.ts';
 import { ask } from './ask.ts';
-import { cursorAfter, idOf, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, notFound, paging, startOf } from './inputs.ts';
 import { type Call, flagNames, operation, type Services } from './operation.ts';
 
 // What platform operators do (contract §3): they need no tenant, and nothing that stops tenants stops them.
@@ -42,7 +42,7 @@ export const listTenants = operation({
     const body = page.items.map(({ id, name, slug, createdAt }) => ({
       ...{ id, name, slug, created_at: timestampOf(createdAt) },
     }));
-    return done({ body, next: cursorAfter(listing, page) });
+    return done({ body, next: cursorAfter(listing, page), cursors: cursorsIn(listing, page) });
   },
 });
 

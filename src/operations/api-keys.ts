@@ -6,7 +6,7 @@ import { readScopes, type Scope, scopePattern, within } from '../domain/scopes.t
 import type { EpochMs } from '../domain/values.ts';
 import { keySubject } from '../store/contract/people.ts';
 import type { ApiKey, User } from '../store/contract.ts';
-import { cursorAfter, givenName, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, givenName, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { amongMembers } from './members.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
 
@@ -95,7 +95,7 @@ export const listApiKeys = operation({
     const of = everybodys ? null : caller.principal.id;
     const page = await services.store.keys.list(tenantOf(caller), of, input.limit, start.value);
     const keys = page.items.map((found) => entryOf(services, found));
-    return done({ body: { keys, next_cursor: cursorAfter(listing, page) } });
+    return done({ body: { keys, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

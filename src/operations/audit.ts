@@ -3,7 +3,7 @@ import type { Listing } from '../domain/cursor.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { AuditEntry } from '../store/contract/audit.ts';
-import { cursorAfter, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services } from './operation.ts';
 import { askedTenant, tenantId } from './tenant-asked.ts';
 
@@ -72,7 +72,10 @@ export const listAudit = operation({
       limit,
       start.value,
     );
-    return done({ body: { entries: page.items.map(shown), next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { entries: page.items.map(shown), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

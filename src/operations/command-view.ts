@@ -9,7 +9,7 @@ import { statusOf, verificationOf } from '../machines/command-record.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { JournalEntry } from '../store/contract.ts';
 import { deviceOf } from './device-view.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
 
 // Commands as answers show them.
@@ -72,7 +72,7 @@ export const listCommands = operation({
       const { id, action, params, requestedAt } = context as unknown as CommandContext;
       return { id, action, params, timestamp: iso(requestedAt), status: statusOf({ value }) };
     });
-    return done({ body: { commands, next_cursor: cursorAfter(listing, page) } });
+    return done({ body: { commands, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

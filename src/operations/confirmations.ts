@@ -8,7 +8,7 @@ import { cancelled, commandOf, previewShape, who } from './command-view.ts';
 import { confirm, confirmable, policyAllows } from './confirming.ts';
 import { dispatched } from './dispatch.ts';
 import { tenantFacts } from './facts.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, paging, startOf } from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
 
 // The inbox: what waits for a confirmation, and the answers to it. It needs no token; identity and policy decide.
@@ -45,7 +45,10 @@ export const listConfirmations = operation({
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
     const page = await store.commands.awaiting(tenantOf(caller), clock.now(), limit, start.value);
-    return done({ body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -58,13 +58,33 @@ export function entryOf(row: DeviceRow, sessions: Sessions): z.infer<typeof devi
   };
 }
 
+type DeviceRecord = z.infer<typeof deviceRecord>;
+
 /** The whole record; what was heard of it lately is not in its committed state (architecture: heartbeats). */
 export async function recordOf(
-  { store, sessions }: Pick<Services, 'store' | 'sessions'>,
+  services: Pick<Services, 'store' | 'sessions'>,
   device: CommittedDevice,
-): Promise<z.infer<typeof deviceRecord>> {
+): Promise<DeviceRecord> {
+  const [record] = await recordsOf(services, [device]);
+  return record as DeviceRecord;
+}
+
+/** Those of several devices, in their order, with one question to the store. */
+export async function recordsOf(
+  { store, sessions }: Pick<Services, 'store' | 'sessions'>,
+  devices: readonly CommittedDevice[],
+): Promise<DeviceRecord[]> {
+  if (devices.length === 0) return [];
+  const heard = await store.devices.lastSeen(devices.map(({ ref }) => ref.id));
+  return devices.map((device) => recordWith(sessions, device, heard.get(device.ref.id)));
+}
+
+function recordWith(
+  sessions: Sessions,
+  device: CommittedDevice,
+  heard: { lastSeen: EpochMs | null; battery: number | null } | undefined,
+): DeviceRecord {
   const { context } = device.snapshot;
-  const heard = (await store.devices.lastSeen([context.id])).get(context.id);
   return {
     id: context.id,
     device_type: context.deviceType,

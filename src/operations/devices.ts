@@ -5,7 +5,7 @@ import type { DeviceEvent } from '../machines/device-types.ts';
 import type { DeviceFilter } from '../store/contract.ts';
 import { ask } from './ask.ts';
 import { deviceEntry, deviceOf, deviceRecord, entryOf, recordOf } from './device-view.ts';
-import { cursorAfter, givenName, idOf, nextCursor, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, givenName, idOf, nextCursor, paging, startOf } from './inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from './operation.ts';
 import { placed, placing } from './placing.ts';
 
@@ -43,7 +43,10 @@ export const listDevices = operation({
       store.devices.count(tenantId),
     ]);
     const devices = page.items.map((row) => entryOf(row, sessions));
-    return done({ body: { devices, count, next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { devices, count, next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

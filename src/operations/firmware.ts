@@ -6,7 +6,7 @@ import type { Uuid } from '../domain/values.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import { deviceOf } from './device-view.ts';
 import { RELEASE, recordOf, releaseRecord } from './firmware-view.ts';
-import { cursorAfter, idOf, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Answer, type Call, operation, type Services, tenantOf } from './operation.ts';
 
 // Firmware releases (contract §6): what is uploaded and fetched is in firmware-artifacts.ts.
@@ -114,7 +114,7 @@ export const listReleases = operation({
     };
     const page = await services.store.firmware.list(tenantOf(caller), filter, limit, start.value);
     const releases = page.items.map((release) => recordOf(services, release));
-    return done({ body: { releases, next_cursor: cursorAfter(listing, page) } });
+    return done({ body: { releases, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

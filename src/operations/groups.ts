@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { done, type Outcome } from '../domain/refusals.ts';
 import { slugFrom } from '../domain/slug.ts';
 import type { Uuid } from '../domain/values.ts';
-import { cursorAfter, givenName, idOf, nextCursor, notFound, paging, slug, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, givenName, idOf, nextCursor, notFound, paging, slug, startOf } from './inputs.ts';
 import { operation, type Services, tenantOf } from './operation.ts';
 
 /** As many as one command may have targets (contract §5). */
@@ -88,7 +88,7 @@ export const listGroups = operation({
       description,
       device_ids: deviceIds,
     }));
-    return done({ body: { groups, next_cursor: cursorAfter(listing, page) } });
+    return done({ body: { groups, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

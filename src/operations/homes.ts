@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { done, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { Home } from '../store/contract.ts';
+import type { Home, Room } from '../store/contract.ts';
 import {
   cursorAfter,
+  cursorsIn,
   givenName,
   idOf,
   iso,
@@ -17,19 +18,20 @@ import {
 import { operation, tenantOf } from './operation.ts';
 import { clearing, placing, takeAway } from './placing.ts';
 
-const home = z
+export const homeRecord = z
   .object({ id: z.uuid(), home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
   .meta({ id: 'Home' });
-const room = z.object({ id: z.uuid(), name: z.string(), home_id: z.uuid() }).meta({ id: 'Room' });
+export const roomRecord = z.object({ id: z.uuid(), name: z.string(), home_id: z.uuid() }).meta({ id: 'Room' });
 const created = z.object({ status: z.literal('created'), id: z.uuid() }).meta({ id: 'Created' });
 const gone = z.null();
 
-const homeBody = ({ id, name, timezone, createdAt }: Home) => ({
+export const homeBody = ({ id, name, timezone, createdAt }: Home) => ({
   id,
   home_name: name,
   timezone,
   created_at: iso(createdAt),
 });
+export const roomBody = ({ id, name, homeId }: Room) => ({ id, name, home_id: homeId });
 const createdBody = (id: Uuid) => ({ body: { status: 'created' as const, id } });
 
 // For the API reference.
@@ -72,7 +74,7 @@ export const listHomes = operation({
   name: 'listHomes',
   summary: "List the tenant's homes, newest first",
   input: z.strictObject({ ...paging }),
-  output: z.object({ homes: z.array(home), next_cursor: nextCursor }),
+  output: z.object({ homes: z.array(homeRecord), next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
   changes: false,
@@ -82,7 +84,10 @@ export const listHomes = operation({
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.records.homes(tenantOf(caller), input.limit, start.value);
-    return done({ body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 
@@ -105,7 +110,7 @@ export const updateHome = operation({
   name: 'updateHome',
   summary: 'Rename a home or move it to another time zone',
   input: z.strictObject({ homeId: idOf('home'), home_name: givenName.optional(), timezone: timezone.optional() }),
-  output: z.object({ home }),
+  output: z.object({ home: homeRecord }),
   role: 'admin',
   scope: 'write:homes',
   changes: true,
@@ -174,7 +179,7 @@ export const listRooms = operation({
   name: 'listRooms',
   summary: 'List the rooms of a home, newest first',
   input: z.strictObject({ homeId: idOf('home'), ...paging }),
-  output: z.object({ rooms: z.array(room), next_cursor: nextCursor }),
+  output: z.object({ rooms: z.array(roomRecord), next_cursor: nextCursor }),
   role: 'viewer',
   scope: 'read:homes',
   changes: false,
@@ -187,8 +192,8 @@ export const listRooms = operation({
     if (!start.ok) return start;
     if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
     const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value);
-    const rooms = page.items.map(({ id, name, homeId }) => ({ id, name, home_id: homeId }));
-    return done({ body: { rooms, next_cursor: cursorAfter(listing, page) } });
+    const rooms = page.items.map(roomBody);
+    return done({ body: { rooms, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

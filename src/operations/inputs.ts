@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Listing, makeCursor, readCursor } from '../domain/cursor.ts';
+import { type Listing, makeCursor, makeCursors, readCursor } from '../domain/cursor.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { categoryNames } from '../domain/registry.ts';
 import { isTimezone } from '../domain/timezone.ts';
@@ -73,6 +73,9 @@ export const nextCursor = z.string().nullable().meta({ description: 'Null on the
 export function startOf(listing: Listing, cursor: string | undefined): Outcome<Position | undefined> {
   return cursor === undefined ? done(undefined) : readCursor(listing, cursor);
 }
+
+/** For who goes on after any entry of the page. */
+export const cursorsIn = (listing: Listing, page: Page<unknown>) => (): string[] => makeCursors(listing, page.places());
 
 export const cursorAfter = (listing: Listing, page: Page<unknown>): string | null =>
   page.next === null ? null : makeCursor(listing, page.next);

@@ -24,7 +24,7 @@ const capability = z
   })
   .meta({ id: 'Capability' });
 
-const manifestRecord = z
+export const manifestRecord = z
   .object({
     deviceId: z.uuid(),
     tenantId: z.uuid(),
@@ -35,7 +35,7 @@ const manifestRecord = z
   .meta({ id: 'Manifest' });
 type ManifestRecord = z.infer<typeof manifestRecord>;
 
-function recordOf({ own: _, ...record }: Manifest): ManifestRecord {
+export function recordOf({ own: _, ...record }: Manifest): ManifestRecord {
   return record;
 }
 

@@ -3,7 +3,7 @@ import { mayDecideOn, memberRoles } from '../domain/membership.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { atMost, type Role } from '../domain/roles.ts';
 import type { Member, User } from '../store/contract.ts';
-import { cursorAfter, idOf, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
 
 /** Open invitations of a tenant. */
@@ -74,7 +74,10 @@ export const listMembers = operation({
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.members.list(tenantOf(caller), clock.now(), input.limit, start.value);
-    return done({ body: { members: page.items.map(memberBody), next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { members: page.items.map(memberBody), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type Memory, memoryKinds, sourceOf, UNSEEN } from '../domain/memory.ts';
 import { done, refuse } from '../domain/refusals.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
 
 /** Of one tenant. Beyond it the oldest observations are forgotten; never a preference or a routine. */
@@ -136,7 +136,10 @@ export const listMemories = operation({
       ...(q !== undefined && { text: q }),
     };
     const page = await store.memories.list(tenantOf(caller), filter, clock.now(), input.limit, start.value);
-    return done({ body: { memories: page.items.map(memoryBody), next_cursor: cursorAfter(listing, page) } });
+    return done({
+      body: { memories: page.items.map(memoryBody), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
   },
 });
 

@@ -77,6 +77,8 @@ export interface Answer<Output> {
   about?: AuditAbout;
   /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
   next?: string | null;
+  /** Of a list, the cursor after each entry of this page, on wires that have one for each. */
+  cursors?(): string[];
   /** Instead of a body, for an operation that `gives` something. */
   file?: StoredFile;
   /** On wires that have them. */

@@ -6,7 +6,7 @@ import { done, type Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { PlanContext, PlanStep, StepError } from '../machines/plan-types.ts';
 import { who } from './command-view.ts';
-import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
 
 // Plans as answers show them.
@@ -101,7 +101,7 @@ export const listPlans = operation({
     if (!start.ok) return start;
     const page = await store.plans.list(tenantOf(caller), limit, start.value);
     const plans = page.items.map(({ context }) => planOf(context as unknown as PlanContext));
-    return done({ body: { plans, next_cursor: cursorAfter(listing, page) } });
+    return done({ body: { plans, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
   },
 });
 

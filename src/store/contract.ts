@@ -260,10 +260,16 @@ export interface RecordStore {
   deleteHome(tenantId: Uuid, id: Uuid): Promise<boolean>;
   home(tenantId: Uuid, id: Uuid): Promise<Home | null>;
   homes(tenantId: Uuid, limit: number, after?: Position): Promise<Page<Home>>;
+  /** Those of these ids that the tenant has, in any order. */
+  findHomes(tenantId: Uuid, ids: readonly Uuid[]): Promise<Home[]>;
   insertRoom(room: Room, also?: IdempotencyRow | null): Promise<void>;
   deleteRoom(tenantId: Uuid, homeId: Uuid, id: Uuid): Promise<boolean>;
   room(tenantId: Uuid, id: Uuid): Promise<Room | null>;
   rooms(tenantId: Uuid, homeId: Uuid, limit: number, after?: Position): Promise<Page<Room>>;
+  /** Those of these ids that the tenant has, in any order. */
+  findRooms(tenantId: Uuid, ids: readonly Uuid[]): Promise<Room[]>;
+  /** The newest rooms of each home, newest first. */
+  roomsOf(tenantId: Uuid, homeIds: readonly Uuid[], each: number): Promise<Room[]>;
   /** False where the slug is taken. */
   insertGroup(group: Group, also?: IdempotencyRow | null): Promise<boolean>;
   joinGroup(

@@ -42,7 +42,7 @@ eachStore('agent memory', (backend) => {
     expect(first.items).toEqual(all.slice(0, 2));
     await keep(tenant);
     const second = await store().list(tenant, {}, at, 2, first.next ?? undefined);
-    expect(second).toEqual({ items: all.slice(2), next: null });
+    expect(second).toMatchObject({ items: all.slice(2), next: null });
   });
 
   it('filters by kind, subject, tag and text together', async () => {

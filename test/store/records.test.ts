@@ -49,6 +49,7 @@ eachStore('plain records', (backend) => {
       for (const one of homes) await records().insertHome(one);
       const first = await records().homes(tenantId, 3);
       expect(first.items.map((one) => one.createdAt)).toEqual([4, 3, 2]);
+      expect(first.places()).toEqual(first.items.map(({ createdAt, id }) => ({ createdAt, id })));
       const second = await records().homes(tenantId, 3, first.next as Position);
       expect(second.items.map((one) => one.createdAt)).toEqual([1, 0]);
       expect(second.next).toBeNull();
@@ -70,6 +71,34 @@ eachStore('plain records', (backend) => {
     await expect(records().insertRoom({ ...first, homeId: newId() })).rejects.toBeInstanceOf(DataRefused);
     await records().deleteHome(tenantId, homeId);
     expect((await records().rooms(tenantId, homeId, 9)).items).toEqual([]);
+  });
+
+  it('homes and rooms are found by many ids at once, none of another tenant', async () => {
+    const [one, two, foreign] = [home(newId(), 1), home(newId(), 2), home(newId(), 3)];
+    two.tenantId = one.tenantId;
+    for (const each of [one, two, foreign]) await records().insertHome(each);
+    const rooms = [one, two, foreign].flatMap(({ tenantId, id: homeId }) =>
+      [1, 2, 3].map((createdAt) => ({ id: newId(), tenantId, homeId, name: 'Room', createdAt })),
+    );
+    for (const room of rooms) await records().insertRoom(room);
+    const homeIds = [one.id, two.id, foreign.id, newId()];
+    const homes = await records().findHomes(one.tenantId, homeIds);
+    expect(homes.map(({ id }) => id).sort()).toEqual([one.id, two.id].sort());
+    const found = await records().findRooms(
+      one.tenantId,
+      rooms.map(({ id }) => id),
+    );
+    expect(found.map(({ id }) => id).sort()).toEqual(
+      rooms
+        .slice(0, 6)
+        .map(({ id }) => id)
+        .sort(),
+    );
+    const newest = await records().roomsOf(one.tenantId, homeIds, 2);
+    for (const { id } of [one, two]) {
+      expect(newest.filter(({ homeId }) => homeId === id).map(({ createdAt }) => createdAt)).toEqual([3, 2]);
+    }
+    expect(newest).toHaveLength(4);
   });
 
   describe('groups', () => {

@@ -117,7 +117,7 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
     watching: async () => asked.watching,
   };
   const plans: PlanStore = {
-    list: async () => ({ items: [], next: null }),
+    list: async () => ({ items: [], next: null, places: () => [] }),
     open: async () => asked.plans,
   };
   const store = { actors, devices, commands, plans, turnsInFlight: more.turnsInFlight ?? 1 } as unknown as Store;

@@ -9,5 +9,9 @@ export function pageOf<T>(all: T[], place: (item: T) => Position, limit: number,
   const rest = after === undefined ? sorted : sorted.filter((item) => later(after, place(item)));
   const items = rest.slice(0, limit);
   const last = items.at(-1);
-  return { items, next: rest.length > limit && last !== undefined ? place(last) : null };
+  return {
+    items,
+    next: rest.length > limit && last !== undefined ? place(last) : null,
+    places: () => items.map(place),
+  };
 }

@@ -126,6 +126,8 @@ export class MemoryStore implements Store {
         after,
       );
     },
+    findHomes: async (tenantId, ids) =>
+      [...this.homes.values()].filter((one) => one.tenantId === tenantId && ids.includes(one.id)),
     insertRoom: async (room, also) => {
       this.check();
       this.rooms.set(room.id, room);
@@ -143,6 +145,12 @@ export class MemoryStore implements Store {
     rooms: async (tenantId, homeId, limit, after) => {
       const mine = [...this.rooms.values()].filter((room) => room.tenantId === tenantId && room.homeId === homeId);
       return pageOf(mine, (room) => room, limit, after);
+    },
+    findRooms: async (tenantId, ids) =>
+      [...this.rooms.values()].filter((one) => one.tenantId === tenantId && ids.includes(one.id)),
+    roomsOf: async (tenantId, homeIds, each) => {
+      const pages = homeIds.map((homeId) => this.records.rooms(tenantId, homeId, each));
+      return (await Promise.all(pages)).flatMap(({ items }) => items);
     },
     insertGroup: async (group, also) => {
       this.check();

@@ -8,4 +8,6 @@ export interface Position {
 export interface Page<T> {
   items: T[];
   next: Position | null;
+  /** Where each of the items stands: a list can go on after any of them. */
+  places(): Position[];
 }

@@ -105,8 +105,10 @@ function pageOf(rows: readonly EntryRow[], limit: number, edge: Place | null): P
   const known = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
   const page = known.slice(0, limit);
   const last = known.length > limit ? (page.at(-1) ?? null) : edge;
-  return { items: page.map(entryOf), next: last && { createdAt: last.at, id: `${last.id}.${last.n}` } };
+  return { items: page.map(entryOf), next: last && positionOf(last), places: () => page.map(positionOf) };
 }
+
+const positionOf = ({ at, id, n }: Place): Position => ({ createdAt: at, id: `${id}.${n}` });
 
 /** What comes first is before the end of the range and after the last entry of the page before. */
 function beginning({ to }: AuditFilter, after: Position | undefined): Place {

@@ -34,8 +34,8 @@ export function commandStore(database: Database): CommandStore {
           order by created_at desc, id desc limit $5`,
         values: [deviceId, tenantId, ...beginning(after), limit + 1],
       });
-      const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
-      return { items: items.map((row) => storedActor('command', row)), next };
+      const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
     async byToken(tenantId, deviceId, tokenHash) {
@@ -58,8 +58,8 @@ export function commandStore(database: Database): CommandStore {
           order by created_at desc, id desc limit $5`,
         values: [tenantId, ...beginning(after), now, limit + 1],
       });
-      const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
-      return { items: items.map((row) => storedActor('command', row)), next };
+      const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+      return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
     // A critical command is written once, ever.

@@ -10,5 +10,5 @@ export const beginning = (after: Position | undefined): [createdAt: number, id: 
 export function pageOf<T>(rows: readonly T[], limit: number, position: (row: T) => Position): Page<T> {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
-  return { items, next: rows.length > limit && last ? position(last) : null };
+  return { items, next: rows.length > limit && last ? position(last) : null, places: () => items.map(position) };
 }

@@ -12,8 +12,8 @@ export const planStore = (database: Database): PlanStore => ({
         order by created_at desc, id desc limit $4`,
       values: [tenantId, ...beginning(after), limit + 1],
     });
-    const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
-    return { items: items.map((row) => storedActor('plan', row)), next };
+    const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+    return { ...page, items: page.items.map((row) => storedActor('plan', row)) };
   },
 
   async open(tenantId) {

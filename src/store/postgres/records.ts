@@ -1,6 +1,7 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Home, RecordStore, Room } from '../contract.ts';
 import type { Database } from './database.ts';
+import { idArray } from './database.ts';
 import { groupStore } from './groups.ts';
 import { alsoPut, alsoValue } from './idempotency.ts';
 import { beginning, pageOf } from './pages.ts';
@@ -89,6 +90,15 @@ export const recordStore = (database: Database): RecordStore => ({
     return pageOf(rows.map(homeOf), limit, position);
   },
 
+  async findHomes(tenantId, ids) {
+    const rows = await database.read<HomeRow>({
+      name: 'homes_find',
+      text: `select ${homeColumns} from homes where tenant_id = $1 and id = any($2::uuid[])`,
+      values: [tenantId, idArray(ids)],
+    });
+    return rows.map(homeOf);
+  },
+
   async insertRoom(room, also) {
     await database.write({
       name: 'room_insert',
@@ -124,5 +134,26 @@ export const recordStore = (database: Database): RecordStore => ({
       values: [tenantId, homeId, ...beginning(after), limit + 1],
     });
     return pageOf(rows.map(roomOf), limit, position);
+  },
+
+  async findRooms(tenantId, ids) {
+    const rows = await database.read<RoomRow>({
+      name: 'rooms_find',
+      text: `select ${roomColumns} from rooms where tenant_id = $1 and id = any($2::uuid[])`,
+      values: [tenantId, idArray(ids)],
+    });
+    return rows.map(roomOf);
+  },
+
+  async roomsOf(tenantId, homeIds, each) {
+    const rows = await database.read<RoomRow>({
+      name: 'rooms_of',
+      text: `select room.* from unnest($2::uuid[]) home cross join lateral (
+          select ${roomColumns} from rooms where home_id = home and tenant_id = $1
+          order by created_at desc, id desc limit $3) room
+        order by created_at desc, id desc`,
+      values: [tenantId, idArray(homeIds), each],
+    });
+    return rows.map(roomOf);
   },
 });
