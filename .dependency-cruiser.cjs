@@ -82,6 +82,7 @@ module.exports = {
       from: { path: '^src/', pathNot: '^src/edges/grpc/' },
       to: { path: '^proto/' },
     },
+    onlyFrom('edges/graphql', ['graphql', 'graphql-http', 'graphql-ws', 'dataloader']),
     onlyFrom('edges/mcp', ['@modelcontextprotocol']),
     {
       name: 'the-service-does-not-know-the-sidecar',

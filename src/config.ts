@@ -66,6 +66,7 @@ export interface Config {
   readonly retentionDays: Readonly<{ commands: number; journal: number }>;
   readonly log: Readonly<{ level: LogLevel; format: 'json' | 'pretty' }>;
   readonly otlpEndpoint: string | null;
+  readonly production: boolean;
 }
 
 /**
@@ -102,6 +103,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
       format: choice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
     },
     otlpEndpoint: publicUrl(read, 'OTEL_EXPORTER_OTLP_ENDPOINT', ['http', 'https']),
+    production: read('NODE_ENV') === 'production',
   };
   return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
 }

@@ -62,6 +62,7 @@ export const settingsTable = [
   setting('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   setting('LOG_FORMAT', 'json (pretty on a terminal)', 'json or pretty'),
   setting('OTEL_EXPORTER_OTLP_ENDPOINT', 'unset', 'where traces are sent'),
+  setting('NODE_ENV', 'unset', 'production: the GraphQL schema and its explorer are for administrators alone'),
 ] as const satisfies readonly Setting[];
 
 export type SettingName = (typeof settingsTable)[number]['name'];

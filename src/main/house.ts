@@ -7,6 +7,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
 import { signingKey } from '../domain/signature.ts';
+import { makeGraphql } from '../edges/graphql/edge.ts';
 import { makeMcp } from '../edges/mcp/edge.ts';
 import type { SessionLimits } from '../edges/mcp/sessions.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
@@ -178,7 +179,12 @@ export async function buildHouse(
     observe: metrics.request,
     ...(limits?.mcp && { limits: limits.mcp }),
   });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, services });
+  const graphql = makeGraphql({
+    ...{ services, identity, door, gate, addressOf, perform, draining },
+    production: config.production,
+    observe: metrics.request,
+  });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services });
   const pruning = keepPruning(config, services);
   return {
     settings,
@@ -207,11 +213,13 @@ export async function buildHouse(
           prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
         }),
         mcp: mcp.listener,
+        graphql: graphql.listener,
       },
     }),
     upgrade(request, socket, head) {
       const [path] = (request.url ?? '/').split('?', 1);
       if (path === '/mqtt' && mqtt) mqtt.upgrade(request, socket, head);
+      else if (path === '/graphql') graphql.upgrade(request, socket, head);
       else sockets.upgrade(request, socket, head);
     },
     async open(url) {
@@ -241,6 +249,7 @@ export async function buildHouse(
     async close(answered) {
       clearInterval(pruning);
       await Promise.all([sockets.close(), mcp.close(), mqtt?.close(), answered]);
+      await Promise.all([sockets.close(), graphql.close(), mqtt?.close(), answered]);
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
       await store.close();
@@ -255,6 +264,7 @@ export async function buildHouse(
       mqtt?.abort();
       void sockets.close();
       void mcp.close();
+      void graphql.close();
     },
   };
 }

@@ -1,6 +1,7 @@
 import { sameValue } from '../actors/draft.ts';
 import type { Runtime } from '../actors/runtime.ts';
 import type { Json } from '../domain/values.ts';
+import type { GraphqlEdge } from '../edges/graphql/edge.ts';
 import type { McpEdge } from '../edges/mcp/edge.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
@@ -16,8 +17,15 @@ export function measure(
     mqtt,
     sockets,
     mcp,
+    graphql,
     services,
-  }: { mqtt(): MqttEdge | null; sockets: Sockets; mcp: McpEdge; services: Pick<Services, 'cache' | 'flags'> },
+  }: {
+    mqtt(): MqttEdge | null;
+    sockets: Sockets;
+    mcp: McpEdge;
+    graphql: Pick<GraphqlEdge, 'connections'>;
+    services: Pick<Services, 'cache' | 'flags'>;
+  },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
   metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().kinds);
@@ -29,6 +37,7 @@ export function measure(
   metrics.gauge('device_sessions', 'Devices that are signed in', () => sessions.count());
   metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
   metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
+  metrics.gauge('graphql_connections_open', 'Open WebSocket connections of GraphQL', () => graphql.connections());
   metrics.gauge(
     'websocket_bytes_waiting',
     'Bytes that WebSocket clients did not read yet',

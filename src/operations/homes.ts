@@ -95,7 +95,7 @@ export const getHome = operation({
   name: 'getHome',
   summary: 'Show a home',
   input: z.strictObject({ homeId: idOf('home') }),
-  output: z.object({ home }),
+  output: z.object({ home: homeRecord }),
   role: 'viewer',
   scope: 'read:homes',
   changes: false,

@@ -3,7 +3,7 @@ import { done } from '../domain/refusals.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import { belongs, type CommittedDevice, deviceRecord, recordsOf } from './device-view.ts';
 import { getDevice } from './devices.ts';
-import { homeBody, homeRecord, listHomes, listRooms, roomBody, roomRecord } from './homes.ts';
+import { getHome, homeBody, homeRecord, listRooms, roomBody, roomRecord } from './homes.ts';
 import { getManifest, recordOf as manifestBody, manifestRecord } from './manifests.ts';
 import { type Caller, type Operation, operation, type Services, tenantOf } from './operation.ts';
 
@@ -51,7 +51,7 @@ export const findManifests = operation({
 });
 
 export const findHomes = operation({
-  ...as(listHomes),
+  ...as(getHome),
   summary: 'Show several homes',
   input: z.strictObject({ ids }),
   output: z.object({ homes: z.array(homeRecord) }),

@@ -10,6 +10,7 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
+import { makeGraphql } from '../../src/edges/graphql/edge.ts';
 import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
@@ -93,6 +94,8 @@ export interface HouseOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
   mcpLimits?: Partial<SessionLimits>;
+  /** The GraphQL schema is for administrators alone. */
+  production?: boolean;
   /** Kinds of credentials beside the service's own. */
   verifiers?: readonly Verifier[];
 }
@@ -112,7 +115,7 @@ export function makeHouse(more: HouseOptions = {}): Promise<House<MemoryStore>> 
 /** On any store; `change` changes a user where the store keeps it. */
 export async function makeHouseOn<Kept extends Store>(
   store: Kept,
-  { rateLimits, fixedRates, mcpLimits, verifiers = [], ...more }: HouseOptions,
+  { rateLimits, fixedRates, mcpLimits, verifiers = [], production = false, ...more }: HouseOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<House<Kept>> {
   const clock = testClock(Date.now());
@@ -189,6 +192,11 @@ export async function makeHouseOn<Kept extends Store>(
   });
   const observed: House['observed'] = [];
   const metrics = makeMetrics();
+  const graphql = makeGraphql({
+    ...{ services, identity, door, gate, perform, production, draining: () => state.draining },
+    addressOf: clientAddress([]),
+    observe: (route, _, status) => void observed.push({ route, status }),
+  });
   const listener = makeRest({
     ...{ routes, door, perform, gate, newId, log },
     pages: pages({
@@ -204,11 +212,12 @@ export async function makeHouseOn<Kept extends Store>(
       metrics.request(route, method, status, took);
     },
     draining: () => state.draining,
-    mounts: { mcp: mcp.listener },
+    mounts: { mcp: mcp.listener, graphql: graphql.listener },
     ...more,
   });
   const server = createServer(serverLimits, listener);
   tend(server, newId);
+  server.on('upgrade', graphql.upgrade);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   here.apiBaseUrl = `${url}/v1`;
@@ -269,6 +278,7 @@ export async function makeHouseOn<Kept extends Store>(
     },
     async close() {
       await mcp.close();
+      await graphql.close();
       await new Promise((resolve) => {
         server.close(resolve);
         server.closeAllConnections();

@@ -1,10 +1,11 @@
 import { isObject } from '../../domain/json-size.ts';
-import { done, type Refusal } from '../../domain/refusals.ts';
+import { done } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { type Exchange, pays, send, sendJson, sendRefusal } from '../shared/exchange.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
 import type { Gate } from '../shared/gate.ts';
+import { idempotencyKeyIn } from '../shared/http.ts';
 import { sendFile } from './file.ts';
 import { makeInputReader, namesIn } from './input.ts';
 import { isKeyable, type Route } from './route.ts';
@@ -62,13 +63,13 @@ export function answering(
       sendRefusal(exchange, input.refusal);
       return;
     }
-    const key = keyable ? request.headers['idempotency-key'] : undefined;
-    if (key !== undefined && !isKey(key)) {
-      sendRefusal(exchange, BAD_KEY);
+    const sent = keyable ? idempotencyKeyIn(request.headers) : NO_KEY;
+    if (!sent.ok) {
+      sendRefusal(exchange, sent.refusal);
       return;
     }
-    const keyed =
-      key === undefined ? null : { key, method, path: trimmed(exchange.path.slice(root.length)), body: input.value };
+    const path = trimmed(exchange.path.slice(root.length));
+    const keyed = sent.value === null ? null : { key: sent.value, method, path, body: input.value };
     const upload = operation.takes === undefined ? NO_UPLOAD : uploadIn(request, operation.takes);
     const outcome = upload.ok
       ? await perform(operation, { input: input.value, caller: who.value, keyed, upload: upload.value })
@@ -84,14 +85,7 @@ export function answering(
 }
 
 const NO_UPLOAD = done(null);
-
-const BAD_KEY: Refusal = {
-  code: 'VALIDATION_FAILED',
-  detail: 'An Idempotency-Key is 1 to 255 visible ASCII characters.',
-  errors: [{ path: 'Idempotency-Key', message: 'must be 1 to 255 visible ASCII characters' }],
-};
-
-const isKey = (key: string | string[]): key is string => typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key);
+const NO_KEY = done(null);
 
 const trimmed = (path: string): string => (path.endsWith('/') ? path.slice(0, -1) : path);
 

@@ -5,7 +5,7 @@ import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
-import { Aborted, TooSlow } from '../shared/body.ts';
+import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import { type AddressOf, clientAddress } from '../shared/client-address.ts';
 import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
 import type { FrontDoor } from '../shared/front-door.ts';
@@ -15,7 +15,6 @@ import { type Answering, answering } from './answer.ts';
 import type { Page } from './page.ts';
 import { ROOTS, type Route } from './route.ts';
 import { type Found, makeRouter } from './router.ts';
-import { discardRest } from './upload.ts';
 
 /** Runs a request's answering where its trace can follow it; `route` is null where there is none. */
 export type TraceRequest = (

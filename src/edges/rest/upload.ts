@@ -5,10 +5,6 @@ import type { Upload } from '../../operations/operation.ts';
 
 /** Without a byte for so long an upload is given up; and in all it takes no longer than `serverLimits` allow a request. */
 const SILENCE_MS = 30_000;
-/** So much of a body that is not wanted is read and thrown away, that its sender hears why; then the connection is cut. */
-const DISCARDED_BYTES = 64 * 1024 * 1024;
-const DISCARDING_MS = 60_000;
-
 /** The body of a request as it comes in; refuses what is seen to be wrong before a byte of it is read. */
 export function uploadIn(request: IncomingMessage, { type, maxBytes }: Upload): Outcome<AsyncIterable<Uint8Array>> {
   const { headers } = request;
@@ -36,18 +32,4 @@ async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
     clearTimeout(silence);
   }
   if (!request.complete) throw new UploadBroken('the body is not whole');
-}
-
-/** After the answer: what still comes of a body is thrown away, within bounds. */
-export function discardRest(request: IncomingMessage): void {
-  if (request.destroyed) return;
-  let left = DISCARDED_BYTES;
-  const cut = setTimeout(() => request.destroy(), DISCARDING_MS);
-  request.on('data', (chunk: Buffer) => {
-    left -= chunk.length;
-    if (left < 0) request.destroy();
-  });
-  request.on('error', () => {});
-  request.on('close', () => clearTimeout(cut));
-  request.resume();
 }

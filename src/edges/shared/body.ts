@@ -9,6 +9,10 @@ export const MAX_BODY_BYTES = 256 * 1024;
 /** From the headers to the last byte of a JSON body. */
 export const BODY_MS = 30_000;
 
+/** So much of a body that is not wanted is read and thrown away, that its sender hears why; then the connection is cut. */
+const DISCARDED_BYTES = 64 * 1024 * 1024;
+const DISCARDING_MS = 60_000;
+
 /** The body did not come in time. */
 export class TooSlow extends Error {
   override name = 'TooSlow';
@@ -90,4 +94,18 @@ function collect(request: IncomingMessage): Promise<Buffer | null> {
     request.on('error', gone);
     request.on('close', gone);
   });
+}
+
+/** After the answer: what still comes of a body is thrown away, within bounds. */
+export function discardRest(request: IncomingMessage): void {
+  if (request.destroyed) return;
+  let left = DISCARDED_BYTES;
+  const cut = setTimeout(() => request.destroy(), DISCARDING_MS);
+  request.on('data', (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left < 0) request.destroy();
+  });
+  request.on('error', () => {});
+  request.on('close', () => clearTimeout(cut));
+  request.resume();
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { type Refusal, refusals } from '../../domain/refusals.ts';
+import { done, type Outcome, type Refusal, refusals, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { REPORTED_PROTOCOL } from '../../operations/system.ts';
 
@@ -75,4 +75,15 @@ export function credentialIn(headers: IncomingHttpHeaders): string | null {
   }
   const key = headers['x-api-key'];
   return typeof key === 'string' ? key : null;
+}
+
+/** Null where none was sent; refuses what is none (contract §2). */
+export function idempotencyKeyIn(headers: IncomingHttpHeaders): Outcome<string | null> {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return done(null);
+  if (typeof key === 'string' && /^[\x21-\x7e]{1,255}$/.test(key)) return done(key);
+  const message = 'must be 1 to 255 visible ASCII characters';
+  return refuse('VALIDATION_FAILED', 'An Idempotency-Key is 1 to 255 visible ASCII characters.', {
+    errors: [{ path: 'Idempotency-Key', message }],
+  });
 }

@@ -1,5 +1,5 @@
-import { type Refusal, refuse } from '../../../domain/refusals.ts';
-import { atLeast } from '../../../domain/roles.ts';
+import { done, type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
+import { atLeast, atMost } from '../../../domain/roles.ts';
 import { allows } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import type { TenantContext } from '../../../machines/tenant-types.ts';
@@ -54,4 +54,16 @@ export async function barsAround(
   if (token !== null && revocations.has(token.id)) return revoked();
   if (principal.key !== undefined && !(await keys.isLive(principal.key))) return revoked();
   return barsNow(caller, interest, await users.get(user.id));
+}
+
+/** The caller as they are now, for what they ask on a connection that lasts; refuses whoever has to go. */
+export async function asNow(
+  { users, presented }: Pick<Services, 'users' | 'presented'>,
+  caller: Caller,
+): Promise<Outcome<Caller>> {
+  const user = caller.user === null ? null : (users.cached(caller.user.id) ?? (await users.get(caller.user.id)));
+  const { token, principal } = caller;
+  if (user === null || user.tenantId !== caller.tenantId) return refuse('UNAUTHENTICATED', 'sign in again');
+  const person = principal.person === true && (token === null || !presented.has(user.id, token.id));
+  return done({ ...caller, user, role: atMost(user.role, caller.role), principal: { ...principal, person } });
 }

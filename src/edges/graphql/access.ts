@@ -1,0 +1,34 @@
+import { type GraphQLSchema, Kind, type SelectionSetNode } from 'graphql';
+import { type Refusal, refuse } from '../../domain/refusals.ts';
+import { atLeast } from '../../domain/roles.ts';
+import type { Caller, Operation } from '../../operations/operation.ts';
+import type { Readied } from './documents.ts';
+
+/** Why the schema and the explorer are not shown; null where they are. */
+export function barsIntrospection({ user, role, platformAdmin }: Caller, production: boolean): Refusal | null {
+  if (!production || platformAdmin || atLeast(role, 'admin')) return null;
+  if (user === null) return refuse('UNAUTHENTICATED', 'The schema is shown to administrators.').refusal;
+  return refuse('FORBIDDEN_ROLE', 'The schema is shown to administrators.').refusal;
+}
+
+/** Whether an operation asks for anything that nobody without a user may ask. */
+export function needsSomebody(schema: GraphQLSchema, { document, operation }: Readied): boolean {
+  const fields = schema.getRootType(operation.operation)?.getFields() ?? {};
+  const seen = new Set<string>();
+  const needs = ({ selections }: SelectionSetNode): boolean =>
+    selections.some((selection) => {
+      if (selection.kind === Kind.INLINE_FRAGMENT) return needs(selection.selectionSet);
+      if (selection.kind === Kind.FIELD) {
+        const asked = fields[selection.name.value]?.extensions.operation as Operation | undefined;
+        return asked !== undefined && asked.role !== null;
+      }
+      const name = selection.name.value;
+      if (seen.has(name)) return false;
+      seen.add(name);
+      const fragment = document.definitions.find(
+        (one) => one.kind === Kind.FRAGMENT_DEFINITION && one.name.value === name,
+      );
+      return fragment?.kind === Kind.FRAGMENT_DEFINITION && needs(fragment.selectionSet);
+    });
+  return needs(operation.selectionSet);
+}

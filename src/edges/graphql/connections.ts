@@ -1,0 +1,81 @@
+import {
+  GraphQLBoolean,
+  type GraphQLFieldConfigMap,
+  GraphQLList,
+  GraphQLNonNull,
+  GraphQLObjectType,
+  GraphQLString,
+} from 'graphql';
+import type { Context } from './context.ts';
+import type { Fields, Outputs } from './outputs.ts';
+import type { Member } from './schemas.ts';
+
+/** One page of a list. Cursors are made only where somebody asks for them. */
+export interface Listed {
+  nodes: readonly object[];
+  body: Readonly<Record<string, unknown>>;
+  hasNextPage: boolean;
+  hasPreviousPage: boolean;
+  /** Where the next page begins; null on the last one. */
+  following: string | null;
+  cursors(): readonly string[];
+}
+
+interface Edge {
+  node: object;
+  cursor(): string;
+}
+
+const pageInfo = new GraphQLObjectType<Listed, Context>({
+  name: 'PageInfo',
+  fields: {
+    hasNextPage: { type: new GraphQLNonNull(GraphQLBoolean) },
+    hasPreviousPage: {
+      type: new GraphQLNonNull(GraphQLBoolean),
+      description: 'Whether the page begins after a cursor; lists are gone through forwards alone',
+    },
+    startCursor: { type: GraphQLString, resolve: ({ cursors }) => cursors()[0] },
+    endCursor: { type: GraphQLString, resolve: ({ following, cursors }) => following ?? cursors().at(-1) },
+  },
+});
+
+/** The Relay connection of a list, with the members that its body has beside the entries. */
+export function connectionOf(
+  outputs: Outputs,
+  node: GraphQLObjectType,
+  beside: readonly Member[],
+): GraphQLObjectType<Listed, Context> {
+  const edge = new GraphQLObjectType<Edge, Context>({
+    name: `${node.name.replace(/Entry$/, '')}Edge`,
+    fields: {
+      cursor: { type: new GraphQLNonNull(GraphQLString), resolve: (edge) => edge.cursor() },
+      node: { type: new GraphQLNonNull(node) },
+    },
+  });
+  return new GraphQLObjectType<Listed, Context>({
+    name: `${node.name.replace(/Entry$/, '')}Connection`,
+    fields: () => ({
+      edges: {
+        type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge))),
+        resolve: ({ nodes, cursors }) => nodes.map((node, n): Edge => ({ node, cursor: () => cursors()[n] as string })),
+      },
+      nodes: { type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(node))) },
+      pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (listed) => listed },
+      ...ofBody(outputs.fields(beside, node.name)),
+    }),
+  });
+}
+
+function ofBody(fields: Fields): GraphQLFieldConfigMap<Listed, Context> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { type, description, resolve }]) => [
+      name === 'count' ? 'totalCount' : name,
+      {
+        type,
+        description: description ?? null,
+        resolve: ({ body }: Listed, args, context: Context, info) =>
+          resolve === undefined ? body[name] : resolve(body, args, context, info),
+      },
+    ]),
+  );
+}

@@ -1,0 +1,44 @@
+import type { Actors } from '../../actors/contract.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { type KindName, kinds } from '../shared/live/kinds.ts';
+import type { Update } from '../shared/live/update.ts';
+
+type Ear = (update: Update) => void;
+
+/** What happens in the tenants that somebody listens to. */
+export interface Feed {
+  /** Answers how to end it. */
+  listen(kind: KindName, tenantId: Uuid, ear: Ear): () => void;
+}
+
+export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
+  const heard = new Map<KindName, { stop(): void; byTenant: Map<Uuid, Set<Ear>> }>();
+
+  /** Nothing of a kind is listened for while nobody hears it. */
+  function channel(kind: KindName) {
+    const known = heard.get(kind);
+    if (known !== undefined) return known;
+    const byTenant = new Map<Uuid, Set<Ear>>();
+    const stop = kinds[kind].listen(actors, (update) => {
+      for (const ear of byTenant.get(update.tenantId) ?? []) ear(update);
+    });
+    const opened = { stop, byTenant };
+    heard.set(kind, opened);
+    return opened;
+  }
+
+  return {
+    listen(kind, tenantId, ear) {
+      const { stop, byTenant } = channel(kind);
+      const ears = byTenant.get(tenantId) ?? new Set();
+      byTenant.set(tenantId, ears.add(ear));
+      return () => {
+        ears.delete(ear);
+        if (ears.size === 0) byTenant.delete(tenantId);
+        if (byTenant.size > 0) return;
+        stop();
+        heard.delete(kind);
+      };
+    },
+  };
+}

@@ -1,0 +1,102 @@
+import { GraphQLInt, GraphQLList, GraphQLNonNull } from 'graphql';
+import type { Context } from './context.ts';
+import { load } from './loaders.ts';
+import { camel } from './names.ts';
+import type { Fields, ObjectShape, Outputs } from './outputs.ts';
+
+// Where one thing leads to another. What it leads to is loaded for all of an answer at once, and needs the role and the
+// scope that it needs anywhere else.
+
+type Source = Readonly<Record<string, unknown>>;
+
+const MOST = 200;
+const first = (defaultValue: number) => ({
+  type: new GraphQLNonNull(GraphQLInt),
+  default: { value: defaultValue },
+  description: `At most ${MOST}`,
+});
+const bounded = (asked: number): number => Math.min(MOST, Math.max(1, asked));
+
+const device = (outputs: Outputs, member = 'device_id'): Fields => ({
+  device: {
+    type: outputs.named('Device'),
+    description: 'Null where it is deleted',
+    resolve: (source, _, context) => load.device(context, `${source[member]}`),
+  },
+});
+
+/** By the name of the type. */
+export const links: Readonly<Record<string, (outputs: Outputs) => Fields>> = {
+  Device: (outputs) => ({
+    home: {
+      type: outputs.named('Home'),
+      resolve: ({ home_id }, _, context) => (home_id === null ? null : load.home(context, `${home_id}`)),
+    },
+    room: {
+      type: outputs.named('Room'),
+      resolve: ({ room_id }, _, context) => (room_id === null ? null : load.room(context, `${room_id}`)),
+    },
+    manifest: {
+      type: outputs.named('Manifest'),
+      description: 'What it can do; null where it has no manifest',
+      resolve: ({ id }, _, context) => load.manifest(context, `${id}`),
+    },
+  }),
+  Home: (outputs) => ({
+    rooms: {
+      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.named('Room')))),
+      description: 'The newest first; `rooms(homeId:)` has pages of them',
+      args: { first: first(20) },
+      extensions: { entries: 'first' },
+      resolve: ({ id }, args, context) => load.roomsOf(context, `${id}`, bounded(args.first as number)),
+    },
+  }),
+  Room: (outputs) => ({
+    home: {
+      type: outputs.named('Home'),
+      resolve: ({ home_id }, _, context) => load.home(context, `${home_id}`),
+    },
+  }),
+  Group: (outputs) => ({
+    devices: {
+      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.named('Device')))),
+      description: 'The first of them',
+      args: { first: first(20) },
+      extensions: { entries: 'first' },
+      resolve: async ({ device_ids }, args, context) => {
+        const ids = (device_ids as string[]).slice(0, bounded(args.first as number));
+        const found = await Promise.all(ids.map((id) => load.device(context, id)));
+        return found.filter((one) => one !== null);
+      },
+    },
+  }),
+  Command: (outputs) => device(outputs),
+  Confirmation: (outputs) => device(outputs),
+  PlanStep: (outputs) => device(outputs),
+  StateChange: (outputs) => device(outputs),
+  PresenceChange: (outputs) => device(outputs),
+  CommandChange: (outputs) => device(outputs),
+  ConfirmationChange: (outputs) => device(outputs),
+};
+
+/**
+ * What only the whole record of a thing has, where a list shows some of it: the rest is loaded when it is asked for, for the
+ * whole list at once.
+ */
+export function completing(
+  whole: ObjectShape,
+  part: ObjectShape,
+  outputs: Outputs,
+  loadWhole: (context: Context, source: Source) => Promise<Source | null>,
+): Fields {
+  const known = new Set(part.members.map(({ name }) => name));
+  const rest = whole.members.filter(({ name }) => !known.has(name));
+  const fields = outputs.fields(rest, whole.name ?? '');
+  for (const { name } of rest) {
+    const field = fields[camel(name)];
+    if (field === undefined) continue;
+    field.resolve = (source, _, context) =>
+      name in source ? source[name] : loadWhole(context, source).then((found) => found?.[name]);
+  }
+  return fields;
+}

@@ -1,0 +1,199 @@
+import type { RequestListener } from 'node:http';
+import { type ExecutionArgs, execute, type GraphQLSchema, OperationTypeNode } from 'graphql';
+import { createHandler, type Response } from 'graphql-http';
+import { checkJson } from '../../domain/json.ts';
+import type { Log } from '../../domain/log.ts';
+import { done, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { refusalOf } from '../../operations/faults.ts';
+import type { Caller } from '../../operations/operation.ts';
+import type { Perform } from '../../operations/perform.ts';
+import { admit } from '../shared/admission.ts';
+import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
+import type { FrontDoor } from '../shared/front-door.ts';
+import type { Gate } from '../shared/gate.ts';
+import { idempotencyKeyIn } from '../shared/http.ts';
+import { cutOff } from '../shared/upgrade.ts';
+import { barsIntrospection, needsSomebody } from './access.ts';
+import { type Context, makeContext } from './context.ts';
+import type { Faulty, Readied, Ready } from './documents.ts';
+import { explorerFile } from './explorer/files.ts';
+import { shownError } from './faults.ts';
+import { type Asked, readAsked } from './request.ts';
+
+export interface HttpParts {
+  schema: GraphQLSchema;
+  ready: Ready;
+  door: FrontDoor;
+  gate: Gate;
+  addressOf: AddressOf;
+  perform: Perform;
+  newId(): Uuid;
+  log: Log;
+  /** There the schema and the explorer are for administrators alone. */
+  production: boolean;
+  /** From SIGTERM on: new work is refused. */
+  draining(): boolean;
+  /** Told of each answer. */
+  observe(route: string, method: string, status: number, milliseconds: number): void;
+}
+
+export const PATH = '/graphql';
+const ALLOW = 'GET, HEAD, POST, OPTIONS';
+const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
+const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+
+/** Queries and mutations (GraphQL over HTTP), and the explorer's page. */
+export function makeListener(parts: HttpParts): RequestListener {
+  const { log } = parts;
+  const answer = makeAnswer(parts);
+  return (request, response) => {
+    const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
+    watch(parts, exchange);
+    route(parts, exchange, answer).catch((thrown: unknown) => {
+      if (thrown instanceof Aborted) return;
+      if (thrown instanceof TooSlow) return cutOff(request, parts.newId);
+      sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
+    });
+  };
+}
+
+function watch({ observe, log }: HttpParts, { request, response, method, path, requestId }: Exchange): void {
+  const started = performance.now();
+  response.on('finish', () => {
+    const ms = performance.now() - started;
+    observe(PATH, method, response.statusCode, ms);
+    if (!request.complete) discardRest(request);
+    log.debug({ request_id: requestId, method, path, status: response.statusCode, ms }, 'answered');
+  });
+}
+
+type Answer = (exchange: Exchange, caller: Caller) => Promise<void>;
+
+async function route(parts: HttpParts, exchange: Exchange, answer: Answer): Promise<void> {
+  const { method, path } = exchange;
+  if (parts.draining()) return sendRefusal(exchange, DRAINING);
+  const reads = method === 'GET' || method === 'HEAD';
+  const isEndpoint = path === PATH || path === `${PATH}/`;
+  const file = isEndpoint ? null : explorerFile(path.slice(PATH.length));
+  if (!isEndpoint && file === null) {
+    if (pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) sendRefusal(exchange, NOWHERE);
+    return;
+  }
+  if (method === 'OPTIONS' || (!reads && (method !== 'POST' || file !== null))) {
+    if (!pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) return;
+    const allow = file === null ? ALLOW : 'GET, HEAD, OPTIONS';
+    if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', allow]);
+    const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` };
+    return sendRefusal(exchange, refusal, ['Allow', allow]);
+  }
+  const caller = await admit(exchange, parts, 'graphql');
+  if (caller === null) return;
+  const page = file ?? (reads && wantsPage(exchange) ? explorerFile('') : null);
+  if (page === null) return answer(exchange, caller);
+  const barred = barsIntrospection(caller, parts.production);
+  if (barred === null) send(exchange, 200, page);
+  else sendRefusal(exchange, barred);
+}
+
+/** A browser that goes to the path, and asks nothing. */
+const wantsPage = ({ query, request }: Exchange): boolean =>
+  query === '' && /\btext\/html\b/.test(request.headers.accept ?? '');
+
+/** What the handler of the library is given beside the request. */
+interface Given {
+  asked: Asked;
+  ready: Readied | Faulty;
+  context: Context;
+  exchange: Exchange;
+}
+
+function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts): Answer {
+  // One for each request, since its errors carry the request's id.
+  const handle = ({ asked, ready, context, exchange }: Given): Promise<Response> => {
+    const { requestId, method, request } = exchange;
+    const handler = createHandler<unknown, undefined, Context>({
+      parseRequestParams: () => ({ ...asked, extensions: null }),
+      onSubscribe: () => {
+        if ('errors' in ready) return ready.excessive ? tooMuch(ready, request.headers.accept) : ready.errors;
+        const args: ExecutionArgs & { contextValue: Context } = {
+          schema,
+          document: ready.document,
+          operationName: asked.operationName,
+          variableValues: asked.variables,
+          contextValue: context,
+          hideSuggestions: production,
+        };
+        return args;
+      },
+      execute,
+      formatError: (error) => shownError(error, log, requestId),
+    });
+    const headers = { accept: accepted(request.headers.accept) };
+    return handler({ method, url: PATH, headers, body: null, raw: null, context: undefined });
+  };
+
+  return async (exchange, caller) => {
+    const read = await readAsked(exchange);
+    if (!read.ok) return sendRefusal(exchange, read.refusal);
+    const asked = read.value;
+    const written = checkJson(asked.query);
+    if (!written.ok) return sendRefusal(exchange, refuse('VALIDATION_FAILED', `query: ${written.reason}`).refusal);
+    const found = ready(asked);
+    const isChange = 'operation' in found && found.operation.operation === OperationTypeNode.MUTATION;
+    if ('operation' in found) {
+      const barred = barsDocument(found, caller, exchange);
+      if (barred !== null) return sendRefusal(exchange, barred.refusal, barred.headers);
+    }
+    const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
+    if (!key.ok) return sendRefusal(exchange, key.refusal);
+    const forged = isChange ? await door.forged(exchange.request.headers, caller) : null;
+    const context = makeContext({ caller, perform, barred: forged?.refusal ?? null, key: key.value });
+    const [body, { status, headers }] = await handle({ asked, ready: found, context, exchange });
+    if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
+    const { changes, replayed } = context.told;
+    const more = changes > 0 && replayed === changes ? ['Idempotent-Replayed', 'true'] : [];
+    send(exchange, status, { type: headers?.['content-type'] ?? JSON_TYPE, body }, more);
+  };
+
+  function barsDocument(
+    found: Readied,
+    caller: Caller,
+    { method }: Exchange,
+  ): { refusal: Refusal; headers: string[] } | null {
+    if (found.operation.operation === OperationTypeNode.MUTATION && method !== 'POST') {
+      return {
+        refusal: { code: 'METHOD_NOT_ALLOWED', detail: 'A mutation is sent by POST.' },
+        headers: ['Allow', 'POST'],
+      };
+    }
+    if (caller.user === null && needsSomebody(schema, found)) {
+      const refusal: Refusal = { code: 'UNAUTHENTICATED', detail: 'A valid bearer token or API key is needed.' };
+      return { refusal, headers: [] };
+    }
+    const barred = found.introspects ? barsIntrospection(caller, production) : null;
+    return barred === null ? null : { refusal: barred, headers: [] };
+  }
+}
+
+const NO_KEY = done(null);
+const JSON_TYPE = 'application/json; charset=utf-8';
+const GRAPHQL_TYPE = 'application/graphql-response+json; charset=utf-8';
+
+/** Beyond a limit it is 400 whatever the client accepts (contract §2). */
+const tooMuch = ({ errors }: Faulty, accept: string | undefined): Response => [
+  JSON.stringify({ errors }),
+  {
+    status: 400,
+    statusText: 'Bad Request',
+    headers: { 'content-type': /graphql-response\+json/.test(accept ?? '') ? GRAPHQL_TYPE : JSON_TYPE },
+  },
+];
+
+/** Who accepts nothing that there is gets JSON, as everywhere else. */
+const accepted = (accept: string | undefined): string =>
+  accept !== undefined && /json|\*\/\*|application\/\*/i.test(accept) ? accept : 'application/json';
+
+const NOT_ACCEPTED: Refusal = { code: 'UNSUPPORTED_MEDIA_TYPE', detail: 'Answers are JSON in UTF-8.' };

@@ -1,0 +1,58 @@
+import DataLoader from 'dataloader';
+import type { JsonObject } from '../../domain/values.ts';
+import { findDevices, findHomes, findManifests, findRooms, findRoomsOfHomes } from '../../operations/lookups.ts';
+import { type Context, read } from './context.ts';
+
+// What the fields of one request ask for at the same time is asked of the operations at once. Nothing is remembered: a
+// request that changes something sees what it changed.
+
+type Thing = Readonly<Record<string, unknown>>;
+
+function loader<T>(
+  { loaders }: Context,
+  name: string,
+  load: (keys: readonly string[]) => Promise<(key: string) => T>,
+): DataLoader<string, T> {
+  const known = loaders.get(name);
+  if (known !== undefined) return known as DataLoader<string, T>;
+  const made = new DataLoader<string, T>(
+    async (keys) => {
+      const found = await load([...new Set(keys)]);
+      return keys.map(found);
+    },
+    { cache: false },
+  );
+  loaders.set(name, made as DataLoader<string, unknown>);
+  return made;
+}
+
+const byId = <T extends Thing>(things: readonly T[], id: keyof T): ((key: string) => T | null) => {
+  const found = new Map<unknown, T>(things.map((thing) => [thing[id], thing]));
+  return (key) => found.get(key) ?? null;
+};
+
+const things = async (context: Context, operation: Parameters<typeof read>[1], input: JsonObject, member: string) =>
+  ((await read(context, operation, input)).body as Record<string, Thing[]>)[member] as Thing[];
+
+const many = (ids: readonly string[]): JsonObject => ({ ids: [...ids] });
+
+export const load = {
+  device: (context: Context, id: string) =>
+    loader(context, 'device', async (ids) => byId(await things(context, findDevices, many(ids), 'devices'), 'id')).load(
+      id,
+    ),
+  manifest: (context: Context, deviceId: string) =>
+    loader(context, 'manifest', async (ids) =>
+      byId(await things(context, findManifests, many(ids), 'manifests'), 'deviceId'),
+    ).load(deviceId),
+  home: (context: Context, id: string) =>
+    loader(context, 'home', async (ids) => byId(await things(context, findHomes, many(ids), 'homes'), 'id')).load(id),
+  room: (context: Context, id: string) =>
+    loader(context, 'room', async (ids) => byId(await things(context, findRooms, many(ids), 'rooms'), 'id')).load(id),
+  roomsOf: (context: Context, homeId: string, limit: number) =>
+    loader(context, `rooms ${limit}`, async (ids) => {
+      const rooms = await things(context, findRoomsOfHomes, { home_ids: [...ids], limit }, 'rooms');
+      const byHome = Map.groupBy(rooms, ({ home_id }) => home_id);
+      return (homeId) => byHome.get(homeId) ?? [];
+    }).load(homeId),
+};

@@ -1,0 +1,31 @@
+import { GraphQLError, GraphQLScalarType } from 'graphql';
+import { isObject } from '../../domain/json-size.ts';
+
+/** A time as every answer over HTTP shows it. What a caller gives is for the operation to judge. */
+export const dateTime = new GraphQLScalarType<string>({
+  name: 'DateTime',
+  description: 'ISO 8601 in UTC, as `2026-03-01T12:00:00.000Z`',
+  specifiedByURL: 'https://scalars.graphql.org/andimarek/date-time.html',
+  coerceOutputValue: (value) => (typeof value === 'number' ? new Date(value).toISOString() : `${value}`),
+  coerceInputValue(value) {
+    if (typeof value === 'string') return value;
+    throw new GraphQLError('A DateTime is a string.');
+  },
+});
+
+export const json = new GraphQLScalarType<unknown>({
+  name: 'JSON',
+  description: 'Any JSON',
+  coerceOutputValue: (value) => value,
+  coerceInputValue: (value) => value,
+});
+
+export const jsonObject = new GraphQLScalarType<unknown>({
+  name: 'JSONObject',
+  description: 'A JSON object',
+  coerceOutputValue: (value) => value,
+  coerceInputValue(value) {
+    if (isObject(value)) return value;
+    throw new GraphQLError('A JSONObject is an object.');
+  },
+});

@@ -1,0 +1,321 @@
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ExecutionArgs, type GraphQLError, type GraphQLSchema, Kind, OperationTypeNode } from 'graphql';
+import { handleProtocols, makeServer } from 'graphql-ws';
+import type { WebSocket } from 'ws';
+import { parseJson } from '../../domain/json.ts';
+import { isObject } from '../../domain/json-size.ts';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import { refusalOf } from '../../operations/faults.ts';
+import type { Caller, Services } from '../../operations/operation.ts';
+import type { Perform } from '../../operations/perform.ts';
+import type { AddressOf } from '../shared/client-address.ts';
+import type { Gate } from '../shared/gate.ts';
+import { credentialIn } from '../shared/http.ts';
+import type { Identity } from '../shared/identity.ts';
+import { type CloseCode, closeOf } from '../shared/live/close-codes.ts';
+import { keepGuests } from '../shared/live/guests.ts';
+import { type Interest, NOTHING } from '../shared/live/interest.ts';
+import { type KindName, kinds } from '../shared/live/kinds.ts';
+import { makeSignIn } from '../shared/live/sign-in.ts';
+import { asNow, bars, barsAround, isOver } from '../shared/live/standing.ts';
+import { settledRequestId, webSocketServer } from '../shared/upgrade.ts';
+import { barsIntrospection } from './access.ts';
+import { type Context, makeContext } from './context.ts';
+import type { Readied, Ready } from './documents.ts';
+import { shownError } from './faults.ts';
+import type { Feed } from './feed.ts';
+import { Refusing } from './refusing.ts';
+import { asked } from './request.ts';
+import { kindOf } from './subscriptions.ts';
+
+export interface SocketParts {
+  services: Pick<
+    Services,
+    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
+  >;
+  schema: GraphQLSchema;
+  ready: Ready;
+  feed: Feed;
+  identity: Pick<Identity, 'authenticate'>;
+  gate: Pick<Gate, 'barsSignIn' | 'failedSignIn' | 'caller'>;
+  addressOf: AddressOf;
+  perform: Perform;
+  production: boolean;
+  limits?: Partial<SocketLimits>;
+}
+
+/** What one client may cost. */
+export interface SocketLimits {
+  /** Bytes of a message. */
+  maxPayload: number;
+  /** Messages of a client between two looks. */
+  maxMessages: number;
+  /** That run at the same time on one connection. */
+  maxOperations: number;
+  /** From the handshake to `connection_init`. */
+  initMs: Milliseconds;
+  /** How often credentials are looked at: their end closes within a second (contract §6). */
+  lookMs: Milliseconds;
+  /** A client that does not answer two of these is dead. */
+  pingMs: Milliseconds;
+}
+
+const defaultLimits: SocketLimits = {
+  maxPayload: 256 * 1024,
+  maxMessages: 200,
+  maxOperations: 100,
+  initMs: 10_000,
+  lookMs: 250,
+  pingMs: 30_000,
+};
+
+export interface GraphqlSockets {
+  /** For the HTTP server's `upgrade` at this edge's path. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  connections(): number;
+  /** Says goodbye to everybody; resolves when they are gone. */
+  close(): Promise<void>;
+}
+
+interface Client {
+  ws: WebSocket;
+  requestId: Uuid;
+  address: string;
+  caller: Caller | null;
+  interest: Interest;
+  /** What its subscriptions tell, by their ids. */
+  hears: Map<string, KindName>;
+  messages: number;
+  silent: number;
+}
+
+/** Subscriptions, and queries and mutations on the same connection (graphql-transport-ws). */
+export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
+  const { services, schema, ready, feed, gate, perform, production } = parts;
+  const { clock, log, newId } = services;
+  const limits = { ...defaultLimits, ...parts.limits };
+  const signIn = makeSignIn(services, parts.identity, gate);
+  const handshakes = webSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
+  const clients = new Set<Client>();
+  const guests = keepGuests(services, () => clients, end);
+  let closing: (() => void) | null = null;
+
+  function end({ ws }: Client, refusal: Refusal): void {
+    const { code, reason } = closeOf(refusal);
+    shut(ws, code, reason);
+  }
+
+  /** Nothing is missed between the look at who they are and what is looked at from then on. */
+  async function admit(client: Client, given: unknown): Promise<Refusal | null> {
+    const { requestId, address } = client;
+    const who = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
+    if (!who.ok) return who.refusal;
+    const barred = bars(who.value, NOTHING) ?? isOver(who.value, clock.now());
+    if (barred !== null) return barred;
+    client.caller = who.value;
+    return barsAround(services, who.value, NOTHING);
+  }
+
+  async function contextFor(client: Client): Promise<Context> {
+    if (client.caller === null) throw new Error('nobody asked');
+    const now = await asNow(services, client.caller);
+    if (!now.ok) throw new Refusing(now.refusal, client.requestId);
+    // Each operation is a request of its own.
+    const requestId = newId();
+    const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
+    return makeContext({ caller, perform, feed });
+  }
+
+  /** Why an operation is not carried out for this caller. */
+  async function barsOperation(client: Client, caller: Caller, found: Readied, id: string): Promise<Refusal | null> {
+    const barred = found.introspects ? barsIntrospection(caller, production) : null;
+    if (barred !== null) return barred;
+    if (found.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
+      return (await gate.caller(caller, client.address)).refusal;
+    }
+    const kind = subscribed(found);
+    if (kind === null) return null;
+    const interest: Interest = { ...NOTHING, kinds: new Map([[kind, kinds[kind]]]) };
+    const refusal = bars(caller, interest);
+    if (refusal === null) client.hears.set(id, kind);
+    return refusal;
+  }
+
+  const server = makeServer<Record<string, unknown>, Client>({
+    connectionInitWaitTimeout: limits.initMs,
+    async onConnect({ extra: client, connectionParams }) {
+      const refusal = await admit(client, connectionParams);
+      if (refusal === null) return true;
+      end(client, refusal);
+      return false;
+    },
+    async onSubscribe({ extra: client, subscriptions }, id, payload): Promise<ExecutionArgs | GraphQLError[]> {
+      const context = await contextFor(client);
+      const { caller } = context;
+      const refused = (refusal: Refusal) => [new Refusing(refusal, caller.requestId)];
+      if (Object.keys(subscriptions).length > limits.maxOperations) {
+        return refused({ code: 'OVERLOADED', detail: `At most ${limits.maxOperations} operations run at a time.` });
+      }
+      const read = asked(payload as never);
+      if (!read.ok) return refused(read.refusal);
+      const found = ready(read.value);
+      if ('errors' in found) return [...found.errors];
+      const barred = await barsOperation(client, caller, found, id);
+      hearing(client);
+      if (barred !== null) return refused(barred);
+      const { operationName, variables } = read.value;
+      return {
+        schema,
+        document: found.document,
+        operationName,
+        variableValues: variables,
+        contextValue: context,
+        hideSuggestions: production,
+      };
+    },
+    onNext: ({ extra: client }, _id, _payload, _args, result) =>
+      result.errors === undefined ? undefined : ({ ...result, errors: shown(client, result.errors) } as never),
+    onError: ({ extra: client }, id, _payload, errors) => {
+      forget(client, id);
+      return shown(client, errors);
+    },
+    onComplete: ({ extra: client }, id) => forget(client, id),
+  });
+
+  const shown = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
+    errors.map((error) => shownError(error, log, requestId).toJSON());
+
+  function forget(client: Client, id: string): void {
+    client.hears.delete(id);
+    hearing(client);
+  }
+
+  function serve(ws: WebSocket, requestId: Uuid, address: string): void {
+    const client: Client = {
+      ...{ ws, requestId, address, caller: null, interest: NOTHING, hears: new Map() },
+      messages: 0,
+      silent: 0,
+    };
+    if (closing !== null) {
+      goAway(ws);
+      return;
+    }
+    clients.add(client);
+    const closed = server.opened(
+      {
+        protocol: ws.protocol,
+        send: (data) =>
+          new Promise((resolve, reject) => {
+            if (ws.readyState !== ws.OPEN) resolve();
+            else ws.send(data, (fault) => (fault ? reject(fault) : resolve()));
+          }),
+        close: (code, reason) => shut(ws, code ?? 1000, reason ?? ''),
+        onMessage(take) {
+          ws.on('message', (data, binary) => {
+            client.messages += 1;
+            client.silent = 0;
+            const text = String(data);
+            // What no JSON reader should take is refused on every wire.
+            if (binary || !parseJson(text).ok) return shut(ws, 4400, 'VALIDATION_FAILED: this is no valid message');
+            take(text).catch((thrown: unknown) => end(client, faultOf(thrown, requestId)));
+          });
+        },
+      },
+      client,
+    );
+    ws.on('pong', () => {
+      client.silent = 0;
+    });
+    // What a client sends wrongly is answered with a close frame by the library.
+    ws.on('error', () => {});
+    ws.on('close', (code, reason) => {
+      clients.delete(client);
+      closed(code, String(reason)).catch((thrown: unknown) => faultOf(thrown, requestId));
+      if (clients.size === 0) closing?.();
+    });
+  }
+
+  const faultOf = (thrown: unknown, requestId: Uuid): Refusal =>
+    thrown instanceof Refusing
+      ? thrown.refusal
+      : refusalOf(thrown, log, { request_id: requestId, operation: 'graphql' });
+
+  let pingAt = performance.now() + limits.pingMs;
+  const looking = setInterval(() => {
+    guests.look();
+    const now = performance.now();
+    const pinging = now >= pingAt;
+    if (pinging) pingAt = now + limits.pingMs;
+    for (const client of clients) {
+      if (client.messages > limits.maxMessages) shut(client.ws, 1008, 'too many messages');
+      client.messages = 0;
+      if (!pinging) continue;
+      client.silent += 1;
+      if (client.silent > 2) client.ws.terminate();
+      else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
+    }
+  }, limits.lookMs);
+  looking.unref();
+
+  return {
+    upgrade(request, socket, head) {
+      const requestId = settledRequestId(request, newId);
+      const address = parts.addressOf(request);
+      handshakes.handleUpgrade(request, socket, head, (ws) => serve(ws, requestId, address));
+    },
+    connections: () => clients.size,
+    async close() {
+      clearInterval(looking);
+      guests.close();
+      const gone = new Promise<void>((resolve) => {
+        closing = resolve;
+      });
+      for (const { ws } of clients) goAway(ws);
+      if (clients.size > 0) await gone;
+    },
+  };
+}
+
+/** What the client hears now needs the role and scope that its standing is looked at for. */
+function hearing(client: Client): void {
+  client.interest = { ...NOTHING, kinds: new Map([...client.hears.values()].map((kind) => [kind, kinds[kind]])) };
+}
+
+function subscribed({ operation, document }: Readied): KindName | null {
+  let [selection] = operation.selectionSet.selections;
+  // One root field alone, which may stand in fragments: that is a rule of the language.
+  while (selection !== undefined && selection.kind !== Kind.FIELD) {
+    const fragment = selection;
+    const inside =
+      fragment.kind === Kind.INLINE_FRAGMENT
+        ? fragment
+        : document.definitions.find(
+            (one) => one.kind === Kind.FRAGMENT_DEFINITION && one.name.value === fragment.name.value,
+          );
+    selection =
+      inside !== undefined && 'selectionSet' in inside
+        ? (inside.selectionSet?.selections[0] as typeof selection)
+        : undefined;
+  }
+  return selection === undefined ? null : kindOf(selection.name.value);
+}
+
+/** `{"Authorization": "Bearer …"}`, whatever the case of its name. */
+function credentialOf(given: unknown): string | null {
+  if (!isObject(given)) return null;
+  const [, value] = Object.entries(given).find(([name]) => name.toLowerCase() === 'authorization') ?? [];
+  return typeof value === 'string' ? credentialIn({ authorization: value }) : null;
+}
+
+/** How long a peer may take to answer a close frame. */
+const CLOSE_MS = 2_000;
+
+function shut(ws: WebSocket, code: CloseCode | number, reason: string): void {
+  if (ws.readyState !== ws.OPEN) return;
+  ws.close(code, Buffer.from(reason).subarray(0, 120).toString());
+  setTimeout(() => ws.terminate(), CLOSE_MS).unref();
+}
+
+const goAway = (ws: WebSocket): void => shut(ws, 1001, 'the service is shutting down');

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { isEnumType, isObjectType, isUnionType, printSchema, validateSchema } from 'graphql';
+import { describe, expect, it } from 'vitest';
+import { commandStatuses } from '../../../src/domain/command.ts';
+import { mutations, queries } from '../../../src/edges/graphql/fields.ts';
+import { makeSchema } from '../../../src/edges/graphql/schema.ts';
+import { routes } from '../../../src/edges/rest/table.ts';
+
+const schema = makeSchema();
+
+/** What belongs to a browser's or a command line's sign-in, to a probe, to other wires or to a file. */
+const REST_ALONE = [
+  ...['openCookieSession', 'logout', 'getCsrfToken', 'approveCliHandshake', 'pollCliHandshake', 'createWsTicket'],
+  ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact'],
+];
+
+describe('the schema', () => {
+  it('is the one that is written down in docs/schema.graphql', () => {
+    const written = readFileSync(new URL('../../../docs/schema.graphql', import.meta.url), 'utf8');
+    expect(`${printSchema(schema)}\n`, 'npm run schema writes it anew').toBe(written);
+  });
+
+  it('is valid', () => expect(validateSchema(schema)).toEqual([]));
+
+  it('has every operation of REST but those that belong to HTTP alone', () => {
+    const here = new Set(
+      [...Object.values(queries), ...Object.values(mutations)].map(({ operation }) => operation.name),
+    );
+    const missing = routes.map(({ operation }) => operation.name).filter((name) => !here.has(name));
+    expect([...new Set(missing)].sort()).toEqual([...REST_ALONE].sort());
+  });
+
+  it('changes things in mutations and nowhere else', () => {
+    expect(Object.values(queries).filter(({ operation }) => operation.changes)).toEqual([]);
+    expect(Object.values(mutations).filter(({ operation }) => !operation.changes)).toEqual([]);
+  });
+
+  it('answers each mutation with what came of it, or why it was refused', () => {
+    for (const name of Object.keys(mutations)) {
+      const type = schema.getType(`${name.charAt(0).toUpperCase()}${name.slice(1)}Payload`);
+      expect(isUnionType(type) && type.getTypes().map((one) => one.name)).toContain('Refused');
+    }
+    const type = schema.getType('CommandDevicePayload');
+    expect(isUnionType(type) && type.getTypes().map((one) => one.name)).toEqual([
+      'Dispatched',
+      'DryRunRequired',
+      'Refused',
+    ]);
+  });
+
+  it('has enums for closed lists of words', () => {
+    const status = schema.getType('CommandStatus');
+    expect(isEnumType(status) && status.getValues().map(({ value }) => value)).toEqual([...commandStatuses]);
+    expect(isEnumType(status) && status.getValues().map(({ name }) => name)).toContain('AWAITING_CONFIRMATION');
+  });
+
+  it('has a cursor for every entry of a list', () => {
+    const connections = Object.values(schema.getTypeMap()).filter((one) => /Connection$/.test(one.name));
+    expect(connections.length).toBeGreaterThan(12);
+    for (const type of connections) {
+      expect(isObjectType(type) && Object.keys(type.getFields())).toEqual(
+        expect.arrayContaining(['edges', 'nodes', 'pageInfo']),
+      );
+    }
+  });
+
+  it('says what everything needs', () => {
+    const fields = schema.getMutationType()?.getFields() ?? {};
+    expect(fields.updatePolicy?.description).toMatch(/role `admin` and the scope `write:tenant`\. For a person/);
+  });
+});
