@@ -10,7 +10,15 @@ const schema = makeSchema();
 
 /** What belongs to a browser's or a command line's sign-in, to a probe, to other wires or to a file. */
 const REST_ALONE = [
-  ...['openCookieSession', 'logout', 'getCsrfToken', 'approveCliHandshake', 'pollCliHandshake', 'createWsTicket'],
+  ...[
+    'openCookieSession',
+    'logout',
+    'getCsrfToken',
+    'approveCliHandshake',
+    'pollCliHandshake',
+    'createWsTicket',
+    'createSignInLink',
+  ],
   ...['getLiveness', 'getReadiness', 'putArtifact', 'getArtifact'],
 ];
 
