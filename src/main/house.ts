@@ -33,6 +33,7 @@ import { parseChangelog } from '../operations/changelog.ts';
 import { noSidecar } from '../operations/cognition/contract.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
+import { Heard } from '../operations/heard.ts';
 import { Locks } from '../operations/locks.ts';
 import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
@@ -129,6 +130,7 @@ export async function buildHouse(
     rates,
     actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
+    heard: new Heard(clock),
     manifests: new ManifestCache(store.devices),
     artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
     locks: new Locks(),

@@ -16,6 +16,7 @@ import type { CookieSessions } from './cookie-sessions.ts';
 import type { Csrf } from './csrf.ts';
 import type { Handshakes } from './handshakes.ts';
 import type { Health } from './health.ts';
+import type { Heard } from './heard.ts';
 import type { KeyRing } from './key-ring.ts';
 import type { Locks } from './locks.ts';
 import type { ManifestCache } from './manifest-cache.ts';
@@ -143,6 +144,7 @@ export interface Services {
   rates: Rates;
   actors: Actors;
   sessions: Sessions;
+  heard: Heard;
   manifests: ManifestCache;
   artifacts: Artifacts;
   locks: Locks;

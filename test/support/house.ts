@@ -33,6 +33,7 @@ import { makeAudit } from '../../src/operations/audit-writer.ts';
 import { noSidecar } from '../../src/operations/cognition/contract.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
+import { Heard } from '../../src/operations/heard.ts';
 import { Locks } from '../../src/operations/locks.ts';
 import { ManifestCache } from '../../src/operations/manifest-cache.ts';
 import type { Services } from '../../src/operations/operation.ts';
@@ -150,6 +151,7 @@ export async function makeHouseOn<Kept extends Store>(
     rates: new MemoryRates(clock),
     actors: runtime.actors,
     sessions: runtime.sessions,
+    heard: new Heard(clock),
     manifests: new ManifestCache(store.devices),
     artifacts,
     locks: new Locks(),

@@ -26,6 +26,10 @@ export const deviceRows: readonly Row[] = [
     ask: async (world) => ({ path: `/devices/${await world.device()}` }),
   },
   {
+    ...{ method: 'GET', path: '/devices/{id}/activity', role: 'user', scope: 'read:devices', status: 200 },
+    ask: async (world) => ({ path: `/devices/${await world.device()}/activity` }),
+  },
+  {
     ...{ method: 'PATCH', path: '/devices/{id}', role: 'admin', scope: 'write:devices', status: 200 },
     ask: async (world) => ({ path: `/devices/${await world.device()}`, body: { name: 'Lamp', metadata: { a: 1 } } }),
     refusals: {

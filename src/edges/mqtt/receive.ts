@@ -4,9 +4,11 @@ import type { Log } from '../../domain/log.ts';
 import type { DevicePayload } from '../../domain/payloads.ts';
 import { HEARTBEAT_S } from '../../domain/protocol.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
+import type { DeviceChannel } from '../../domain/topics.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import type { DeviceEvent, MessageMark, Watch } from '../../machines/device-types.ts';
+import type { Reported } from '../../operations/heard.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { DeviceSession } from './device-session.ts';
 import type { Published } from './frames.ts';
@@ -22,11 +24,13 @@ interface Carried extends Arrival {
   /** Kept for the users of the tenant; null where none listens. */
   packet: Published | null;
   messageId: string;
+  channel: DeviceChannel;
+  sequence: number;
   battery: number | undefined;
 }
 
 export interface ReceiverParts {
-  services: Pick<Services, 'actors' | 'sessions' | 'clock' | 'settings'>;
+  services: Pick<Services, 'actors' | 'sessions' | 'heard' | 'clock' | 'settings'>;
   /** The commands of a device that wait to see their expected state. */
   watches(deviceId: Uuid): readonly Watch[];
   downlink: Downlink;
@@ -62,7 +66,7 @@ export class Receiver {
     const checked = checkMessage(packet.payload, session, channel, now);
     if (!checked.ok) {
       const { code, messageId, signatureGood } = checked.refusal;
-      this.#refuse(session, code, signatureGood ? (messageId ?? '') : null);
+      this.#refuse(session, code, { channel, sequence: null, messageId: signatureGood ? (messageId ?? '') : null });
       session.settle(arrived);
       return;
     }
@@ -72,7 +76,8 @@ export class Receiver {
     if (channel === 'hello' && !body.ok) {
       // Outside the replay window there is no number to use up.
       sessions.seen(session.deviceId, { at: now });
-      this.#refuse(session, 'PAYLOAD_INVALID', fields.message_id);
+      const { sequence_number: sequence, message_id: messageId } = fields;
+      this.#refuse(session, 'PAYLOAD_INVALID', { channel, sequence, messageId });
       session.settle(arrived);
       return;
     }
@@ -85,6 +90,8 @@ export class Receiver {
       lookup: event.type === 'ack.reported' ? this.#lookup(session, event) : null,
       packet: this.#parts.listeners.has(session.tenantId) ? packet : null,
       messageId: fields.message_id,
+      channel,
+      sequence: fields.sequence_number,
       battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
     } satisfies Carried as Arrival);
   }
@@ -184,8 +191,8 @@ export class Receiver {
       ...(arrival.battery === undefined ? {} : { battery: arrival.battery }),
     });
     for (const output of reply.outputs) {
-      if (output.type === 'message.refused') this.#refuse(session, output.code, arrival.messageId);
-      else if (output.type === 'message.accepted' && !output.repeat) this.#tell(session, arrival);
+      if (output.type === 'message.refused') this.#refuse(session, output.code, arrival);
+      else if (output.type === 'message.accepted') this.#accept(session, arrival, output.repeat);
       else if (output.type === 'hello.accepted') this.#greet(session, arrival, output);
     }
     if (arrival.event.type !== 'ack.reported') session.settle(arrival);
@@ -201,9 +208,17 @@ export class Receiver {
     }
   }
 
+  #accept(session: DeviceSession, arrival: Carried, repeat: boolean): void {
+    const { event, channel, sequence } = arrival;
+    const reported = repeat ? null : reportIn(event);
+    const { heard } = this.#parts.services;
+    heard.message(session.deviceId, { at: event.at, channel, sequence, refusal: null, repeat }, reported);
+    if (!repeat) this.#tell(session, arrival);
+  }
+
   #greet(session: DeviceSession, arrival: Carried, hello: { lastSequence: number; keyVersion: number }): void {
     const { clock, settings } = this.#parts.services;
-    this.#tell(session, arrival);
+    this.#accept(session, arrival, false);
     this.#parts.downlink.tell(session, arrival.messageId, {
       type: 'hello_ack',
       payload: {
@@ -221,15 +236,16 @@ export class Receiver {
     this.#parts.listeners.tell(session.tenantId, packet.topic, packet.payload, packet.qos);
   }
 
-  /** `messageId` is null where the sender did not prove to be the device: then it is not told. */
-  #refuse(session: DeviceSession, code: MessageRefusalCode, messageId: string | null): void {
+  #refuse(session: DeviceSession, code: MessageRefusalCode, { channel, sequence, messageId }: Refused): void {
     const { services, meter, downlink, limits } = this.#parts;
+    const { sessions, heard, clock } = services;
     meter.refused(code);
-    services.sessions.refused(session.deviceId);
+    sessions.refused(session.deviceId);
+    heard.message(session.deviceId, { at: clock.now(), channel, sequence, refusal: code, repeat: false });
     if (messageId !== null) {
       downlink.tell(session, messageId, { type: 'error', payload: { code, message_id: messageId } });
     }
-    if (session.countRefusal(services.clock.now()) < limits.refusalsPerMinute) return;
+    if (session.countRefusal(clock.now()) < limits.refusalsPerMinute) return;
     // Its own acknowledgement is settled in this turn of the loop, and leaves before the end.
     queueMicrotask(() => session.end('refusals'));
   }
@@ -238,7 +254,7 @@ export class Receiver {
     if (session.ended) return;
     if (error instanceof NoSuchActor) session.end('ended');
     else if (isRefusedData(error)) {
-      this.#refuse(session, 'PAYLOAD_INVALID', arrival.messageId);
+      this.#refuse(session, 'PAYLOAD_INVALID', arrival);
       session.settle(arrival);
     } else this.#lose(session, error);
   }
@@ -255,6 +271,20 @@ export class Receiver {
     this.#parts.log.warn({ err: error, deviceId: session.deviceId }, 'a message was not kept: its session will end');
     setTimeout(() => session.end('failed'), Math.random() * this.#parts.limits.spreadMs).unref();
   }
+}
+
+interface Refused {
+  channel: DeviceChannel;
+  sequence: number | null;
+  /** Null where the sender did not prove to be the device: then it is not told. */
+  messageId: string | null;
+}
+
+/** The state that an event brought. */
+function reportIn(event: DeviceEvent): Reported | null {
+  if (event.type === 'state.reported') return event;
+  if (event.type === 'ack.reported' && event.state !== undefined) return { state: event.state, full: false };
+  return null;
 }
 
 /** The store took everything else of its turn and refused this one for its data: it would do so again. */

@@ -24,6 +24,7 @@ import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
+import { Heard } from '../../../src/operations/heard.ts';
 import { makeNews } from '../../../src/operations/news.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import type { StoredKey } from '../../../src/store/contract.ts';
@@ -280,6 +281,7 @@ export class House {
         return () => this.#watchers.delete(watch);
       },
     },
+    heard: new Heard({ now: () => 0 }),
     sessions: {
       open: (session: LiveSession) => {
         const old = this.live.get(session.deviceId);

@@ -1,3 +1,4 @@
+import { getDeviceActivity } from '../../../operations/device-activity.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/device-keys.ts';
 import { registerDevice } from '../../../operations/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices.ts';
@@ -7,6 +8,7 @@ export const deviceRoutes: Route[] = [
   { method: 'POST', path: '/device/register', operation: registerDevice, success: 201 },
   { method: 'GET', path: '/devices', operation: listDevices, success: 200 },
   { method: 'GET', path: '/devices/{id}', operation: getDevice, success: 200 },
+  { method: 'GET', path: '/devices/{id}/activity', operation: getDeviceActivity, success: 200 },
   { method: 'PATCH', path: '/devices/{id}', operation: patchDevice, success: 200 },
   { method: 'DELETE', path: '/devices/{id}', operation: deleteDevice, success: 204 },
   { method: 'POST', path: '/device/{id}/rotate-secret', operation: rotateSecret, success: 200 },

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Device } from '../edges/mqtt/client.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { speak } from '../support/speaker.ts';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+const speakers: Device[] = [];
+
+beforeAll(async () => {
+  at = await startService();
+  owner = await at.owner();
+});
+afterAll(async () => {
+  for (const { mqtt } of speakers) mqtt.end(true);
+  await at.stop();
+});
+
+const activityOf = async (id: string) => (await owner.get(`/v1/devices/${id}/activity`)).body.activity;
+
+it('a device that said nothing yet has no times and no messages', async () => {
+  const { device_id: id } = await register(owner);
+  const activity = await activityOf(id);
+  expect(activity).toMatchObject({ device_id: id, state_at: null, properties: {}, messages: [], refused: 0 });
+  expect(Date.parse(activity.since)).toBeLessThanOrEqual(at.clock.now());
+});
+
+it('what a device said is told by what it was, when, and why it was refused, never by what it said', async () => {
+  const registered = await register(owner);
+  const id = registered.device_id;
+  const device = await speak(at, registered);
+  speakers.push(device);
+  const messageId = randomUUID();
+  await device.say('state', { state: { on: true, level: 40, mode: 'secret' }, full: true }, { sequence: 1, messageId });
+  const before = (await activityOf(id)).properties;
+  at.clock.advance(5_000);
+  await device.say('state', { state: { on: true, level: 40, mode: 'secret' }, full: true }, { sequence: 1, messageId });
+  await device.say('state', { state: { level: 50, mode: null } }, { sequence: 2 });
+  await device.say('state', { state: { level: 60 } }, { sequence: 2 });
+  await device.mqtt.publishAsync(device.topic('state'), 'no envelope', { qos: 1 });
+
+  const activity = await activityOf(id);
+  expect(activity.messages.map(({ at: _, ...message }: { at: string }) => message)).toEqual([
+    { channel: 'state', sequence_number: null, outcome: 'refused', code: 'MALFORMED' },
+    { channel: 'state', sequence_number: 2, outcome: 'refused', code: 'SEQUENCE_REUSED' },
+    { channel: 'state', sequence_number: 2, outcome: 'accepted', code: null },
+    { channel: 'state', sequence_number: 1, outcome: 'repeated', code: null },
+    { channel: 'state', sequence_number: 1, outcome: 'accepted', code: null },
+  ]);
+  expect(JSON.stringify(activity)).not.toContain('secret');
+  expect(Object.keys(activity.properties).sort()).toEqual(['level', 'on']);
+  expect(activity.properties.on).toBe(before.on);
+  expect(Date.parse(activity.properties.level) - Date.parse(before.level)).toBeGreaterThanOrEqual(5_000);
+  expect(activity.state_at).toBe(activity.properties.level);
+});
+
+it('another tenant’s device says nothing at all', async () => {
+  const stranger = await at.owner();
+  const { device_id: id } = await register(owner);
+  expect((await stranger.get(`/v1/devices/${id}/activity`)).status).toBe(404);
+});
