@@ -1,7 +1,9 @@
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 
 // Builds console/ into dist/console, unless what is there was made of the same sources.
 
@@ -28,13 +30,25 @@ function fingerprint(): string {
   return hash.digest('hex');
 }
 
+const isFresh = (stamp: string): boolean => {
+  const file = join(out, STAMP);
+  return existsSync(file) && readFileSync(file, 'utf8') === stamp;
+};
+
+/** In a process of its own: what is built depends on its environment. */
 export async function buildConsole(): Promise<void> {
+  if (isFresh(fingerprint())) return;
+  const env = { ...process.env, NODE_ENV: 'production' };
+  await promisify(execFile)(process.execPath, [fileURLToPath(import.meta.url)], { env });
+}
+
+async function build(): Promise<void> {
   const stamp = fingerprint();
-  const stampFile = join(out, STAMP);
-  if (existsSync(stampFile) && readFileSync(stampFile, 'utf8') === stamp) return;
-  const { build } = await import('vite');
+  if (isFresh(stamp)) return;
+  process.env.NODE_ENV = 'production';
+  const vite = await import('vite');
   const fresh = `${out}.${process.pid}`;
-  await build({
+  await vite.build({
     configFile: join(root, 'console/vite.config.ts'),
     root: join(root, 'console'),
     logLevel: 'warn',
@@ -57,4 +71,4 @@ function put(fresh: string): void {
   }
 }
 
-if (import.meta.main) await buildConsole();
+if (import.meta.main) await build();

@@ -9,7 +9,7 @@ export interface PageEntry {
   /** As the menu calls it; a page without a label is reached from others. */
   label?: string;
   icon?: IconName;
-  group?: 'Live' | 'Govern' | 'Platform';
+  group?: 'Operate' | 'Govern' | 'Platform';
   /** The least role; who has less does not see it. */
   role: Role;
   /** For platform operators alone. */
@@ -20,11 +20,19 @@ export interface PageEntry {
 /** In the order of the menu. */
 export const pages: readonly PageEntry[] = [
   {
-    ...{ path: '/', label: 'Home', icon: 'home', group: 'Live', role: 'viewer' },
+    ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer' },
     load: () => import('./home/home.tsx').then(({ Home }) => Home),
   },
   {
-    ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Live', role: 'user' },
+    ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin' },
+    load: () => import('./actors/list.tsx').then(({ Actors }) => Actors),
+  },
+  {
+    ...{ path: '/actors/:kind/:id', role: 'admin' },
+    load: () => import('./actors/actor.tsx').then(({ Actor }) => Actor),
+  },
+  {
+    ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Operate', role: 'user' },
     load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
   },
   {

@@ -1,13 +1,18 @@
 import type { AnyStateMachine, AnyStateNode } from 'xstate';
-import { eventText } from '../domain/state-path.ts';
+import { eventText, spaced } from '../domain/state-path.ts';
 import type { Json } from '../domain/values.ts';
 
-// What a machine's chart tells of itself: its states, and the events that each of them takes.
+// What a machine's chart tells of itself: its states, the events that each of them takes, and where they lead.
+
+export const stateTypes = ['atomic', 'compound', 'parallel', 'final'] as const;
 
 export interface ChartState {
   /** From the root. */
   path: readonly string[];
   description: string;
+  type: (typeof stateTypes)[number];
+  /** Entered where the state around it is, and nothing says else. */
+  initial: boolean;
   final: boolean;
   /** What it takes besides what the states around it take. */
   events: string[];
@@ -18,9 +23,46 @@ export const statesOf = ({ root }: AnyStateMachine): ChartState[] =>
   below(root).map((node) => ({
     path: node.path,
     description: node.description ?? '',
+    type: typeOf(node),
+    initial: node.parent?.type === 'compound' && node.parent.initial.target[0] === node,
     final: node.type === 'final',
     events: eventsAt([node]),
   }));
+
+export function typeOf({ type }: AnyStateNode): ChartState['type'] {
+  return stateTypes.find((known) => known === type) ?? 'atomic';
+}
+
+export interface ChartTransition {
+  /** Paths from the root; the root's own is empty. */
+  from: readonly string[];
+  event: string;
+  /** Its condition in words. */
+  when: string | null;
+  /** Null where it leaves the state as it is. */
+  to: readonly string[] | null;
+  does: string[];
+}
+
+/** All transitions, outer states first, each state's in the order in which they are looked at. */
+export const transitionsOf = ({ root }: AnyStateMachine): ChartTransition[] =>
+  [root, ...below(root)].flatMap((node) =>
+    [...node.transitions.values()].flat().map(({ eventType, guard, target, actions }) => ({
+      from: node.path,
+      event: eventText(eventType),
+      when: guard === undefined ? null : words(guard),
+      to: target?.[0]?.path ?? null,
+      does: actions.map(words).filter((text) => text !== ''),
+    })),
+  );
+
+/** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
+export function words(named: unknown): string {
+  if (typeof named === 'string') return spaced(named);
+  if (typeof named !== 'object' || named === null) return '';
+  const { type, params = {} } = named as { type: string; params?: Record<string, string> };
+  return [spaced(type), ...Object.values(params)].join(' ');
+}
 
 /** Every event that some state takes. */
 export const eventsOf = ({ root }: AnyStateMachine): string[] => eventsAt([root, ...below(root)]).sort();

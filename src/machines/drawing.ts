@@ -1,5 +1,6 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate';
-import { eventText, spaced } from '../domain/state-path.ts';
+import { eventText } from '../domain/state-path.ts';
+import { words } from './chart.ts';
 
 // A machine as a page: a Mermaid diagram and, state by state, what it means and what each event does there. Drawn from
 // the chart alone, so that the same chart gives the same text.
@@ -97,14 +98,6 @@ const table = (node: AnyStateNode): string =>
   ['| event | when | goes to | does |', '|---|---|---|---|', ...rows(node)].join('\n');
 
 const eventName = ({ eventType }: AnyTransitionDefinition): string => eventText(eventType);
-
-/** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
-function words(named: unknown): string {
-  if (typeof named === 'string') return spaced(named);
-  if (typeof named !== 'object' || named === null) return '';
-  const { type, params = {} } = named as { type: string; params?: Record<string, string> };
-  return [spaced(type), ...Object.values(params)].join(' ');
-}
 
 const isTold = (text: string): boolean => text !== '';
 

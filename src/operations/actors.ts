@@ -3,7 +3,7 @@ import type { Listing } from '../domain/cursor.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { eventText, stateText } from '../domain/state-path.ts';
-import type { JsonObject } from '../domain/values.ts';
+import type { Json, JsonObject } from '../domain/values.ts';
 import { nextEvents } from '../machines/chart.ts';
 import type { MachineDefinition } from '../machines/definition.ts';
 import { actorKinds, definitionFor } from '../machines/versions.ts';
@@ -22,6 +22,10 @@ const entry = z
   .object({
     kind: actorKind,
     id: z.uuid(),
+    name: z
+      .string()
+      .nullable()
+      .meta({ description: "A device's name or type, a command's action, a plan's or tenant's name" }),
     state: z.string().meta({ description: 'As `administration.active.one_key,link.online`' }),
     version: z.int().meta({ description: 'Counts its transitions' }),
     since: isoTime.meta({ description: 'When its state last changed' }),
@@ -57,12 +61,12 @@ const journalEntry = z
 const admin = { role: 'admin', acrossTenants: true } as const;
 const named = { kind: actorKind.meta({ noun: 'actor' }), id: idOf('actor'), tenant_id: tenantId };
 
-type Seen = Pick<StoredActor, 'ref' | 'version' | 'value' | 'since' | 'quarantine'>;
+type Seen = Pick<ListedActor, 'ref' | 'name' | 'version' | 'value' | 'since' | 'quarantine'>;
 
-function entryOf({ actors }: Pick<Services, 'actors'>, { ref, version, value, since, quarantine }: Seen): Entry {
+function entryOf({ actors }: Pick<Services, 'actors'>, { ref, name, version, value, since, quarantine }: Seen): Entry {
   const { live, mailbox, quarantine: held } = actors.inspect(ref);
   const quarantined = quarantine !== null || held !== null;
-  return { ...ref, state: stateText(value), version, since: iso(since), live, mailbox, quarantined };
+  return { ...ref, name, state: stateText(value), version, since: iso(since), live, mailbox, quarantined };
 }
 
 export const listActors = operation({
@@ -121,7 +125,7 @@ export const getActor = operation({
     const [actor, timers] = await Promise.all([inspection.actor(tenant.value, ref), inspection.timers(ref)]);
     if (actor === null) return notFound('actor');
     const body = {
-      ...entryOf(services, actor),
+      ...entryOf(services, { ...actor, name: nameOf(actor) }),
       machine_version: actor.machineVersion,
       quarantine_reason: actor.quarantine ?? services.actors.inspect(ref).quarantine,
       ...insightsOf(actor),
@@ -130,6 +134,13 @@ export const getActor = operation({
     return done({ body: { actor: body } });
   },
 });
+
+/** As the list has it, of the context as it is stored. */
+function nameOf({ ref, context }: StoredActor): string | null {
+  const { name, deviceType, action } = context as Partial<Record<string, Json>>;
+  const told = ref.kind === 'command' ? action : (name ?? deviceType);
+  return typeof told === 'string' ? told : null;
+}
 
 /** What this build cannot read is not shown. */
 function insightsOf({ ref, machineVersion, value, context }: StoredActor): {
@@ -203,7 +214,12 @@ export const releaseActor = operation({
     await actors.read(ref);
     const held: string | null = actors.inspect(ref).quarantine;
     if (held !== null) return stillHeld(held);
-    return done({ body: { status: 'released' as const, actor: entryOf(services, { ...before, quarantine: null }) } });
+    return done({
+      body: {
+        status: 'released' as const,
+        actor: entryOf(services, { ...before, name: nameOf(before), quarantine: null }),
+      },
+    });
   },
 });
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { done, type Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
-import { eventsOf, statesOf } from '../machines/chart.ts';
+import { eventsOf, statesOf, stateTypes, transitionsOf, typeOf } from '../machines/chart.ts';
 import { diagram, drawing } from '../machines/drawing.ts';
 import { actorKinds, currentDefinition } from '../machines/versions.ts';
 import { type Caller, operation, type Services } from './operation.ts';
@@ -15,14 +15,26 @@ type Kind = (typeof actorKinds)[number];
 const state = z.object({
   state: z.string().meta({ description: 'The path of the state, as `administration.active.one_key`' }),
   description: z.string(),
+  type: z.enum(stateTypes).meta({ description: 'The regions of a `parallel` state are entered together' }),
+  initial: z.boolean().meta({ description: 'Entered where the state around it is, and nothing says else' }),
   final: z.boolean(),
   events: z.array(z.string()).meta({ description: 'What it takes besides what the states around it take' }),
+});
+
+const transition = z.object({
+  from: z.string().meta({ description: 'The path of its state; empty for the machine itself' }),
+  event: z.string().meta({ description: '`self.…` is raised by the machine within one transition' }),
+  when: z.string().nullable().meta({ description: 'Its condition in words; of several the first that holds is taken' }),
+  to: z.string().nullable().meta({ description: 'Null: it stays as it is' }),
+  does: z.array(z.string()),
 });
 
 const summary = z.object({ kind: actorKind, version: z.int(), description: z.string() });
 const machine = summary
   .extend({
+    type: z.enum(stateTypes),
     states: z.array(state),
+    transitions: z.array(transition).meta({ description: 'All of them, in the order in which they are looked at' }),
     events: z.array(z.string()).meta({ description: 'Every event that some state takes; `after …` is a timer' }),
     diagram: z.string().meta({ description: 'Mermaid' }),
     page: z.string().meta({ description: 'Markdown: the diagrams, and for each state what every event does' }),
@@ -75,7 +87,12 @@ export const getMachine = operation({
     const states = statesOf(machine).map(({ path, ...rest }) => ({ state: path.join('.'), ...rest }));
     const body = {
       ...summaryOf(kind),
+      type: typeOf(machine.root),
       states,
+      transitions: transitionsOf(machine).map(({ from, to, ...rest }) => ({
+        ...{ from: from.join('.'), to: to?.join('.') ?? null },
+        ...rest,
+      })),
       events: eventsOf(machine),
       diagram: diagram(machine),
       page: drawing(machine),

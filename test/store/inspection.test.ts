@@ -39,7 +39,15 @@ eachStore('inspection', (backend) => {
     const tenant = tenantCommit({ value: 'active' });
     await commit(tenant);
     expect((await inspection().actors(tenant.ref.id, 'tenant', named(['active']), 10)).items).toEqual([
-      { ref: tenant.ref, version: 1, value: 'active', since: 1_000, createdAt: 1_000, quarantine: null },
+      {
+        ref: tenant.ref,
+        name: expect.any(String),
+        version: 1,
+        value: 'active',
+        since: 1_000,
+        createdAt: 1_000,
+        quarantine: null,
+      },
     ]);
     expect((await inspection().actors(tenant.ref.id, 'tenant', named(['suspended']), 10)).items).toEqual([]);
   });

@@ -29,15 +29,14 @@ export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
   query?: Readonly<Record<string, string>>;
   hear(message: unknown): void;
-  /** `again`: it was lost before, and what happened meanwhile was not heard. */
-  opened(again: boolean): void;
+  /** It hears from now on: what happened before has to be asked for. */
+  opened(): void;
   changed(state: StreamState): void;
 }
 
 export function openStream({ path, query = {}, hear, opened, changed }: StreamParts): Stream {
   let socket: WebSocket | null = null;
   let over = false;
-  let was = false;
   let failures = 0;
   let since = Date.now();
   let waiting: ReturnType<typeof setTimeout> | undefined;
@@ -86,8 +85,7 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
       isLive = true;
       failures = 0;
       changed({ is: 'live' });
-      opened(was);
-      was = true;
+      opened();
     };
     opening.onclose = ({ code, reason }) => end(reason || 'The connection was lost.', FINAL.has(code));
     opening.onerror = () => end('The service does not answer.');

@@ -33,7 +33,7 @@ export const retryAll = (): void => {
 };
 
 export interface StreamUse extends Pick<StreamParts, 'path' | 'query' | 'hear'> {
-  /** It is there again after it was lost: what happened meanwhile has to be asked for. */
+  /** It hears from now on, for the first time or again: what happened before has to be asked for. */
   missed?(): void;
   when?: boolean;
 }
@@ -50,7 +50,7 @@ export function useStream({ path, query = {}, hear, missed, when = true }: Strea
       path,
       query: JSON.parse(asked),
       hear: (message) => latest.current.hear(message),
-      opened: (again) => void (again && latest.current.missed?.()),
+      opened: () => latest.current.missed?.(),
       changed(state) {
         states.set(me, state);
         tell();

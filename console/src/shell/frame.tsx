@@ -14,7 +14,7 @@ const bodies = new Map<PageEntry, Body>(
   pages.map((page) => [page, lazy(async () => ({ default: await page.load() }))]),
 );
 
-const groups = ['Live', 'Govern', 'Platform'] as const;
+const groups = ['Operate', 'Govern', 'Platform'] as const;
 
 /** The page around the pages: menu, who is signed in, and how the connection is. */
 export function Frame() {

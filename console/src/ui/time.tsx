@@ -50,6 +50,12 @@ export function duration(milliseconds: number): string {
   return `${minutes}:${two(seconds % 60)}`;
 }
 
+/** How long something took: `40 ms`, `3.2 s`, `2:05`. */
+export function lapse(milliseconds: number): string {
+  if (milliseconds < 1_000) return `${Math.max(0, Math.round(milliseconds))} ms`;
+  return milliseconds < 60_000 ? `${(milliseconds / 1000).toFixed(1)} s` : duration(milliseconds);
+}
+
 /** How long until then: `0:27`. */
 export function Countdown({ until }: { until: string }) {
   const left = Date.parse(until) - useNow();

@@ -6,6 +6,8 @@ import type { JournalEntry, StoredActor, TimerRow } from './rows.ts';
 /** An actor as lists show it: without its context. */
 export interface ListedActor {
   ref: ActorRef;
+  /** What people call it: a device's name or type, a command's action, a plan's or tenant's name; null for a plan without one. */
+  name: string | null;
   version: number;
   value: Json;
   since: EpochMs;

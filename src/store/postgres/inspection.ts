@@ -18,12 +18,21 @@ const MOST_LOOKED_AT = 20_000;
 
 interface ListedRow {
   id: string;
+  name: string | null;
   version: number;
   value: Json;
   since: EpochMs;
   created_at: EpochMs;
   quarantine: string | null;
 }
+
+/** What people call an actor, of the columns `looked`. A context is looked into for those alone that come on the page. */
+const names: Readonly<Record<ActorKind, { of: string; looked: string }>> = {
+  device: { of: `coalesce(context->>'name', device_type)`, looked: 'context, device_type' },
+  command: { of: 'action', looked: 'action' },
+  tenant: { of: 'name', looked: 'name' },
+  plan: { of: `context->>'name'`, looked: 'context' },
+};
 
 /** What a state says about a column that an index is made of; so the list of few among many stays short to read. */
 const implied: Partial<Record<ActorKind, Readonly<Record<string, string>>>> = {
@@ -53,6 +62,8 @@ function conditions(kind: ActorKind, { states, quarantined }: ActorFilter): { na
 export const inspectionStore = (database: Database): InspectionStore => ({
   async actors(tenantId, kind, filter, limit, after) {
     const { name, text } = conditions(kind, filter);
+    const { of, looked } = names[kind];
+    const columns = 'id, version, value, since, created_at, quarantine';
     const where = `from ${tableOf(kind).name} where tenant_id = $1 and (created_at, id) < ($2, $3)${text}
       order by created_at desc, id desc`;
     const states = filter.states === undefined ? null : JSON.stringify(filter.states.map(groupOf));
@@ -61,8 +72,8 @@ export const inspectionStore = (database: Database): InspectionStore => ({
       name: `inspect_${kind}${name}${states === null ? '' : '_states'}`,
       text:
         states === null
-          ? `select id, version, value, since, created_at, quarantine ${where} limit $4`
-          : `select * from (select id, version, value, since, created_at, quarantine ${where} limit ${MOST_LOOKED_AT}) seen
+          ? `select ${columns}, ${of} as name ${where} limit $4`
+          : `select ${columns}, ${of} as name from (select ${columns}, ${looked} ${where} limit ${MOST_LOOKED_AT}) seen
               where ${inStates} order by created_at desc, id desc limit $4`,
       values: states === null ? [...start, limit + 1] : [...start, limit + 1, states],
     });

@@ -1,0 +1,175 @@
+import { useQuery } from '@tanstack/react-query';
+import { useId } from 'react';
+import type { Machine } from '../api/shapes.ts';
+import { roundedPath } from '../graph/path.ts';
+import { Loading, Note } from '../ui/states.tsx';
+import { type Drawing, type DrawnArrow, type DrawnState, graphOf, labelOf, regionsOf } from './chart-graph.ts';
+import { isLit, type Moment, mayTake, wasLeft, wasTaken } from './moment.ts';
+import { plain } from './words.ts';
+import './chart.css';
+
+/** An actor's machine, drawn of itself: where the actor is, how it got there, and where it can go. */
+export function Chart({ machine, moment }: { machine: Machine; moment: Moment }) {
+  const { data, error } = useQuery({
+    queryKey: ['chart', machine.kind, machine.version],
+    queryFn: () => drawingsOf(machine),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: 1,
+  });
+  if (error) return <Note tone="warn">The drawing could not be made. The states are told in words below.</Note>;
+  if (data === undefined) return <Loading what="Drawing" />;
+  return (
+    <div className="charts">
+      {data.map(({ region, drawing }) => (
+        <Region key={region} title={region || machine.kind} drawing={drawing} moment={moment} />
+      ))}
+    </div>
+  );
+}
+
+async function drawingsOf(machine: Machine): Promise<{ region: string; drawing: Drawing }[]> {
+  const { layout } = await import('../graph/layout.ts');
+  return Promise.all(
+    regionsOf(machine).map(async (region) => {
+      const both = (['DOWN', 'RIGHT'] as const).map(async (direction) => {
+        const { graph, read } = graphOf(machine, region, direction);
+        return read(await layout(graph));
+      });
+      const [down, right] = await Promise.all(both);
+      return {
+        region,
+        drawing: costOf(right as Drawing) < costOf(down as Drawing) ? (right as Drawing) : (down as Drawing),
+      };
+    }),
+  );
+}
+
+/** What fits on a screen is the better drawing, and what has to be made small for that is worse. */
+function costOf({ width, height }: Drawing): number {
+  const scale = USUAL_WIDTH / width;
+  const overhang = Math.max(0, LEAST_SCALE - scale) * 10_000;
+  return height * Math.min(1, scale) + Math.max(0, 1 - scale) * 1_000 + overhang;
+}
+const USUAL_WIDTH = 880;
+/** Texts are not made smaller than this part of their size: a larger drawing is pushed to and fro. */
+const LEAST_SCALE = 0.68;
+
+function Region({ title, drawing, moment }: { title: string; drawing: Drawing; moment: Moment }) {
+  const { width, height, states, arrows } = drawing;
+  const id = useId();
+  const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isLit(state.path, moment));
+  const told = arrows
+    .map((arrow) => ({ arrow, look: lookOf(arrow, moment) }))
+    .sort((a, b) => order[a.look] - order[b.look]);
+  return (
+    <figure className="chart" style={{ flexBasis: width + 2 }}>
+      <figcaption>{plain(title)}</figcaption>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
+      <section className="chart-scroll" tabIndex={0} aria-label={`Chart of ${plain(title)}`}>
+        <svg
+          style={{ width: `clamp(${Math.round(width * LEAST_SCALE)}px, 100%, ${width}px)` }}
+          viewBox={`0 0 ${width} ${height}`}
+          role="img"
+          aria-labelledby={id}
+        >
+          <title id={id}>{`${plain(title)}: now ${lit.map((state) => state.title).join(', ')}`}</title>
+          <defs>
+            {(['idle', 'can', 'took'] as const).map((look) => (
+              <marker
+                key={look}
+                id={`${id}${look}`}
+                className={`tip ${look}`}
+                viewBox="0 0 10 10"
+                refX="8.5"
+                refY="5"
+                markerUnits="userSpaceOnUse"
+                markerWidth="9"
+                markerHeight="9"
+                orient="auto"
+              >
+                <path d="M0 0.8 10 5 0 9.2z" />
+              </marker>
+            ))}
+          </defs>
+          {states
+            .filter(({ kind }) => kind === 'group')
+            .map((state) => (
+              <Box key={state.path} state={state} moment={moment} />
+            ))}
+          {told.map(({ arrow, look }) => (
+            <path
+              key={arrow.id}
+              className={`arrow ${look}`}
+              d={roundedPath(arrow.points)}
+              markerEnd={`url(#${id}${look})`}
+            />
+          ))}
+          {states
+            .filter(({ kind }) => kind !== 'group')
+            .map((state) => (
+              <Box key={state.path} state={state} moment={moment} />
+            ))}
+          {told.map(({ arrow, look }) => (
+            <Label key={arrow.id} arrow={arrow} look={look} />
+          ))}
+        </svg>
+      </section>
+    </figure>
+  );
+}
+
+type Look = 'idle' | 'can' | 'took';
+/** What matters lies on top. */
+const order: Readonly<Record<Look, number>> = { idle: 0, can: 1, took: 2 };
+
+function lookOf(arrow: DrawnArrow, moment: Moment): Look {
+  if (wasTaken(arrow, moment)) return 'took';
+  return mayTake(arrow, moment) ? 'can' : 'idle';
+}
+
+const isState = ({ kind }: DrawnState): boolean => kind !== 'start' && kind !== 'any';
+
+function Box({ state, moment }: { state: DrawnState; moment: Moment }) {
+  const { path, title, description, kind, x, y, width, height } = state;
+  if (kind === 'start') return <circle className="start" cx={x + width / 2} cy={y + height / 2} r={5} />;
+  const lit = isState(state) && isLit(path, moment);
+  const names = ['box', kind, lit && 'lit', isState(state) && wasLeft(path, moment) && 'left']
+    .filter(Boolean)
+    .join(' ');
+  return (
+    <g className={names}>
+      {description !== '' && <title>{description}</title>}
+      {lit && kind !== 'group' && (
+        <rect className="glow" x={x - 5} y={y - 5} width={width + 10} height={height + 10} rx={16} />
+      )}
+      <rect x={x} y={y} width={width} height={height} rx={kind === 'group' ? 14 : 11} />
+      {kind === 'final' && (
+        <rect className="inner" x={x + 3.5} y={y + 3.5} width={width - 7} height={height - 7} rx={8} />
+      )}
+      <text
+        x={kind === 'group' ? x + 16 : x + width / 2}
+        y={kind === 'group' ? y + 24 : y + height / 2}
+        textAnchor={kind === 'group' ? 'start' : 'middle'}
+        dominantBaseline={kind === 'group' ? 'auto' : 'central'}
+      >
+        {title}
+      </text>
+    </g>
+  );
+}
+
+function Label({ arrow, look }: { arrow: DrawnArrow; look: Look }) {
+  if (arrow.label === null) return null;
+  const { lines, x, y, width, height } = arrow.label;
+  return (
+    <g className={`label ${look}`}>
+      <title>{arrow.transitions.map(labelOf).join('\n')}</title>
+      <rect x={x} y={y} width={width} height={height} rx={5} />
+      {lines.map((line, n) => (
+        <text key={line} x={x + width / 2} y={y + 14 + n * 16} textAnchor="middle">
+          {line}
+        </text>
+      ))}
+    </g>
+  );
+}

@@ -1,0 +1,67 @@
+import { Link } from 'wouter';
+import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import type { ActorKind } from '../api/shapes.ts';
+import { Time } from '../ui/time.tsx';
+import { linkTo, plain, shortId } from './words.ts';
+
+/** Members that name another actor. */
+const actorsNamed: Readonly<Record<string, ActorKind>> = {
+  device_id: 'device',
+  command_id: 'command',
+  plan_id: 'plan',
+  tenant_id: 'tenant',
+};
+
+const ISO = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
+
+/** What an actor remembers, without secrets. What is empty says nothing and is left out. */
+export function Context({ context }: { context: JsonObject | null }) {
+  if (context === null) return <p className="quiet">What is stored of it fits no machine that this service knows.</p>;
+  return <Members object={context} />;
+}
+
+function Members({ object }: { object: JsonObject }) {
+  const members = Object.entries(object).filter(([, value]) => !isEmpty(value));
+  return (
+    <dl className="context">
+      {members.map(([name, value]) => (
+        <div key={name} className={isObject(value) || Array.isArray(value) ? 'nested' : ''}>
+          <dt>{plain(name)}</dt>
+          <dd>
+            <Value name={name} value={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const isEmpty = (value: Json): boolean =>
+  value === null ||
+  (isObject(value) ? Object.values(value).every(isEmpty) : Array.isArray(value) && value.length === 0);
+
+function Value({ name, value }: { name: string; value: Json }) {
+  if (isObject(value)) return <Members object={value} />;
+  if (Array.isArray(value)) {
+    return (
+      <ol>
+        {value.map((item, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: a list of values has nothing else
+          <li key={index}>
+            <Value name={name} value={item} />
+          </li>
+        ))}
+      </ol>
+    );
+  }
+  if (typeof value === 'string') {
+    const kind = Object.hasOwn(actorsNamed, name) ? actorsNamed[name] : undefined;
+    if (kind !== undefined) return <Link href={linkTo(kind, value)}>{`${kind} …${shortId(value)}`}</Link>;
+    if (ISO.test(value)) return <Time at={value} />;
+    return <span className="text">{value}</span>;
+  }
+  return <code>{JSON.stringify(value)}</code>;
+}

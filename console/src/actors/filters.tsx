@@ -1,0 +1,102 @@
+import { useId } from 'react';
+import { useGet } from '../api/queries.ts';
+import type { ActorKind, Machine } from '../api/shapes.ts';
+import type { RollFilter } from './roll.ts';
+import { kinds, plain, plural } from './words.ts';
+
+type Change = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+
+/** A filter stands in the address, so that it can be kept and sent. */
+export function filterIn(query: URLSearchParams): RollFilter {
+  const kind = kinds.find((known) => known === query.get('kind'));
+  const state = query.get('state');
+  return {
+    ...(kind !== undefined && { kind }),
+    ...(kind !== undefined && state !== null && { state }),
+    ...(query.get('held') === 'true' && { held: true }),
+  };
+}
+
+export function Filters({ query, change }: { query: URLSearchParams; change: Change }) {
+  const { kind, state = '', held = false } = filterIn(query);
+  const [stateId, findId] = [useId(), useId()];
+  const set = (values: Record<string, string | null>): void =>
+    change(
+      (before) => {
+        const after = new URLSearchParams(before);
+        for (const [name, value] of Object.entries(values)) {
+          if (value === null || value === '') after.delete(name);
+          else after.set(name, value);
+        }
+        return after;
+      },
+      { replace: true },
+    );
+  return (
+    <search className="filters">
+      <fieldset>
+        <legend className="unseen">Kind</legend>
+        {([null, ...kinds] as const).map((one) => (
+          <label key={one} className="choice">
+            <input
+              type="radio"
+              name="kind"
+              checked={one === (kind ?? null)}
+              onChange={() => set({ kind: one, state: null })}
+            />
+            <span>{one === null ? 'All' : plural[one]}</span>
+          </label>
+        ))}
+      </fieldset>
+      <div>
+        <label htmlFor={stateId} className="unseen">
+          State
+        </label>
+        <select
+          id={stateId}
+          value={state}
+          disabled={kind === undefined}
+          onChange={({ target }) => set({ state: target.value })}
+        >
+          <option value="">{kind === undefined ? 'Any state (choose a kind)' : 'Any state'}</option>
+          {kind !== undefined && <States kind={kind} />}
+        </select>
+      </div>
+      <div>
+        <label htmlFor={findId} className="unseen">
+          Find by name or id
+        </label>
+        <input
+          id={findId}
+          type="search"
+          placeholder="Find by name or id"
+          value={query.get('find') ?? ''}
+          onChange={({ target }) => set({ find: target.value })}
+        />
+      </div>
+      <label className="check">
+        <input
+          type="checkbox"
+          checked={held}
+          onChange={({ target }) => set({ held: target.checked ? 'true' : null })}
+        />
+        Held back only
+      </label>
+    </search>
+  );
+}
+
+function States({ kind }: { kind: ActorKind }) {
+  const { data } = useGet<{ machine: Machine }>(`/v1/machines/${kind}`);
+  return data?.machine.states
+    .filter(
+      ({ type, state }) => type !== 'parallel' && !state.endsWith('unregistered') && !isRegion(data.machine, state),
+    )
+    .map(({ state }) => (
+      <option key={state} value={state}>
+        {plain(state).replaceAll('.', ' › ')}
+      </option>
+    ));
+}
+
+const isRegion = ({ type }: Machine, state: string): boolean => type === 'parallel' && !state.includes('.');

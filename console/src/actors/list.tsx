@@ -1,0 +1,193 @@
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { type CSSProperties, memo, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
+import { Link, useSearchParams } from 'wouter';
+import type { ActorEntry } from '../api/shapes.ts';
+import { useStream } from '../live/use-stream.ts';
+import { Icon } from '../ui/icons.tsx';
+import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Time } from '../ui/time.tsx';
+import { Filters, filterIn } from './filters.tsx';
+import { makeRoll, type Roll, type RollFilter, type Transition } from './roll.ts';
+import { StatePills } from './state-pills.tsx';
+import { iconOf, linkTo, shortId } from './words.ts';
+import './list.css';
+
+const ROW_PX = 46;
+
+/** Every device, command, plan and the tenant itself, as they are now. */
+export function Actors() {
+  const [query, setQuery] = useSearchParams();
+  const filter = filterIn(query);
+  const roll = useRoll(filter);
+  const { entries, whole, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
+  const wanted = (query.get('find') ?? '').trim().toLowerCase();
+  const shown = useMemo(
+    () =>
+      wanted === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(wanted)),
+    [entries, wanted],
+  );
+  const count = `${entries.length.toLocaleString()}${whole ? '' : '+'}`;
+  return (
+    <div className="actors">
+      <header className="page-head">
+        <div>
+          <h1>Actors</h1>
+          <p className="quiet">
+            Every device, command and plan is an actor: it is in a state, and knows what it takes next.
+          </p>
+        </div>
+        <p className="quiet" role="status">
+          {entries.length === 0
+            ? ''
+            : wanted === ''
+              ? `${count} actors`
+              : `${shown.length.toLocaleString()} of ${count} loaded`}
+        </p>
+      </header>
+      <Filters query={query} change={setQuery} />
+      {problem !== null && entries.length === 0 ? (
+        <Failure problem={problem} retry={roll.doubt} />
+      ) : entries.length === 0 && loading ? (
+        <Loading what="Loading the actors" />
+      ) : shown.length === 0 ? (
+        <Nothing
+          filtered={wanted !== '' || Object.keys(filter).length > 0}
+          whole={whole}
+          more={() => roll.see(entries.length, entries.length)}
+        />
+      ) : (
+        <Rows rows={shown} whole={whole} roll={roll} searching={wanted !== ''} />
+      )}
+    </div>
+  );
+}
+
+const Nothing = ({ filtered, whole, more }: { filtered: boolean; whole: boolean; more(): void }) =>
+  filtered ? (
+    <Empty icon="search" title="No actor fits.">
+      {whole ? (
+        <Link href="/actors">Show all</Link>
+      ) : (
+        <button type="button" className="button" onClick={more}>
+          Look through more
+        </button>
+      )}
+    </Empty>
+  ) : (
+    <Empty icon="device" title="Nothing here yet.">
+      Register a device, or start some: <code>twinkeep simulate --devices 5</code>
+    </Empty>
+  );
+
+/** One for each filter, told of what happens. Many transitions in one moment are one change of the list. */
+function useRoll({ kind, state, held }: RollFilter): Roll {
+  const roll = useMemo(
+    () => makeRoll({ ...(kind && { kind }), ...(state && { state }), ...(held && { held }) }),
+    [kind, state, held],
+  );
+  useEffect(() => {
+    roll.open();
+    return roll.close;
+  }, [roll]);
+  const told = useRef<Transition[]>([]);
+  useStream({
+    path: '/ws/actors',
+    ...(kind && { query: { kind } }),
+    hear(message) {
+      told.current.push(message as Transition);
+      if (told.current.length === 1) setTimeout(() => roll.transitions(told.current.splice(0)), 100);
+    },
+    missed: () => roll.doubt(),
+  });
+  return roll;
+}
+
+function Rows({
+  rows,
+  whole,
+  roll,
+  searching,
+}: {
+  rows: readonly ActorEntry[];
+  whole: boolean;
+  roll: Roll;
+  searching: boolean;
+}) {
+  const scroller = useRef<HTMLTableSectionElement>(null);
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: 10,
+    getItemKey: (index) => rows[index]?.id ?? index,
+  });
+  const items = virtual.getVirtualItems();
+  const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
+  // Rows that are searched stand elsewhere in the list: nothing is loaded for where they stand.
+  useEffect(() => {
+    if (!searching) roll.see(first, last);
+  }, [roll, first, last, searching]);
+  return (
+    <table className="roll card" aria-label="Actors" aria-rowcount={whole ? rows.length + 1 : -1}>
+      <thead>
+        <tr className="roll-row roll-head" aria-rowindex={1}>
+          {['Actor', 'State', 'Since', 'Id', 'Memory'].map((title) => (
+            <th key={title} scope="col">
+              {title}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
+      <tbody ref={scroller} tabIndex={0} style={{ '--whole': `${virtual.getTotalSize()}px` } as CSSProperties}>
+        {items.map(({ key, index, start }) => (
+          <Row key={key} entry={rows[index] as ActorEntry} index={index} start={start} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; index: number; start: number }) {
+  const { kind, id, name, state, since, live, mailbox, quarantined } = entry;
+  const isNews = useNews(state);
+  return (
+    <tr
+      className={isNews ? 'roll-row news' : 'roll-row'}
+      aria-rowindex={index + 2}
+      style={{ transform: `translateY(${start}px)` }}
+    >
+      <td className="roll-name">
+        <Icon name={iconOf(kind)} />
+        <Link href={linkTo(kind, id)}>{name ?? `${kind} ${shortId(id)}`}</Link>
+        <span className="quiet small">{kind}</span>
+      </td>
+      <td>
+        {quarantined && <Pill tone="bad">held back</Pill>} <StatePills state={state} />
+      </td>
+      <td className="quiet">
+        <Time at={since} />
+      </td>
+      <td className="mono quiet" title={id}>
+        …{shortId(id)}
+      </td>
+      <td className="quiet">{mailbox > 0 ? `${mailbox} waiting` : live ? 'live' : 'passivated'}</td>
+    </tr>
+  );
+});
+
+const NEWS_MS = 2_000;
+
+/** Whether it changed while somebody looked on. */
+function useNews(value: string): boolean {
+  const before = useRef(value);
+  const [news, setNews] = useState(false);
+  useEffect(() => {
+    if (before.current === value) return;
+    before.current = value;
+    setNews(true);
+    const timer = setTimeout(() => setNews(false), NEWS_MS);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return news;
+}

@@ -1,0 +1,130 @@
+import { useEffect, useId, useState } from 'react';
+import { Icon, type IconName } from '../ui/icons.tsx';
+import { fullTime, lapse, Time } from '../ui/time.tsx';
+import { StatePills } from './state-pills.tsx';
+import type { Step as PastStep } from './steps.ts';
+import { Who } from './who.tsx';
+import './replay.css';
+
+const STEP_MS = 1_200;
+
+export interface ReplayProps {
+  /** Oldest first. */
+  entries: readonly PastStep[];
+  /** The step that is shown; null is now. */
+  at: number | null;
+  go(at: number | null): void;
+  /** Loads what was before the first; null where there is nothing. */
+  older: (() => void) | null;
+  self: string;
+}
+
+/** A slider through what happened to an actor, step by step. */
+export function Replay({ entries, at, go, older, self }: ReplayProps) {
+  const last = entries.length - 1;
+  const shown = at ?? last;
+  const [playing, setPlaying] = useState(false);
+  const id = useId();
+  useEffect(() => {
+    if (!playing) return;
+    const timer = setTimeout(() => {
+      if (shown >= last) {
+        setPlaying(false);
+        go(null);
+      } else go(shown + 1);
+    }, STEP_MS);
+    return () => clearTimeout(timer);
+  }, [playing, shown, last, go]);
+
+  const to = (step: number): void => go(step >= last ? null : Math.max(0, step));
+  const play = (): void => {
+    if (!playing && shown >= last) go(0);
+    setPlaying(!playing);
+  };
+  const entry = entries[shown];
+  if (entry === undefined) return null;
+  const previous = entries[shown - 1];
+  return (
+    <div className="replay">
+      <div className="replay-bar">
+        <Step icon="first" name="To the first step" off={shown === 0} act={() => to(0)} />
+        <Step icon="back" name="A step back" off={shown === 0} act={() => to(shown - 1)} />
+        <Step icon={playing ? 'pause' : 'play'} name={playing ? 'Pause' : 'Play it again'} off={last < 1} act={play} />
+        <Step icon="on" name="A step on" off={shown >= last} act={() => to(shown + 1)} />
+        <Step icon="last" name="Back to now" off={at === null} act={() => go(null)} />
+        <label htmlFor={id} className="unseen">
+          Step of its history
+        </label>
+        <input
+          id={id}
+          type="range"
+          min={0}
+          max={Math.max(1, last)}
+          disabled={last < 1}
+          value={shown}
+          aria-valuetext={`Step ${shown + 1} of ${entries.length}: ${entry.event ?? 'its own messages'}`}
+          onChange={({ target }) => {
+            setPlaying(false);
+            to(target.valueAsNumber);
+          }}
+        />
+        <span className="quiet small replay-count">
+          {shown + 1} / {entries.length}
+          {older !== null && '+'}
+        </span>
+      </div>
+      <div className={at === null ? 'replay-step' : 'replay-step past'} role="status">
+        <p>
+          {at !== null && <strong className="past-sign">In the past · </strong>}
+          {entry.event === null ? (
+            <>Its own messages moved it{entry.at === null && ', some time after the step before'}</>
+          ) : (
+            <code>{entry.event}</code>
+          )}
+          {entry.by !== null && (
+            <>
+              {' '}
+              by <Who id={entry.by} self={self} />
+            </>
+          )}
+          {entry.at !== null && (
+            <span title={fullTime(entry.at)}>
+              {' · '}
+              <Time at={entry.at} exact />
+            </span>
+          )}
+          {entry.at !== null && previous?.at && (
+            <span className="quiet">
+              {' '}
+              · {lapse(Date.parse(entry.at) - Date.parse(previous.at))} after the step before
+            </span>
+          )}
+        </p>
+        <p>
+          {entry.from === null ? (
+            'It began as'
+          ) : entry.from === entry.to ? (
+            'It stayed'
+          ) : (
+            <StatePills state={entry.from} />
+          )}
+          {entry.from !== null && entry.from !== entry.to && <span aria-hidden="true"> → </span>}
+          {entry.from !== null && entry.from !== entry.to && <span className="unseen"> became </span>}{' '}
+          <StatePills state={entry.to} />
+        </p>
+      </div>
+      {older !== null && (
+        <button type="button" className="button" onClick={older}>
+          Load earlier steps
+        </button>
+      )}
+    </div>
+  );
+}
+
+const Step = ({ icon, name, off, act }: { icon: IconName; name: string; off: boolean; act(): void }) => (
+  <button type="button" className="icon-button" disabled={off} onClick={act} title={name}>
+    <Icon name={icon} />
+    <span className="unseen">{name}</span>
+  </button>
+);

@@ -1,0 +1,13 @@
+import { Pill } from '../ui/states.tsx';
+import { leafOf, pathsIn, plain, toneOf } from './words.ts';
+
+/** The states that an actor is in, one for each region of its machine. */
+export const StatePills = ({ state }: { state: string }) => (
+  <span className="pills">
+    {pathsIn(state).map((path) => (
+      <Pill key={path} tone={toneOf(path)} title={path}>
+        {plain(leafOf(path))}
+      </Pill>
+    ))}
+  </span>
+);
