@@ -1,7 +1,8 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js';
 import type { Machine } from '../api/shapes.ts';
 import { type Point, textWidth } from '../graph/path.ts';
-import { leafOf, plain } from './words.ts';
+import { plain } from '../ui/words.ts';
+import { leafOf } from './words.ts';
 
 // A machine's chart as a graph that can be laid out, and what came of it as something that can be drawn.
 

@@ -3,9 +3,9 @@ import { useId } from 'react';
 import type { Machine } from '../api/shapes.ts';
 import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/states.tsx';
+import { plain } from '../ui/words.ts';
 import { type Drawing, type DrawnArrow, type DrawnState, graphOf, labelOf, regionsOf } from './chart-graph.ts';
 import { isLit, type Moment, mayTake, wasLeft, wasTaken } from './moment.ts';
-import { plain } from './words.ts';
 import './chart.css';
 
 /** An actor's machine, drawn of itself: where the actor is, how it got there, and where it can go. */

@@ -2,7 +2,8 @@ import { Link } from 'wouter';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../api/shapes.ts';
 import { Time } from '../ui/time.tsx';
-import { linkTo, plain, shortId } from './words.ts';
+import { plain } from '../ui/words.ts';
+import { linkTo, shortId } from './words.ts';
 
 /** Members that name another actor. */
 const actorsNamed: Readonly<Record<string, ActorKind>> = {

@@ -1,8 +1,9 @@
 import { useId } from 'react';
 import { useGet } from '../api/queries.ts';
 import type { ActorKind, Machine } from '../api/shapes.ts';
+import { plain } from '../ui/words.ts';
 import type { RollFilter } from './roll.ts';
-import { kinds, plain, plural } from './words.ts';
+import { kinds, plural } from './words.ts';
 
 type Change = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 

@@ -3,11 +3,12 @@ import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorRecord, Machine } from '../api/shapes.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Countdown, Time } from '../ui/time.tsx';
+import { plain } from '../ui/words.ts';
 import { labelOf, type Transition } from './chart-graph.ts';
 import { StatePills } from './state-pills.tsx';
 import type { Step } from './steps.ts';
 import { Who } from './who.tsx';
-import { isEntered, leafOf, pathsIn, plain } from './words.ts';
+import { isEntered, leafOf, pathsIn } from './words.ts';
 
 interface Props {
   actor: ActorRecord;

@@ -1,5 +1,6 @@
 import { Pill } from '../ui/states.tsx';
-import { leafOf, pathsIn, plain, toneOf } from './words.ts';
+import { plain } from '../ui/words.ts';
+import { leafOf, pathsIn, toneOf } from './words.ts';
 
 /** The states that an actor is in, one for each region of its machine. */
 export const StatePills = ({ state }: { state: string }) => (

@@ -1,6 +1,6 @@
 import type { Machine } from '../api/shapes.ts';
+import { plain } from '../ui/words.ts';
 import { isLit, type Moment } from './moment.ts';
-import { plain } from './words.ts';
 
 /** The chart in words. */
 export const StateTable = ({ machine, moment }: { machine: Machine; moment: Moment }) => (

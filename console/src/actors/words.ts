@@ -1,6 +1,6 @@
 import type { ActorKind } from '../api/shapes.ts';
 import type { IconName } from '../ui/icons.tsx';
-import type { Tone } from '../ui/states.tsx';
+import type { Tone } from '../ui/tone.ts';
 
 // A machine's own names, for people.
 
@@ -12,9 +12,6 @@ export const plural: Readonly<Record<ActorKind, string>> = {
   tenant: 'Tenant',
 };
 export const iconOf = (kind: ActorKind): IconName => kind;
-
-/** `two_keys` → `two keys`. */
-export const plain = (name: string): string => name.replaceAll('_', ' ');
 
 /** `a.b,c.d` → its paths. */
 export const pathsIn = (state: string): string[] => (state === '' ? [] : state.split(','));
