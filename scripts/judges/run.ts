@@ -3,11 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { drift } from './drift.ts';
+import { judgeMcp } from './mcp.ts';
 import { judge, redocly } from './redocly.ts';
 import { startJudged } from './service.ts';
 
-// Other people's judges over the descriptions of the API: `npm run judges [-- FOLDER]`. FOLDER holds what the tests recorded
-// with RECORD_TRAFFIC.
+// Other people's judges over the descriptions of the API and over `/mcp`: `npm run judges [-- FOLDER]`. FOLDER holds what the
+// tests recorded with RECORD_TRAFFIC.
 
 const [recorded] = process.argv.slice(2);
 const judged = await startJudged();
@@ -36,6 +37,8 @@ try {
     await proxy.ended;
   }
   tell('the flows', await drift(har, openApi, work));
+
+  await judgeMcp(judged);
 
   if (recorded !== undefined) tell('the tests', await drift(recorded, openApi, work));
 } finally {

@@ -90,5 +90,14 @@ function inlined(schema: Json, definitions: JsonObject): Json {
     if (!isObject(found)) throw new Error(`there is no schema ${$ref}`);
     return inlined({ ...found, ...beside }, definitions);
   }
-  return Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, inlined(value, definitions)]));
+  const members = Object.entries(schema).map(([key, value]) => [key, inlined(value, definitions)] as const);
+  return oneType(Object.fromEntries(members));
+}
+
+/** Several types at once are legal, and dialects that know no such thing take a choice of schemas. */
+function oneType(schema: JsonObject): JsonObject {
+  const { type, description, ...rest } = schema;
+  if (!Array.isArray(type)) return schema;
+  const anyOf = type.map((one) => (one === 'null' ? { type: one } : { ...rest, type: one }));
+  return { ...(description !== undefined && { description }), anyOf };
 }

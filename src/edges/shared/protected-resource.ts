@@ -9,6 +9,5 @@ export const protectedResource = (publicUrl: string, issuer: string | null): Jso
   resource_name: 'Twinkeep',
   ...(issuer !== null && { authorization_servers: [issuer] }),
   bearer_methods_supported: ['header'],
-  jwks_uri: `${publicUrl}/.well-known/jwks.json`,
   resource_documentation: `${publicUrl}/docs`,
 });

@@ -8,6 +8,7 @@ import { cancelCommand, commandDevice, confirmByToken } from '../../../operation
 import { mayConfirmOwn } from '../../../operations/confirming.ts';
 import { wishFields } from '../../../operations/dispatch.ts';
 import type { Operation } from '../../../operations/operation.ts';
+import { mayCall } from '../../../operations/perform.ts';
 import { refusedResult, resultOf } from '../results.ts';
 import { inputSchema, outputSchema } from '../schemas.ts';
 import { questionAbout, type Waiting } from './question.ts';
@@ -54,9 +55,10 @@ const executeCommand: Tool = {
     const target = typeof target_type === 'string' && Object.hasOwn(targets, target_type) ? targets[target_type] : null;
     const { caller, perform } = call;
     if (!target) {
-      const barred = invalid(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
-      const outcome = await perform(commandDevice, { input: {}, caller, keyed: null, barred });
-      return refusedResult(outcome.ok ? barred : outcome.refusal);
+      const fault = invalid(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
+      const barred = mayCall(commandDevice, caller)?.refusal ?? fault;
+      await perform(commandDevice, { input: {}, caller, keyed: null, barred });
+      return refusedResult(barred);
     }
     const { operation, member } = target;
     const outcome = await asTool(perform, operation, { args, caller, schema, names: { target_id: member } });

@@ -90,16 +90,21 @@ async function followed(call: ToolCall, made: Plan): Promise<Plan> {
     const takenBack = (): void => {
       void cancel(call, made.id).then(end);
     };
+    const hurry = (): void => {
+      void read()
+        .catch(() => {})
+        .then(end);
+    };
     function end(): void {
       stop();
       clearTimeout(late);
       dialogue.cancelled.removeEventListener('abort', takenBack);
-      dialogue.stopping.removeEventListener('abort', end);
+      dialogue.stopping.removeEventListener('abort', hurry);
       resolve();
     }
     dialogue.cancelled.addEventListener('abort', takenBack, { once: true });
-    dialogue.stopping.addEventListener('abort', end, { once: true });
-    if (dialogue.stopping.aborted) end();
+    dialogue.stopping.addEventListener('abort', hurry, { once: true });
+    if (dialogue.stopping.aborted) hurry();
     else if (dialogue.cancelled.aborted) takenBack();
     else look();
   });

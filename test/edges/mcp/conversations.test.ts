@@ -1,0 +1,190 @@
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { ElicitRequestSchema, type ElicitResult, type Progress } from '@modelcontextprotocol/sdk/types.js';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
+import type { House } from '../../support/house.ts';
+import { callTool, codeOf, mcpClient, structured, transports } from '../../support/mcp.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+// What is said while a tool is under way: questions to the client's user, progress, and taking the call back.
+
+let house: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const device = async (device_type: string, name = 'Front door'): Promise<string> => {
+  const { device_id } = await mine.register({ device_type, name });
+  await mine.connect(device_id);
+  return device_id;
+};
+const unlock = (target_id: string, more: object = {}) => ({
+  ...{ target_type: 'device', target_id, action: 'unlock', ...more },
+});
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+type Body = any;
+const plans = async (): Promise<Body[]> => (await mine.call('GET', '/plans')).body.plans;
+const planNamed = (name: string, check: (plan: Body) => boolean = () => true) =>
+  eventually(async () => (await plans()).find((plan) => plan.name === name && check(plan)));
+const commandOf = (deviceId: string) =>
+  eventually(async () => (await mine.call('GET', `/device/${deviceId}/commands`)).body.commands[0]);
+const finish = async (deviceId: string): Promise<void> => {
+  const { id } = await commandOf(deviceId);
+  await mine.report(deviceId, { on: true });
+  await mine.say(deviceId, id, 'succeeded');
+};
+
+describe.each(transports)('over %s', (transport) => {
+  let asks: string[];
+  let answer: ElicitResult;
+  let client: Client;
+  beforeAll(async () => {
+    client = await mcpClient(house.url, mine.tokens.owner, { transport, capabilities: { elicitation: {} } });
+    client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+      asks.push(params.message);
+      return answer;
+    });
+    await client.listTools();
+  });
+  afterAll(() => client.close());
+  const asked = async (given: ElicitResult, args: object) => {
+    asks = [];
+    answer = given;
+    return callTool(client, 'execute_proto_command', args);
+  };
+  const yes: ElicitResult = { action: 'accept', content: { confirm: true } };
+
+  describe('a critical action', () => {
+    it('is sent when the user of the client says yes there and then', async () => {
+      const id = await device('smart_lock', 'Front\u202e door');
+      const body = structured(await asked(yes, unlock(id)));
+      expect(body).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
+      expect(asks).toEqual([`The action unlock is critical. Do it on “Front door” (${id})?`]);
+      const { command } = (await mine.call('GET', `/commands/${body.command_id}`)).body;
+      expect(command).toMatchObject({ status: 'dispatched', confirmed_by: mine.userId });
+    });
+
+    it('is cancelled when the user says no', async () => {
+      const id = await device('smart_lock');
+      for (const no of [{ action: 'decline' }, { action: 'accept', content: { confirm: false } }] as ElicitResult[]) {
+        const body = structured(await asked(no, unlock(id)));
+        expect(body).toEqual({ status: 'cancelled', command_id: expect.any(String) });
+        const { command } = (await mine.call('GET', `/commands/${body.command_id}`)).body;
+        expect(command.status).toBe('cancelled');
+      }
+    });
+
+    it('waits with its token when the user does not answer', async () => {
+      const id = await device('smart_lock');
+      const body = structured(await asked({ action: 'cancel' }, unlock(id)));
+      expect(body).toMatchObject({ status: 'dry_run_required', dry_run_token: expect.any(String) });
+    });
+
+    it('is not asked about where a dry run was asked for', async () => {
+      const id = await device('smart_lock');
+      expect(structured(await asked(yes, unlock(id, { dry_run: true }))).status).toBe('dry_run_required');
+      expect(asks).toEqual([]);
+    });
+
+    it('of a group is asked about once', async () => {
+      const ids = [await device('smart_lock', 'Back door'), await device('smart_lock', 'Cellar')];
+      const { slug } = (await mine.call('POST', '/groups', { name: 'Doors', device_ids: ids })).body;
+      const { results } = structured(await asked(yes, { target_type: 'group', target_id: slug, action: 'unlock' }));
+      expect(results.map(({ status }: Body) => status)).toEqual(['dispatched', 'dispatched']);
+      expect(asks).toHaveLength(1);
+      expect(asks[0]).toContain('Back door');
+      const no = structured(
+        await asked({ action: 'decline' }, { target_type: 'group', target_id: slug, action: 'unlock' }),
+      );
+      expect(no.results.map(({ success, error }: Body) => [success, error])).toEqual([
+        [false, 'The user said no.'],
+        [false, 'The user said no.'],
+      ]);
+    });
+
+    it.each(['person', 'another_principal'])('is not asked about where the policy says %s', async (confirm_by) => {
+      const id = await device('smart_lock');
+      const policy = await mine.call('PATCH', '/tenant/policy', { confirm_by }, { token: await fresh() });
+      expect(policy.status).toBe(200);
+      try {
+        const result = await asked(yes, unlock(id));
+        expect(asks).toEqual([]);
+        expect(structured(result)).toMatchObject({ status: 'dry_run_required' });
+        expect(JSON.stringify(result.content)).toContain('somebody else');
+        const { dry_run_token } = structured(result);
+        expect(codeOf(await callTool(client, 'confirm_proto_command', { dry_run_token }))).toBe('CONFIRMATION_FAILED');
+      } finally {
+        await mine.call('PATCH', '/tenant/policy', { confirm_by: 'requester' }, { token: await fresh() });
+      }
+    });
+  });
+
+  /** A token of the owner that was never presented at `/mcp`, and so is a person's. */
+  const fresh = async (): Promise<string> => {
+    const { body } = await mine.call('GET', '/auth/me');
+    return house.token(body.user.ext_id);
+  };
+
+  describe('a plan', () => {
+    const steps = (...ids: string[]) =>
+      ids.map((device_id, n) => ({
+        ...{ id: `s${n}`, device_id, action: 'turn_on', compensation: { action: 'turn_off' } },
+        ...(n > 0 && { depends_on: [`s${n - 1}`] }),
+      }));
+
+    it('tells how far it is, until it is over', async () => {
+      const ids = [await device('smart_light'), await device('smart_light')];
+      const told: Progress[] = [];
+      const name = `progress ${transport}`;
+      const running = client.callTool({ name: 'execute_plan', arguments: { name, steps: steps(...ids) } }, undefined, {
+        onprogress: (progress) => told.push(progress),
+      });
+      for (const id of ids) await finish(id);
+      const { plan } = structured((await running) as never);
+      expect(plan.status).toBe('succeeded');
+      // The SDK's client may hand out the last of them after the answer, and then it does not.
+      expect([
+        [1, 2],
+        [2, 2],
+      ]).toEqual(expect.arrayContaining(told.map(({ progress, total }) => [progress, total])));
+      expect(told[0]?.progress).toBe(1);
+    });
+
+    it('is cancelled, and what was done undone, when the client takes the call back', async () => {
+      const ids = [await device('smart_light'), await device('smart_light')];
+      const name = `taken back ${transport}`;
+      const giveUp = new AbortController();
+      const running = client.callTool({ name: 'execute_plan', arguments: { name, steps: steps(...ids) } }, undefined, {
+        ...{ signal: giveUp.signal, onprogress: () => giveUp.abort() },
+      });
+      const failed = expect(running).rejects.toThrow();
+      await finish(ids[0] as string);
+      await failed;
+      // What is under way is let finish, and then undone with the rest.
+      await finish(ids[1] as string);
+      const plan = await planNamed(name, ({ steps }) => steps[1].status === 'compensating');
+      expect(plan.status).toBe('rolling_back');
+    });
+
+    it('goes on when the client drops in mid-stream', async () => {
+      const id = await device('smart_light');
+      const name = `dropped ${transport}`;
+      const leaving = await mcpClient(house.url, mine.tokens.owner, { transport });
+      const running = leaving.callTool({ name: 'execute_plan', arguments: { name, steps: steps(id) } }, undefined, {
+        onprogress: () => {},
+      });
+      const failed = expect(running).rejects.toThrow();
+      await planNamed(name);
+      await leaving.close();
+      await failed;
+      await finish(id);
+      const plan = await planNamed(name, ({ status }) => status !== 'running');
+      expect(plan.status).toBe('succeeded');
+      // The handle is all it takes to go on where the connection broke.
+      expect(structured(await callTool(client, 'get_plan_status', { plan_id: plan.id })).plan).toEqual(plan);
+    });
+  });
+});

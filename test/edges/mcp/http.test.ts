@@ -1,0 +1,402 @@
+import { request } from 'node:http';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
+import type { House, HouseOptions } from '../../support/house.ts';
+import { mcpClient } from '../../support/mcp.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+let shared: House | null = null;
+/** With options a house of its own; without, a tenancy of its own in one that all of these tests share. */
+const open = async (options?: HouseOptions): Promise<void> => {
+  if (options === undefined) shared ??= await openHouse();
+  house = options === undefined ? (shared as House) : await openHouse(options);
+  mine = await makeTenancy(house);
+};
+afterEach(async () => {
+  if (house !== shared) await house.close();
+});
+afterAll(() => shared?.close());
+
+type Headers = Record<string, string>;
+const INITIALIZE = {
+  ...{ jsonrpc: '2.0', id: 1, method: 'initialize' },
+  params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'test', version: '1' } },
+};
+const rpc = (method: string, params: object = {}, id: number | string = 7) => ({ jsonrpc: '2.0', id, method, params });
+const WHOAMI = rpc('tools/call', { name: 'whoami', arguments: {} });
+
+const ask = async (body: unknown, headers: Headers = {}, method = 'POST', path = '/mcp') => {
+  const response = await fetch(house.url + path, {
+    method,
+    headers: {
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...{ accept: 'application/json, text/event-stream', authorization: `Bearer ${mine.tokens.owner}` },
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  const isJson = /json/.test(response.headers.get('content-type') ?? '');
+  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+};
+const begin = async (headers: Headers = {}): Promise<Headers> => {
+  const { headers: answered } = await ask(INITIALIZE, headers);
+  return { ...headers, 'mcp-session-id': answered.get('mcp-session-id') ?? '' };
+};
+/** Opens a stream and answers what it says until now; it stays open. */
+const listen = async (headers: Headers, path = '/mcp') => {
+  const stop = new AbortController();
+  const response = await fetch(house.url + path, {
+    headers: { accept: 'text/event-stream', authorization: `Bearer ${mine.tokens.owner}`, ...headers },
+    signal: stop.signal,
+  });
+  const stream = { status: response.status, said: '', ended: false, close: () => stop.abort() };
+  const decoder = new TextDecoder();
+  void (async () => {
+    for await (const chunk of response.body ?? []) stream.said += decoder.decode(chunk as Uint8Array);
+  })()
+    .catch(() => {})
+    .finally(() => {
+      stream.ended = true;
+    });
+  return stream;
+};
+/** As somebody who calls the service by another name, which `fetch` cannot. */
+const raw = (headers: Headers): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const all = { authorization: `Bearer ${mine.tokens.owner}`, 'content-type': 'application/json', ...headers };
+    const asked = request(`${house.url}/mcp`, { method: 'POST', headers: all }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode ?? 0);
+    });
+    asked.on('error', reject);
+    asked.end(JSON.stringify(WHOAMI));
+  });
+
+describe('who calls', () => {
+  it('is asked of every request; a 401 points to where tokens come from', async () => {
+    await open();
+    const url = `${house.url}/.well-known/oauth-protected-resource`;
+    const session = await begin();
+    for (const authorization of ['', 'Bearer nonsense', 'Basic eDp5']) {
+      const { status, headers, body } = await ask(WHOAMI, { ...session, authorization });
+      expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
+      expect(headers.get('www-authenticate')).toContain(`resource_metadata="${url}"`);
+    }
+    expect((await listen({ authorization: 'Bearer nonsense' })).status).toBe(401);
+    const { body } = await ask(undefined, {}, 'GET', '/.well-known/oauth-protected-resource');
+    expect(body).toMatchObject({ resource: `${house.url}/mcp`, bearer_methods_supported: ['header'] });
+  });
+
+  it('may be a key, in either header, and then has its scopes', async () => {
+    await open();
+    const { body } = await mine.call('POST', '/auth/api-keys', { name: 'agent', scopes: ['read:homes'] });
+    for (const headers of [{ authorization: `Bearer ${body.key}` }, { authorization: '', 'x-api-key': body.key }]) {
+      const given = Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''));
+      const response = await fetch(`${house.url}/mcp`, {
+        ...{ method: 'POST', headers: { ...given, 'content-type': 'application/json' } },
+        body: JSON.stringify(rpc('tools/list')),
+      });
+      const { result } = (await response.json()) as { result: { tools: { name: string }[] } };
+      expect(result.tools.map(({ name }) => name)).toEqual(['list_homes', 'list_rooms', 'whoami']);
+    }
+    const sent = rpc('tools/call', { name: 'list_devices', arguments: {} });
+    const { body: answered } = await ask(sent, { authorization: `Bearer ${body.key}` });
+    expect(answered.result.content[0].text).toMatch(/^INSUFFICIENT_SCOPE: .*\nNext: /s);
+  });
+
+  it('is no cookie: a browser that is signed in opens nothing here', async () => {
+    await open();
+    const { headers } = await house.call('POST', '/v1/auth/session', { body: { token: mine.tokens.owner } });
+    const cookie = headers.getSetCookie()[0]?.split(';')[0] ?? '';
+    const response = await fetch(`${house.url}/mcp`, { method: 'POST', headers: { cookie } });
+    expect(response.status).toBe(401);
+  });
+
+  it('a request in another’s name, or from another site, is refused before anything else', async () => {
+    await open();
+    const { host, port } = new URL(house.url);
+    for (const good of [{}, { host: `localhost:${port}` }, { host: '[::1]' }, { origin: `http://${host}` }]) {
+      expect([good, await raw(good)]).toEqual([good, 200]);
+    }
+    const local = { origin: 'http://localhost:6274' };
+    expect(await raw(local)).toBe(200);
+    for (const bad of [
+      { host: 'evil.example' },
+      { host: 'localhost.evil.example' },
+      { host: '127.0.0.1@evil.example' },
+      { origin: 'https://evil.example' },
+      { origin: 'http://127.0.0.1.evil.example' },
+      { origin: 'null' },
+      { host: 'evil.example', authorization: '' },
+    ]) {
+      expect([bad, await raw(bad)]).toEqual([bad, 403]);
+    }
+  });
+});
+
+describe('a POST', () => {
+  it('without a session is answered with all that it came with', async () => {
+    await open();
+    const { status, headers, body } = await ask(WHOAMI);
+    expect([status, body.id, body.result.structuredContent.user.role]).toEqual([200, 7, 'owner']);
+    expect(headers.get('mcp-session-id')).toBeNull();
+    expect(headers.get('x-api-version')).toBe('1');
+    expect((await ask(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+    const subscribe = await ask(rpc('resources/subscribe', { uri: `twin://homes/${mine.homeId}` }));
+    expect(subscribe.body.error.code).toBe(-32602);
+  });
+
+  it('of several messages is answered for each', async () => {
+    await open();
+    const { body } = await ask([rpc('ping', {}, 1), rpc('tools/list', {}, 'two'), { jsonrpc: '2.0', method: 'x' }]);
+    expect(body.map(({ id }: { id: unknown }) => id).sort()).toEqual([1, 'two']);
+  });
+
+  it('of notifications alone is accepted without an answer', async () => {
+    await open();
+    const { status, body } = await ask({ jsonrpc: '2.0', method: 'notifications/initialized' }, await begin());
+    expect([status, body]).toEqual([202, '']);
+  });
+
+  it('that is no message is refused as everywhere', async () => {
+    await open();
+    const refused = async (body: unknown, headers: Headers = {}) => {
+      const answer = await ask(body, headers);
+      return [answer.status, answer.body.code];
+    };
+    const INVALID = [400, 'VALIDATION_FAILED'];
+    expect(await refused('{')).toEqual(INVALID);
+    expect(await refused('{"jsonrpc":"2.0","jsonrpc":"2.0","id":1,"method":"ping"}')).toEqual(INVALID);
+    expect(await refused('{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":"\\u0000"}}')).toEqual(INVALID);
+    expect(await refused({ id: 1, method: 'ping' })).toEqual(INVALID);
+    expect(await refused([])).toEqual(INVALID);
+    expect(await refused(Array.from({ length: 51 }, (_, id) => rpc('ping', {}, id)))).toEqual(INVALID);
+    expect(await refused([rpc('ping', {}, 1), rpc('ping', {}, 1)])).toEqual(INVALID);
+    expect(await refused([INITIALIZE, rpc('ping', {}, 2)])).toEqual(INVALID);
+    expect(await refused({ ...INITIALIZE, params: {} })).toEqual(INVALID);
+    expect(await refused(INITIALIZE, await begin())).toEqual(INVALID);
+    expect(await refused(rpc('ping'), { 'mcp-protocol-version': '1999-01-01' })).toEqual(INVALID);
+    expect(await refused(`{"x":"${'a'.repeat(256 * 1024)}"}`)).toEqual([413, 'PAYLOAD_TOO_LARGE']);
+    expect(await refused('x=1', { 'content-type': 'text/plain' })).toEqual([415, 'UNSUPPORTED_MEDIA_TYPE']);
+  });
+
+  it('with wrong params, or of a method nobody knows, is an error of the protocol', async () => {
+    await open();
+    expect((await ask(rpc('tools/call', { arguments: {} }))).body.error.code).toBe(-32602);
+    expect((await ask(rpc('resources/read', { uri: 1 }))).body.error.code).toBe(-32602);
+    expect((await ask(rpc('tools/list', { cursor: 'x' }))).body.error.code).toBe(-32602);
+    expect((await ask(rpc('tasks/list'))).body.error.code).toBe(-32601);
+  });
+
+  it('of another path or method is told what there is', async () => {
+    await open();
+    expect((await ask(undefined, {}, 'PUT')).headers.get('allow')).toBe('GET, POST, DELETE, OPTIONS');
+    expect((await ask(undefined, {}, 'PUT')).status).toBe(405);
+    expect((await ask(undefined, {}, 'OPTIONS')).status).toBe(204);
+    expect((await ask(WHOAMI, {}, 'POST', '/mcp/other')).status).toBe(404);
+    expect((await ask(WHOAMI, {}, 'POST', '/mcp/')).status).toBe(200);
+    expect((await ask(undefined, {}, 'GET', '/mcp/messages')).status).toBe(405);
+    const { status } = await ask(undefined, { 'mcp-protocol-version': '2025-06-18' }, 'GET');
+    expect(status).toBe(405);
+  });
+});
+
+describe('a session', () => {
+  it('is its user’s, with whatever token they come, and nobody else’s', async () => {
+    await open();
+    const session = await begin();
+    expect((await ask(WHOAMI, session)).status).toBe(200);
+    const { body } = await mine.call('GET', '/auth/me');
+    const fresh = await house.token(body.user.ext_id);
+    expect((await ask(WHOAMI, { ...session, authorization: `Bearer ${fresh}` })).status).toBe(200);
+    const other = await makeTenancy(house);
+    for (const token of [mine.tokens.admin, other.tokens.owner]) {
+      const answers = await Promise.all([
+        ask(WHOAMI, { ...session, authorization: `Bearer ${token}` }),
+        ask(undefined, { ...session, authorization: `Bearer ${token}` }, 'DELETE'),
+        ask(WHOAMI, { ...session, 'mcp-session-id': 'none', authorization: `Bearer ${token}` }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([404, 404, 404]);
+    }
+    expect((await ask(undefined, session, 'DELETE')).status).toBe(204);
+    expect((await ask(WHOAMI, session)).status).toBe(404);
+  });
+
+  it('answers two tenants at once, each with its own', async () => {
+    await open();
+    const other = await makeTenancy(house);
+    const [a, b] = await Promise.all([
+      mcpClient(house.url, mine.tokens.owner),
+      mcpClient(house.url, other.tokens.owner),
+    ]);
+    const rounds = Array.from({ length: 20 }, (_, n) => (n % 2 === 0 ? a : b).callTool({ name: 'list_homes' }));
+    const homes = (await Promise.all(rounds)).map(
+      ({ structuredContent }) => (structuredContent as { homes: { id: string }[] }).homes[0]?.id,
+    );
+    expect(homes).toEqual(rounds.map((_, n) => (n % 2 === 0 ? mine.homeId : other.homeId)));
+    await Promise.all([a.close(), b.close()]);
+  });
+
+  it('ends when nobody used it for long, unless somebody listens', async () => {
+    await open({ mcpLimits: { lookMs: 20, idleMs: 60_000 } });
+    const idle = await begin();
+    const heard = await begin();
+    const stream = await listen(heard);
+    expect(stream.status).toBe(200);
+    house.clock.advance(61_000);
+    await eventually(() => house.mcp.counts().sessions === 1);
+    expect((await ask(WHOAMI, idle)).status).toBe(404);
+    expect((await ask(WHOAMI, heard)).status).toBe(200);
+    stream.close();
+  });
+
+  it('is one of a bounded number: of a user’s own the oldest makes room, beyond all of them there is none', async () => {
+    await open({ mcpLimits: { perUser: 2, inAll: 3 } });
+    const first = await begin();
+    house.clock.advance(1);
+    const second = await begin();
+    house.clock.advance(1);
+    const third = await begin();
+    expect((await ask(WHOAMI, first)).status).toBe(404);
+    expect((await ask(WHOAMI, second)).status).toBe(200);
+    expect((await ask(WHOAMI, third)).status).toBe(200);
+    const asAdmin = { authorization: `Bearer ${mine.tokens.admin}` };
+    await begin(asAdmin);
+    const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.user}` });
+    expect([full.status, full.body.code, full.headers.get('retry-after')]).toEqual([503, 'OVERLOADED', '60']);
+    expect((await listen({ authorization: `Bearer ${mine.tokens.user}` })).status).toBe(503);
+    // Without one it goes on.
+    expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.user}` })).status).toBe(200);
+  });
+
+  it('ends with what it was opened with: a key that is revoked, a member who leaves, a tenant that is suspended', async () => {
+    await open({ mcpLimits: { lookMs: 20 } });
+    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
+    const byKey = { authorization: `Bearer ${key.key}` };
+    const ofKey = await listen(await begin(byKey));
+    const asViewer = { authorization: `Bearer ${mine.tokens.viewer}` };
+    const legacy = await listen(asViewer);
+    expect([ofKey.status, legacy.status]).toEqual([200, 200]);
+    await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
+    await eventually(() => ofKey.ended);
+    expect(legacy.ended).toBe(false);
+    const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.viewer });
+    await mine.call('DELETE', `/tenant/members/${body.user.id}`);
+    await eventually(() => legacy.ended);
+    expect(house.mcp.counts().sessions).toBe(0);
+  });
+
+  it('hears that its tools are others when its user’s role changes', async () => {
+    await open();
+    const session = await begin({ authorization: `Bearer ${mine.tokens.viewer}` });
+    const stream = await listen(session);
+    const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.viewer });
+    await mine.call('PATCH', `/tenant/members/${body.user.id}`, { role: 'user' });
+    await eventually(() => stream.said.includes('notifications/tools/list_changed'));
+    stream.close();
+  });
+});
+
+describe('the older transport', () => {
+  it('is usable only with the credential that opened it', async () => {
+    await open();
+    const stream = await listen({});
+    await eventually(() => stream.said.includes('endpoint'));
+    const [, path = ''] = /data: (\/mcp\/messages\?session_id=\S+)/.exec(stream.said) ?? [];
+    expect(path).not.toBe('');
+    const { body } = await mine.call('GET', '/auth/me');
+    const fresh = await house.token(body.user.ext_id);
+    for (const token of [mine.tokens.admin, fresh]) {
+      expect((await ask(WHOAMI, { authorization: `Bearer ${token}` }, 'POST', path)).status).toBe(404);
+    }
+    const session = { 'mcp-session-id': path.split('=')[1] ?? '' };
+    expect((await ask(WHOAMI, session)).status).toBe(404);
+    expect((await ask(WHOAMI, {}, 'POST', path)).status).toBe(202);
+    await eventually(() => stream.said.includes('"role":"owner"'));
+    stream.close();
+    await eventually(async () => (await ask(WHOAMI, {}, 'POST', path)).status === 404);
+  });
+});
+
+describe('the rate', () => {
+  it('counts tools/call and resources/read as one each, and nothing else', async () => {
+    await open({ rateLimits: { free: 1_000 } });
+    const remaining = async (body: unknown, headers: Headers = {}) =>
+      Number(/r=(\d+)/.exec((await ask(body, headers)).headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN);
+    const before = await remaining(WHOAMI);
+    const session = await begin();
+    for (const method of ['tools/list', 'resources/list', 'prompts/list', 'ping']) {
+      expect([method, await remaining(rpc(method), session)]).toEqual([method, Number.NaN]);
+    }
+    expect(await remaining(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }), session)).toBe(before - 1);
+    expect(await remaining(WHOAMI, session)).toBe(before - 2);
+    expect(
+      await remaining(
+        [
+          { ...WHOAMI, id: 1 },
+          { ...WHOAMI, id: 2 },
+        ],
+        session,
+      ),
+    ).toBe(before - 4);
+  });
+
+  it('refuses a tool in a result that says when to come back', async () => {
+    // The tenancy is made with ten requests.
+    await open({ rateLimits: { free: 12 } });
+    let last = await ask(WHOAMI);
+    for (let n = 0; n < 12; n++) last = await ask(WHOAMI);
+    expect(last.status).toBe(200);
+    expect(last.body.result).toMatchObject({
+      isError: true,
+      _meta: { 'twinkeep/refusal': { code: 'RATE_LIMIT_EXCEEDED' } },
+    });
+    expect(last.body.result.content[0].text).toContain('Retry after');
+    const read = await ask(rpc('resources/read', { uri: `twin://homes/${mine.homeId}` }));
+    expect(read.body.error.data.code).toBe('RATE_LIMIT_EXCEEDED');
+    expect((await ask(rpc('tools/list'))).body.result.tools).toHaveLength(25);
+  });
+
+  it('counts who names nobody by their address, and failed sign-ins too', async () => {
+    await open({ fixedRates: { anonymous: 2, signIns: 2 } });
+    const statuses: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      statuses.push((await fetch(`${house.url}/mcp`, { method: 'POST' })).status);
+      statuses.push((await ask(WHOAMI, { authorization: 'Bearer nonsense' })).status);
+    }
+    expect(statuses).toEqual([401, 401, 401, 401, 429, 429]);
+  });
+});
+
+describe('a token', () => {
+  it('that came by here is no person’s from then on', async () => {
+    await open();
+    await ask(rpc('ping'));
+    const { status, body } = await mine.call('POST', '/auth/api-keys', { name: 'mine' });
+    expect([status, body.code]).toEqual([403, 'FORBIDDEN']);
+  });
+});
+
+describe('the end of the process', () => {
+  it('is told, lets what is under way be answered, and refuses what comes then', async () => {
+    await open({});
+    const { device_id } = await mine.register();
+    await mine.connect(device_id);
+    const stream = await listen(await begin());
+    const args = { steps: [{ id: 'on', device_id, action: 'turn_on' }] };
+    const params = { name: 'execute_plan', arguments: args, _meta: { progressToken: 1 } };
+    const running = ask(rpc('tools/call', params), await begin());
+    await eventually(async () => (await mine.call('GET', '/plans')).body.plans.length === 1);
+    await house.mcp.close();
+    expect((await running).body.result?.structuredContent.plan.status ?? (await running).body).toMatch(
+      /pending|running/,
+    );
+    await eventually(() => stream.ended);
+    expect(stream.said).toContain('going down');
+    const late = await ask(WHOAMI);
+    expect([late.status, late.body.code]).toEqual([503, 'OVERLOADED']);
+  });
+});

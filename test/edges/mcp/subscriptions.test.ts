@@ -1,0 +1,84 @@
+import { v7 } from 'uuid';
+import { expect, it } from 'vitest';
+import type { Actors } from '../../../src/actors/contract.ts';
+import { namedBy } from '../../../src/edges/mcp/resources.ts';
+import { type Follower, followActors } from '../../../src/edges/mcp/subscriptions.ts';
+import { eventually } from '../../support/clock.ts';
+
+type Watcher = Parameters<Actors['onTransition']>[0];
+
+function followed() {
+  const watchers = new Set<Watcher>();
+  const subscriptions = followActors({
+    onTransition(watcher) {
+      watchers.add(watcher);
+      return () => watchers.delete(watcher);
+    },
+  });
+  const happen = (kind: string, id: string, context: object = {}, type = 'state.reported') => {
+    for (const watcher of watchers) {
+      watcher({ ref: { kind, id }, snapshot: { value: null, context } } as never, { type } as never, null);
+    }
+  };
+  const told: string[][] = [];
+  let reads = true;
+  const follower: Follower = {
+    tenantId: 't',
+    tell(uris) {
+      if (reads) told.push([...uris]);
+      return reads;
+    },
+  };
+  const add = (uri: string) => subscriptions.add(follower, namedBy(uri) as never);
+  const reading = (state: boolean) => {
+    reads = state;
+  };
+  return { watchers, subscriptions, happen, told, follower, add, reading };
+}
+
+it('nothing is listened for while nobody follows anything', () => {
+  const { watchers, subscriptions, follower, add } = followed();
+  expect(watchers.size).toBe(0);
+  add(`twin://devices/${v7()}`);
+  expect(watchers.size).toBe(1);
+  subscriptions.leave(follower);
+  expect(watchers.size).toBe(0);
+});
+
+it('one follower has 200 subscriptions at most', () => {
+  const { add } = followed();
+  const first = `twin://plans/${v7()}`;
+  expect(add(first)).toBe(true);
+  for (let n = 1; n < 200; n++) expect(add(`twin://devices/${v7()}`)).toBe(true);
+  expect(add(`twin://devices/${v7()}`)).toBe(false);
+  expect(add(first)).toBe(true);
+});
+
+it('a home is told of when a device of it changes, and when one moves away', async () => {
+  const { happen, told, add } = followed();
+  const home = v7();
+  const uri = `twin://homes/${home}`;
+  add(uri);
+  happen('device', v7(), { homeId: home, tenantId: 't' });
+  await eventually(() => told.length === 1);
+  happen('device', v7(), { homeId: v7(), tenantId: 't' });
+  happen('device', v7(), { homeId: v7(), tenantId: 'another' }, 'patch');
+  happen('device', v7(), { homeId: v7(), tenantId: 't' }, 'patch');
+  await eventually(() => told.length === 2);
+  expect(told).toEqual([[uri], [uri]]);
+});
+
+it('who does not read just now is told later, and once', async () => {
+  const { subscriptions, happen, told, add, reading } = followed();
+  const id = v7();
+  add(`twin://plans/${id}`);
+  reading(false);
+  happen('plan', id);
+  happen('plan', id);
+  subscriptions.flush();
+  expect(told).toEqual([]);
+  reading(true);
+  subscriptions.flush();
+  subscriptions.flush();
+  expect(told).toEqual([[`twin://plans/${id}`]]);
+});
