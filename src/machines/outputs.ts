@@ -1,3 +1,4 @@
+import type { ContextChange } from '../domain/cognition.ts';
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
@@ -21,10 +22,12 @@ export type DurableOutput =
   /** Tell every plan of the tenant that is not over. */
   | { type: 'plans.tell'; tenantId: Uuid; event: TellEvent }
   /** Ask for the command of a step, or for the one that undoes it; an operation does that, under the creator's authority. */
-  | { type: 'plan.ask'; planId: Uuid; stepId: string; commandId: Uuid };
+  | { type: 'plan.ask'; planId: Uuid; stepId: string; commandId: Uuid }
+  /** Nobody was heard of about the plan until `dueAt`: ask whether something excuses it. */
+  | { type: 'plan.unheard'; planId: Uuid; dueAt: EpochMs };
 
 /** A durable output of which something outside the runtime knows what it comes to. */
-export type OutsideOutput = Extract<DurableOutput, { type: 'plan.ask' }>;
+export type OutsideOutput = Extract<DurableOutput, { type: 'plan.ask' | 'plan.unheard' }>;
 
 /** Events that one actor may send to another through the outbox. */
 export type TellEvent = CommandTell | PlanTell;
@@ -67,6 +70,8 @@ export type RowOutput =
   /** The key goes on verifying until `graceUntil`. */
   | { type: 'key.grace'; deviceId: Uuid; keyVersion: number; graceUntil: EpochMs }
   | { type: 'manifest.put'; manifest: Manifest }
+  /** The plan is what its proposal came to. Nothing is kept of either where that does not wait for it any more. */
+  | { type: 'proposal.accept'; proposalId: Uuid; planId: Uuid }
   /** The user becomes a member. */
   | { type: 'member.bind'; userId: Uuid; tenantId: Uuid; role: 'owner' | 'admin' | 'user' | 'viewer' };
 
@@ -132,6 +137,7 @@ export type VolatileOutput =
   /** From now on the device's reported states are compared with `expected` for this command. */
   | { type: 'verification.watch'; deviceId: Uuid; commandId: Uuid; expected: JsonObject }
   | { type: 'verification.unwatch'; deviceId: Uuid; commandId: Uuid }
+  | { type: 'context.changed'; change: ContextChange }
   | { type: 'tenant.changed'; tenantId: Uuid; suspended: boolean; at: EpochMs }
   /** The event was understood and refused; nothing else changed. */
   | { type: 'refused'; refusal: Refusal };
@@ -153,12 +159,14 @@ const durableTypes: ReadonlySet<string> = new Set<DurableOutput['type']>([
   'commands.tell',
   'plans.tell',
   'plan.ask',
+  'plan.unheard',
 ]);
 const rowTypes: ReadonlySet<string> = new Set<RowOutput['type']>([
   'key.put',
   'keys.end',
   'key.grace',
   'manifest.put',
+  'proposal.accept',
   'member.bind',
 ]);
 

@@ -1,131 +1,58 @@
-import { derivedId } from '../domain/derived-id.ts';
+import type { ContextWish } from '../domain/cognition.ts';
 import { COMPENSATION_RETRIES_MS, mayHaveActed, type PlanStatus, wordOf } from '../domain/plan.ts';
-import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
-import { type Decision, refusing } from './decision.ts';
+import type { Milliseconds, Uuid } from '../domain/values.ts';
+import { refusing } from './decision.ts';
 import type { Output } from './outputs.ts';
-import type { PlanContext, PlanEvent, PlanStep, StepError } from './plan-types.ts';
+import type { PlanCognition, PlanContext, PlanStep, StepError } from './plan-types.ts';
+import {
+  change,
+  type Decided,
+  decided,
+  end,
+  isTakenBack,
+  isToUndo,
+  isUnderWay,
+  left,
+  type Moment,
+  type Of,
+  type Phase,
+  phaseOf,
+  put,
+  stepOf,
+  tellThinker,
+  tryToUndo,
+  type Work,
+  withdraw,
+  workOn,
+} from './plan-work.ts';
 
-// What the plan's chart decides, as pure functions; where it goes with that is in plan.ts.
-
-/** Raised by the plan itself when its steps have changed, so that its phase and its clock follow. */
-export type InnerEvent = { type: 'self.advanced'; at: EpochMs };
-export type AnyPlanEvent = PlanEvent | InnerEvent;
-export type Of<Type extends AnyPlanEvent['type']> = Extract<AnyPlanEvent, { type: Type }>;
-type Decided = Decision<PlanContext>;
-type Moment = { at: EpochMs };
-
-/** A plan in the making: what one event does to its steps. */
-interface Work {
-  context: PlanContext;
-  at: EpochMs;
-  outputs: Output[];
-}
-
-const workOn = (context: PlanContext, { at }: Moment): Work => ({ context, at, outputs: [] });
-
-function put(work: Work, changes: Partial<PlanContext>): void {
-  work.context = { ...work.context, ...changes };
-}
-
-/** Changes a step, and tells of it where its status is another one now. */
-function change(work: Work, id: string, changes: Partial<PlanStep>): void {
-  const { steps, tenantId, id: planId, status } = work.context;
-  const before = steps.find((step) => step.id === id) as PlanStep;
-  const after = { ...before, ...changes };
-  put(work, { steps: steps.map((step) => (step === before ? after : step)) });
-  if (after.status === before.status) return;
-  const { at } = work;
-  work.outputs.push({ type: 'plan.changed', tenantId, planId, status, stepId: id, stepStatus: after.status, at });
-}
-
-/** What follows from the steps as they are now; the chart hears of it. */
-function decided(work: Work): Decided {
-  const { context: before } = work;
-  if (before.ending === null) startReady(work);
-  else wind(work);
-  const { steps } = work.context;
-  if (!steps.some(({ ask }) => ask === 'held' || ask === 'pausing')) put(work, { wakeAt: null });
-  const status = wordFor(phaseOf(work.context));
-  const outputs = work.outputs.map((output) => (output.type === 'plan.changed' ? { ...output, status } : output));
-  const raised: InnerEvent = { type: 'self.advanced', at: work.at };
-  return { changes: work.context, outputs, raised };
-}
-
-const isUnderWay = ({ ask }: PlanStep): boolean => ask === 'asked' || ask === 'made';
-
-/** It was done, or may have been, and something is known that undoes it. */
-const isToUndo = ({ acted, compensation, status }: PlanStep): boolean =>
-  acted && compensation !== null && (status === 'succeeded' || status === 'failed');
-
-const isUndoing = ({ status }: PlanStep): boolean => status === 'compensating';
+// What the plan's chart decides, as pure functions; where it goes with that is in plan.ts, and what is said by whoever thinks
+// about it in plan-thinking.ts.
 
 export function create(_: PlanContext, { at, plan }: Of<'create'>): Decided {
-  const steps = plan.steps.map(
-    (wish): PlanStep => ({
-      ...wish,
-      status: 'pending',
-      commandId: null,
-      ask: null,
-      ...{ parked: false, acted: false, finished: null, undo: null, error: null, undoError: null },
-    }),
-  );
-  const { id, tenantId, name, onFailure, createdBy, scopes, requestId } = plan;
+  const { id, tenantId, name, onFailure, createdBy, scopes, requestId, cognition = null } = plan;
   const context: PlanContext = {
     ...{ id, tenantId, name, onFailure, createdBy, scopes, requestId, createdAt: at, finishedAt: null },
-    ...{ status: 'pending', steps, ending: null, finished: 0, wakeAt: null },
+    ...{ status: 'pending', steps: plan.steps.map(stepOf), ending: null, finished: 0, wakeAt: null },
+    cognition: cognition && thoughtOf(cognition),
   };
-  return decided(workOn(context, { at }));
+  const work = workOn(context, { at });
+  if (cognition === null) return decided(work);
+  const { proposalId } = cognition;
+  if (proposalId !== null) work.outputs.push({ type: 'proposal.accept', proposalId, planId: id });
+  else tellThinker(work, { type: 'opened' });
+  return decided(work);
 }
 
-/** Steps whose dependencies have all succeeded are asked for, side by side. */
-function startReady(work: Work): void {
-  const { steps, id: planId } = work.context;
-  const done = new Set(steps.filter(({ status }) => status === 'succeeded').map(({ id }) => id));
-  for (const { id, status, ask, dependsOn } of steps) {
-    if (status !== 'pending' || ask !== null || !dependsOn.every((other) => done.has(other))) continue;
-    const commandId = derivedId(work.at, planId, id, 'step');
-    change(work, id, { commandId, ask: 'asked' });
-    work.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
-  }
-}
-
-/** Nothing starts any more: what has not begun is left out; when nothing is under way, what was done is undone. */
-function wind(work: Work): void {
-  for (const { id, status, ask } of work.context.steps) {
-    if (status === 'pending' && ask !== 'asked') change(work, id, { status: 'skipped', ask: null, commandId: null });
-  }
-  const { steps, ending } = work.context;
-  if (ending === 'stop' || steps.some(isUnderWay) || steps.some(isUndoing)) return;
-  const [last] = steps.filter(isToUndo).sort((a, b) => (b.finished as number) - (a.finished as number));
-  if (last !== undefined) tryToUndo(work, last, 1);
-}
-
-function tryToUndo(work: Work, { id }: PlanStep, tries: number): void {
-  const { id: planId } = work.context;
-  const commandId = derivedId(work.at, planId, id, 'compensation', tries);
-  change(work, id, { status: 'compensating', ask: 'asked', parked: false, undo: { commandId, tries } });
-  work.outputs.push({ type: 'plan.ask', planId, stepId: id, commandId });
-}
-
-/** From now on it ends; what waits for a confirmation has not begun, and a plan that is cancelled takes all back it can. */
-function end(work: Work, ending: 'cancel' | 'rollback' | 'stop'): void {
-  put(work, { ending });
-  for (const step of work.context.steps) if (isTakenBack(work.context, step)) withdraw(work, step);
-}
-
-const isTakenBack = ({ ending }: PlanContext, { ask, status, undo }: PlanStep): boolean =>
-  undo === null && ask === 'made' && (ending === 'cancel' || (ending !== null && status === 'awaiting_confirmation'));
-
-const withdraw = ({ context, outputs }: Work, { commandId }: PlanStep): void =>
-  void outputs.push({
-    type: 'actor.tell',
-    to: { kind: 'command', id: commandId as Uuid },
-    event: { type: 'plan.withdrawn', planId: context.id },
-  });
+const thoughtOf = (wish: Pick<PlanCognition, keyof ContextWish | 'proposalId'>): PlanCognition => ({
+  ...wish,
+  phase: wish.proposalId === null ? 'thinking' : 'done',
+  ...{ dueAt: null, armedFor: null, overdue: false, summary: null, finalState: null, error: null },
+});
 
 export function cancel(context: PlanContext, event: Of<'cancel'>): Decided {
   const work = workOn(context, event);
-  end(work, 'cancel');
+  end(work, 'cancel', 'Somebody cancelled the plan.');
   return decided(work);
 }
 
@@ -151,9 +78,22 @@ export function isNews(context: PlanContext, { commandId, status, verification }
 export function hear(context: PlanContext, event: Of<'command.moved'>): Decided {
   const work = workOn(context, event);
   const step = waitingFor(context, event.commandId) as PlanStep;
+  tellOutcome(work, step, event);
   if (step.undo === null) hearOfStep(work, step, event);
   else hearOfUndoing(work, step, step.undo.tries, event);
   return decided(work);
+}
+
+/** For whoever thought of the step, where its command is over. */
+function tellOutcome(work: Work, { id: nodeId, deviceId, undo }: PlanStep, event: Of<'command.moved'>): void {
+  const { commandId, status, verification } = event;
+  const word = wordOf(status, verification);
+  if (word !== 'succeeded' && word !== 'failed') return;
+  const success = word === 'succeeded';
+  tellThinker(work, {
+    ...{ type: 'outcome', nodeId, deviceId, commandId, status, verification, success },
+    ...{ compensation: undo !== null, code: success ? null : errorOf(event).code },
+  });
 }
 
 function hearOfStep(work: Work, step: PlanStep, event: Of<'command.moved'>): void {
@@ -188,8 +128,9 @@ function finish(work: Work, { id }: PlanStep, changes: Partial<PlanStep>): void 
 function fail(work: Work, step: PlanStep, error: StepError, { acted, lost }: { acted: boolean; lost: boolean }): void {
   finish(work, step, { status: 'failed', error, acted });
   const { ending, onFailure } = work.context;
-  if (lost) end(work, 'stop');
-  else if (ending === null) end(work, onFailure);
+  const why = `'${step.id}' failed: ${error.detail}`;
+  if (lost) end(work, 'stop', why);
+  else if (ending === null) end(work, onFailure, why);
 }
 
 /** Contract §6: suspension parks, and its clocks run on. What ran out of time under it was lost to it. */
@@ -309,26 +250,6 @@ function errorOf({ status, verification, refusal }: Of<'command.moved'>): StepEr
   }
 }
 
-/** Where a plan stands by its steps; `stopping` is a plan that is to fail, while something is still under way. */
-export type Phase = PlanStatus | 'stopping';
-
-export function phaseOf({ steps, ending }: PlanContext): Phase {
-  switch (ending) {
-    case null:
-      if (steps.every(({ status }) => status === 'succeeded')) return 'succeeded';
-      if (steps.some(({ status }) => status === 'awaiting_confirmation')) return 'awaiting_confirmation';
-      return steps.some(({ status }) => status !== 'pending') ? 'running' : 'pending';
-    case 'stop':
-      return steps.some(isUnderWay) ? 'stopping' : 'failed';
-    default:
-      if (steps.some((step) => isUnderWay(step) || isUndoing(step) || isToUndo(step))) return 'rolling_back';
-      if (steps.some(({ status }) => status === 'compensation_failed')) return 'rollback_failed';
-      return ending === 'cancel' ? 'cancelled' : 'rolled_back';
-  }
-}
-
-const wordFor = (phase: Phase): PlanStatus => (phase === 'stopping' ? 'running' : phase);
-
 export const stands = (context: PlanContext, _: object, { phase }: { phase: Phase }): boolean =>
   phaseOf(context) === phase;
 
@@ -343,5 +264,4 @@ export const stamp = (_: PlanContext, { at }: Moment): Decided => ({ changes: { 
 
 export const hasWake = ({ wakeAt }: PlanContext): boolean => wakeAt !== null;
 export const hasNoWake = ({ wakeAt }: PlanContext): boolean => wakeAt === null;
-export const wakeLeft = ({ wakeAt }: PlanContext, { at }: Moment): Milliseconds =>
-  Math.max(0, (wakeAt as EpochMs) - at);
+export const wakeLeft = ({ wakeAt }: PlanContext, event: Moment): Milliseconds => left(wakeAt, event);

@@ -1,10 +1,12 @@
 import { z } from 'zod';
+import { contextKinds } from '../domain/cognition.ts';
 import { failureWays, type PlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { planMachine } from './plan.ts';
-import type { PlanContext, PlanEvent } from './plan-types.ts';
+import { planMachine, planMachine1 } from './plan.ts';
+import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
+import { isThought } from './plan-work.ts';
 import { count, epochMs, iso, jsonObject, principal, uuid } from './stored.ts';
 
 // How a plan is kept, journaled and shown.
@@ -37,7 +39,24 @@ const step = z.strictObject({
 /** It was checked when the token was. */
 const scope = z.custom<Scope>((given) => typeof given === 'string' && isScope(given));
 
-const stored = z.strictObject({
+const cognition = z.strictObject({
+  kind: z.enum(contextKinds),
+  homeId: uuid.nullable(),
+  deviceId: uuid.nullable(),
+  text: z.string().nullable(),
+  action: z.strictObject({ action: z.string(), params: jsonObject }).nullable(),
+  note: z.string().nullable(),
+  proposalId: uuid.nullable(),
+  phase: z.enum(['thinking', 'suspended', 'done']),
+  dueAt: epochMs.nullable(),
+  armedFor: epochMs.nullable(),
+  overdue: z.boolean(),
+  summary: z.string().nullable(),
+  finalState: jsonObject.nullable(),
+  error: stepError,
+});
+
+const stored1 = z.strictObject({
   id: uuid,
   tenantId: uuid,
   name: z.string().nullable(),
@@ -53,6 +72,7 @@ const stored = z.strictObject({
   finished: count,
   wakeAt: epochMs.nullable(),
 });
+const stored = stored1.extend({ cognition: cognition.nullable() });
 
 function stepNote({ steps }: PlanContext, { commandId, stepId }: { commandId: Uuid; stepId?: string }): JsonObject {
   const found = steps.find(
@@ -75,6 +95,14 @@ function note(event: PlanEvent, after: PlanContext): JsonObject {
       return { ...status, ...stepNote(after, event), code: event.error.code };
     case 'step.held':
       return { ...status, ...stepNote(after, event), held_s: event.forMs / 1_000 };
+    case 'node.proposed':
+      return { ...status, step_id: event.node.id, device_id: event.node.deviceId, action: event.node.action };
+    case 'cognition.suspended':
+      return { ...status, reason: event.reason, for_s: event.forMs / 1_000 };
+    case 'cognition.completed':
+      return { ...status, summary: event.summary };
+    case 'cognition.failed':
+      return { ...status, code: event.error.code };
     default:
       return status;
   }
@@ -104,6 +132,7 @@ function visible(context: PlanContext): JsonObject {
     status: context.status,
     ending: context.ending,
     wake_at: context.wakeAt === null ? null : iso(context.wakeAt),
+    cognition: context.cognition && visibleThought(context.cognition),
     steps: context.steps.map((one) => ({
       ...{
         id: one.id,
@@ -122,9 +151,16 @@ function visible(context: PlanContext): JsonObject {
   };
 }
 
+const visibleThought = (one: PlanCognition): JsonObject => ({
+  ...{ kind: one.kind, home_id: one.homeId, device_id: one.deviceId, text: one.text, note: one.note },
+  action: one.action && { ...one.action },
+  ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : iso(one.dueAt) },
+  ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
+});
+
 export const planDefinition: MachineDefinition<PlanContext> = {
   kind: 'plan',
-  version: 1,
+  version: 2,
   machine: planMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
@@ -132,10 +168,20 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   columns: ({ context }) => ({
     status: context.status,
     over: over.has(context.status),
+    thought: isThought(context),
     created_at: context.createdAt,
   }),
   journal,
   rests: isOver,
   isSoft: () => false,
   visible,
+};
+
+/** Before anybody could think about a plan. */
+export const planDefinition1: MachineDefinition<PlanContext> = {
+  ...planDefinition,
+  version: 1,
+  machine: planMachine1,
+  toStored: ({ cognition: _, ...rest }) => rest as unknown as JsonObject,
+  fromStored: (json) => ({ ...stored1.parse(json), cognition: null }) as PlanContext,
 };

@@ -1,3 +1,4 @@
+import type { ContextWish } from '../domain/cognition.ts';
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { Scope } from '../domain/scopes.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
@@ -43,6 +44,25 @@ export interface PlanStep extends StepWish {
   undoError: StepError | null;
 }
 
+/** What somebody outside is asked to think about, so that the plan gets its steps. */
+export interface PlanCognition extends ContextWish {
+  /** Of the proposal that was accepted: its steps were given with it. */
+  proposalId: Uuid | null;
+  /** `suspended`: whoever thinks waits for something. `done`: no step is added any more. */
+  phase: 'thinking' | 'suspended' | 'done';
+  /** When their silence, or their suspension, has lasted long enough; null while steps are under way. */
+  dueAt: EpochMs | null;
+  /** The end of the suspension that the running timer was set for. */
+  armedFor: EpochMs | null;
+  /** It has lasted long enough, and what is to come of that is being found out. */
+  overdue: boolean;
+  /** What they ended with. */
+  summary: string | null;
+  finalState: JsonObject | null;
+  /** Why they did not come to an end. */
+  error: StepError | null;
+}
+
 /** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each step of a transition copies this. */
 export interface PlanContext {
   id: Uuid;
@@ -65,6 +85,8 @@ export interface PlanContext {
   finished: number;
   /** When what is held back or paused is asked for again. */
   wakeAt: EpochMs | null;
+  /** Null: its steps were given with it. */
+  cognition: PlanCognition | null;
 }
 
 interface Base {
@@ -77,6 +99,8 @@ export type PlanEvent =
       type: 'create';
       plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
         steps: readonly StepWish[];
+        /** Its steps come one by one, or came from the accepted proposal of an observation. */
+        cognition?: ContextWish & { proposalId: Uuid | null };
       };
     })
   /** Nothing new starts, what was not written is taken back, what was done is undone. */
@@ -85,4 +109,13 @@ export type PlanEvent =
   | (Base & { type: 'step.refused'; stepId: string; commandId: Uuid; error: StepError })
   /** Not now: a flag is set, or the tenant suspended. */
   | (Base & { type: 'step.held'; stepId: string; commandId: Uuid; forMs: Milliseconds })
+  /** One more step, from whoever thinks. */
+  | (Base & { type: 'node.proposed'; node: StepWish })
+  | (Base & { type: 'cognition.suspended'; reason: string; forMs: Milliseconds })
+  | (Base & { type: 'cognition.completed'; summary: string; finalState: JsonObject | null })
+  | (Base & { type: 'cognition.failed'; error: StepError })
+  /** They were silent until `dueAt`, and may be for longer: a flag is set, or the tenant suspended. */
+  | (Base & { type: 'cognition.excused'; dueAt: EpochMs; forMs: Milliseconds })
+  /** They were silent until `dueAt`, and nothing excuses it. */
+  | (Base & { type: 'cognition.unheard'; dueAt: EpochMs })
   | (Base & PlanTell);

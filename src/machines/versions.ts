@@ -2,7 +2,7 @@ import { commandDefinition, commandDefinition1 } from './command-record.ts';
 import type { MachineDefinition } from './definition.ts';
 import { deviceDefinition } from './device-record.ts';
 import type { ActorKind } from './outputs.ts';
-import { planDefinition } from './plan-record.ts';
+import { planDefinition, planDefinition1 } from './plan-record.ts';
 import { tenantDefinition } from './tenant-record.ts';
 
 /** Every definition that stored actors may still need, by kind, oldest first; the last one is what new actors get. */
@@ -10,7 +10,7 @@ const shipped: Partial<Record<ActorKind, readonly MachineDefinition[]>> = {
   device: [deviceDefinition],
   command: [commandDefinition1, commandDefinition],
   tenant: [tenantDefinition],
-  plan: [planDefinition],
+  plan: [planDefinition1, planDefinition],
 };
 
 /** All kinds of actors of this build. */

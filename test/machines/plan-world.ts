@@ -23,7 +23,17 @@ export const wish = (id: string, more: Partial<StepWish> = {}): StepWish => ({
 
 export const blankPlan = () => new Driven<PlanContext, PlanEvent>(planDefinition);
 
-export const create = (steps: readonly StepWish[], onFailure: OnFailure = 'rollback'): On<'create'> => ({
+/** What somebody is to think about. */
+export const GOAL: NonNullable<On<'create'>['plan']['cognition']> = {
+  ...{ kind: 'goal', homeId: null, deviceId: null, action: null, note: null, proposalId: null },
+  text: 'Make it warm.',
+};
+
+export const create = (
+  steps: readonly StepWish[],
+  onFailure: OnFailure = 'rollback',
+  cognition?: On<'create'>['plan']['cognition'],
+): On<'create'> => ({
   type: 'create',
   at: T0,
   by: asker,
@@ -36,6 +46,7 @@ export const create = (steps: readonly StepWish[], onFailure: OnFailure = 'rollb
     scopes: null,
     requestId: 'request-1',
     steps,
+    ...(cognition !== undefined && { cognition }),
   },
 });
 

@@ -50,7 +50,7 @@ describe('a plan', () => {
     expect(asksIn(begun.outputs)).toEqual(['a', 'b']);
     expect(ofType(begun.outputs, 'plan.changed')).toMatchObject([{ planId: PLAN, status: 'pending', stepId: null }]);
     expect(statuses(plan)).toEqual({ a: 'pending', b: 'pending', c: 'pending' });
-    expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still' });
+    expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still', mind: 'none' });
   });
 
   it('goes its graph, what is independent side by side, and succeeds with its last step', () => {

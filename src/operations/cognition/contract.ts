@@ -1,4 +1,4 @@
-import type { CommandStatus, VerificationStatus } from '../../domain/command.ts';
+import type { ContextChange, ContextWish } from '../../domain/cognition.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { Memory } from '../../domain/memory.ts';
 import type { StepStatus } from '../../domain/plan.ts';
@@ -7,10 +7,6 @@ import type { EpochMs, Json, JsonObject, Uuid } from '../../domain/values.ts';
 
 // What stands between the service and whoever thinks for it. A context is one thing to be thought about; what a sidecar says
 // about it are words, and a word can only propose: the gateway, and people, decide.
-
-/** A goal, a request for one device, or an observation. */
-export const contextKinds = ['goal', 'device', 'observation'] as const;
-export type ContextKind = (typeof contextKinds)[number];
 
 /** A step that was proposed, as it stands now. */
 export interface ContextNode {
@@ -27,24 +23,15 @@ export interface ContextNode {
   error: { code: string; detail: string } | null;
 }
 
+export type { ContextChange, ContextKind, InterruptReason } from '../../domain/cognition.ts';
+
 /** What waits for a sidecar, with all that one without a memory needs in order to go on. */
-export interface ActiveContext {
+export interface ActiveContext extends ContextWish {
   /** The plan's; of an observation its proposal's. */
   id: Uuid;
-  kind: ContextKind;
   tenantId: Uuid;
-  /** Null: all of the tenant's homes. */
-  homeId: Uuid | null;
-  /** Of a device request or an observation. */
-  deviceId: Uuid | null;
-  /** A goal in somebody's words. */
-  text: string | null;
-  /** A device request that names what is to be done. */
-  action: { action: string; params: JsonObject } | null;
-  /** What was measured. */
+  /** Of an observation: what was measured. */
   data: JsonObject | null;
-  /** What whoever asked said beside it. */
-  note: string | null;
   phase: 'thinking' | 'suspended';
   createdAt: EpochMs;
   nodes: readonly ContextNode[];
@@ -110,49 +97,13 @@ export interface Cognition {
   fail(contextId: Uuid, word: { code: string; detail: string }): Promise<Outcome<null>>;
 }
 
-/** `PREEMPTED`: it ended otherwise, as by a step that failed. */
-export type InterruptReason = 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED';
-
-interface About {
-  contextId: Uuid;
-  tenantId: Uuid;
-  homeId: Uuid | null;
-  at: EpochMs;
-}
-
-/** What becomes of contexts. It is told once it is durable, and dies with the process: `active` tells what still counts. */
-export type ContextChange =
-  /** It waits for the sidecar: it is new, or is to be thought about again. */
-  | (About & { type: 'opened' })
-  /** Nothing more is expected for it, or not now. */
-  | (About & { type: 'interrupted'; reason: InterruptReason; detail: string })
-  /** A node has another status; `from` is null where it was proposed just now. */
-  | (About & {
-      type: 'node';
-      nodeId: string;
-      from: StepStatus | null;
-      to: StepStatus;
-      commandId: Uuid | null;
-      error: { code: string; detail: string } | null;
-    })
-  /** A command of a node is over, its own or the one that undoes it. */
-  | (About & {
-      type: 'outcome';
-      nodeId: string;
-      deviceId: Uuid;
-      commandId: Uuid;
-      compensation: boolean;
-      success: boolean;
-      status: CommandStatus;
-      verification: VerificationStatus;
-      /** Why it failed. */
-      code: string | null;
-    });
-
 /** The cognitive sidecar, as the operations see it. */
 export interface Sidecar {
   connected(): boolean;
-  /** Does no work to speak of, and never throws. Told whether one is connected or not. */
+  /**
+   * What becomes of contexts, told once it is durable, whether one is connected or not; what was not told when the process
+   * died is told by nobody, and `Cognition.active` says what still counts. Does no work to speak of, and never throws.
+   */
   tell(change: ContextChange): void;
 }
 
