@@ -12,6 +12,7 @@ import type { InspectionStore } from './contract/inspection.ts';
 import type { AgentMemoryStore } from './contract/memories.ts';
 import type { Page, Position } from './contract/pages.ts';
 import type { KeyStore, MemberStore } from './contract/people.ts';
+import type { ProposalStore } from './contract/proposals.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
 
 /*
@@ -219,6 +220,8 @@ export interface CommandStore {
 export interface PlanColumns {
   status: PlanStatus;
   over: boolean;
+  /** Somebody is to think about it. */
+  thought: boolean;
   created_at: EpochMs;
 }
 
@@ -227,6 +230,11 @@ export interface PlanStore {
   list(tenantId: Uuid, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** Those that are not over and can be told something: not those in quarantine. */
   open(tenantId: Uuid): Promise<Uuid[]>;
+  /**
+   * Those that somebody is to think about, oldest first, of one tenant or of all that are not suspended; not those in
+   * quarantine. The next page begins after the position.
+   */
+  thought(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
 }
 
 export interface Home {
@@ -318,6 +326,7 @@ export interface Store {
   devices: DeviceStore;
   commands: CommandStore;
   plans: PlanStore;
+  proposals: ProposalStore;
   records: RecordStore;
   identity: IdentityStore;
   keys: KeyStore;

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Position } from '../../src/store/contract.ts';
 import { eachStore } from '../support/store.ts';
-import { journalEntry, newId, next, planCommit } from '../support/turns.ts';
+import { journalEntry, newId, next, planCommit, tenantCommit } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 
@@ -42,6 +42,23 @@ eachStore('plans', (backend) => {
     expect(await plans().open(tenantId)).toEqual(idsOf([late]));
     await backend().store.actors.quarantine(late.ref, 'it failed');
     expect(await plans().open(tenantId)).toEqual([]);
+  });
+
+  it('that somebody is to think about are those that say so, the oldest first, in pages', async () => {
+    const tenantId = newId();
+    const thought = (n: number) => planCommit({ tenantId, columns: { thought: true, created_at: n } });
+    const [late, early, quiet] = [thought(9), thought(1), thought(5)];
+    await turn(late, early, quiet, planCommit({ tenantId }));
+    const first = await plans().thought(2, undefined, tenantId);
+    expect(first.items).toEqual(idsOf([early, quiet]));
+    expect(await plans().thought(2, first.next ?? undefined, tenantId)).toEqual({ items: idsOf([late]), next: null });
+    await turn(next(early, { columns: { ...early.columns, thought: false } }));
+    await backend().store.actors.quarantine(quiet.ref, 'it failed');
+    const all = (await plans().thought(200)).items;
+    expect(all.filter((id) => idsOf([late, early, quiet]).includes(id))).toEqual(idsOf([late]));
+    const tenant = tenantCommit({ id: tenantId, columns: { suspended: true } });
+    await turn(tenant);
+    expect(await plans().thought(9, undefined, tenantId)).toEqual({ items: [], next: null });
   });
 
   it('are kept as long as commands, and while they are open with their journal', async () => {

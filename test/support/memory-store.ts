@@ -24,6 +24,7 @@ import { MemoryActors } from './memory-actors.ts';
 import { memoryAdministration, memoryFirmware } from './memory-firmware.ts';
 import { pageOf } from './memory-pages.ts';
 import { MemoryPeople } from './memory-people.ts';
+import { MemoryProposals, oldestFirst } from './memory-proposals.ts';
 
 /**
  * A store in memory for tests of what stands on it: plain records, identities and idempotency rows by the contract,
@@ -68,6 +69,7 @@ export class MemoryStore implements Store {
     for (const { rows, idempotency } of turn.actors) {
       if (idempotency !== null) this.keep(idempotency);
       for (const row of rows) {
+        if (row.type === 'proposal.accept') this.proposals.accept(row.proposalId, row.planId);
         if (row.type !== 'member.bind') continue;
         const user = this.users.get(row.userId);
         if (user !== undefined) this.users.set(user.id, { ...user, tenantId: row.tenantId, role: row.role });
@@ -268,7 +270,17 @@ export class MemoryStore implements Store {
           return ref.kind === 'plan' && of === tenantId && context.finishedAt === null && quarantine === null;
         })
         .map(({ ref }) => ref.id),
+    thought: async (limit, after, tenantId) => {
+      const thought = [...this.actors.rows.values()].flatMap(({ ref, context, tenantId: of, quarantine }) => {
+        const { cognition } = context as { cognition?: { phase: string } | null };
+        const waits = ref.kind === 'plan' && quarantine === null && cognition != null && cognition.phase !== 'done';
+        return waits && (tenantId ?? of) === of ? [{ createdAt: Number(context.createdAt), id: ref.id }] : [];
+      });
+      const { items, next } = oldestFirst(thought, limit, after);
+      return { items: items.map(({ id }) => id), next };
+    },
   };
+  proposals = new MemoryProposals((row) => this.keep(row));
   administration = memoryAdministration(this.actors, this.flags, (row) => this.keep(row));
   firmware = memoryFirmware((row) => this.keep(row));
   memories = agentMemory((row) => this.keep(row));

@@ -89,7 +89,7 @@ export const tenantCommit = (given: Given & { columns?: Partial<TenantColumns> }
 
 export const planCommit = (given: Given & { columns?: Partial<PlanColumns> } = {}): ActorCommit => {
   const { columns, ...rest } = given;
-  const all: PlanColumns = { status: 'running', over: false, created_at: 1_000, ...columns };
+  const all: PlanColumns = { status: 'running', over: false, thought: false, created_at: 1_000, ...columns };
   return commit('plan', all, rest);
 };
 

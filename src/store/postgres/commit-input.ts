@@ -20,6 +20,7 @@ export const joining = [
   'keysChanged',
   'manifests',
   'members',
+  'proposals',
   'idempotency',
 ] as const;
 export type Joining = (typeof joining)[number];
@@ -126,6 +127,7 @@ function addRows(rows: readonly RowOutput[], put: (name: Joining, rows: Json[]) 
   const graces: Record<string, number> = {};
   const ends: KeysEnd[] = [];
   const members: Json[] = [];
+  const proposals: Json[] = [];
   let manifest: Json | null = null;
   let deviceId = '';
   for (const row of rows) {
@@ -158,6 +160,9 @@ function addRows(rows: readonly RowOutput[], put: (name: Joining, rows: Json[]) 
       case 'member.bind':
         members.push({ user_id: row.userId, tenant_id: row.tenantId, role: row.role });
         break;
+      case 'proposal.accept':
+        proposals.push({ id: row.proposalId, plan_id: row.planId });
+        break;
     }
   }
   put(
@@ -179,4 +184,5 @@ function addRows(rows: readonly RowOutput[], put: (name: Joining, rows: Json[]) 
   }
   if (manifest !== null) put('manifests', [manifest]);
   put('members', members);
+  put('proposals', proposals);
 }

@@ -93,12 +93,19 @@ const joinSections: Readonly<Record<Joining, string>> = {
   members: `update users u set tenant_id = r.tenant_id, role = r.role
     ${from('members', 'user_id uuid, tenant_id uuid, role text')}
     where u.id = r.user_id and u.tenant_id is null returning u.id`,
+  proposals: `update proposals p set status = 'accepted', plan_id = r.plan_id
+    ${from('proposals', 'id uuid, plan_id uuid')}
+    where p.id = r.id and p.status = 'pending' returning p.id`,
   idempotency: putIdempotency(from('idempotency', idempotencyFields)),
 };
 
 /** A member that could not be bound takes the whole statement down (23505), and the runtime finds out whose it was. */
 const membersBound = `(select refuse('the user is a member of a tenant already, or is unknown')
   where (select count(*) from members_done) < (select sum(jsonb_array_length(also->'members')) from also)) as refused`;
+
+/** Two plans of one proposal, or one of a refused one: nothing of the statement is kept. */
+const proposalsAccepted = `(select refuse('the proposal is not pending any more')
+  where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
 
 /** As `refuse` says it of a turn that is to be kept whole. */
 const TORN = 'the turn is torn';
@@ -124,6 +131,7 @@ function textOf(input: TurnInput): string {
     if (input.joining.has(name)) sections.push(`${name}_done as (${joinSections[name]})`);
   }
   if (input.joining.has('members')) results.push(membersBound);
+  if (input.joining.has('proposals')) results.push(proposalsAccepted);
   if (input.delivered !== null) {
     sections.push(
       `loose_done as (${deliver(`jsonb_to_recordset($${parameters + 1}::jsonb) as r(${outboxKeyFields})`)})`,

@@ -7,6 +7,7 @@ import { people } from './migrations/0004-people.ts';
 import { audit } from './migrations/0005-audit.ts';
 import { memories } from './migrations/0006-memories.ts';
 import { plans } from './migrations/0007-plans.ts';
+import { cognition } from './migrations/0008-cognition.ts';
 
 export interface Migration {
   id: number;
@@ -23,6 +24,7 @@ export const migrations: readonly Migration[] = [
   { id: 5, name: 'audit', sql: audit },
   { id: 6, name: 'memories', sql: memories },
   { id: 7, name: 'plans', sql: plans },
+  { id: 8, name: 'cognition', sql: cognition },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

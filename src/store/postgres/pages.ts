@@ -1,10 +1,15 @@
 import type { Page, Position } from '../contract.ts';
 
+const FIRST_ID = '00000000-0000-0000-0000-000000000000';
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 /** The two parameters of `(created_at, id) < ($n, $m)`: the first page begins before everything. */
 export const beginning = (after: Position | undefined): [createdAt: number, id: string] =>
   after ? [after.createdAt, after.id] : [Number.MAX_SAFE_INTEGER, LAST_ID];
+
+/** The two parameters of `(created_at, id) > ($n, $m)`, of a list that is oldest first. */
+export const outset = (after: Position | undefined): [createdAt: number, id: string] =>
+  after ? [after.createdAt, after.id] : [0, FIRST_ID];
 
 /** Of `limit + 1` rows the last only says that there is a next page. */
 export function pageOf<T>(rows: readonly T[], limit: number, position: (row: T) => Position): Page<T> {

@@ -2,7 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanStore } from '../contract.ts';
 import { type ActorRow, actorColumns, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
-import { beginning, pageOf } from './pages.ts';
+import { beginning, outset, pageOf } from './pages.ts';
 
 export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
@@ -23,5 +23,18 @@ export const planStore = (database: Database): PlanStore => ({
       values: [tenantId],
     });
     return rows.map(({ id }) => id);
+  },
+
+  async thought(limit, after, tenantId) {
+    const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+      name: 'plans_thought',
+      text: `select ${actorColumns}, created_at from plans p
+        where thought and quarantine is null and (created_at, id) > ($1, $2) and ($3::uuid is null or tenant_id = $3)
+          and not exists (select from tenants t where t.id = p.tenant_id and t.suspended)
+        order by created_at, id limit $4`,
+      values: [...outset(after), tenantId ?? null, limit + 1],
+    });
+    const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+    return { items: items.map((row) => row.id), next };
   },
 });

@@ -35,6 +35,12 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
   },
   {
+    name: 'prune_proposals',
+    text: `delete from proposals where id in (
+        select id from proposals where id < $1 and created_at < $2 order by id limit $3) returning 1 as gone`,
+    values: [leastId(now - days.commands * DAY_MS), now - days.commands * DAY_MS, batch],
+  },
+  {
     // It outlives its command, as the record of who did what; while a command is open its journal is kept whole.
     name: 'prune_journal',
     text: `delete from journal where (id, version, kind) in (

@@ -14,6 +14,7 @@ import { inspectionStore } from './inspection.ts';
 import { memberStore } from './members.ts';
 import { agentMemoryStore } from './memories.ts';
 import { planStore } from './plans.ts';
+import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
@@ -23,6 +24,7 @@ export const createStore = (database: Database, counts = new DeviceCounts()): St
   devices: deviceStore(database, counts),
   commands: commandStore(database),
   plans: planStore(database),
+  proposals: proposalStore(database),
   records: recordStore(database),
   identity: identityStore(database),
   keys: keyStore(database),

@@ -43,7 +43,11 @@ export const actorTables: readonly ActorTable[] = [
     name: 'tenants',
     columns: { name: 'text', slug: 'text', suspended: 'boolean', created_at: 'bigint' },
   },
-  { kind: 'plan', name: 'plans', columns: { status: 'text', over: 'boolean', created_at: 'bigint' } },
+  {
+    kind: 'plan',
+    name: 'plans',
+    columns: { status: 'text', over: 'boolean', thought: 'boolean', created_at: 'bigint' },
+  },
 ];
 
 export function tableOf(kind: ActorKind): ActorTable {
