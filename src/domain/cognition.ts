@@ -69,3 +69,10 @@ export type ContextChange =
       /** Why it failed. */
       code: string | null;
     });
+
+/** A change, without what it is about. */
+export type ContextNews = ContextChange extends infer One
+  ? One extends ContextChange
+    ? Omit<One, keyof About>
+    : never
+  : never;

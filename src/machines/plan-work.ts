@@ -1,4 +1,4 @@
-import { type ContextChange, PATIENCE_MS } from '../domain/cognition.ts';
+import { type ContextNews, PATIENCE_MS } from '../domain/cognition.ts';
 import { derivedId } from '../domain/derived-id.ts';
 import type { PlanStatus } from '../domain/plan.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../domain/values.ts';
@@ -62,14 +62,8 @@ export function tellOf(work: Work, after: PlanStep, before: PlanStep | null): vo
   });
 }
 
-type Told = ContextChange extends infer One
-  ? One extends ContextChange
-    ? Omit<One, 'contextId' | 'tenantId' | 'homeId' | 'at'>
-    : never
-  : never;
-
 /** For whoever thinks about the plan, where somebody does or did. */
-export function tellThinker({ context, at, outputs }: Work, told: Told): void {
+export function tellThinker({ context, at, outputs }: Work, told: ContextNews): void {
   const { id, tenantId, cognition } = context;
   if (cognition === null) return;
   const about = { contextId: cognition.proposalId ?? id, tenantId, homeId: cognition.homeId, at };

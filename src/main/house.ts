@@ -30,7 +30,9 @@ import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { makeAudit } from '../operations/audit-writer.ts';
 import { parseChangelog } from '../operations/changelog.ts';
+import { openCognition } from '../operations/cognition/cognition.ts';
 import { noSidecar } from '../operations/cognition/contract.ts';
+import { unheardResolver } from '../operations/cognition/silence.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
 import { Heard } from '../operations/heard.ts';
@@ -155,6 +157,8 @@ export async function buildHouse(
     log,
   };
   runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  const cognition = openCognition(services, flags);
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);
@@ -250,6 +254,7 @@ export async function buildHouse(
     },
     async close(answered) {
       clearInterval(pruning);
+      cognition.close();
       await Promise.all([sockets.close(), mcp.close(), mqtt?.close(), answered]);
       await Promise.all([sockets.close(), graphql.close(), mqtt?.close(), answered]);
       await Promise.all([runtime.stop(), callers.keys.close()]);
@@ -261,6 +266,7 @@ export async function buildHouse(
     abort() {
       aborted = true;
       clearInterval(pruning);
+      cognition.close();
       runtime.halt();
       callers.keys.halt();
       mqtt?.abort();

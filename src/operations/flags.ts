@@ -8,6 +8,8 @@ import { type Flag, flagNames } from './operation.ts';
 export interface Flags {
   current(): Readonly<Record<Flag, boolean>>;
   set(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
+  /** Called with each change; must not throw. */
+  hear(listener: (flag: Flag, state: boolean) => void): void;
 }
 
 const ASK_AGAIN_MS = 500;
@@ -16,6 +18,13 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
   const stored = await store.flags();
   let flags = Object.fromEntries(flagNames.map((name) => [name, stored[name] === true])) as Record<Flag, boolean>;
   const locks = new Locks();
+  const listeners: ((flag: Flag, state: boolean) => void)[] = [];
+
+  function become(flag: Flag, state: boolean): void {
+    if (flags[flag] === state) return;
+    flags = { ...flags, [flag]: state };
+    for (const listener of listeners) listener(flag, state);
+  }
 
   /** Asks until the store answers. */
   async function kept(flag: Flag): Promise<boolean> {
@@ -31,17 +40,17 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
 
   return {
     current: () => flags,
+    hear: (listener) => void listeners.push(listener),
     // In the order of the asking, so that memory and store agree on what was last.
     set: (flag, state, also) =>
       locks.alone(flag, async () => {
         try {
           await store.setFlag(flag, state, also);
-          flags = { ...flags, [flag]: state };
+          become(flag, state);
         } catch (error) {
           // Who is told to look whether it was done must find here what the next process will find.
           if (error instanceof CommitUnknown) {
-            const found = await kept(flag);
-            flags = { ...flags, [flag]: found };
+            become(flag, await kept(flag));
           }
           throw error;
         }

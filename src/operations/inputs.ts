@@ -22,6 +22,7 @@ export const nouns = {
   actor: 'There is no such actor.',
   machine: 'There is no such machine.',
   memory: 'There is no such memory.',
+  proposal: 'There is no such proposal.',
 } as const;
 export type Noun = keyof typeof nouns;
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { done, type Outcome, type RefusalCode, refusals, refuse } from '../domain/refusals.ts';
-import { allows } from '../domain/scopes.ts';
+import { done, type Outcome, type RefusalCode, refusals } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { PlanContext } from '../machines/plan-types.ts';
+import { goalFields, mode, modeOf, startGoal } from './cognition/goals.ts';
 import { commandAll, type Entry, groupTargets, roomTargets } from './command-all.ts';
 import { deviceOf } from './device-view.ts';
 import { wishFields } from './dispatch.ts';
@@ -36,7 +36,7 @@ const planExecute = z.strictObject({
 });
 const goal = z.strictObject({
   type: z.literal('goal').meta({ description: 'Needs a sidecar, and the scope `execute:commands` too' }),
-  payload: z.strictObject({ text: z.string().min(1).max(4_000), home_id: id.optional() }),
+  payload: z.strictObject(goalFields),
 });
 
 const intent = z
@@ -69,7 +69,7 @@ const intentAnswer = z
         '`PENDING`: a plan is on its way, or something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
         '`REJECTED`: all was refused; `PARTIAL`: some of it',
     }),
-    mode: z.enum(['CLOUD_DIRECT', 'CLOUD_ENHANCED']).meta({ description: '`CLOUD_ENHANCED` with a sidecar connected' }),
+    mode,
     commands_executed: z.int().meta({ description: 'Dispatched' }),
     commands_rejected: z.int(),
     results: z.array(result),
@@ -109,7 +109,7 @@ export const postIntent = operation({
   },
   async run(services, call) {
     const { input } = call;
-    if (input.type === 'goal') return noGoal(services, call.caller);
+    if (input.type === 'goal') return seekGoal(services, call, input.payload);
     if (input.type === 'plan.execute') return executePlan(services, call, input.payload.plan);
     const { action, params } = input.payload;
     const wish = { action, ...(params !== undefined && { params }) };
@@ -128,9 +128,6 @@ export const postIntent = operation({
   },
 });
 
-const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>) =>
-  sidecar.connected() ? ('CLOUD_ENHANCED' as const) : ('CLOUD_DIRECT' as const);
-
 /** The plan is on its way; its commands are its own to tell of. */
 async function executePlan(
   services: Services,
@@ -139,14 +136,29 @@ async function executePlan(
 ): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
   const devices = await targetsOfAll(services, caller, stepWishes(wish));
   if (!devices.ok) return devices;
-  const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
+  const answer = onItsWay(services);
+  return done(answer(await makePlan(services, caller, wish, (plan) => idempotent?.row(answer(plan)) ?? null)));
+}
+
+/** The sidecar's to plan for. */
+async function seekGoal(
+  services: Services,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+  goal: z.infer<z.ZodObject<typeof goalFields>>,
+): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
+  const answer = onItsWay(services);
+  const plan = await startGoal(services, caller, goal, (made) => idempotent?.row(answer(made)) ?? null);
+  return plan.ok ? done(answer(plan.value)) : plan;
+}
+
+const onItsWay =
+  (services: Pick<Services, 'sidecar'>) =>
+  ({ id }: Pick<PlanContext, 'id'>): Answer<z.infer<typeof intentAnswer>> => ({
     body: {
       ...{ status: 'PENDING' as const, mode: modeOf(services), plan_id: id },
       ...{ commands_executed: 0, commands_rejected: 0, results: [] },
     },
   });
-  return done(answer(await makePlan(services, caller, wish, (plan) => idempotent?.row(answer(plan)) ?? null)));
-}
 
 async function targets(
   services: Services,
@@ -182,15 +194,4 @@ function statusOf(all: number, count: (status: Result['status']) => number): z.i
   if (count('dry_run_required') > 0) return 'PENDING';
   if (count('dispatched') === all) return 'SUCCESS';
   return count('rejected') === all ? 'REJECTED' : 'PARTIAL';
-}
-
-/** A goal is the sidecar's to plan. */
-function noGoal({ flags }: Services, { scopes }: Caller) {
-  if (!allows(scopes, 'execute:commands')) {
-    return refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
-  }
-  if (flags().cognition_disabled) {
-    return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
-  }
-  return refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could plan for a goal.');
 }

@@ -16,7 +16,7 @@ const stepId = z
   .max(64)
   .regex(/^\P{Cc}*$/u, 'must hold no control characters');
 
-const stepWish = z
+export const stepWish = z
   .strictObject({
     id: stepId.meta({ description: 'Unique in the plan' }),
     device_id: z.uuid().toLowerCase(),
@@ -55,8 +55,9 @@ export const planFields = {
 };
 export type PlanWish = z.infer<z.ZodObject<typeof planFields>>;
 
-export const stepWishes = ({ steps }: Pick<PlanWish, 'steps'>): StepWish[] =>
-  steps.map(({ id, device_id, action, params = {}, depends_on = [], compensation, timeout_s }) => ({
+export const wishOf = (given: z.infer<typeof stepWish>): StepWish => {
+  const { id, device_id, action, params = {}, depends_on = [], compensation, timeout_s } = given;
+  return {
     id,
     deviceId: device_id,
     action,
@@ -65,4 +66,7 @@ export const stepWishes = ({ steps }: Pick<PlanWish, 'steps'>): StepWish[] =>
     compensation:
       compensation === undefined ? null : { action: compensation.action, params: compensation.params ?? {} },
     timeoutS: timeout_s ?? null,
-  }));
+  };
+};
+
+export const stepWishes = ({ steps }: Pick<PlanWish, 'steps'>): StepWish[] => steps.map(wishOf);

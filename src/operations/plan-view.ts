@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import type { Committed } from '../actors/contract.ts';
+import { contextKinds } from '../domain/cognition.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { failureWays, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { PlanContext, PlanStep, StepError } from '../machines/plan-types.ts';
+import type { PlanCognition, PlanContext, PlanStep, StepError } from '../machines/plan-types.ts';
 import { who } from './command-view.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from './operation.ts';
@@ -29,6 +30,22 @@ const step = z
   })
   .meta({ id: 'PlanStep' });
 
+const thought = z
+  .object({
+    kind: z.enum(contextKinds),
+    phase: z.enum(['thinking', 'suspended', 'done']).meta({ description: 'Until it is `done` steps may be added' }),
+    goal: z.string().optional(),
+    device_id: z.uuid().optional(),
+    home_id: z.uuid().optional(),
+    proposal_id: z.uuid().optional().meta({ description: 'The proposal that it came from' }),
+    summary: z.string().optional().meta({ description: 'What the sidecar ended with' }),
+    error: z
+      .object({ code: z.string(), detail: z.string() })
+      .optional()
+      .meta({ description: 'Why it could not go on' }),
+  })
+  .meta({ id: 'PlanCognition', description: 'Of a plan whose steps came from the sidecar' });
+
 export const planRecord = z
   .object({
     id: z.uuid(),
@@ -39,6 +56,7 @@ export const planRecord = z
     created_by: z.string().meta({ description: 'The id of the user whose authority each step needs' }),
     created_at: isoTime,
     finished_at: isoTime.nullable(),
+    cognition: thought.optional(),
   })
   .meta({ id: 'Plan' });
 
@@ -75,6 +93,18 @@ export const planOf = (context: PlanContext): z.infer<typeof planRecord> => ({
   created_by: who(context.createdBy),
   created_at: iso(context.createdAt),
   finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
+  // A row that an older version wrote has none.
+  ...(context.cognition && { cognition: thoughtOf(context.cognition) }),
+});
+
+const thoughtOf = (one: PlanCognition): z.infer<typeof thought> => ({
+  ...{ kind: one.kind, phase: one.phase },
+  ...(one.text !== null && { goal: one.text }),
+  ...(one.deviceId !== null && { device_id: one.deviceId }),
+  ...(one.homeId !== null && { home_id: one.homeId }),
+  ...(one.proposalId !== null && { proposal_id: one.proposalId }),
+  ...(one.summary !== null && one.summary !== '' && { summary: one.summary }),
+  ...(one.error !== null && { error: { ...one.error } }),
 });
 
 /** The caller's plan; refuses alike what is missing and what is another tenant's. */

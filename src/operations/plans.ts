@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import type { ContextWish } from '../domain/cognition.ts';
 import { reason } from '../domain/fields.ts';
 import { judge } from '../domain/gateway.ts';
 import { done, type Outcome, type RefusalCode, refusals } from '../domain/refusals.ts';
 import { allows } from '../domain/scopes.ts';
+import type { Uuid } from '../domain/values.ts';
 import type { Snapshot } from '../machines/definition.ts';
 import type { PlanContext, PlanEvent, StepWish } from '../machines/plan-types.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
@@ -75,11 +77,27 @@ export const createPlan = operation({
   },
 });
 
-/** Makes the plan; resolves when that is durable, and its first steps are asked for by then. */
-export async function makePlan(
+/** A plan to be made in the caller's name. */
+export type PlanMade = Pick<PlanContext, 'name' | 'onFailure'> & {
+  steps: readonly StepWish[];
+  cognition?: ContextWish & { proposalId: Uuid | null };
+};
+
+export const makePlan = (
   services: Services,
   caller: Caller,
   wish: PlanWish,
+  row?: (plan: PlanContext) => IdempotencyRow | null,
+): Promise<PlanContext> => {
+  const { name = null, on_failure: onFailure = 'rollback' } = wish;
+  return startPlan(services, caller, { name, onFailure, steps: stepWishes(wish) }, row);
+};
+
+/** Makes the plan; resolves when that is durable, and its first steps are asked for by then. */
+export async function startPlan(
+  services: Services,
+  caller: Caller,
+  made: PlanMade,
   row: (plan: PlanContext) => IdempotencyRow | null = () => null,
 ): Promise<PlanContext> {
   const id = services.newId();
@@ -90,12 +108,10 @@ export async function makePlan(
     plan: {
       id,
       tenantId: tenantOf(caller),
-      name: wish.name ?? null,
-      onFailure: wish.on_failure ?? 'rollback',
+      ...made,
       createdBy: withoutRequest(caller.principal),
       scopes: caller.scopes,
       requestId: caller.requestId,
-      steps: stepWishes(wish),
     },
   };
   const reply = await services.actors.create({ kind: 'plan', id }, event, {

@@ -104,11 +104,13 @@ eachStore('proposals', (backend) => {
     expect((await proposals().open(since - 1, 1)).items).toEqual([old]);
   });
 
-  it('of a suspended tenant wait for nobody', async () => {
+  it('of a suspended tenant wait for nobody, unless that tenant is asked about', async () => {
     const tenant = tenantCommit({ columns: { suspended: true } });
     await turn(tenant);
-    await keep({ tenantId: tenant.ref.id });
-    expect((await proposals().open(0, 99, undefined, tenant.ref.id)).items).toEqual([]);
+    const tenantId = tenant.ref.id;
+    const { id } = await keep({ tenantId });
+    expect((await proposals().open(0, 200)).items.map((one) => one.id)).not.toContain(id);
+    expect((await proposals().open(0, 9, undefined, tenantId)).items.map((one) => one.id)).toEqual([id]);
   });
 
   it('that wait are so many at most, and the oldest are given up for new ones', async () => {

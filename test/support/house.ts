@@ -30,7 +30,9 @@ import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
 import { makeArtifacts } from '../../src/operations/artifacts.ts';
 import { makeAudit } from '../../src/operations/audit-writer.ts';
-import { noSidecar } from '../../src/operations/cognition/contract.ts';
+import { openCognition } from '../../src/operations/cognition/cognition.ts';
+import { type Cognition, noSidecar } from '../../src/operations/cognition/contract.ts';
+import { unheardResolver } from '../../src/operations/cognition/silence.ts';
 import { type Flags, loadFlags } from '../../src/operations/flags.ts';
 import { makeHealth, type PartState } from '../../src/operations/health.ts';
 import { Heard } from '../../src/operations/heard.ts';
@@ -69,6 +71,7 @@ export interface House<Kept extends Store = Store> {
   clock: TestClock;
   runtime: Runtime;
   services: Services;
+  cognition: Cognition;
   perform: Perform;
   identity: Identity;
   gate: Gate;
@@ -178,6 +181,8 @@ export async function makeHouseOn<Kept extends Store>(
     },
   };
   runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  const cognition = openCognition(services, flags);
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
@@ -254,6 +259,7 @@ export async function makeHouseOn<Kept extends Store>(
       clock,
       runtime,
       services,
+      cognition,
       perform,
       identity,
       gate,
@@ -285,6 +291,7 @@ export async function makeHouseOn<Kept extends Store>(
         server.close(resolve);
         server.closeAllConnections();
       });
+      cognition.close();
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
       rmSync(artifactFolder, { recursive: true, force: true });

@@ -17,6 +17,8 @@ export interface Row {
   /** The least role; `none` needs no tenant, `open` no authentication, `platform` an operator. */
   role: Role | 'open' | 'platform';
   scope: string | null;
+  /** Needed beside `scope`, for what it comes to. */
+  alsoScope?: string;
   /** The status of success. */
   status: number;
   /** Stands at the root too, or there alone. */

@@ -4,7 +4,7 @@ import type { World } from './world.ts';
 
 const platform = { role: 'platform', scope: null } as const;
 
-// Specification §4, intent and administrative endpoints; contract §3, §5 and §6.
+// Specification §4, administrative endpoints; contract §3, §5 and §6.
 export const governanceRows: readonly Row[] = [
   {
     ...{ method: 'GET', path: '/tenant/policy', role: 'admin', scope: 'read:tenant', status: 200 },
@@ -34,14 +34,6 @@ export const governanceRows: readonly Row[] = [
       path: `/confirmations/${(await world.awaiting()).commandId}/refuse`,
       body: { reason: 'Not now' },
     }),
-  },
-  {
-    ...{ method: 'POST', path: '/intent', role: 'user', scope: 'execute:intents', status: 200 },
-    ask: async (world) => ({
-      path: '/intent',
-      body: { type: 'device.control', payload: { device_id: await world.device(), action: 'turn_on', params: {} } },
-    }),
-    refusals: { VALIDATION_FAILED: () => ({ path: '/intent', body: { type: 'wish', payload: {} } }) },
   },
   {
     ...{ ...platform, method: 'GET', path: '/admin/tenants', status: 200 },

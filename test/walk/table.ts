@@ -1,5 +1,6 @@
 import type { Row } from './row.ts';
 import { actorRows } from './table-actors.ts';
+import { cognitionRows } from './table-cognition.ts';
 import { deviceRows } from './table-devices.ts';
 import { firmwareRows } from './table-firmware.ts';
 import { governanceRows } from './table-governance.ts';
@@ -10,7 +11,7 @@ import { planRows } from './table-plans.ts';
 
 /**
  * The specification's endpoint tables and the contract's own, written down by hand: what is served and what is
- * documented is compared with this. The rows that need the sidecar stand elsewhere.
+ * documented is compared with this.
  */
 export const table: readonly Row[] = [
   ...identityRows,
@@ -19,6 +20,7 @@ export const table: readonly Row[] = [
   ...firmwareRows,
   ...governanceRows,
   ...planRows,
+  ...cognitionRows,
   ...actorRows,
   ...memoryRows,
 ];

@@ -6,6 +6,7 @@ import { type Role, roles } from '../../src/domain/roles.ts';
 import { routes } from '../../src/edges/rest/table.ts';
 import type { House, Received, Sent } from '../support/house.ts';
 import { makeShapes, type Shapes } from '../support/shapes.ts';
+import { standIn } from '../support/stand-in-sidecar.ts';
 import { openHouse } from '../support/tenancy.ts';
 import type { Ask, Row } from './row.ts';
 import { table } from './table.ts';
@@ -28,6 +29,7 @@ let shapes: Shapes;
 
 beforeAll(async () => {
   house = await openHouse();
+  standIn(house.services);
   mine = await makeWorld(house);
   other = await makeWorld(house);
   parked = await makeWorld(house);
@@ -61,10 +63,10 @@ const asRole = async (row: Row, world: World, ask: Ask): Promise<Sent> => {
 };
 
 const keys = new Map<string, string>();
-/** The owner's key with this scope alone. */
-async function keyWith(scope: string): Promise<string> {
-  const key = keys.get(scope) ?? (await mine.apiKey(undefined, [scope])).key;
-  keys.set(scope, key);
+/** The owner's key with these scopes alone. */
+async function keyWith(...scopes: string[]): Promise<string> {
+  const key = keys.get(`${scopes}`) ?? (await mine.apiKey(undefined, scopes)).key;
+  keys.set(`${scopes}`, key);
   return key;
 }
 
@@ -228,9 +230,9 @@ describe.each(rows)('%s', (_, row) => {
   }
 
   if (row.scope !== null && row.role !== 'none') {
-    const { scope } = row;
+    const { scope, alsoScope } = row;
     it(`is ${row.person ? 'refused to every key' : `allowed to a key with ${scope}`}, and refused to one without`, async () => {
-      const fitting = await keyWith(scope);
+      const fitting = await keyWith(scope, ...(alsoScope === undefined ? [] : [alsoScope]));
       const ask = await row.ask(mine);
       const received = await send(row, firstRoot(row), { ...ask, token: fitting });
       if (row.person) refused(received, 'FORBIDDEN');
@@ -239,6 +241,9 @@ describe.each(rows)('%s', (_, row) => {
       const wanting = await keyWith(scope === 'read:audit' ? 'read:homes' : 'read:audit');
       const headers = { ...ask.headers, 'x-api-key': wanting };
       refused(await send(row, firstRoot(row), { path: ask.path, body: ask.body, headers }), 'INSUFFICIENT_SCOPE');
+      if (alsoScope === undefined) return;
+      const half = await row.ask(mine);
+      refused(await send(row, firstRoot(row), { ...half, token: await keyWith(scope) }), 'INSUFFICIENT_SCOPE');
     });
   }
 

@@ -2,13 +2,13 @@ import type { Chapter } from './openapi.ts';
 import type { Route } from './route.ts';
 import { actorRoutes } from './routes/actors.ts';
 import { administrationRoutes } from './routes/administration.ts';
+import { cognitionRoutes } from './routes/cognition.ts';
 import { commandRoutes } from './routes/commands.ts';
 import { deviceRoutes } from './routes/devices.ts';
 import { firmwareRoutes } from './routes/firmware.ts';
 import { groupRoutes } from './routes/groups.ts';
 import { homeRoutes } from './routes/homes.ts';
 import { identityRoutes } from './routes/identity.ts';
-import { intentRoutes } from './routes/intents.ts';
 import { manifestRoutes } from './routes/manifests.ts';
 import { memoryRoutes } from './routes/memories.ts';
 import { planRoutes } from './routes/plans.ts';
@@ -24,7 +24,11 @@ export const chapters: readonly Chapter[] = [
   { title: 'Safety', about: 'Who may confirm critical commands, and what waits for it', routes: safetyRoutes },
   { title: 'Homes and rooms', about: 'Where devices stand', routes: homeRoutes },
   { title: 'Manifests', about: 'What devices can do', routes: manifestRoutes },
-  { title: 'Intents', about: 'What is to be done, in terms of the home', routes: intentRoutes },
+  {
+    title: 'Intents and cognition',
+    about: 'What is to be done, in terms of the home; what the sidecar makes of it, and proposes',
+    routes: cognitionRoutes,
+  },
   { title: 'Memory', about: 'What agents remember: observations, preferences and routines', routes: memoryRoutes },
   { title: 'Plans', about: 'Several steps as one, undone where one of them fails', routes: planRoutes },
   { title: 'Firmware', about: 'Releases, and what devices fetch of them', routes: firmwareRoutes },

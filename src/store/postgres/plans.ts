@@ -29,8 +29,8 @@ export const planStore = (database: Database): PlanStore => ({
     const rows = await database.read<ActorRow & { created_at: EpochMs }>({
       name: 'plans_thought',
       text: `select ${actorColumns}, created_at from plans p
-        where thought and quarantine is null and (created_at, id) > ($1, $2) and ($3::uuid is null or tenant_id = $3)
-          and not exists (select from tenants t where t.id = p.tenant_id and t.suspended)
+        where thought and quarantine is null and (created_at, id) > ($1, $2) and case when $3::uuid is null
+          then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end
         order by created_at, id limit $4`,
       values: [...outset(after), tenantId ?? null, limit + 1],
     });

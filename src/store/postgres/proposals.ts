@@ -97,8 +97,8 @@ export const proposalStore = (database: Database): ProposalStore => ({
     const rows = await database.read<Row>({
       name: 'proposals_open',
       text: `select ${columns} from proposals p
-        where ${isOpen} and created_at > $1 and (created_at, id) > ($2, $3) and ($4::uuid is null or tenant_id = $4)
-          and not exists (select from tenants t where t.id = p.tenant_id and t.suspended)
+        where ${isOpen} and created_at > $1 and (created_at, id) > ($2, $3) and case when $4::uuid is null
+          then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $4 end
         order by created_at, id limit $5`,
       values: [since, ...outset(after), tenantId ?? null, limit + 1],
     });

@@ -1,0 +1,88 @@
+import type { ContextChange } from '../../domain/cognition.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { Flags } from '../flags.ts';
+import type { Services } from '../operation.ts';
+import { Alarms } from './alarms.ts';
+import { activeOf, barredNow, everyContext, findContext, tenantOfContext } from './contexts.ts';
+import type { ActiveContext, Cognition } from './contract.ts';
+import { makeWords } from './words.ts';
+import { makeWorlds, memoriesOf } from './world.ts';
+
+/** One for the process; from now on `services.sidecar` is told what becomes of contexts. */
+export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): Cognition & { close(): void } {
+  const { actors, clock, store, log } = services;
+  const worlds = makeWorlds(services);
+  const alarms = new Alarms(clock, (id) => void quietly(wake(id)));
+  let closed = false;
+
+  const quietly = (work: Promise<unknown>): Promise<unknown> =>
+    work.catch((error: unknown) => {
+      if (!closed) log.warn({ err: error }, 'the sidecar is told less than there is');
+    });
+
+  /** Not what nobody may think about now: it is told again when somebody may. */
+  function tell(change: ContextChange): void {
+    const { tenantId, type } = change;
+    const suspended = actors.peek({ kind: 'tenant', id: tenantId })?.snapshot.value === 'suspended';
+    if (type === 'opened' && (suspended || services.flags().cognition_disabled)) return;
+    services.sidecar.tell(change);
+  }
+
+  const about = ({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) => ({
+    ...{ contextId: id, tenantId, homeId, at: clock.now() },
+  });
+
+  async function wake(id: Uuid): Promise<void> {
+    const woken = await store.proposals.change(id, { phase: 'thinking' });
+    if (woken !== null) tell({ ...about(woken), type: 'opened' });
+  }
+
+  /** Nobody may think for them any more, or somebody may again. */
+  async function tellAll(barred: boolean, detail: string, tenantId?: Uuid): Promise<void> {
+    if (!services.sidecar.connected()) return;
+    for await (const context of everyContext(services, tenantId)) {
+      if (closed) return;
+      if (barred) services.sidecar.tell({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+      else tell({ ...about(context), type: 'opened' });
+    }
+  }
+
+  const deaf = [
+    actors.on('context.changed', ({ change }) => tell(change)),
+    actors.on('tenant.changed', ({ tenantId, suspended }) => {
+      void quietly(tellAll(suspended, 'The tenant is suspended.', tenantId));
+    }),
+  ];
+  flags.hear((flag, state) => {
+    if (flag === 'cognition_disabled') void quietly(tellAll(state, 'The cognitive layer is switched off.'));
+  });
+
+  return {
+    async *active(tenantId) {
+      if (tenantId !== undefined && (await barredNow(services, tenantId)) !== null) return;
+      for await (const context of everyContext(services, tenantId)) {
+        if (services.flags().cognition_disabled) return;
+        yield context;
+      }
+    },
+
+    async context(id) {
+      const found = await findContext(services, id);
+      if (found === null || (await barredNow(services, tenantOfContext(found))) !== null) return null;
+      return activeOf(services, found);
+    },
+
+    world: worlds.of,
+    worldOf: ({ tenantId, homeId, deviceId, kind }) =>
+      worlds.of({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
+    stateOf: worlds.stateOf,
+    memories: (tenantId) => memoriesOf(services, tenantId),
+    ...makeWords(services, alarms),
+
+    close() {
+      closed = true;
+      alarms.close();
+      for (const stop of deaf) stop();
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import type { Committed } from '../../actors/contract.ts';
+import { CONTEXT_LIFE_MS } from '../../domain/cognition.ts';
+import { type Proposal, statusOf } from '../../domain/proposal.ts';
+import type { Refusal } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { PlanCognition, PlanContext, PlanStep, StepWish } from '../../machines/plan-types.ts';
+import { isActive } from '../../machines/tenant-record.ts';
+import type { Page, Position } from '../../store/contract.ts';
+import type { Services } from '../operation.ts';
+import type { ActiveContext, ContextNode } from './contract.ts';
+
+// What is to be thought about: of a goal and a device request that is a plan, of an observation its proposal.
+
+export type Found = { plan: Committed<PlanContext> } | { proposal: Proposal };
+
+/** What has this id, whether it waits for somebody or not; null where nothing was ever to be thought about. */
+export async function findContext({ actors, store }: Services, id: Uuid): Promise<Found | null> {
+  const plan = await actors.read<PlanContext>({ kind: 'plan', id });
+  if (plan !== null) {
+    // What an accepted proposal came to is told under the proposal's id.
+    const { cognition } = plan.snapshot.context;
+    return cognition === null || cognition.proposalId !== null ? null : { plan };
+  }
+  const proposal = await store.proposals.find(id);
+  return proposal && { proposal };
+}
+
+export const tenantOfContext = (found: Found): Uuid =>
+  'plan' in found ? found.plan.snapshot.context.tenantId : found.proposal.tenantId;
+
+/** Why nobody is to think for this tenant now, or null. */
+export async function barredNow(
+  { actors, flags }: Pick<Services, 'actors' | 'flags'>,
+  tenantId: Uuid,
+): Promise<Refusal | null> {
+  if (flags().cognition_disabled) {
+    return { code: 'COGNITION_DISABLED', detail: 'The cognitive layer is switched off for the moment.' };
+  }
+  const tenant = await actors.read({ kind: 'tenant', id: tenantId });
+  if (tenant !== null && isActive(tenant.snapshot)) return null;
+  return { code: 'TENANT_SUSPENDED', detail: 'The tenant is suspended.' };
+}
+
+/** Null where it does not wait for anybody any more. */
+export function activeOf({ clock }: Pick<Services, 'clock'>, found: Found): ActiveContext | null {
+  if ('plan' in found) return ofPlan(found.plan.snapshot.context);
+  return statusOf(found.proposal, clock.now()) === 'pending' ? ofProposal(found.proposal) : null;
+}
+
+function ofPlan({ id, tenantId, cognition, createdAt, steps }: PlanContext): ActiveContext | null {
+  if (cognition === null || cognition.phase === 'done') return null;
+  const { kind, homeId, deviceId, text, action, note, phase }: PlanCognition = cognition;
+  const wish = { kind, homeId, deviceId, text, action, note };
+  return { ...wish, id, tenantId, data: null, phase, createdAt, nodes: steps.map(nodeOf) };
+}
+
+function ofProposal(proposal: Proposal): ActiveContext | null {
+  const { id, tenantId, homeId, deviceId, data, note, phase, createdAt, steps } = proposal;
+  if (phase === 'done') return null;
+  const about = { kind: 'observation', homeId, deviceId, text: null, action: null, note } as const;
+  return { ...about, id, tenantId, data, phase, createdAt, nodes: steps.map(proposedNode) };
+}
+
+const wished = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepWish) => ({
+  ...{ id, deviceId, action, params, dependsOn, compensation, timeoutS },
+});
+
+const nodeOf = (step: PlanStep): ContextNode => ({
+  ...wished(step),
+  status: step.status,
+  commandId: step.status === 'pending' ? null : step.commandId,
+  error: step.undoError ?? step.error,
+});
+
+const proposedNode = (step: StepWish): ContextNode => ({
+  ...wished(step),
+  ...{ status: 'pending', commandId: null, error: null },
+});
+
+const PAGE = 100;
+
+/** All that waits for somebody, of one tenant or of all that are not suspended: plans, then proposals, each the oldest first. */
+export async function* everyContext(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
+  const { actors, store, clock } = services;
+  for await (const ids of pages((after) => store.plans.thought(PAGE, after, tenantId))) {
+    const plans = await actors.readAll<PlanContext>('plan', ids);
+    for (const id of ids) {
+      const plan = plans.get(id);
+      const active = plan === undefined ? null : activeOf(services, { plan });
+      if (active !== null) yield active;
+    }
+  }
+  const since = clock.now() - CONTEXT_LIFE_MS;
+  for await (const proposals of pages((after) => store.proposals.open(since, PAGE, after, tenantId))) {
+    for (const proposal of proposals) {
+      const active = activeOf(services, { proposal });
+      if (active !== null) yield active;
+    }
+  }
+}
+
+async function* pages<T>(read: (after?: Position) => Promise<Page<T>>): AsyncGenerator<readonly T[]> {
+  let after: Position | undefined;
+  do {
+    const page = await read(after);
+    yield page.items;
+    after = page.next ?? undefined;
+  } while (after !== undefined);
+}

@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { UNSEEN } from '../../domain/memory.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { allows } from '../../domain/scopes.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { PlanContext } from '../../machines/plan-types.ts';
+import type { IdempotencyRow } from '../../store/contract.ts';
+import { deviceOf } from '../device-view.ts';
+import { wishFields } from '../dispatch.ts';
+import { idOf, isUuid, notFound } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { startPlan } from '../plans.ts';
+
+// What is asked of the sidecar: a goal, or something for one device. Each is a plan from its first moment, without steps yet.
+
+export const mode = z
+  .enum(['CLOUD_DIRECT', 'CLOUD_ENHANCED'])
+  .meta({ description: '`CLOUD_ENHANCED` with a sidecar connected' });
+export const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>): z.infer<typeof mode> =>
+  sidecar.connected() ? 'CLOUD_ENHANCED' : 'CLOUD_DIRECT';
+
+/** What somebody says to whoever thinks: text that a person would see whole. */
+export const said = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .regex(/\S/, 'must not be blank')
+    .refine((text) => !UNSEEN.test(text), 'must hold no control or invisible characters');
+
+export const goalFields = { text: said(4_000), home_id: z.string().min(1).max(64).toLowerCase().optional() };
+
+export const MAX_NOTE = 4_000;
+const MAX_NAME = 100;
+
+/** The first words of a goal: one line, as names are. */
+const nameOf = (text: string): string => Array.from(text.replace(/\s+/gu, ' ').trim()).slice(0, MAX_NAME).join('');
+
+/** Nobody is there who could think, or null. */
+export const nobodyThinks = ({ sidecar }: Pick<Services, 'sidecar'>) =>
+  sidecar.connected() ? null : refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could think about it.');
+
+type Row = (plan: PlanContext) => IdempotencyRow | null;
+
+/** Of an intent; who asks for one may command devices. */
+export async function startGoal(
+  services: Services,
+  caller: Caller,
+  { text, home_id }: z.infer<z.ZodObject<typeof goalFields>>,
+  row: Row,
+): Promise<Outcome<PlanContext>> {
+  if (!allows(caller.scopes, 'execute:commands')) {
+    return refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
+  }
+  if (services.flags().cognition_disabled) {
+    return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
+  }
+  const homeId = home_id ?? null;
+  if (homeId !== null && !(await hasHome(services, caller, homeId))) return notFound('home');
+  const nobody = nobodyThinks(services);
+  if (nobody !== null) return nobody;
+  const cognition = { kind: 'goal', homeId, deviceId: null, text, action: null, note: null, proposalId: null } as const;
+  return done(
+    await startPlan(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row),
+  );
+}
+
+const hasHome = async ({ store }: Services, caller: Caller, id: Uuid): Promise<boolean> =>
+  isUuid(id) && (await store.records.home(tenantOf(caller), id)) !== null;
+
+const { action, params } = wishFields;
+
+export const orchestrateCommand = operation({
+  name: 'orchestrateCommand',
+  summary: 'Have the sidecar plan for one device: a goal in words, or an action and what it takes',
+  input: z
+    .strictObject({
+      id: idOf('device'),
+      goal: said(4_000).optional().meta({ description: 'In words; or `action`' }),
+      action: action.optional(),
+      params,
+      context: said(MAX_NOTE).optional().meta({ description: 'What else the sidecar should know' }),
+    })
+    .refine(({ goal, action }) => (goal === undefined) !== (action === undefined), {
+      path: ['goal'],
+      message: 'either goal or action is required, and not both',
+    })
+    .refine(({ goal, params }) => goal === undefined || params === undefined, {
+      path: ['params'],
+      message: 'belong to an action',
+    }),
+  output: z
+    .object({ status: z.literal('ACCEPTED'), plan_id: z.uuid(), device_id: z.uuid(), mode })
+    .meta({ id: 'Orchestrated' }),
+  role: 'admin',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  stoppedBy: 'cognition_disabled',
+  refuses: ['NOT_FOUND', 'SIDECAR_UNAVAILABLE'],
+  example: {
+    input: { goal: 'Dim the light for the film.', context: 'Two people watch.' },
+    output: {
+      status: 'ACCEPTED',
+      plan_id: '0195d9a2-7f00-7000-8000-00000000000d',
+      device_id: '0195d9a2-7f00-7000-8000-000000000001',
+      mode: 'CLOUD_ENHANCED',
+    },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const device = await deviceOf(services, caller, input.id);
+    if (!device.ok) return device;
+    const nobody = nobodyThinks(services);
+    if (nobody !== null) return nobody;
+    const { homeId } = device.value.snapshot.context;
+    const { goal: text = null, action, params = {}, context: note = null } = input;
+    const asked = action === undefined ? null : { action, params };
+    const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
+      body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
+    });
+    const plan = await startPlan(
+      services,
+      caller,
+      {
+        ...{ name: text === null ? (action ?? null) : nameOf(text), onFailure: 'rollback', steps: [] },
+        cognition: { kind: 'device', homeId, deviceId: input.id, text, action: asked, note, proposalId: null },
+      },
+      (made) => idempotent?.row(answer(made)) ?? null,
+    );
+    return done(answer(plan));
+  },
+});

@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { jsonObject } from '../../domain/fields.ts';
+import { jsonBytes } from '../../domain/json-size.ts';
+import type { Proposal } from '../../domain/proposal.ts';
+import { done } from '../../domain/refusals.ts';
+import { deviceOf } from '../device-view.ts';
+import { withoutRequest } from '../dispatch.ts';
+import { notFound } from '../inputs.ts';
+import { operation, tenantOf } from '../operation.ts';
+import { MAX_NOTE, nobodyThinks, said } from './goals.ts';
+import { tellOf } from './telling.ts';
+
+/** Observations of one tenant that wait for the sidecar's word; beyond it the oldest are given up. */
+const MOST_OPEN = 200;
+const GIVEN_UP = 'The sidecar said nothing about it, and newer observations came.';
+const MAX_DATA_BYTES = 16 * 1024;
+
+export const postObservation = operation({
+  name: 'postObservation',
+  summary: 'Tell the sidecar what was measured; what it proposes waits until somebody accepts it',
+  input: z.strictObject({
+    device_id: z.uuid().toLowerCase(),
+    data: jsonObject
+      .refine((data) => jsonBytes(data) <= MAX_DATA_BYTES, `is over ${MAX_DATA_BYTES} bytes`)
+      .meta({ description: 'Measurements, at most 16 KiB', examples: [{ humidity: 81 }] }),
+    context: said(MAX_NOTE).optional().meta({ description: 'What else the sidecar should know' }),
+  }),
+  output: z
+    .object({ status: z.literal('OBSERVATION_RECEIVED'), proposal_id: z.uuid() })
+    .meta({ id: 'ObservationReceived' }),
+  role: 'user',
+  scope: 'execute:intents',
+  changes: true,
+  about: (_, { proposal_id }) => `proposal:${proposal_id}`,
+  stoppedBy: 'cognition_disabled',
+  refuses: ['NOT_FOUND', 'SIDECAR_UNAVAILABLE'],
+  example: {
+    input: { device_id: '0195d9a2-7f00-7000-8000-000000000001', data: { humidity: 81 }, context: 'After a shower' },
+    output: { status: 'OBSERVATION_RECEIVED', proposal_id: '0195d9a2-7f00-7000-8000-00000000000e' },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const device = await deviceOf(services, caller, input.device_id);
+    if (!device.ok) return notFound('device');
+    const nobody = nobodyThinks(services);
+    if (nobody !== null) return nobody;
+    const proposal: Proposal = {
+      ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
+      ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context ?? null },
+      ...{ askedBy: withoutRequest(caller.principal), status: 'pending', reason: null, steps: [] },
+      ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
+    };
+    const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
+    await services.store.proposals.insert(proposal, MOST_OPEN, GIVEN_UP, idempotent?.row(answer));
+    tellOf(services, proposal, { type: 'opened' });
+    return done(answer);
+  },
+});

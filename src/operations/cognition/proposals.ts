@@ -1,0 +1,212 @@
+import { z } from 'zod';
+import { EventFailed } from '../../actors/contract.ts';
+import { jsonObject, reason } from '../../domain/fields.ts';
+import { expiryOf, type Proposal, type ProposedStep, proposalStatuses, statusOf } from '../../domain/proposal.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { allows } from '../../domain/scopes.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { PlanContext } from '../../machines/plan-types.ts';
+import { who } from '../command-view.ts';
+import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { planAnswer, planOf } from '../plan-view.ts';
+import { startPlan, targetsOfAll } from '../plans.ts';
+import { tellOf, tellOfNode } from './telling.ts';
+
+// What observations led to: seen, accepted by a person or their key, or refused. A sidecar can do none of it.
+
+const step = z
+  .object({
+    id: z.string(),
+    device_id: z.uuid(),
+    action: z.string(),
+    params: jsonObject,
+    depends_on: z.array(z.string()),
+    compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
+    timeout_s: z.int().optional(),
+  })
+  .meta({ id: 'ProposedStep' });
+
+const proposal = z
+  .object({
+    id: z.uuid(),
+    status: z.enum(proposalStatuses),
+    reason: z.string().nullable().meta({
+      description: 'Why the sidecar proposes it, or why nothing; of a refused one the word of who refused it, if any',
+    }),
+    steps: z.array(step).meta({ description: 'Empty until the sidecar has spoken, and where there is nothing to do' }),
+    plan_id: z.uuid().optional().meta({ description: 'Of an accepted one' }),
+    device_id: z.uuid().meta({ description: 'The device that was observed' }),
+    data: jsonObject,
+    context: z.string().optional(),
+    asked_by: z.string().meta({ description: 'The id of the user who observed it' }),
+    created_at: isoTime,
+    expires_at: isoTime,
+  })
+  .meta({ id: 'Proposal' });
+const proposalAnswer = z.object({ proposal });
+
+const stepOf = (one: ProposedStep): z.infer<typeof step> => ({
+  ...{ id: one.id, device_id: one.deviceId, action: one.action, params: one.params, depends_on: [...one.dependsOn] },
+  ...(one.compensation !== null && { compensation: { ...one.compensation } }),
+  ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
+});
+
+const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
+  ...{ id: one.id, status: statusOf(one, now), reason: one.reason },
+  steps: one.phase === 'done' ? one.steps.map(stepOf) : [],
+  ...(one.planId !== null && { plan_id: one.planId }),
+  ...{ device_id: one.deviceId, data: one.data, ...(one.note !== null && { context: one.note }) },
+  ...{ asked_by: who(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },
+});
+
+/** The caller's; refuses alike what is missing and what is another tenant's. */
+async function findProposal({ store }: Services, caller: Caller, id: Uuid): Promise<Outcome<Proposal>> {
+  const found = await store.proposals.find(id);
+  return found?.tenantId === tenantOf(caller) ? done(found) : notFound('proposal');
+}
+
+const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const;
+
+// For the API reference.
+const PROPOSAL = {
+  id: '0195d9a2-7f00-7000-8000-00000000000e',
+  status: 'pending' as const,
+  reason: 'It is damp: the fan should run for a while.',
+  steps: [
+    {
+      ...{ id: 'fan', device_id: '0195d9a2-7f00-7000-8000-000000000002', action: 'turn_on', params: {} },
+      ...{ depends_on: [], compensation: { action: 'turn_off', params: {} } },
+    },
+  ],
+  device_id: '0195d9a2-7f00-7000-8000-000000000001',
+  data: { humidity: 81 },
+  context: 'After a shower',
+  asked_by: '0195d9a2-7f00-7000-8000-000000000005',
+  created_at: '2026-03-01T12:00:00.000Z',
+  expires_at: '2026-03-02T12:00:00.000Z',
+};
+
+export const listProposals = operation({
+  ...reading,
+  name: 'listProposals',
+  summary: 'What observations led to, newest first',
+  input: z.strictObject({ ...paging }),
+  output: z.object({ proposals: z.array(proposal), next_cursor: nextCursor }),
+  example: { output: { proposals: [PROPOSAL], next_cursor: null } },
+  async run({ store, clock }, { input: { limit, cursor }, caller }) {
+    const listing = { route: 'proposals', filters: {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await store.proposals.list(tenantOf(caller), limit, start.value);
+    const now = clock.now();
+    return done({
+      body: { proposals: page.items.map((one) => proposalOf(one, now)), next_cursor: cursorAfter(listing, page) },
+    });
+  },
+});
+
+export const getProposal = operation({
+  ...reading,
+  name: 'getProposal',
+  summary: 'What an observation led to; `pending` without steps until the sidecar has spoken',
+  input: z.strictObject({ id: idOf('proposal') }),
+  output: proposalAnswer,
+  refuses: ['NOT_FOUND'],
+  example: { output: { proposal: PROPOSAL } },
+  async run(services, { input, caller }) {
+    const found = await findProposal(services, caller, input.id);
+    return found.ok ? done({ body: { proposal: proposalOf(found.value, services.clock.now()) } }) : found;
+  },
+});
+
+/** In the order of the asking, among those who accept, refuse, and think. */
+const alone = <T>({ locks }: Services, id: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.alone(`context:${id}`, work);
+
+export const acceptProposal = operation({
+  name: 'acceptProposal',
+  summary: 'Have a proposal run as a plan of your own',
+  input: z.strictObject({ id: idOf('proposal') }),
+  output: planAnswer,
+  role: 'user',
+  scope: 'execute:plans',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'CONFLICT'],
+  run(services, { input, caller, idempotent }) {
+    return alone(services, input.id, async () => {
+      if (!allows(caller.scopes, 'execute:commands')) {
+        return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
+      }
+      const found = await findProposal(services, caller, input.id);
+      if (!found.ok) return found;
+      const no = whyNot(found.value, services.clock.now());
+      if (no !== null) return refuse('CONFLICT', no);
+      const { steps } = found.value;
+      const targets = await targetsOfAll(services, caller, steps);
+      if (!targets.ok) return targets;
+      const answer = (plan: PlanContext) => ({ body: { plan: planOf(plan) } });
+      try {
+        const made = { name: null, onFailure: 'rollback', steps, cognition: thoughtOf(found.value) } as const;
+        return done(answer(await startPlan(services, caller, made, (plan) => idempotent?.row(answer(plan)) ?? null)));
+      } catch (thrown) {
+        if (!(thrown instanceof EventFailed)) throw thrown;
+        // Whoever was faster, in another process, decided.
+        const now = await findProposal(services, caller, input.id);
+        if (!now.ok || now.value.status === 'pending') throw thrown;
+        return refuse('CONFLICT', `The proposal is ${now.value.status} already.`);
+      }
+    });
+  },
+});
+
+function whyNot(one: Proposal, now: EpochMs): string | null {
+  const status = statusOf(one, now);
+  if (status !== 'pending') return `The proposal is ${status} already.`;
+  if (one.phase !== 'done') return 'The sidecar has not spoken yet.';
+  return one.steps.length > 0 ? null : 'There is nothing to do in it.';
+}
+
+const thoughtOf = ({ id, homeId, deviceId, note }: Proposal) => ({
+  ...{ kind: 'observation' as const, homeId, deviceId, text: null, action: null, note },
+  proposalId: id,
+});
+
+export const refuseProposal = operation({
+  name: 'refuseProposal',
+  summary: 'Say no to a proposal; nothing of it is done',
+  input: z.strictObject({ id: idOf('proposal'), reason: reason.optional() }),
+  output: proposalAnswer,
+  role: 'user',
+  scope: 'execute:plans',
+  changes: true,
+  inMaintenance: true,
+  about: ({ input }) => `proposal:${input.id}`,
+  refuses: ['NOT_FOUND', 'CONFLICT'],
+  example: { input: { reason: 'The window is open.' }, output: { proposal: { ...PROPOSAL, status: 'refused' } } },
+  run(services, { input, caller, idempotent }) {
+    const { clock, store } = services;
+    return alone(services, input.id, async () => {
+      const found = await findProposal(services, caller, input.id);
+      if (!found.ok) return found;
+      const answer = (one: Proposal) => ({ body: { proposal: proposalOf(one, clock.now()) } });
+      const status = statusOf(found.value, clock.now());
+      if (status === 'refused') return done(answer(found.value));
+      if (status !== 'pending') return refuse('CONFLICT', `The proposal is ${status} already.`);
+      const changes = { status: 'refused', ...(input.reason !== undefined && { reason: input.reason }) } as const;
+      const row = idempotent?.row(answer({ ...found.value, ...changes }));
+      const refused = await store.proposals.change(input.id, changes, row);
+      if (refused === null) return refuse('CONFLICT', 'The proposal is not pending any more.');
+      tellRefused(services, found.value);
+      return done(answer(refused));
+    });
+  },
+});
+
+function tellRefused(services: Services, before: Proposal): void {
+  if (before.phase !== 'done') {
+    tellOf(services, before, { type: 'interrupted', reason: 'CANCELLED', detail: 'Somebody refused the proposal.' });
+  }
+  for (const { id } of before.steps) tellOfNode(services, before, id, 'pending', 'skipped');
+}

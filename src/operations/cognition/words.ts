@@ -1,0 +1,177 @@
+import { SUSPENSION_S } from '../../domain/cognition.ts';
+import { checkJson } from '../../domain/json.ts';
+import { jsonBytes, jsonEqual } from '../../domain/json-size.ts';
+import { UNSEEN } from '../../domain/memory.ts';
+import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
+import type { Proposal } from '../../domain/proposal.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
+import type { PlanContext, PlanEvent, StepWish } from '../../machines/plan-types.ts';
+import type { ProposalChanges } from '../../store/contract/proposals.ts';
+import { ask } from '../ask.ts';
+import { refusalOf } from '../faults.ts';
+import type { Caller, Services } from '../operation.ts';
+import { callerOf } from '../plan-runner.ts';
+import type { Alarms } from './alarms.ts';
+import { activeOf, barredNow, type Found, findContext, tenantOfContext } from './contexts.ts';
+import type { ActiveContext, Cognition } from './contract.ts';
+import { readNode } from './nodes.ts';
+import { tellOfNode } from './telling.ts';
+
+// What a sidecar says. Nothing of it can confirm, accept or cancel, and nothing is believed: whoever thinks may lie.
+
+const SIDECAR: Principal = { kind: 'system', id: 'sidecar' };
+const MAX_TEXT = 1_000;
+const MAX_FINAL_STATE_BYTES = 16 * 1024;
+
+type Words = Pick<Cognition, 'propose' | 'suspend' | 'complete' | 'fail'>;
+type Word = Extract<
+  PlanEvent,
+  { type: 'node.proposed' | 'cognition.suspended' | 'cognition.completed' | 'cognition.failed' }
+>;
+type WordWish = Word extends infer One ? (One extends Word ? Omit<One, 'at' | 'by'> : never) : never;
+
+export function makeWords(services: Services, alarms: Alarms): Words {
+  const { locks, log, clock, store } = services;
+
+  /** In the order of their coming, for each context; never throws. */
+  async function on<T>(
+    contextId: Uuid,
+    say: (found: Found, active: ActiveContext) => Promise<Outcome<T>>,
+  ): Promise<Outcome<T>> {
+    if (!isId(contextId)) return unknown();
+    try {
+      return await locks.alone(`context:${contextId}`, async () => {
+        const found = await findContext(services, contextId);
+        if (found === null) return unknown();
+        const barred = await barredNow(services, tenantOfContext(found));
+        if (barred !== null) return { ok: false, refusal: barred };
+        const active = activeOf(services, found);
+        if (active === null) return refuse('CONFLICT', 'What was to be thought about is over.');
+        return say(found, active);
+      });
+    } catch (thrown) {
+      return { ok: false, refusal: refusalOf(thrown, log, { request_id: contextId, operation: 'sidecar' }) };
+    }
+  }
+
+  const tellPlan = (id: Uuid, word: WordWish) =>
+    ask(services, { kind: 'plan', id }, { ...word, at: clock.now(), by: SIDECAR } as Word, undefined, { again: true });
+
+  async function change(id: Uuid, changes: ProposalChanges): Promise<Outcome<Proposal>> {
+    const changed = await store.proposals.change(id, changes);
+    if (changed === null) return refuse('CONFLICT', 'What was to be thought about is over.');
+    if (changed.phase !== 'suspended') alarms.clear(id);
+    return done(changed);
+  }
+
+  async function add(proposal: Proposal, node: StepWish): Promise<Outcome<{ repeat: boolean }>> {
+    const { id, steps } = proposal;
+    const known = steps.find((step) => step.id === node.id);
+    if (known && jsonEqual(known as unknown as Json, node as unknown as Json)) return done({ repeat: true });
+    const wrong = whatIsWrong(steps, node, known !== undefined);
+    if (wrong !== null) return refuse('VALIDATION_FAILED', wrong);
+    const changed = await change(id, { steps: [...steps, node], phase: 'thinking' });
+    if (!changed.ok) return changed;
+    tellOfNode(services, proposal, node.id, null, 'pending');
+    return done({ repeat: false });
+  }
+
+  return {
+    propose: (contextId, given) =>
+      on(contextId, async (found, { kind, homeId, deviceId }) => {
+        const caller = await authorityOf(services, found);
+        if (!caller.ok) return caller;
+        const { steps } = 'plan' in found ? found.plan.snapshot.context : found.proposal;
+        const asking = { reach: { kind, homeId, deviceId }, caller: caller.value, steps };
+        const node = await readNode(services, given, asking);
+        if (!node.ok) return node;
+        if ('proposal' in found) return add(found.proposal, node.value);
+        const told = await tellPlan(contextId, { type: 'node.proposed', node: node.value });
+        return told.ok ? done({ repeat: !told.value.understood }) : told;
+      }),
+
+    suspend: (contextId, { reason, forS }) =>
+      on(contextId, async (found) => {
+        const seconds = forS ?? SUSPENSION_S.usual;
+        if (!(seconds >= 1 && seconds <= SUSPENSION_S.most)) {
+          return refuse('VALIDATION_FAILED', `A suspension lasts 1 to ${SUSPENSION_S.most} seconds.`);
+        }
+        const forMs = Math.round(seconds * 1_000);
+        if ('plan' in found) {
+          return noValue(await tellPlan(contextId, { type: 'cognition.suspended', reason: plain(reason), forMs }));
+        }
+        const changed = await change(contextId, { phase: 'suspended' });
+        if (changed.ok) alarms.set(contextId, clock.now() + forMs);
+        return noValue(changed);
+      }),
+
+    complete: (contextId, { summary, finalState = null }) =>
+      on(contextId, async (found) => {
+        const wrong = finalState === null ? null : whatIsWrongWith(finalState);
+        if (wrong !== null) return refuse('VALIDATION_FAILED', wrong);
+        const text = plain(summary);
+        if ('plan' in found) {
+          return noValue(await tellPlan(contextId, { type: 'cognition.completed', summary: text, finalState }));
+        }
+        const reason = text === '' ? null : text;
+        return noValue(
+          await change(contextId, { phase: 'done', spokenAt: clock.now(), ...(reason !== null && { reason }) }),
+        );
+      }),
+
+    fail: (contextId, { code, detail }) =>
+      on(contextId, async (found) => {
+        const text = plain(detail) || 'The sidecar cannot go on, and does not say why.';
+        if ('plan' in found) {
+          const error = { code: /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? code : 'SIDECAR_ERROR', detail: text };
+          return noValue(await tellPlan(contextId, { type: 'cognition.failed', error }));
+        }
+        // Half a thought is nobody's to accept.
+        return noValue(await change(contextId, { phase: 'done', spokenAt: clock.now(), reason: text, steps: [] }));
+      }),
+  };
+}
+
+const isId = (id: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id);
+
+const unknown = () => refuse('NOT_FOUND', 'Nothing of this id is to be thought about.');
+
+const noValue = (outcome: Outcome<unknown>): Outcome<null> => (outcome.ok ? done(null) : outcome);
+
+/** A step needs the authority of whoever asked. What an observation led to has nobody's until somebody accepts it. */
+async function authorityOf(services: Services, found: Found): Promise<Outcome<Caller>> {
+  if ('plan' in found) return callerOf(services, found.plan.snapshot.context as PlanContext);
+  const { tenantId, id } = found.proposal;
+  return done({
+    ...{ user: null, principal: SIDECAR, tenantId, role: 'user', scopes: null, platformAdmin: false },
+    ...{ token: null, endsAt: null, requestId: id },
+  });
+}
+
+function whatIsWrong(steps: readonly StepWish[], node: StepWish, isTaken: boolean): string | null {
+  if (isTaken) return `There is another node '${node.id}' already.`;
+  if (steps.length >= MAX_STEPS) return `A plan has ${MAX_STEPS} steps at most.`;
+  const [error] = graphErrors([...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn })));
+  return error === undefined ? null : `depends_on ${error.message}`;
+}
+
+function whatIsWrongWith(finalState: JsonObject): string | null {
+  const json = checkJson(finalState);
+  if (!json.ok) return `The final state is ${json.reason}.`;
+  return jsonBytes(finalState) > MAX_FINAL_STATE_BYTES ? 'The final state is too large.' : null;
+}
+
+const unseen = new RegExp(UNSEEN.source, 'gv');
+
+/** A sidecar's sentence, for people to read: whatever it holds, it is text, and not too long. */
+const plain = (text: string): string =>
+  Array.from(
+    text
+      .toWellFormed()
+      .slice(0, 2 * MAX_TEXT)
+      .replace(unseen, ''),
+  )
+    .slice(0, MAX_TEXT)
+    .join('')
+    .trim();

@@ -1,0 +1,113 @@
+import { LRUCache } from 'lru-cache';
+import { payloadHash } from '../../domain/canonical.ts';
+import type { ContextWish } from '../../domain/cognition.ts';
+import type { Memory } from '../../domain/memory.ts';
+import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
+import { isOnline } from '../../machines/device-record.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import type { Position } from '../../store/contract.ts';
+import { belongs, type CommittedDevice, isRevoked } from '../device-view.ts';
+import type { Services } from '../operation.ts';
+import { MOST_DEVICES, type World, type WorldAsked, type WorldDevice } from './contract.ts';
+
+// What whoever thinks gets to see: the devices that a context may reach, and what is remembered.
+
+const PAGE = 200;
+/** Names of rooms; a room has the name that it was made with. */
+const MOST_ROOMS = 10_000;
+
+export interface Worlds {
+  of(asked: WorldAsked): Promise<World>;
+  stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
+}
+
+export type Reach = Pick<ContextWish, 'kind' | 'homeId' | 'deviceId'>;
+
+/** Whether this context may do something with this device: others do not exist for it. */
+export const inReach = ({ kind, homeId, deviceId }: Reach, { id, homeId: home }: DeviceContext): boolean =>
+  kind === 'device' ? id === deviceId : homeId === null || home === homeId;
+
+export function makeWorlds(services: Pick<Services, 'actors' | 'store' | 'manifests'>): Worlds {
+  const { actors, store, manifests } = services;
+  const rooms = new LRUCache<Uuid, string>({ max: MOST_ROOMS });
+
+  async function roomNames(tenantId: Uuid, ids: ReadonlySet<Uuid>): Promise<Map<Uuid, string>> {
+    const names = new Map<Uuid, string>();
+    for (const id of ids) {
+      const name = rooms.get(id) ?? (await store.records.room(tenantId, id))?.name;
+      if (name === undefined) continue;
+      rooms.set(id, name);
+      names.set(id, name);
+    }
+    return names;
+  }
+
+  /** By the list, which knows where a device stands; what it is comes from its committed state. */
+  async function idsOf({ tenantId, homeId, deviceId }: WorldAsked): Promise<Uuid[]> {
+    if (deviceId) return [deviceId];
+    const ids: Uuid[] = [];
+    const filter = { revoked: false, ...(homeId !== null && { homeId }) };
+    let after: Position | undefined;
+    do {
+      const page = await store.devices.list(tenantId, filter, Math.min(PAGE, MOST_DEVICES - ids.length), after);
+      ids.push(...page.items.map(({ id }) => id));
+      after = page.next ?? undefined;
+    } while (after !== undefined && ids.length < MOST_DEVICES);
+    return ids.sort();
+  }
+
+  return {
+    async of(asked) {
+      const { tenantId, homeId } = asked;
+      const ids = await idsOf(asked);
+      const read = await actors.readAll<DeviceContext>('device', ids);
+      const devices = ids.flatMap((id) => {
+        const device = read.get(id);
+        return device && belongs(device, tenantId) && !isRevoked(device) ? [device] : [];
+      });
+      const contexts = devices.map(({ snapshot }) => snapshot.context);
+      const known = await manifests.of(contexts);
+      const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
+      const shown = devices.map((device) => {
+        const { id, roomId } = device.snapshot.context;
+        return shownOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
+      });
+      return { tenantId, homeId, devices: shown, hash: payloadHash(shown.map(hashed)) };
+    },
+
+    async stateOf(tenantId, deviceId) {
+      const device = await actors.read<DeviceContext>({ kind: 'device', id: deviceId });
+      return device && belongs(device, tenantId) ? device.snapshot.context.state : null;
+    },
+  };
+}
+
+function shownOf(
+  { snapshot }: CommittedDevice,
+  manifest: WorldDevice['manifest'],
+  roomName: string | undefined,
+): WorldDevice {
+  const { id, name, deviceType: type, category, homeId, roomId, state } = snapshot.context;
+  const room = roomId === null ? null : { id: roomId, name: roomName ?? '' };
+  return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, manifest };
+}
+
+/** A manifest stands for itself by its version: it is long, and the same for most devices. */
+const hashed = ({ manifest, room, ...rest }: WorldDevice): Json => ({
+  ...rest,
+  room: room && { ...room },
+  manifest: manifest?.version ?? 0,
+});
+
+const MOST = { preference: 100, routine: 100, observation: 50 } as const;
+
+/** What is remembered, bounded. */
+export async function memoriesOf(
+  { store, clock }: Pick<Services, 'store' | 'clock'>,
+  tenantId: Uuid,
+): Promise<readonly Memory[]> {
+  const now = clock.now();
+  const read = (kind: keyof typeof MOST) => store.memories.list(tenantId, { kind }, now, MOST[kind]);
+  const pages = [await read('preference'), await read('routine'), await read('observation')];
+  return pages.flatMap(({ items }) => items);
+}
