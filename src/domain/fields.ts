@@ -60,7 +60,7 @@ export const role = z.enum(roles);
 // zod's own records leave out a key named `__proto__` without a word; here it stays, for the rules to refuse or keep.
 export const jsonObject = z
   .unknown()
-  .refine(isObject, 'must be an object')
+  .refine(isObject, { error: 'must be an object', abort: true })
   .meta({ type: 'object' }) as unknown as z.ZodType<JsonObject>;
 
 export const MAX_METADATA_BYTES = 4 * 1024;

@@ -5,6 +5,7 @@ import type { Json } from '../../src/domain/values.ts';
 import { makeRouter } from '../../src/edges/rest/router.ts';
 import type { House } from '../support/house.ts';
 import { makeShapes, type Shapes } from '../support/shapes.ts';
+import { standIn } from '../support/stand-in-sidecar.ts';
 import { openHouse } from '../support/tenancy.ts';
 import type { Ask, Row } from '../walk/row.ts';
 import { table } from '../walk/table.ts';
@@ -30,6 +31,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 4 });
 
 beforeAll(async () => {
   house = await openHouse();
+  standIn(house.services);
   mine = await makeWorld(house);
   other = await makeWorld(house);
   document = (await house.call('GET', '/openapi.json')).body;

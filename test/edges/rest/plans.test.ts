@@ -497,7 +497,7 @@ describe('a plan as an actor', () => {
     expect(actors.map((one: Body) => one.id)).toContain(id);
     const { actor } = (await mine.call('GET', `/actors/plan/${id}`)).body;
     expect(actor).toMatchObject({
-      ...{ kind: 'plan', state: 'clock.still,lifecycle.open.running', quarantined: false },
+      ...{ kind: 'plan', state: 'clock.still,lifecycle.open.running,mind.none', quarantined: false },
       context: { status: 'running', steps: [{ id: 'a', command_id: commandId }] },
       next_events: expect.arrayContaining(['cancel', 'command.moved']),
     });
