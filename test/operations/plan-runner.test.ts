@@ -38,7 +38,7 @@ describe('what a plan asks for', () => {
   const planWith = (step: PlanStep, more: Partial<PlanContext> = {}): PlanContext => ({
     ...{ id: v7(), tenantId: mine.tenantId, name: null, onFailure: 'rollback', scopes: null, requestId: v7() },
     ...{ createdBy: { kind: 'user', id: mine.userId }, createdAt: 1, finishedAt: null, status: 'pending' },
-    ...{ steps: [step], ending: null, finished: 0, wakeAt: null },
+    ...{ steps: [step], ending: null, finished: 0, wakeAt: null, cognition: null },
     ...more,
   });
   const light = async (tenancy = mine) => (await tenancy.register()).device_id;
