@@ -119,7 +119,7 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
   const plans: PlanStore = {
     list: async () => ({ items: [], next: null, places: () => [] }),
     open: async () => asked.plans,
-    thought: async () => ({ items: [], next: null }),
+    thought: async () => ({ items: [], next: null, places: () => [] }),
   };
   const store = { actors, devices, commands, plans, turnsInFlight: more.turnsInFlight ?? 1 } as unknown as Store;
   return { store, flushed, asked };

@@ -65,6 +65,6 @@ export function oldestFirst<T extends Position>(all: readonly T[], limit: number
     .filter((one) => after === undefined || place(one) > place(after))
     .sort((a, b) => (place(a) < place(b) ? -1 : 1));
   const items = rest.slice(0, limit);
-  const last = items.at(-1);
-  return { items, next: rest.length > limit && last !== undefined ? { createdAt: last.createdAt, id: last.id } : null };
+  const positions = items.map(({ createdAt, id }) => ({ createdAt, id }));
+  return { items, next: rest.length > limit ? (positions.at(-1) ?? null) : null, places: () => positions };
 }

@@ -276,8 +276,8 @@ export class MemoryStore implements Store {
         const waits = ref.kind === 'plan' && quarantine === null && cognition != null && cognition.phase !== 'done';
         return waits && (tenantId ?? of) === of ? [{ createdAt: Number(context.createdAt), id: ref.id }] : [];
       });
-      const { items, next } = oldestFirst(thought, limit, after);
-      return { items: items.map(({ id }) => id), next };
+      const page = oldestFirst(thought, limit, after);
+      return { ...page, items: page.items.map(({ id }) => id) };
     },
   };
   proposals = new MemoryProposals((row) => this.keep(row));

@@ -26,15 +26,15 @@ export const planStore = (database: Database): PlanStore => ({
   },
 
   async thought(limit, after, tenantId) {
-    const rows = await database.read<ActorRow & { created_at: EpochMs }>({
+    const rows = await database.read<{ id: Uuid; created_at: EpochMs }>({
       name: 'plans_thought',
-      text: `select ${actorColumns}, created_at from plans p
+      text: `select id, created_at from plans p
         where thought and quarantine is null and (created_at, id) > ($1, $2) and case when $3::uuid is null
           then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end
         order by created_at, id limit $4`,
       values: [...outset(after), tenantId ?? null, limit + 1],
     });
-    const { items, next } = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
-    return { items: items.map((row) => row.id), next };
+    const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
+    return { ...page, items: page.items.map(({ id }) => id) };
   },
 });
