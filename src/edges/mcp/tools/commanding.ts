@@ -72,7 +72,8 @@ const executeCommand: Tool = {
 };
 
 const CONFIRM = 'To send it, call confirm_proto_command with the dry_run_token before expires_at.';
-const SHOW = `This is critical and was not sent. Show the user what it would do, and only when they agree: ${CONFIRM}`;
+const SHOW =
+  'This is critical and was not sent. Show the user what it would do; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
 const NOT_YOURS =
   'This is critical and was not sent. The tenant’s policy wants somebody else to confirm it: ask the user to look at the confirmations that wait.';
 
