@@ -1,0 +1,63 @@
+import type { Config } from '../config.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { Log } from '../domain/log.ts';
+import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
+import type { SidecarLimits } from '../edges/grpc/limits.ts';
+import type { Metrics } from '../edges/shared/metrics.ts';
+import { type Cognition, noSidecar, type Sidecar } from '../operations/cognition/contract.ts';
+import type { Services } from '../operations/operation.ts';
+import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
+
+/** The sidecar that the configuration names: started where it is embedded, and dialled. */
+export interface SidecarHouse {
+  /** What the operations see; there is none before it is opened. */
+  sidecar: Sidecar;
+  open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;
+  close(): Promise<void>;
+  abort(): void;
+}
+
+interface Parts {
+  clock: Clock;
+  log: Log;
+  metrics: Pick<Metrics, 'gauge' | 'tally'>;
+  limits?: Partial<SidecarLimits> | undefined;
+}
+
+const none: SidecarHouse = { sidecar: noSidecar, open() {}, async close() {}, abort() {} };
+
+export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: Config, parts: Parts): SidecarHouse {
+  if (mode === 'off') return none;
+  const { clock, log, metrics, limits } = parts;
+  const edge = makeSidecarEdge();
+  const meter = meterOf(metrics, edge);
+  let child: SidecarChild | null = null;
+  return {
+    sidecar: edge,
+    open(cognition, services) {
+      if (mode === 'embedded') {
+        child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.again() });
+      }
+      const whither = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
+      edge.open({ address: whither, cognition, services, clock, log, meter, ...(limits && { limits }) });
+    },
+    async close() {
+      edge.close();
+      await child?.stop();
+    },
+    abort() {
+      edge.close();
+      child?.abort();
+    },
+  };
+}
+
+function meterOf(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
+  metrics.gauge('sidecar_connected', '1 while a sidecar is connected', () => Number(edge.connected()));
+  return {
+    told: metrics.tally('sidecar_events', 'Events that a sidecar was told', 'kind'),
+    heard: metrics.tally('sidecar_proposals', 'Proposals of a sidecar, whatever became of them', 'kind'),
+    refused: metrics.tally('sidecar_proposals_refused', 'Proposals of a sidecar that were refused', 'code'),
+    stream: metrics.tally('sidecar_streams', 'Streams that began and ended, and those that were flooded', 'what'),
+  };
+}

@@ -1,0 +1,75 @@
+import { spawn } from 'node:child_process';
+import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { RuntimeEventSchema } from '#proto/cognition/v1/runtime_pb.js';
+import { automaticManifest } from '../../src/domain/registry.ts';
+import { perception } from '../../src/edges/grpc/showing.ts';
+import { registrySets } from '../../src/edges/grpc/tools.ts';
+import { newId } from '../../src/main/ids.ts';
+import { superviseSidecar } from '../../src/main/sidecar-child.ts';
+import type { ActiveContext, WorldDevice } from '../../src/operations/cognition/contract.ts';
+import { eventually } from '../support/clock.ts';
+import { quiet } from '../support/service.ts';
+
+const root = new URL('../../', import.meta.url).pathname;
+
+/** `buf curl` as the service would call: it knows the `.proto` alone, and writes and reads JSON. */
+function curl(address: string) {
+  const url = `http://${address}/cognition.v1.CognitionRuntime/Orchestrate`;
+  const args = ['curl', '--schema', 'proto', '--protocol', 'grpc', '--http2-prior-knowledge', '-d', '@-', url];
+  const child = spawn(`${root}node_modules/.bin/buf`, args, { cwd: root, stdio: ['pipe', 'pipe', 'pipe'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const said = { out: '', err: '', code: null as number | null };
+  child.stdout.on('data', (text) => (said.out += text));
+  child.stderr.on('data', (text) => (said.err += text));
+  child.on('close', (code) => (said.code = code));
+  return {
+    said,
+    tell(event: MessageInitShape<typeof RuntimeEventSchema>) {
+      child.stdin.write(`${JSON.stringify(toJson(RuntimeEventSchema, create(RuntimeEventSchema, event)))}\n`);
+    },
+    end: () => child.stdin.end(),
+  };
+}
+
+describe('a client that knows the .proto alone', () => {
+  it('tells the reference sidecar what the service would, and gets nodes for it', async () => {
+    const sidecar = superviseSidecar({ listen: null, llm: null, log: quiet, level: 'warn', listening() {} });
+    onTestFinished(() => sidecar.stop());
+    const address = await eventually(() => sidecar.address());
+    const [tenantId, homeId, id] = [newId(), newId(), newId()];
+    const lamp: WorldDevice = {
+      ...{
+        id: newId(),
+        name: 'Reading lamp',
+        type: 'smart_light',
+        category: 'light',
+        homeId,
+        room: null,
+        online: true,
+      },
+      ...{ state: { on: true, brightness: 80 } },
+      manifest: automaticManifest({ deviceId: id, tenantId, deviceType: 'light' }),
+    };
+    const context: ActiveContext = {
+      ...{ id, kind: 'goal', tenantId, homeId, deviceId: null, text: 'turn off the reading lamp', action: null },
+      ...{ data: null, note: null, phase: 'thinking', createdAt: Date.now(), nodes: [] },
+    };
+    const world = { tenantId, homeId, devices: [lamp], hash: 'a'.repeat(64) };
+    const client = curl(address);
+    client.tell({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registrySets() } } });
+    const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], waiting: 0, memories: [] };
+    client.tell({ eventId: 2n, event: { case: 'perceptionUpdate', value: perception(shown) } });
+    await eventually(() => {
+      if (client.said.code !== null) throw new Error(client.said.err);
+      return client.said.out.includes('"action"');
+    });
+    client.end();
+    await eventually(() => client.said.code === 0);
+    const [first] = client.said.out.split(/\n(?=\{)/).map((text) => JSON.parse(text));
+    expect(first).toMatchObject({
+      contextId: id,
+      graphNode: { node: { deviceId: lamp.id, action: 'turn_off', compensation: { action: 'turn_on' } } },
+    });
+  });
+});
