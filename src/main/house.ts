@@ -11,6 +11,7 @@ import { makeGraphql } from '../edges/graphql/edge.ts';
 import { makeMcp } from '../edges/mcp/edge.ts';
 import type { SessionLimits } from '../edges/mcp/sessions.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
+import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import type { MqttLimits } from '../edges/mqtt/limits.ts';
 import { metered } from '../edges/mqtt/metered.ts';
 import { userAuthentication } from '../edges/mqtt/users.ts';
@@ -31,7 +32,6 @@ import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { makeAudit } from '../operations/audit-writer.ts';
 import { parseChangelog } from '../operations/changelog.ts';
 import { openCognition } from '../operations/cognition/cognition.ts';
-import { noSidecar } from '../operations/cognition/contract.ts';
 import { unheardResolver } from '../operations/cognition/silence.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
@@ -51,6 +51,7 @@ import { eventsDocument } from './events.ts';
 import { newId } from './ids.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
+import { sidecarOf } from './sidecar.ts';
 import { identityProvider, signInServices } from './sign-in.ts';
 
 export interface StartOptions {
@@ -64,6 +65,7 @@ export interface StartOptions {
     mqtt?: Partial<MqttLimits>;
     rates?: Partial<FixedRates>;
     mcp?: Partial<SessionLimits>;
+    sidecar?: Partial<SidecarLimits>;
   };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;
@@ -125,6 +127,7 @@ export async function buildHouse(
     ...{ store, clock, newId, log },
     dropped: metrics.tally('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
   });
+  const sidecar = sidecarOf(config, { clock, log, metrics, limits: limits?.sidecar });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey, identity: () => identity }),
     store,
@@ -144,7 +147,7 @@ export async function buildHouse(
     flags: () => flags.current(),
     setFlag: flags.set,
     ...callers,
-    sidecar: noSidecar,
+    sidecar: sidecar.seen,
     health: makeHealth({
       store,
       cache,
@@ -251,12 +254,13 @@ export async function buildHouse(
       });
       settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
       if (aborted) mqtt.abort();
+      else sidecar.open(cognition, services);
     },
     async close(answered) {
       clearInterval(pruning);
       cognition.close();
-      await Promise.all([sockets.close(), mcp.close(), mqtt?.close(), answered]);
-      await Promise.all([sockets.close(), graphql.close(), mqtt?.close(), answered]);
+      const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
+      await Promise.all([...edges, answered]);
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
       await store.close();
@@ -270,6 +274,7 @@ export async function buildHouse(
       runtime.halt();
       callers.keys.halt();
       mqtt?.abort();
+      sidecar.abort();
       void sockets.close();
       void mcp.close();
       void graphql.close();

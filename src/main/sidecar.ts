@@ -11,7 +11,7 @@ import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 /** The sidecar that the configuration names: started where it is embedded, and dialled. */
 export interface SidecarHouse {
   /** What the operations see; there is none before it is opened. */
-  sidecar: Sidecar;
+  seen: Sidecar;
   open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;
   close(): Promise<void>;
   abort(): void;
@@ -24,7 +24,7 @@ interface Parts {
   limits?: Partial<SidecarLimits> | undefined;
 }
 
-const none: SidecarHouse = { sidecar: noSidecar, open() {}, async close() {}, abort() {} };
+const none: SidecarHouse = { seen: noSidecar, open() {}, async close() {}, abort() {} };
 
 export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: Config, parts: Parts): SidecarHouse {
   if (mode === 'off') return none;
@@ -33,7 +33,7 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
   const meter = meterOf(metrics, edge);
   let child: SidecarChild | null = null;
   return {
-    sidecar: edge,
+    seen: edge,
     open(cognition, services) {
       if (mode === 'embedded') {
         child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.again() });
