@@ -31,7 +31,7 @@ const keyOf = ({ tenantId, homeId, deviceId }: Part): string => deviceId ?? home
 export class Attention {
   private readonly limits: SidecarLimits;
   private readonly parts = new Map<string, Watched>();
-  private readonly contexts = new Map<Uuid, Watched>();
+  private readonly contexts = new Map<Uuid, { part: Watched; kind: ActiveContext['kind'] }>();
   /** There is something new to think about. */
   private readonly asked = new Set<Watched>();
   private readonly changed = new Set<Watched>();
@@ -57,7 +57,7 @@ export class Attention {
       this.parts.set(key, watched);
     }
     watched.contexts.add(context.id);
-    this.contexts.set(context.id, watched);
+    this.contexts.set(context.id, { part: watched, kind: context.kind });
     this.ask(watched);
   }
 
@@ -66,9 +66,12 @@ export class Attention {
     this.asked.add(watched);
   }
 
+  /** Whether nodes of the context wait for people before they run. */
+  onlyProposes = (contextId: Uuid): boolean => this.contexts.get(contextId)?.kind === 'observation';
+
   /** It does not wait any more; those that there was no room for take its place. */
   close(contextId: Uuid): void {
-    const watched = this.contexts.get(contextId);
+    const watched = this.contexts.get(contextId)?.part;
     if (watched === undefined) return;
     this.contexts.delete(contextId);
     watched.contexts.delete(contextId);

@@ -1,4 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -132,10 +133,12 @@ class Stream implements Conversation {
 
   private transition(change: Extract<ContextChange, { type: 'node' }>): Event {
     const { contextId, nodeId, from, to, commandId, error, at } = change;
+    const proposed = from === null && this.telling.attention.onlyProposes(contextId);
+    const state = proposed ? NodeState.PROPOSED : nodeStates[to];
     return {
       case: 'graphStateUpdate',
       value: {
-        ...{ contextId, nodeId, to: nodeStates[to], at: timestampFromMs(at), commandId: commandId ?? '' },
+        ...{ contextId, nodeId, to: state, at: timestampFromMs(at), commandId: commandId ?? '' },
         ...(from !== null && { from: nodeStates[from] }),
         ...(error && { code: error.code, detail: error.detail }),
         proposalId: from === null ? this.hearing.proposalOf(contextId, nodeId) : '',

@@ -1,0 +1,385 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { ContextKind, InterruptReason, NodeState } from '#proto/cognition/v1/runtime_pb.js';
+import type { Device } from '../../src/device/device.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+import { eventually } from '../support/clock.ts';
+import { connect, register } from '../support/device.ts';
+import { freePort } from '../support/programs.ts';
+import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+import { type Stream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+
+const limits = { sidecar: { backoff: { firstMs: 20, mostMs: 100 }, coalesceMs: 100, quietMs: 50 } };
+
+const rejected = (stream: Stream) => stream.told('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
+const shown = (stream: Stream, contextId: string) =>
+  stream
+    .told('perceptionUpdate')
+    .findLast(({ activeContexts }) => activeContexts.some((context) => context.contextId === contextId));
+const onNode = (deviceId: string, nodeId = 'on') =>
+  ({ case: 'graphNode', value: { node: { nodeId, deviceId, action: 'turn_on' } } }) as const;
+const complete = { case: 'complete', value: { summary: 'It is done.' } } as const;
+
+describe('a sidecar over the wire', () => {
+  let port: number;
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let sidecar: TestSidecar;
+  let devices: Device[];
+
+  const restart = async () => {
+    const { service } = at;
+    await service.stop();
+    at = await startService(
+      { SIDECAR: 'external', SIDECAR_ADDRESS: `127.0.0.1:${port}`, DATA_DIR: at.dataDir },
+      { limits },
+    );
+  };
+  const anew = async (): Promise<Stream> => {
+    sidecar = await startSidecar({ port });
+    await eventually(async () => at.services.sidecar.connected());
+    return sidecar.streamed();
+  };
+  /** A light that turns on, when it is told and `ready` says so. */
+  async function light(of: Api & { homeId: string } = owner, ready: Promise<unknown> = Promise.resolve()) {
+    const registered = await register(of, { device_type: 'light', name: 'Lamp' });
+    const turn = (on: boolean) => async () => {
+      await ready;
+      return { state: { on } };
+    };
+    const device = await connect(registered, { commands: { turn_on: turn(true), turn_off: turn(false) } });
+    devices.push(device);
+    return { device, id: registered.device_id as string };
+  }
+  const goal = async (text = 'light the hall', of: Api & { homeId: string } = owner): Promise<string> => {
+    const { status, body } = await of.post('/v1/intent', { type: 'goal', payload: { text, home_id: of.homeId } });
+    expect(body).toMatchObject({ status: 'PENDING', mode: 'CLOUD_ENHANCED' });
+    expect(status).toBe(200);
+    return body.plan_id;
+  };
+  const planWith = (id: string, status: string, of: Api = owner): Promise<Answer['body']> =>
+    eventually(async () => {
+      const { plan } = (await of.get(`/v1/plans/${id}`)).body;
+      return plan?.status === status ? plan : null;
+    });
+  /** Nothing that a sidecar does keeps anybody else from being served. */
+  const healthy = async () => {
+    expect((await at.api().get('/health')).status).toBe(200);
+    const { id } = await light();
+    const { body } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
+    await eventually(
+      async () => (await owner.get(`/v1/commands/${body.command_id}`)).body.command.status === 'succeeded',
+    );
+  };
+
+  beforeAll(async () => {
+    port = await freePort();
+    at = await startService({ SIDECAR: 'external', SIDECAR_ADDRESS: `127.0.0.1:${port}` }, { limits });
+  });
+  beforeEach(async () => {
+    devices = [];
+    owner = await at.owner(`owner-${performance.now()}`);
+    await anew();
+  });
+  afterEach(async () => {
+    sidecar.kill();
+    await Promise.all(devices.map((device) => device.close(0)));
+    await eventually(() => !at.services.sidecar.connected());
+  });
+  afterAll(() => at.stop());
+
+  it('a goal becomes a plan whose nodes run as they are proposed, and the sidecar is told of each', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const id = await goal('light the hall');
+    const told = await eventually(() => shown(stream, id));
+    expect(told).toMatchObject({ tenantId: owner.tenantId, homeId: owner.homeId });
+    expect(told.activeContexts).toMatchObject([{ kind: ContextKind.GOAL, text: 'light the hall', nodes: [] }]);
+    expect(told.devices).toMatchObject([{ deviceId: lamp.id, name: 'Lamp', online: true, category: 'light' }]);
+    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    stream.say({ contextId: id, proposal: complete });
+    const plan = await planWith(id, 'succeeded');
+    expect(plan).toMatchObject({ steps: [{ id: 'on', device_id: lamp.id, status: 'succeeded' }] });
+    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.SUCCEEDED));
+    const states = stream.told('graphStateUpdate').filter(({ contextId }) => contextId === id);
+    expect(states[0]).toMatchObject({ from: NodeState.UNSPECIFIED, proposalId: 'p-1' });
+    for (const [before, after] of states.slice(1).map((state, place) => [states[place], state])) {
+      expect(after?.from).toBe(before?.to);
+    }
+    const [outcome] = await eventually(
+      () => (stream.told('observationOutcome').length && stream.told('observationOutcome')) || null,
+    );
+    expect(outcome).toMatchObject({ contextId: id, nodeId: 'on', success: true, deviceState: { on: true } });
+    expect(outcome?.commandId).toBe(plan.steps[0].command_id);
+    const metrics = await (await fetch(`${at.url}/metrics`)).text();
+    expect(metrics).toContain('twinkeep_sidecar_connected 1');
+    expect(metrics).toMatch(/twinkeep_sidecar_proposals_total\{kind="graphNode"\} \d/);
+  });
+
+  it('one that is killed in mid-plan is told, when it is back, what became of it meanwhile', async () => {
+    let finish = () => {};
+    const ready = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const lamp = await light(owner, ready);
+    const id = await goal();
+    await eventually(() => shown(sidecar.stream, id));
+    sidecar.stream.say({ contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => sidecar.stream.told('graphStateUpdate').some(({ to }) => to === NodeState.RUNNING));
+    sidecar.kill();
+    await eventually(() => !at.services.sidecar.connected());
+    finish();
+    await eventually(async () => (await owner.get(`/v1/plans/${id}`)).body.plan.steps[0].status === 'succeeded');
+    expect((await owner.get(`/v1/plans/${id}`)).body.plan.status).toBe('running');
+    const stream = await anew();
+    const told = await eventually(() => shown(stream, id));
+    expect(told.activeContexts[0]?.nodes).toMatchObject([
+      { node: { nodeId: 'on', deviceId: lamp.id, action: 'turn_on' }, state: NodeState.SUCCEEDED },
+    ]);
+    stream.say({ contextId: id, proposal: complete });
+    await planWith(id, 'succeeded');
+  });
+
+  it('a service that is started again goes on with what waits for the sidecar', async () => {
+    const lamp = await light();
+    const id = await goal();
+    await eventually(() => shown(sidecar.stream, id));
+    const { token, homeId } = owner;
+    await Promise.all(devices.splice(0).map((device) => device.close(0)));
+    await restart();
+    owner = { ...at.api(token), homeId, tenantId: owner.tenantId, userId: owner.userId };
+    const stream = await sidecar.streamed(2);
+    await eventually(() => shown(stream, id));
+    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
+    expect(rejected(stream)).toEqual([]);
+  });
+
+  it('without one a goal is refused, and the answer says so', async () => {
+    sidecar.kill();
+    await eventually(() => !at.services.sidecar.connected());
+    const payload = { text: 'light the hall' };
+    const { status, body } = await owner.post('/v1/intent', { type: 'goal', payload });
+    expect([status, body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+  });
+
+  it('sees nothing of one tenant with what another asked, and reaches no device of another', async () => {
+    const other = await at.owner(`other-${performance.now()}`);
+    const mine = await light();
+    const theirs = await light(other);
+    const { stream } = sidecar;
+    const id = await goal();
+    const otherId = await goal('theirs', other);
+    await eventually(() => shown(stream, id) && shown(stream, otherId));
+    const text = JSON.stringify(shown(stream, id), (_, value) => (typeof value === 'bigint' ? `${value}` : value));
+    for (const secret of [other.tenantId, other.homeId, theirs.id, otherId]) expect(text).not.toContain(secret);
+    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(theirs.id) });
+    await eventually(() => rejected(stream).length === 1);
+    expect(rejected(stream)).toMatchObject([{ contextId: id, nodeId: 'on', proposalId: 'p-1', code: 'NOT_FOUND' }]);
+    expect((await other.get(`/v1/device/${theirs.id}/commands`)).body.commands).toEqual([]);
+    stream.say({ contextId: id, proposal: onNode(mine.id) });
+    stream.say({ contextId: id, proposal: complete });
+    await planWith(id, 'succeeded');
+  });
+
+  it('a critical node waits in the inbox for a person, and the sidecar is told that it does', async () => {
+    const lock = await register(owner, { device_type: 'lock' });
+    const { stream } = sidecar;
+    const id = await goal('open up');
+    await eventually(() => shown(stream, id));
+    const node = { nodeId: 'unlock', deviceId: lock.device_id, action: 'unlock' };
+    stream.say({ contextId: id, proposal: { case: 'graphNode', value: { node } } });
+    stream.say({ contextId: id, proposal: complete });
+    await planWith(id, 'awaiting_confirmation');
+    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.AWAITING_CONFIRMATION));
+    const { confirmations } = (await owner.get('/v1/confirmations')).body;
+    expect(confirmations).toMatchObject([{ plan_id: id, device_id: lock.device_id, action: 'unlock' }]);
+    expect((await owner.post(`/v1/confirmations/${confirmations[0].command_id}/refuse`)).status).toBe(200);
+    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.FAILED));
+  });
+
+  it('what it says after completing, or of what does not exist, is answered and changes nothing', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    stream.say({ contextId: id, proposal: complete });
+    await planWith(id, 'succeeded');
+    const words = [onNode(lamp.id), { case: 'suspend', value: { reason: 'hm' } } as const, complete] as const;
+    for (const proposal of words) stream.say({ proposalId: proposal.case, contextId: id, proposal });
+    stream.say({ contextId: owner.tenantId, proposal: onNode(lamp.id) });
+    await eventually(() => rejected(stream).length === 4);
+    const codes = rejected(stream).map(({ contextId, code }) => [contextId, code]);
+    expect(codes.filter(([contextId]) => contextId === id)).toEqual(words.map(() => [id, 'CONFLICT']));
+    expect(codes.filter(([contextId]) => contextId !== id)).toEqual([[owner.tenantId, 'NOT_FOUND']]);
+    expect((await owner.get(`/v1/device/${lamp.id}/commands`)).body.commands).toEqual([]);
+  });
+
+  it('lies in every field are refused one by one', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    const good = { nodeId: 'on', deviceId: lamp.id, action: 'turn_on' };
+    const lies: object[] = [
+      { nodeId: '' },
+      { nodeId: 'x'.repeat(65) },
+      { nodeId: 'a\u0000' },
+      { deviceId: '' },
+      { deviceId: 'the lamp' },
+      { deviceId: owner.homeId },
+      { action: '' },
+      { action: 'x'.repeat(129) },
+      { params: { a: 'x'.repeat(64 * 1024) } },
+      { params: { level: Number.NaN } },
+      { dependsOn: ['nobody'] },
+      { dependsOn: ['on'] },
+      { timeoutS: 3_601 },
+      { compensation: { action: '' } },
+    ];
+    for (const [place, lie] of lies.entries()) {
+      const value = { node: { ...good, ...lie } } as { node: typeof good };
+      stream.say({ proposalId: `lie-${place}`, contextId: id, proposal: { case: 'graphNode', value } });
+    }
+    await eventually(() => rejected(stream).length === lies.length);
+    expect(rejected(stream).map(({ proposalId, code }) => [proposalId, code])).toEqual(
+      lies.map((lie, place) => [
+        `lie-${place}`,
+        'deviceId' in lie && lie.deviceId === owner.homeId ? 'NOT_FOUND' : 'VALIDATION_FAILED',
+      ]),
+    );
+    const { plan } = (await owner.get(`/v1/plans/${id}`)).body;
+    expect(plan).toMatchObject({ status: 'pending', steps: [] });
+    stream.say({ contextId: id, proposal: onNode(lamp.id) });
+    stream.say({ contextId: id, proposal: complete });
+    await planWith(id, 'succeeded');
+  });
+
+  it('an oversized message, bytes that are none, and a flood leave the service as it was', async () => {
+    const id = await goal();
+    await eventually(() => shown(sidecar.stream, id));
+    const detail = 'x'.repeat(1024 * 1024);
+    sidecar.stream.say({ contextId: id, proposal: { case: 'error', value: { code: 'X', detail } } });
+    await sidecar.streamed(2);
+    await eventually(() => shown(sidecar.stream, id));
+    sidecar.stream.sayBytes(new Uint8Array([0xff, 0xff, 0xff, 0xff, 0xff]));
+    await sidecar.streamed(3);
+    await eventually(() => shown(sidecar.stream, id));
+    const { stream } = sidecar;
+    for (let count = 0; count < 5_000; count++) {
+      stream.say({ contextId: id, proposal: { case: 'suspend', value: { reason: 'wait' } } });
+    }
+    await healthy();
+    expect((await owner.get(`/v1/plans/${id}`)).body.plan.status).toBe('pending');
+  });
+
+  it('a tenant that is suspended is not thought for, and is again when it is back', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    const operator = at.api(await at.token('operator', { scope: 'platform:admin' }));
+    await operator.post(`/v1/admin/tenants/${owner.tenantId}/suspend`);
+    await eventually(() => stream.told('interruptSignal').length === 1);
+    expect(stream.told('interruptSignal')).toMatchObject([{ contextId: id, reason: InterruptReason.SUSPENDED }]);
+    stream.say({ contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => rejected(stream).length === 1);
+    expect(rejected(stream)[0]?.code).toBe('TENANT_SUSPENDED');
+    const before = stream.told('perceptionUpdate').length;
+    await operator.post(`/v1/admin/tenants/${owner.tenantId}/resume`);
+    await eventually(() => stream.told('perceptionUpdate').length > before && shown(stream, id));
+  });
+
+  it('while cognition is switched off nothing is asked or heard, and afterwards everything is told again', async () => {
+    const { stream } = sidecar;
+    const lamp = await light();
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    const operator = at.api(await at.token('operator', { scope: 'platform:admin' }));
+    await operator.post('/v1/admin/flags/cognition_disabled', { state: true });
+    try {
+      await eventually(() => stream.told('interruptSignal').some(({ contextId }) => contextId === id));
+      stream.say({ contextId: id, proposal: onNode(lamp.id) });
+      await eventually(() => rejected(stream).length === 1);
+      expect(rejected(stream)[0]?.code).toBe('COGNITION_DISABLED');
+      const payload = { text: 'light the hall' };
+      expect((await owner.post('/v1/intent', { type: 'goal', payload })).body.code).toBe('COGNITION_DISABLED');
+    } finally {
+      const before = stream.told('perceptionUpdate').length;
+      await operator.post('/v1/admin/flags/cognition_disabled', { state: false });
+      await eventually(() => stream.told('perceptionUpdate').length > before && shown(stream, id));
+    }
+  });
+
+  it('a cancelled plan interrupts it', async () => {
+    const { stream } = sidecar;
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    await owner.post(`/v1/plans/${id}/cancel`);
+    await eventually(() => stream.told('interruptSignal').some(({ contextId }) => contextId === id));
+    expect(stream.told('interruptSignal')[0]?.reason).toBe(InterruptReason.CANCELLED);
+  });
+
+  it('what an observation leads to runs when somebody accepts it, and the sidecar is told under its name', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const body: JsonObject = { device_id: lamp.id, data: { lux: 3 }, context: 'It is evening.' };
+    const id = (await owner.post('/v1/cognition/observation', body)).body.proposal_id;
+    const told = await eventually(() => shown(stream, id));
+    expect(told.activeContexts).toMatchObject([
+      { kind: ContextKind.OBSERVATION, data: { lux: 3 }, note: 'It is evening.' },
+    ]);
+    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
+    expect(stream.told('graphStateUpdate')).toMatchObject([{ contextId: id, nodeId: 'on', to: NodeState.PROPOSED }]);
+    stream.say({ contextId: id, proposal: complete });
+    await eventually(async () => (await owner.post(`/v1/cognition/proposals/${id}/accept`)).status === 202);
+    await eventually(() => stream.told('observationOutcome').length > 0);
+    expect(stream.told('observationOutcome')).toMatchObject([{ contextId: id, nodeId: 'on', success: true }]);
+    expect(stream.told('graphStateUpdate').at(-1)).toMatchObject({ contextId: id, to: NodeState.SUCCEEDED });
+  });
+
+  it('is told of another manifest, and of a device that changes', async () => {
+    const lamp = await light();
+    const { stream } = sidecar;
+    const id = await goal();
+    await eventually(() => shown(stream, id));
+    const capabilities = [{ action: 'turn_on' }, { action: 'sing' }];
+    expect((await owner.post(`/v1/devices/${lamp.id}/manifest`, { category: 'light', capabilities })).status).toBe(201);
+    const set = await eventually(() =>
+      stream
+        .told('capabilitySync')
+        .flatMap(({ sets }) => sets)
+        .find(({ tools }) => tools.some(({ action }) => action === 'sing')),
+    );
+    await eventually(() => shown(stream, id)?.devices[0]?.capabilitySetId === set.capabilitySetId);
+    await owner.patch(`/v1/devices/${lamp.id}`, { name: 'Chandelier' });
+    await eventually(() => shown(stream, id)?.devices[0]?.name === 'Chandelier');
+    await lamp.device.report({ on: true });
+    await eventually(() => shown(stream, id)?.devices[0]?.state?.on === true);
+  });
+});
+
+describe('the embedded sidecar', () => {
+  it('is started with the service, does what it is asked in words, and ends with it', async () => {
+    const at = await startService({ SIDECAR: 'embedded' }, { limits });
+    try {
+      const owner = await at.owner();
+      const registered = await register(owner, { device_type: 'light', name: 'Reading lamp' });
+      const turn = (on: boolean) => () => ({ state: { on } });
+      const device = await connect(registered, { commands: { turn_on: turn(true), turn_off: turn(false) } });
+      await device.report({ on: true });
+      await eventually(() => at.services.sidecar.connected());
+      const payload = { text: 'turn off the reading lamp', home_id: owner.homeId };
+      const { plan_id } = (await owner.post('/v1/intent', { type: 'goal', payload })).body;
+      const plan = await eventually(async () => {
+        const { plan } = (await owner.get(`/v1/plans/${plan_id}`)).body;
+        return plan?.status === 'succeeded' ? plan : null;
+      });
+      expect(plan.steps).toMatchObject([{ device_id: registered.device_id, action: 'turn_off', status: 'succeeded' }]);
+      await device.close(0);
+    } finally {
+      await at.stop();
+    }
+    expect(at.services.sidecar.connected()).toBe(false);
+  });
+});
