@@ -1,5 +1,14 @@
+import type { Socket } from 'node:net';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import { Client, type ClientOptions, connectivityState, credentials, type ServiceError, status } from '@grpc/grpc-js';
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientOptions,
+  connectivityState,
+  credentials,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js';
 import {
   type CognitionProposal,
   CognitionProposalSchema,
@@ -53,7 +62,12 @@ const options = ({ maxProposal, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits
 
 /** Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. */
 export function call(address: string, limits: SidecarLimits, listener: CallListener): Pick<Call, 'hangUp'> {
-  const client = new Client(address, credentials.createInsecure(), options(limits));
+  const sockets = new Set<Socket>();
+  const client = new Client(
+    address,
+    plainly((socket) => sockets.add(socket)),
+    options(limits),
+  );
   let over = false;
   let stream: ReturnType<typeof open> | null = null;
   const timers = new Set<NodeJS.Timeout>();
@@ -67,6 +81,9 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     for (const settle of waiting) settle(false);
     stream?.cancel();
     client.close();
+    const cut = () => sockets.forEach((socket) => void socket.destroy());
+    if (stream === null) cut();
+    else setTimeout(cut, LAST_WORDS_MS).unref();
     listener.over(brief(why));
   }
 
@@ -118,6 +135,26 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     else end('the connection was refused');
   });
   return { hangUp: end };
+}
+
+/** What was cancelled is told to the sidecar within this time, or never. */
+const LAST_WORDS_MS = 1_000;
+
+/** Without TLS, and with a hold on the sockets: the library waits for ever for a peer that answers nothing, even when it is closed. */
+function plainly(hold: (socket: Socket) => void): ChannelCredentials {
+  const plain = credentials.createInsecure();
+  const connector = plain._createSecureConnector.bind(plain);
+  plain._createSecureConnector = (...given) => {
+    const made = connector(...given);
+    return {
+      ...made,
+      connect(socket) {
+        hold(socket);
+        return made.connect(socket);
+      },
+    };
+  };
+  return plain;
 }
 
 /** Says once whether the connection stands or failed; a channel that is closed says nothing. */

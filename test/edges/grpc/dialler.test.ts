@@ -1,5 +1,8 @@
+import { createServer as createHttp2Server } from 'node:http2';
+import { createServer, type Server, type Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { pauseAfter } from '../../../src/edges/grpc/dialler.ts';
 import { eventually } from '../../support/clock.ts';
 import { house } from './house.ts';
@@ -66,6 +69,43 @@ describe('the dialler', () => {
     server.forceShutdown();
   });
 
+  it('gives up a listener that says nothing, and one that speaks something else', async () => {
+    const { edge, address, lines } = await house({ connectMs: 100 });
+    const said = (why: string) => lines.some(({ fields }) => (fields as { why?: string }).why?.includes(why));
+    let answer = '';
+    const sockets = await listen(
+      createServer((socket) => {
+        socket.on('error', () => {}).resume();
+        if (answer !== '') socket.write(answer);
+      }),
+      address,
+    );
+    await eventually(() => said('does not stand'));
+    answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+    await eventually(() => said('was refused'));
+    expect(edge.connected()).toBe(false);
+    await eventually(() => sockets.filter((socket) => !socket.destroyed).length <= 1);
+  });
+
+  it('does not unfold what was folded together to more than a message may have', async () => {
+    const { edge, address, lines, counts } = await house();
+    const folded = gzipSync(Buffer.alloc(64 * 1024 * 1024));
+    const head = Buffer.from([1, 0, 0, 0, 0]);
+    head.writeUInt32BE(folded.length, 1);
+    const server = createHttp2Server();
+    server.on('stream', (stream) => {
+      stream.on('error', () => {});
+      stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-encoding': 'gzip' });
+      stream.write(Buffer.concat([head, folded]));
+    });
+    await listen(server, address);
+    const before = process.memoryUsage().arrayBuffers;
+    await eventually(() => lines.some(({ fields }) => JSON.stringify(fields).includes('RESOURCE_EXHAUSTED')));
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32 * 1024 * 1024);
+    expect([...counts.keys()].filter((what) => what.startsWith('heard'))).toEqual([]);
+    edge.close();
+  });
+
   it('hangs up when it is closed, and dials no more', async () => {
     const { edge, sidecar } = await house();
     const there = await sidecar();
@@ -89,3 +129,15 @@ describe('the dialler', () => {
     expect(why).not.toContain('\u001b');
   });
 });
+
+/** Listens until the test is over; answers the connections there were. */
+async function listen(server: Pick<Server, 'on' | 'listen' | 'close'>, address: string): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  server.on('connection', (socket: Socket) => void sockets.push(socket));
+  await new Promise<void>((resolve) => server.listen(Number(address.split(':')[1]), '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  return sockets;
+}

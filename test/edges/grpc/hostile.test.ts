@@ -151,7 +151,7 @@ describe('a sidecar that means no good', () => {
       fc.record({ case: fc.constant('complete' as const), value: fc.record({ summary: text }) }),
       fc.record({ case: fc.constant('error' as const), value: fc.record({ code: text, detail: text }) }),
     );
-    const said = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 200);
+    const said = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 100);
     for (const one of said) stream.sayBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
     const last = newId();
     stream.say({ proposalId: 'last', contextId: last, proposal: { case: 'complete', value: {} } });
