@@ -8,6 +8,7 @@ import { eventually } from '../support/clock.ts';
 import { commandWith, connect, register } from '../support/device.ts';
 import { freePort } from '../support/programs.ts';
 import { startService, type TestService } from '../support/service.ts';
+import { startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
 interface Dashboard {
   panels: { title: string; targets?: { expr: string }[] }[];
@@ -22,11 +23,17 @@ const filled = (expr: string): string =>
   expr.replaceAll('$job', 'twinkeep').replaceAll('$instance', '.*').replaceAll('$__rate_interval', '1m');
 
 let at: TestService;
+let sidecar: TestSidecar;
 let seen: string;
 let theirs: string[];
 
 beforeAll(async () => {
-  at = await startService();
+  sidecar = await startSidecar();
+  at = await startService({ SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+  await eventually(() => at.services.sidecar.connected());
+  const { stream } = sidecar;
+  stream.say({ contextId: 'nothing', proposal: { case: 'complete', value: {} } });
+  await eventually(() => stream.told('graphStateUpdate').length === 1);
   const owner = await at.owner();
   const registered = await register(owner, { name: 'A light' });
   const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
@@ -39,7 +46,10 @@ beforeAll(async () => {
   theirs = [owner.tenantId, owner.userId, owner.homeId, registered.device_id, asked.body.command_id];
   seen = (await at.api().get('/metrics')).body;
 });
-afterAll(() => at.stop());
+afterAll(async () => {
+  await at.stop();
+  sidecar.kill();
+});
 
 describe('what Prometheus is told', () => {
   it('names no tenant, user, device or command', () => {
