@@ -77,7 +77,7 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
         if (takenAt !== null && performance.now() - takenAt >= limits.steadyMs) failed = 0;
         if (connected) {
           connected = false;
-          log.warn({ address: to, why }, 'the sidecar is gone');
+          if (!closed) log.warn({ address: to, why }, 'the sidecar is gone');
           changed?.(false);
         }
         later(why);
