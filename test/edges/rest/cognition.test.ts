@@ -1,0 +1,357 @@
+import { v4 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CONTEXT_LIFE_MS } from '../../../src/domain/cognition.ts';
+import { refusedWith, type Thought, taken, thoughtful, turnOn } from '../../support/thought.ts';
+
+let world: Thought;
+beforeAll(async () => {
+  world = await thoughtful();
+});
+afterAll(() => world.house.close());
+
+const key = async (...scopes: string[]): Promise<string> =>
+  (await world.mine.call('POST', '/auth/api-keys', { name: 'Agent', scopes })).body.key;
+const intent = (payload: object, sent = {}) => world.mine.call('POST', '/intent', { type: 'goal', payload }, sent);
+const ask = (path: string, body?: object, sent = {}) => world.mine.call('POST', path, body, sent);
+
+/** A request in the middle of something that is undone again. */
+async function during<T>(begin: () => unknown, end: () => unknown, work: () => Promise<T>): Promise<T> {
+  await begin();
+  try {
+    return await work();
+  } finally {
+    await end();
+  }
+}
+const withoutSidecar = <T>(work: () => Promise<T>): Promise<T> =>
+  during(
+    () => {
+      world.sidecar.away = true;
+    },
+    () => {
+      world.sidecar.away = false;
+    },
+    work,
+  );
+const underFlag = <T>(flag: 'cognition_disabled' | 'commands_disabled', work: () => Promise<T>): Promise<T> =>
+  during(
+    () => world.house.flags.set(flag, true),
+    () => world.house.flags.set(flag, false),
+    work,
+  );
+
+describe('a goal', () => {
+  it('is a plan from its first moment, which the sidecar is told of', async () => {
+    const { status, body } = await intent({ text: 'Make the\nliving room warm.', home_id: world.mine.homeId });
+    expect([status, body]).toEqual([
+      200,
+      {
+        ...{ status: 'PENDING', mode: 'CLOUD_ENHANCED', commands_executed: 0, commands_rejected: 0, results: [] },
+        plan_id: expect.any(String),
+      },
+    ]);
+    const plan = await world.plan(body.plan_id);
+    expect(plan).toMatchObject({
+      ...{ id: body.plan_id, name: 'Make the living room warm.', status: 'pending', steps: [], on_failure: 'rollback' },
+      ...{ created_by: world.mine.userId, finished_at: null },
+      cognition: { kind: 'goal', phase: 'thinking', goal: 'Make the\nliving room warm.', home_id: world.mine.homeId },
+    });
+    expect(world.sidecar.of(body.plan_id)).toEqual([
+      {
+        ...{ type: 'opened', contextId: body.plan_id, tenantId: world.mine.tenantId, homeId: world.mine.homeId },
+        at: expect.any(Number),
+      },
+    ]);
+  });
+
+  it('succeeds with its steps, when the sidecar has said that this was all', async () => {
+    const { cognition } = world.house;
+    const device = await world.light();
+    const id = await world.goal('Light, please.');
+    expect(taken(await cognition.propose(id, turnOn('light', device)))).toEqual({ repeat: false });
+    const command = await world.running(id, 'light');
+    expect((await world.mine.call('GET', `/commands/${command}`)).body.command).toMatchObject({
+      ...{ device_id: device, action: 'turn_on', requested_by: world.mine.userId },
+    });
+    await world.does(device, command, true);
+    await world.until(id, ({ steps: [step] }) => step.status === 'succeeded');
+    expect((await world.plan(id)).status).toBe('running');
+    taken(await cognition.complete(id, { summary: 'It is light.', finalState: { on: true } }));
+    expect(await world.plan(id)).toMatchObject({
+      status: 'succeeded',
+      cognition: { phase: 'done', summary: 'It is light.' },
+    });
+  });
+
+  it('is carried out once with the same Idempotency-Key', async () => {
+    const headers = { 'idempotency-key': v4() };
+    const first = await intent({ text: 'Light, please.' }, { headers });
+    const again = await intent({ text: 'Light, please.' }, { headers });
+    expect(again.body).toEqual(first.body);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    expect(world.sidecar.of(first.body.plan_id)).toHaveLength(1);
+  });
+
+  it('is refused without a sidecar, under the flag, and to a key that may not command', async () => {
+    const text = 'Light, please.';
+    const alone = await withoutSidecar(() => intent({ text }));
+    expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+    const off = await underFlag('cognition_disabled', () => intent({ text }));
+    expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
+    const weak = await intent({ text }, { token: await key('execute:intents') });
+    expect([weak.status, weak.body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    const strong = await intent({ text }, { token: await key('execute:intents', 'execute:commands') });
+    expect(strong.status).toBe(200);
+  });
+
+  it('for a home of another tenant finds none, with a sidecar or without', async () => {
+    const foreign = { text: 'Light, please.', home_id: world.other.homeId };
+    const nowhere = { text: 'Light, please.', home_id: 'nowhere' };
+    for (const { status, body } of [
+      await intent(foreign),
+      await intent(nowhere),
+      await withoutSidecar(() => intent(foreign)),
+    ]) {
+      expect([status, body.code, body.detail]).toEqual([404, 'NOT_FOUND', 'There is no such home.']);
+    }
+  });
+
+  it.each([
+    ['blank', '  '],
+    ['with what nobody sees', 'Light\u{e0041}, please.'],
+    ['with control characters', 'Light\u0007'],
+    ['that is too long', 'x'.repeat(4_001)],
+  ])('%s is no goal', async (_, text) => {
+    expect((await intent({ text })).body.code).toBe('VALIDATION_FAILED');
+  });
+
+  it('waits with its steps while commands are disabled', async () => {
+    const device = await world.light();
+    const id = await underFlag('commands_disabled', async () => {
+      const asked = await world.goal('Light, please.');
+      taken(await world.house.cognition.propose(asked, turnOn('light', device)));
+      expect((await world.plan(asked)).steps).toMatchObject([{ status: 'pending' }]);
+      return asked;
+    });
+    await world.tick(5_000);
+    await world.running(id, 'light');
+  });
+
+  it('is cancelled as any plan, and the sidecar is interrupted', async () => {
+    const id = await world.goal('Light, please.');
+    expect((await ask(`/plans/${id}/cancel`)).body.plan.status).toBe('cancelled');
+    expect(world.sidecar.of(id).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
+    refusedWith(await world.house.cognition.complete(id, { summary: '' }), 'CONFLICT');
+  });
+
+  it('stands in the journal with who asked, and what the sidecar said as the sidecar’s', async () => {
+    const id = await world.goal('Light, please.');
+    taken(await world.house.cognition.complete(id, { summary: 'There is light.' }));
+    const { entries } = (await world.mine.call('GET', `/actors/plan/${id}/journal`)).body;
+    expect(entries.map(({ event, by }: { event: string; by: string }) => [event, by])).toEqual([
+      ['cognition.completed', 'sidecar'],
+      ['create', world.mine.userId],
+    ]);
+  });
+});
+
+describe('POST /devices/{id}/command', () => {
+  it('takes a goal, or an action with what it takes, and answers with the plan', async () => {
+    const device = await world.light();
+    for (const [body, told] of [
+      [
+        { goal: 'Dim it.', context: 'A film.' },
+        { text: 'Dim it.', action: null, note: 'A film.' },
+      ],
+      [
+        { action: 'set_brightness', params: { level: 5 } },
+        { text: null, note: null },
+      ],
+    ] as const) {
+      const { status, body: answer } = await ask(`/devices/${device}/command`, body);
+      expect([status, answer]).toEqual([
+        202,
+        { status: 'ACCEPTED', plan_id: expect.any(String), device_id: device, mode: 'CLOUD_ENHANCED' },
+      ]);
+      const context = await world.house.cognition.context(answer.plan_id);
+      expect(context).toMatchObject({ kind: 'device', deviceId: device, homeId: world.mine.homeId, ...told });
+      expect((await world.house.cognition.worldOf(context as NonNullable<typeof context>)).devices).toHaveLength(1);
+    }
+  });
+
+  it('is refused without a sidecar, and to who is no admin', async () => {
+    const path = `/devices/${await world.light()}/command`;
+    const alone = await withoutSidecar(() => ask(path, { goal: 'Dim it.' }));
+    expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+    const user = await ask(path, { goal: 'Dim it.' }, { token: world.mine.tokens.user });
+    expect([user.status, user.body.code]).toEqual([403, 'FORBIDDEN_ROLE']);
+    const off = await underFlag('cognition_disabled', () => ask(path, { goal: 'Dim it.' }));
+    expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
+  });
+
+  it.each([
+    [{}],
+    [{ goal: 'Dim it.', action: 'turn_off' }],
+    [{ goal: 'Dim it.', params: {} }],
+    [{ params: { level: 5 } }],
+    [{ goal: '' }],
+  ])('does not take %j', async (body) => {
+    const { status, body: answer } = await ask(`/devices/${await world.light()}/command`, body);
+    expect([status, answer.code]).toEqual([400, 'VALIDATION_FAILED']);
+  });
+
+  it('finds no device of another tenant, with a sidecar or without', async () => {
+    const path = `/devices/${await world.light(world.other)}/command`;
+    for (const { status } of [
+      await ask(path, { goal: 'Dim it.' }),
+      await withoutSidecar(() => ask(path, { goal: 'Dim it.' })),
+    ]) {
+      expect(status).toBe(404);
+    }
+  });
+});
+
+describe('an observation', () => {
+  const node = (device: string) => turnOn('light', device, { timeout_s: 9 });
+  /** One that the sidecar has spoken about. */
+  async function spoken(): Promise<{ id: string; device: string }> {
+    const device = await world.light();
+    const id = await world.observe(device, { context: 'After a shower' });
+    taken(await world.house.cognition.propose(id, node(device)));
+    taken(await world.house.cognition.complete(id, { summary: 'It is dark.' }));
+    return { id, device };
+  }
+
+  it('leads to a proposal, whose steps are seen when the sidecar has spoken', async () => {
+    const device = await world.light();
+    const id = await world.observe(device, { context: 'After a shower' });
+    const before = { id, status: 'pending', reason: null, steps: [], device_id: device, data: { humidity: 81 } };
+    expect(await world.proposal(id)).toMatchObject({ ...before, context: 'After a shower' });
+    expect(world.sidecar.of(id)).toMatchObject([{ type: 'opened', homeId: world.mine.homeId }]);
+    const { cognition } = world.house;
+    taken(await cognition.propose(id, node(device)));
+    expect(await world.proposal(id)).toMatchObject(before);
+    taken(await cognition.complete(id, { summary: 'It is dark.' }));
+    expect(await world.proposal(id)).toEqual({
+      ...{ id, status: 'pending', reason: 'It is dark.', device_id: device, data: { humidity: 81 } },
+      steps: [{ ...node(device), params: {}, depends_on: [], compensation: { action: 'turn_off', params: {} } }],
+      ...{ context: 'After a shower', asked_by: world.mine.userId },
+      ...{ created_at: expect.stringMatching(/Z$/), expires_at: expect.stringMatching(/Z$/) },
+    });
+    const { proposals } = (await world.mine.call('GET', '/cognition/proposals')).body;
+    expect(proposals[0].id).toBe(id);
+  });
+
+  it('is refused without a sidecar, under the flag, and with what is no measurement', async () => {
+    const body = { device_id: await world.light(), data: { humidity: 81 } };
+    const alone = await withoutSidecar(() => ask('/cognition/observation', body));
+    expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
+    const off = await underFlag('cognition_disabled', () => ask('/cognition/observation', body));
+    expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
+    for (const data of [null, 81, [81], { text: 'x'.repeat(16 * 1024) }]) {
+      expect((await ask('/cognition/observation', { ...body, data })).body.code).toBe('VALIDATION_FAILED');
+    }
+  });
+
+  it('runs nothing before somebody accepts it, and then as theirs', async () => {
+    const { id, device } = await spoken();
+    const { commands } = (await world.mine.call('GET', `/device/${device}/commands`)).body;
+    expect(commands).toEqual([]);
+    const { status, body } = await ask(`/cognition/proposals/${id}/accept`, {}, { token: world.mine.tokens.user });
+    const me = (await world.mine.call('GET', '/auth/me', undefined, { token: world.mine.tokens.user })).body.user.id;
+    expect(status).toBe(202);
+    expect(body.plan).toMatchObject({
+      ...{ status: 'pending', created_by: me, on_failure: 'rollback', steps: [{ id: 'light', timeout_s: 9 }] },
+      cognition: { kind: 'observation', phase: 'done', proposal_id: id },
+    });
+    expect(await world.proposal(id)).toMatchObject({ status: 'accepted', plan_id: body.plan.id });
+    const command = await world.running(body.plan.id, 'light');
+    await world.does(device, command, true);
+    await world.until(body.plan.id, (plan) => plan.status === 'succeeded');
+    const told = world.sidecar.of(id).map((one) => (one.type === 'node' ? one.to : one.type));
+    expect(told).toEqual(['opened', 'pending', 'running', 'outcome', 'succeeded']);
+  });
+
+  it('that two accept becomes one plan', async () => {
+    const { id } = await spoken();
+    const path = `/cognition/proposals/${id}/accept`;
+    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(path)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409, 409, 409]);
+    const { plans } = (await world.mine.call('GET', '/plans?limit=200')).body;
+    const mine = plans.filter((plan: { cognition?: { proposal_id?: string } }) => plan.cognition?.proposal_id === id);
+    expect(mine).toHaveLength(1);
+  });
+
+  it('is accepted once with the same Idempotency-Key', async () => {
+    const { id } = await spoken();
+    const headers = { 'idempotency-key': v4() };
+    const [first, again] = [
+      await ask(`/cognition/proposals/${id}/accept`, {}, { headers }),
+      await ask(`/cognition/proposals/${id}/accept`, {}, { headers }),
+    ];
+    expect([again.status, again.body]).toEqual([202, first.body]);
+  });
+
+  it('cannot be accepted before the sidecar has spoken, nor where it found nothing to do', async () => {
+    const id = await world.observe(await world.light());
+    const early = await ask(`/cognition/proposals/${id}/accept`);
+    expect([early.status, early.body.code]).toEqual([409, 'CONFLICT']);
+    taken(await world.house.cognition.complete(id, { summary: 'All is well.' }));
+    expect(await world.proposal(id)).toMatchObject({ status: 'pending', reason: 'All is well.', steps: [] });
+    const empty = await ask(`/cognition/proposals/${id}/accept`);
+    expect([empty.status, empty.body.code]).toEqual([409, 'CONFLICT']);
+  });
+
+  it('that the sidecar could not think about says why, and nothing of it is left to accept', async () => {
+    const device = await world.light();
+    const id = await world.observe(device);
+    taken(await world.house.cognition.propose(id, node(device)));
+    taken(await world.house.cognition.fail(id, { code: 'NO_MODEL', detail: 'The model does not answer.' }));
+    expect(await world.proposal(id)).toMatchObject({
+      status: 'pending',
+      reason: 'The model does not answer.',
+      steps: [],
+    });
+    expect((await ask(`/cognition/proposals/${id}/accept`)).status).toBe(409);
+  });
+
+  it('is accepted only by who may run plans and commands', async () => {
+    const { id } = await spoken();
+    const path = `/cognition/proposals/${id}/accept`;
+    for (const scopes of [['execute:plans'], ['execute:commands']]) {
+      const { status, body } = await ask(path, {}, { token: await key(...scopes) });
+      expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    }
+    expect((await ask(path, {}, { token: world.mine.tokens.viewer })).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await ask(path, {}, { token: await key('execute:plans', 'execute:commands') })).status).toBe(202);
+  });
+
+  it('that is refused stays so, and the sidecar hears of it', async () => {
+    const { id } = await spoken();
+    const path = `/cognition/proposals/${id}/refuse`;
+    const { status, body } = await ask(path, { reason: 'The window is open.' });
+    expect([status, body.proposal]).toMatchObject([200, { id, status: 'refused', reason: 'The window is open.' }]);
+    expect((await ask(path)).body.proposal).toMatchObject({ status: 'refused', reason: 'The window is open.' });
+    expect((await ask(`/cognition/proposals/${id}/accept`)).body.code).toBe('CONFLICT');
+    expect(world.sidecar.of(id).at(-1)).toMatchObject({ type: 'node', from: 'pending', to: 'skipped' });
+    const early = await world.observe(await world.light());
+    await ask(`/cognition/proposals/${early}/refuse`);
+    expect(world.sidecar.of(early).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
+    refusedWith(await world.house.cognition.complete(early, { summary: '' }), 'CONFLICT');
+  });
+
+  it('expires a day later', async () => {
+    const { id } = await spoken();
+    const waiting = await world.observe(await world.light());
+    const token = await key();
+    world.house.clock.advance(CONTEXT_LIFE_MS);
+    const { body } = await world.mine.call('GET', `/cognition/proposals/${id}`, undefined, { token });
+    expect(body.proposal).toMatchObject({ status: 'expired', reason: 'It is dark.' });
+    for (const verb of ['accept', 'refuse']) {
+      const late = await ask(`/cognition/proposals/${id}/${verb}`, {}, { token });
+      expect([late.status, late.body.code]).toEqual([409, 'CONFLICT']);
+    }
+    refusedWith(await world.house.cognition.complete(waiting, { summary: '' }), 'CONFLICT');
+    expect(await world.house.cognition.context(waiting)).toBeNull();
+  });
+});

@@ -1,0 +1,354 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PATIENCE_MS } from '../../src/domain/cognition.ts';
+import type { Json } from '../../src/domain/values.ts';
+import type { ActiveContext, Cognition } from '../../src/operations/cognition/contract.ts';
+import { eventually } from '../support/clock.ts';
+import { refusedWith, type Thought, taken, thoughtful, turnOn } from '../support/thought.ts';
+
+let world: Thought;
+let cognition: Cognition;
+beforeAll(async () => {
+  world = await thoughtful();
+  cognition = world.house.cognition;
+});
+afterAll(() => world.house.close());
+
+const gathered = async (tenantId?: string): Promise<ActiveContext[]> => {
+  const all: ActiveContext[] = [];
+  for await (const one of cognition.active(tenantId)) all.push(one);
+  return all;
+};
+const suspended = async <T>(work: () => Promise<T>): Promise<T> => {
+  const operator = await world.house.token(v7(), { scope: 'platform:admin' });
+  const say = (verb: string) =>
+    world.house.call('POST', `/v1/admin/tenants/${world.mine.tenantId}/${verb}`, { token: operator, body: {} });
+  await say('suspend');
+  try {
+    return await work();
+  } finally {
+    await say('resume');
+  }
+};
+const switchedOff = async <T>(work: () => Promise<T>): Promise<T> => {
+  await world.house.flags.set('cognition_disabled', true);
+  try {
+    return await work();
+  } finally {
+    await world.house.flags.set('cognition_disabled', false);
+  }
+};
+const kindsOf = (id: string) =>
+  world.sidecar.of(id).map((one) => (one.type === 'interrupted' ? `interrupted ${one.reason}` : one.type));
+
+describe('what waits for a sidecar', () => {
+  it('is told with all that one without a memory needs', async () => {
+    const device = await world.light();
+    const goal = await world.goal('Light, please.', { home_id: world.mine.homeId });
+    taken(await cognition.propose(goal, turnOn('light', device, { timeout_s: 9 })));
+    const command = await world.running(goal, 'light');
+    await world.does(device, command, true);
+    await world.until(goal, ({ steps: [step] }) => step.status === 'succeeded');
+    const observation = await world.observe(device, { context: 'Dusk' });
+    const mine = await gathered(world.mine.tenantId);
+    expect(mine.find(({ id }) => id === goal)).toEqual({
+      ...{ id: goal, kind: 'goal', tenantId: world.mine.tenantId, homeId: world.mine.homeId, deviceId: null },
+      ...{ text: 'Light, please.', action: null, data: null, note: null, phase: 'thinking' },
+      createdAt: expect.any(Number),
+      nodes: [
+        {
+          ...{ id: 'light', deviceId: device, action: 'turn_on', params: {}, dependsOn: [], timeoutS: 9, error: null },
+          ...{ compensation: { action: 'turn_off', params: {} }, status: 'succeeded', commandId: command },
+        },
+      ],
+    });
+    expect(mine.find(({ id }) => id === observation)).toMatchObject({
+      ...{ kind: 'observation', deviceId: device, data: { humidity: 81 }, note: 'Dusk', phase: 'thinking', nodes: [] },
+    });
+    expect(await cognition.context(goal)).toEqual(mine.find(({ id }) => id === goal));
+    expect((await gathered(world.other.tenantId)).length).toBe(0);
+    const all = (await gathered()).map(({ id }) => id);
+    expect(all).toEqual(expect.arrayContaining([goal, observation]));
+    taken(await cognition.complete(goal, { summary: '' }));
+    taken(await cognition.complete(observation, { summary: '' }));
+    expect(await cognition.context(goal)).toBeNull();
+    expect((await gathered()).map(({ id }) => id)).not.toContain(goal);
+    expect(await cognition.context(v7())).toBeNull();
+  });
+
+  it('waits while its tenant is suspended: it is interrupted, words are refused, and afterwards it is told again', async () => {
+    const [goal, observation] = [await world.goal('Light, please.'), await world.observe(await world.light())];
+    await suspended(async () => {
+      await eventually(() => kindsOf(goal).includes('interrupted SUSPENDED'));
+      await eventually(() => kindsOf(observation).includes('interrupted SUSPENDED'));
+      for (const id of [goal, observation]) {
+        refusedWith(await cognition.complete(id, { summary: '' }), 'TENANT_SUSPENDED');
+        expect(await cognition.context(id)).toBeNull();
+      }
+      expect([await gathered(world.mine.tenantId), (await gathered()).map(({ id }) => id)]).toEqual([
+        [],
+        expect.not.arrayContaining([goal, observation]),
+      ]);
+    });
+    for (const id of [goal, observation]) {
+      await eventually(() => kindsOf(id).length === 3);
+      expect(kindsOf(id)).toEqual(['opened', 'interrupted SUSPENDED', 'opened']);
+      taken(await cognition.complete(id, { summary: '' }));
+    }
+  });
+
+  it('waits under the flag likewise', async () => {
+    const goal = await world.goal('Light, please.');
+    await switchedOff(async () => {
+      await eventually(() => kindsOf(goal).includes('interrupted SUSPENDED'));
+      refusedWith(await cognition.complete(goal, { summary: '' }), 'COGNITION_DISABLED');
+      expect([await cognition.context(goal), await gathered()]).toEqual([null, []]);
+    });
+    await eventually(() => kindsOf(goal).length === 3);
+    expect(kindsOf(goal)).toEqual(['opened', 'interrupted SUSPENDED', 'opened']);
+    taken(await cognition.complete(goal, { summary: '' }));
+  });
+});
+
+describe('a sidecar that says nothing', () => {
+  it('for a minute fails the plan, which says why', async () => {
+    const id = await world.goal('Light, please.');
+    await world.tick(PATIENCE_MS + 1_000);
+    const plan = await world.until(id, ({ status }) => status === 'rolled_back');
+    expect(plan.cognition).toMatchObject({ phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } });
+    expect(kindsOf(id)).toEqual(['opened', 'interrupted PREEMPTED']);
+  });
+
+  it('is excused while it may not speak, and has a minute afterwards', async () => {
+    const id = await world.goal('Light, please.');
+    await switchedOff(async () => {
+      await world.tick(PATIENCE_MS + 1_000);
+      await eventually(async () => (await stateOf(id)).includes('mind.thinking'));
+      expect((await world.plan(id)).status).toBe('pending');
+    });
+    await world.tick(PATIENCE_MS / 2);
+    expect((await world.plan(id)).status).toBe('pending');
+    taken(await cognition.complete(id, { summary: '' }));
+  });
+});
+
+const stateOf = async (id: string): Promise<string> =>
+  (await world.mine.call('GET', `/actors/plan/${id}`)).body.actor.state;
+
+describe('a suspension of thinking', () => {
+  it('of a goal is over when it says, and then it is told again', async () => {
+    const id = await world.goal('Light, please.');
+    taken(await cognition.suspend(id, { reason: 'It warms up.', forS: 30 }));
+    expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
+    expect((await world.plan(id)).cognition.phase).toBe('suspended');
+    await world.tick(31_000);
+    await eventually(() => kindsOf(id).length === 2);
+    expect([kindsOf(id), (await cognition.context(id))?.phase]).toEqual([['opened', 'opened'], 'thinking']);
+    taken(await cognition.complete(id, { summary: '' }));
+  });
+
+  it('of an observation too', async () => {
+    const id = await world.observe(await world.light());
+    taken(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
+    expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
+    world.house.clock.advance(31_000);
+    await eventually(() => kindsOf(id).length === 2);
+    expect([kindsOf(id), (await cognition.context(id))?.phase]).toEqual([['opened', 'opened'], 'thinking']);
+    taken(await cognition.complete(id, { summary: '' }));
+  });
+
+  it.each([0, -1, 3_601, Number.NaN, Number.POSITIVE_INFINITY])('does not last %s seconds', async (forS) => {
+    const id = await world.goal('Light, please.');
+    refusedWith(await cognition.suspend(id, { reason: '', forS }), 'VALIDATION_FAILED');
+    taken(await cognition.complete(id, { summary: '' }));
+  });
+});
+
+// A goal and an observation take the same words.
+const openings = [
+  ['a goal', () => world.goal('Light, please.', { home_id: world.mine.homeId })],
+  ['an observation', async () => world.observe(await world.light())],
+] as const;
+
+describe.each(openings)('a node for %s', (_, open) => {
+  it('that is told twice is one; another of its id is refused', async () => {
+    const [id, device] = [await open(), await world.light()];
+    expect(taken(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
+    expect(taken(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: true });
+    refusedWith(await cognition.propose(id, { ...turnOn('a', device), action: 'turn_off' }), 'VALIDATION_FAILED');
+    refusedWith(await cognition.propose(id, turnOn('b', device, { depends_on: ['z'] })), 'VALIDATION_FAILED');
+    expect((await cognition.context(id))?.nodes.map((node) => node.id)).toEqual(['a']);
+  });
+
+  it('that names another tenant’s device, or one elsewhere, finds none', async () => {
+    const { body: cabin } = await world.mine.call('POST', '/homes', { home_name: 'Cabin' });
+    const elsewhere = (await world.mine.register({ home_id: cabin.id })).device_id;
+    const id = await open();
+    for (const device of [await world.light(world.other), elsewhere, v7()]) {
+      const refused = await cognition.propose(id, turnOn('a', device));
+      expect(refused).toMatchObject({ refusal: { code: 'NOT_FOUND', detail: 'There is no such device.' } });
+    }
+  });
+
+  it('that the gateway would refuse is refused with its code, and harms nothing', async () => {
+    const [id, device] = [await open(), await world.light()];
+    const wrong: [string, object][] = [
+      ['ACTION_NOT_IN_MANIFEST', { action: 'open_valve' }],
+      ['RESTRICTED_ACTION', { action: 'rotate_key' }],
+      ['PARAMS_INVALID', { action: 'set_brightness', params: { level: 1_000 } }],
+      ['ACTION_NOT_IN_MANIFEST', { compensation: { action: 'open_valve' } }],
+    ];
+    for (const [code, more] of wrong) {
+      refusedWith(await cognition.propose(id, turnOn('a', device, more)), code as 'PARAMS_INVALID');
+    }
+    const { device_id: bare } = await world.mine.register({ device_type: 'thing' });
+    refusedWith(await cognition.propose(id, turnOn('a', bare)), 'MANIFEST_NOT_FOUND');
+    expect(taken(await cognition.propose(id, turnOn('a', device)))).toEqual({ repeat: false });
+  });
+
+  const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)]);
+  it.each<[string, (device: string) => Json]>([
+    ['nothing', () => null],
+    ['a text', () => 'turn it on'],
+    ['an unknown member', (device) => ({ ...turnOn('a', device), confirmed: true })],
+    ['an id with a control character', (device) => turnOn('a\u0007', device)],
+    ['U+0000', (device) => turnOn('a', device, { action: 'set_scene', params: { name: '\u0000' } })],
+    ['a lone surrogate', (device) => turnOn('a', device, { action: 'set_scene', params: { name: '\ud800' } })],
+    ['40 levels', (device) => turnOn('a', device, { params: { deep: deep(40) } })],
+    ['too much', (device) => turnOn('a', device, { params: { name: 'x'.repeat(40_000) } })],
+  ])('that holds %s is refused', async (_name, node) => {
+    const id = await open();
+    refusedWith(await cognition.propose(id, node(await world.light())), 'VALIDATION_FAILED');
+    expect((await cognition.context(id))?.nodes).toEqual([]);
+  });
+
+  it('after the end is refused, and changes nothing', async () => {
+    const [id, device] = [await open(), await world.light()];
+    taken(await cognition.complete(id, { summary: 'Nothing to do.' }));
+    for (const late of [
+      await cognition.propose(id, turnOn('a', device)),
+      await cognition.suspend(id, { reason: '' }),
+      await cognition.complete(id, { summary: 'Again.' }),
+      await cognition.fail(id, { code: 'LATE', detail: '' }),
+    ]) {
+      refusedWith(late, 'CONFLICT');
+    }
+  });
+
+  it('is one of a hundred at most', async () => {
+    const [id, device] = [await open(), await world.light()];
+    const said = await Promise.all(
+      Array.from({ length: 101 }, (_x, n) => cognition.propose(id, turnOn(`s${n}`, device))),
+    );
+    expect(said.filter(({ ok }) => ok)).toHaveLength(100);
+    expect((await cognition.context(id))?.nodes).toHaveLength(100);
+  });
+});
+
+describe('a word', () => {
+  it('about what nobody is to think about is refused', async () => {
+    const { body } = await world.mine.call('POST', '/plans', { steps: [turnOn('a', await world.light())] });
+    for (const id of [body.plan.id, v7(), 'x', '']) {
+      refusedWith(await cognition.complete(id, { summary: '' }), 'NOT_FOUND');
+      refusedWith(await cognition.propose(id, turnOn('b', await world.light())), 'NOT_FOUND');
+    }
+  });
+
+  it('is kept as text that people can read, and not too long', async () => {
+    const id = await world.goal('Light, please.');
+    const detail = `No\u0000\u{e0041} idea\ud800.\n${'x'.repeat(5_000)}`;
+    taken(await cognition.fail(id, { code: 'no idea; drop table plans', detail }));
+    const { error } = (await world.plan(id)).cognition;
+    expect(error.code).toBe('SIDECAR_ERROR');
+    expect(error.detail).toMatch(/^No idea\ufffd\.\nx+$/);
+    expect(error.detail.length).toBe(1_000);
+  });
+
+  it('of a final state is refused where it is too large', async () => {
+    const id = await world.goal('Light, please.');
+    const finalState = { text: 'x'.repeat(20_000) };
+    refusedWith(await cognition.complete(id, { summary: '', finalState }), 'VALIDATION_FAILED');
+    taken(await cognition.complete(id, { summary: '', finalState: { on: true } }));
+  });
+});
+
+describe('the authority of a step', () => {
+  it('is that of who asked: a member who left has none', async () => {
+    const token = await world.house.member(world.mine.tenantId, 'user');
+    const id = await world.goal('Light, please.', {}, { token });
+    const me = (await world.mine.call('GET', '/auth/me', undefined, { token })).body.user.id;
+    await world.house.become(me, { role: 'viewer' });
+    refusedWith(await cognition.propose(id, turnOn('a', await world.light())), 'FORBIDDEN_ROLE');
+  });
+
+  it('never confirms what is critical: that waits in the inbox', async () => {
+    const { device_id: lock } = await world.mine.register({ device_type: 'smart_lock' });
+    await world.mine.connect(lock);
+    const id = await world.goal('Open the door.');
+    taken(await cognition.propose(id, { id: 'open', device_id: lock, action: 'unlock' }));
+    const { steps } = await world.until(id, ({ status }) => status === 'awaiting_confirmation');
+    const { confirmations } = (await world.mine.call('GET', '/confirmations')).body;
+    expect(confirmations).toMatchObject([{ command_id: steps[0].command_id, plan_id: id }]);
+    taken(await cognition.complete(id, { summary: 'Open.' }));
+    expect((await world.plan(id)).status).toBe('awaiting_confirmation');
+    await world.mine.call('POST', `/confirmations/${steps[0].command_id}/approve`);
+    await world.running(id, 'open');
+  });
+});
+
+describe('a step that fails', () => {
+  it('preempts the rest, and what was done is undone', async () => {
+    const [a, b] = [await world.light(), await world.light()];
+    const id = await world.goal('Light, please.');
+    taken(await cognition.propose(id, turnOn('a', a)));
+    await world.does(a, await world.running(id, 'a'), true);
+    taken(await cognition.propose(id, turnOn('b', b, { depends_on: ['a'] })));
+    await world.mine.say(b, await world.running(id, 'b'), 'failed');
+    await world.until(id, ({ status }) => status === 'rolling_back');
+    expect(kindsOf(id)).toContain('interrupted PREEMPTED');
+    refusedWith(await cognition.propose(id, turnOn('c', a)), 'CONFLICT');
+    expect(world.sidecar.of(id)).toContainEqual(
+      expect.objectContaining({ type: 'outcome', nodeId: 'b', success: false, status: 'failed', code: 'FAILED' }),
+    );
+  });
+});
+
+describe('the world', () => {
+  it('is what a context may reach, and another one when anything of it is', async () => {
+    const { body: cabin } = await world.other.call('POST', '/homes', { home_name: 'Cabin' });
+    const { body: attic } = await world.other.call('POST', `/homes/${cabin.id}/rooms`, { name: 'Attic' });
+    const placed = { home_id: cabin.id, room_id: attic.id, name: 'Lamp' };
+    const { device_id: lamp } = await world.other.register(placed);
+    const { device_id: thing } = await world.other.register({ home_id: cabin.id, device_type: 'thing' });
+    const { device_id: gone } = await world.other.register({ home_id: cabin.id });
+    await world.other.call('POST', `/device/${gone}/revoke`, {});
+    await world.other.register();
+    const asked = { tenantId: world.other.tenantId, homeId: cabin.id };
+    const before = await cognition.world(asked);
+    expect(before.devices.map(({ id }) => id)).toEqual([lamp, thing].sort());
+    expect(before.devices.find(({ id }) => id === lamp)).toMatchObject({
+      ...{ name: 'Lamp', type: 'smart_light', category: 'light', homeId: cabin.id, online: false, state: {} },
+      ...{ room: { id: attic.id, name: 'Attic' }, manifest: { deviceId: lamp, version: 1 } },
+    });
+    expect(before.devices.find(({ id }) => id === thing)).toMatchObject({ room: null, manifest: null });
+    expect(before.hash).toMatch(/^[0-9a-f]{64}$/);
+    expect((await cognition.world(asked)).hash).toBe(before.hash);
+    await world.other.report(lamp, { on: true });
+    const after = await cognition.world(asked);
+    expect(after.hash).not.toBe(before.hash);
+    expect(await cognition.stateOf(world.other.tenantId, lamp)).toEqual({ on: true });
+    expect(await cognition.stateOf(world.mine.tenantId, lamp)).toBeNull();
+    const all = await cognition.world({ tenantId: world.other.tenantId, homeId: null });
+    expect(all.devices.length).toBeGreaterThan(2);
+    const stranger = { tenantId: world.mine.tenantId, homeId: null, deviceId: lamp };
+    expect((await cognition.world(stranger)).devices).toEqual([]);
+  });
+
+  it('remembers preferences and routines, then the newest observations', async () => {
+    for (const kind of ['observation', 'routine', 'preference']) {
+      await world.other.call('POST', '/memories', { kind, content: `A ${kind}.` });
+    }
+    const kinds = (await cognition.memories(world.other.tenantId)).map(({ kind }) => kind);
+    expect(kinds).toEqual(['preference', 'routine', 'observation']);
+  });
+});
