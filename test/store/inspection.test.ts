@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { CommandStatus } from '../../src/domain/command.ts';
 import type { ActorFilter } from '../../src/store/contract/inspection.ts';
 import type { Position } from '../../src/store/contract/pages.ts';
 import { eachStore } from '../support/store.ts';
@@ -83,6 +84,30 @@ eachStore('inspection', (backend) => {
     } while (after);
     expect([seen, found]).toEqual([[0, 1], [1]]);
   }, 60_000);
+
+  it('counts what a tenant has and what went wrong lately, of this tenant alone', async () => {
+    const tenantId = newId();
+    const device = (columns = {}) => deviceCommit({ tenantId, columns: { created_at: 1, ...columns } });
+    const [lamp, door] = [device({ online: true }), device()];
+    const of = (deviceId: string, status: CommandStatus, created_at = 100) =>
+      commandCommit({ tenantId, columns: { device_id: deviceId, status, created_at } });
+    await commit(lamp, door, device({ deleted: true }), deviceCommit({ columns: { online: true, created_at: 1 } }));
+    await commit(
+      ...[of(lamp.ref.id, 'succeeded'), of(lamp.ref.id, 'failed'), of(door.ref.id, 'failed')],
+      ...[of(door.ref.id, 'timed_out'), of(door.ref.id, 'failed', 10), of(newId(), 'failed')],
+    );
+    const { devices, commands, failing, rollbacksFailed } = await inspection().overview(tenantId, 50);
+    expect(devices).toEqual({ total: 2, online: 1 });
+    expect(commands).toEqual({ succeeded: 1, failed: 3, timed_out: 1 });
+    expect(failing.map(({ deviceId, failures }) => [deviceId, failures])).toEqual([
+      [door.ref.id, 2],
+      [lamp.ref.id, 1],
+    ]);
+    expect(rollbacksFailed).toEqual([]);
+    expect(await inspection().overview(newId(), 0)).toEqual({
+      ...{ devices: { total: 0, online: 0 }, commands: {}, failing: [], rollbacksFailed: [] },
+    });
+  });
 
   it('shows an actor, its timers and its journal to its own tenant alone', async () => {
     const tenantId = newId();

@@ -61,6 +61,10 @@ export const actorRows: readonly Row[] = [
     refusals: { NOT_FOUND: () => ({ path: '/machines/lamp' }) },
   },
   {
+    ...{ ...reading, path: '/overview', role: 'viewer', scope: 'read:tenant' },
+    ask: () => ({ path: '/overview' }),
+  },
+  {
     ...{ ...reading, path: '/audit', scope: 'read:audit' },
     ask: async (world) => {
       await world.home();

@@ -3,6 +3,7 @@ import type { getActor, getActorJournal, listActors } from '../../../src/operati
 import type { getMe } from '../../../src/operations/auth.ts';
 import type { listConfirmations } from '../../../src/operations/confirmations.ts';
 import type { getMachine } from '../../../src/operations/machines.ts';
+import type { getOverview } from '../../../src/operations/overview.ts';
 
 // What the service answers, as its own operations say it: an answer that changes does not compile here.
 
@@ -16,5 +17,6 @@ export type ActorRecord = Answer<typeof getActor>['actor'];
 export type JournalPage = Answer<typeof getActorJournal>;
 export type JournalEntry = JournalPage['entries'][number];
 export type Machine = Answer<typeof getMachine>['machine'];
+export type Overview = Answer<typeof getOverview>;
 export type ConfirmationPage = Answer<typeof listConfirmations>;
 export type ActorKind = ActorEntry['kind'];

@@ -1,19 +1,21 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { useGet } from '../api/queries.ts';
-import type { ActorPage, ConfirmationPage } from '../api/shapes.ts';
+import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/shapes.ts';
 import { useSession } from '../session.tsx';
-import { Icon } from '../ui/icons.tsx';
+import { Icon, type IconName } from '../ui/icons.tsx';
 import { Failure, Loading } from '../ui/states.tsx';
 import { Countdown, Time } from '../ui/time.tsx';
+import { endOf, headline } from '../ui/words.ts';
 
 const EVERY_MS = 10_000;
 
 /** What somebody should look at, most pressing first. */
-export function Attention() {
+export function Attention({ overview }: { overview: Overview }) {
   const { may } = useSession();
   const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', { every: EVERY_MS, when: may('user') });
   const held = useGet<ActorPage>('/v1/actors?quarantined=true&limit=5', { every: EVERY_MS, when: may('admin') });
+  const inspect = (kind: ActorKind, id: string): string | null => (may('admin') ? `/actors/${kind}/${id}` : null);
   const failed = waiting.error ?? held.error;
   if (failed !== null && waiting.data === undefined && held.data === undefined) {
     return <Failure problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;
@@ -21,7 +23,8 @@ export function Attention() {
   if (waiting.isLoading || held.isLoading) return <Loading what="Looking around" />;
   const confirmations = waiting.data?.confirmations ?? [];
   const quarantined = held.data?.actors ?? [];
-  if (confirmations.length + quarantined.length === 0) {
+  const { failing_devices: failing, failed_rollbacks: rollbacks } = overview;
+  if (confirmations.length + quarantined.length + failing.length + rollbacks.length === 0) {
     return (
       <p className="all-well">
         <Icon name="good" /> Nothing needs you now.
@@ -30,19 +33,42 @@ export function Attention() {
   }
   return (
     <ul className="attention">
+      {rollbacks.map(({ id, name, since }) => (
+        <Item
+          key={id}
+          icon="plan"
+          tone="bad"
+          href={inspect('plan', id)}
+          title={`${name ?? 'A plan'} could not be undone`}
+        >
+          It failed, and so did a step of its rollback, <Time at={since} />: somebody has to look at the devices.
+        </Item>
+      ))}
+      {quarantined.map(({ kind, id, name, since }) => (
+        <Item key={id} icon="warning" tone="bad" href={inspect(kind, id)} title={`${name ?? `A ${kind}`} is held back`}>
+          It failed again and again; its state is from <Time at={since} />.
+        </Item>
+      ))}
       {confirmations.map(({ command_id, action, expires_at }) => (
         <Item
           key={command_id}
+          icon="confirm"
           tone="warn"
-          href={`/actors/command/${command_id}`}
-          title={`${action} waits for a confirmation`}
+          href="/confirmations"
+          title={`${headline(action)} waits for a confirmation`}
         >
           It expires <Countdown until={expires_at} />.
         </Item>
       ))}
-      {quarantined.map(({ kind, id, since }) => (
-        <Item key={id} tone="bad" href={`/actors/${kind}/${id}`} title={`A ${kind} is held back`}>
-          It failed again and again; its state is from <Time at={since} />.
+      {failing.map(({ id, name, failures }) => (
+        <Item
+          key={id}
+          icon="device"
+          tone="warn"
+          href={inspect('device', id)}
+          title={`${name ?? `Device ${endOf(id)}`} fails`}
+        >
+          {failures === 1 ? 'A command' : `${failures} commands`} of the last hour failed or had no answer.
         </Item>
       ))}
     </ul>
@@ -50,17 +76,19 @@ export function Attention() {
 }
 
 interface ItemProps {
+  icon: IconName;
   tone: 'warn' | 'bad';
-  href: string;
+  /** Null where the reader may not look further. */
+  href: string | null;
   title: string;
   children: ReactNode;
 }
 
-const Item = ({ tone, href, title, children }: ItemProps) => (
+const Item = ({ icon, tone, href, title, children }: ItemProps) => (
   <li className={tone}>
-    <Icon name={tone === 'bad' ? 'warning' : 'confirm'} />
+    <Icon name={icon} />
     <div>
-      <Link href={href}>{title}</Link>
+      {href === null ? <strong>{title}</strong> : <Link href={href}>{title}</Link>}
       <p className="quiet small">{children}</p>
     </div>
   </li>

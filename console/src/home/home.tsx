@@ -1,9 +1,23 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useRef } from 'react';
+import { refresh, useGet } from '../api/queries.ts';
+import type { Overview } from '../api/shapes.ts';
+import { useStream } from '../live/use-stream.ts';
 import { useSession } from '../session.tsx';
+import { Failure, Loading } from '../ui/states.tsx';
 import { Attention } from './attention.tsx';
+import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
 import './home.css';
 
+const EVERY_MS = 10_000;
+/** However much happens, it is not asked more often what came of it. */
+const REST_MS = 1_500;
+
+/** What happens now, and what needs somebody. */
 export function Home() {
-  const { me } = useSession();
+  const { me, may } = useSession();
+  const overview = useGet<Overview>('/v1/overview', { every: EVERY_MS, when: me.has_tenant });
+  useNews(may('user'));
   return (
     <>
       <header className="page-head">
@@ -12,12 +26,49 @@ export function Home() {
           <p className="quiet">What happens now, and what needs you.</p>
         </div>
       </header>
-      <section className="card" aria-labelledby="attention">
-        <header>
-          <h2 id="attention">Needs attention</h2>
-        </header>
-        <Attention />
-      </section>
+      {overview.data === undefined ? (
+        overview.error === null ? (
+          me.has_tenant && <Loading what="Counting" />
+        ) : (
+          <Failure problem={overview.error} retry={overview.refetch} />
+        )
+      ) : (
+        <div className="home-grid">
+          <section className="card attention-card" aria-labelledby="attention">
+            <header>
+              <h2 id="attention">Needs attention</h2>
+            </header>
+            <Attention overview={overview.data} />
+          </section>
+          <DevicesFigure devices={overview.data.devices} />
+          <CommandsFigure commands={overview.data.commands} />
+        </div>
+      )}
+      <h2 className="home-part">The whole service</h2>
+      <div className="home-grid">
+        <RateFigures />
+      </div>
     </>
   );
+}
+
+/** Asks anew a moment after something happened, and once while much does. */
+function useNews(when: boolean): void {
+  const queries = useQueryClient();
+  const waiting = useRef(false);
+  const soon = (): void => {
+    if (waiting.current) return;
+    waiting.current = true;
+    setTimeout(() => {
+      waiting.current = false;
+      void refresh(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined']);
+    }, REST_MS);
+  };
+  useStream({
+    path: '/ws/state',
+    query: { events: 'presence,command,confirmation,plan' },
+    hear: soon,
+    missed: soon,
+    when,
+  });
 }

@@ -49,6 +49,7 @@ import {
 import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/members.ts';
 import { deleteMemory, listMemories, writeMemory } from '../../operations/memories.ts';
 import type { Operation } from '../../operations/operation.ts';
+import { getOverview } from '../../operations/overview.ts';
 import { getPlan, listPlans } from '../../operations/plan-view.ts';
 import { cancelPlan, createPlan } from '../../operations/plans.ts';
 import { getPolicy, updatePolicy } from '../../operations/policy.ts';
@@ -105,6 +106,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   actorJournal: { operation: getActorJournal, pages: 'entries' },
   machine: { operation: getMachine, shows: 'machine' },
   machines: { operation: listMachines, shows: 'machines', name: 'MachineSummary' },
+  overview: { operation: getOverview, name: 'Overview' },
   audit: { operation: listAudit, pages: 'entries' },
   apiKeys: { operation: listApiKeys, pages: 'keys' },
   members: { operation: listMembers, pages: 'members' },

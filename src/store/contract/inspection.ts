@@ -1,5 +1,6 @@
 import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
+import type { Overview } from './overview.ts';
 import type { Page, Position } from './pages.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './rows.ts';
 
@@ -36,6 +37,7 @@ export interface InspectionStore {
   ): Promise<Page<ListedActor>>;
   /** Null where the tenant has no such actor. */
   actor(tenantId: Uuid, ref: ActorRef): Promise<StoredActor | null>;
+  overview: Overview;
   /** The timers that are set, the next one first. */
   timers(ref: ActorRef): Promise<TimerRow[]>;
   /** Newest first, from below `before` on; that of an actor that is gone is there as long as it is kept. */

@@ -10,6 +10,7 @@ import {
   storedActor,
 } from './actors.ts';
 import type { Database, Value } from './database.ts';
+import { overviewStore } from './overview.ts';
 import { beginning, pageOf } from './pages.ts';
 import { tableOf } from './tables.ts';
 
@@ -60,6 +61,8 @@ function conditions(kind: ActorKind, { states, quarantined }: ActorFilter): { na
 }
 
 export const inspectionStore = (database: Database): InspectionStore => ({
+  ...overviewStore(database),
+
   async actors(tenantId, kind, filter, limit, after) {
     const { name, text } = conditions(kind, filter);
     const { of, looked } = names[kind];

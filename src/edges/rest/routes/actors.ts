@@ -1,6 +1,7 @@
 import { getActor, getActorJournal, listActors, releaseActor } from '../../../operations/actors.ts';
 import { listAudit } from '../../../operations/audit.ts';
 import { getMachine, listMachines } from '../../../operations/machines.ts';
+import { getOverview } from '../../../operations/overview.ts';
 import type { Route } from '../route.ts';
 
 const query = ['tenant_id'];
@@ -12,5 +13,6 @@ export const actorRoutes: Route[] = [
   { method: 'POST', path: '/actors/{kind}/{id}/release', operation: releaseActor, success: 200, query },
   { method: 'GET', path: '/machines', operation: listMachines, success: 200 },
   { method: 'GET', path: '/machines/{kind}', operation: getMachine, success: 200 },
+  { method: 'GET', path: '/overview', operation: getOverview, success: 200 },
   { method: 'GET', path: '/audit', operation: listAudit, success: 200 },
 ];

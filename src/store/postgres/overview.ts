@@ -1,0 +1,59 @@
+import type { Overview } from '../contract/overview.ts';
+import type { Database } from './database.ts';
+
+/** Commands that are looked at: of a busy tenant the newest. */
+const MOST_LOOKED_AT = 20_000;
+const MOST_NAMED = 5;
+
+interface CommandRow {
+  device_id: string | null;
+  name: string | null;
+  status: string | null;
+  number: number;
+}
+
+export const overviewStore = (database: Database): { overview: Overview } => ({
+  async overview(tenantId, since) {
+    const [devices, commands, plans] = await Promise.all([
+      database.read<{ total: number; online: number }>({
+        name: 'overview_devices',
+        text: `select (select count(*)::int from devices where tenant_id = $1 and not deleted) as total,
+            (select count(*)::int from devices where tenant_id = $1 and online and not deleted) as online`,
+        values: [tenantId],
+      }),
+      database.read<CommandRow>({
+        name: 'overview_commands',
+        text: `with seen as (
+            select device_id, status from commands where tenant_id = $1 and created_at >= $2
+            order by created_at desc, id desc limit ${MOST_LOOKED_AT}),
+          failing as (
+            select device_id, count(*)::int as number from seen where status in ('failed', 'timed_out')
+            group by device_id order by count(*) desc, device_id limit ${MOST_NAMED})
+          select null::uuid as device_id, null as name, status, count(*)::int as number from seen group by status
+          union all
+          select failing.device_id, coalesce(devices.context->>'name', devices.device_type), null, number
+          from failing join devices on devices.id = failing.device_id and not devices.deleted`,
+        values: [tenantId, since],
+      }),
+      database.read<{ id: string; name: string | null; since: number }>({
+        name: 'overview_plans',
+        text: `select id, context->>'name' as name, since from plans
+          where tenant_id = $1 and created_at >= $2 and status = 'rollback_failed'
+          order by created_at desc, id desc limit ${MOST_NAMED}`,
+        values: [tenantId, since],
+      }),
+    ]);
+    return {
+      devices: devices[0] ?? { total: 0, online: 0 },
+      commands: Object.fromEntries(
+        commands.flatMap(({ status, number }) => (status === null ? [] : [[status, number]])),
+      ),
+      failing: commands
+        .flatMap(({ device_id: deviceId, name, number }) =>
+          deviceId === null ? [] : [{ deviceId, name, failures: number }],
+        )
+        .sort((a, b) => b.failures - a.failures),
+      rollbacksFailed: plans,
+    };
+  },
+});

@@ -1,0 +1,122 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readCounters } from '../../console/src/home/counters.ts';
+import { join } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+
+describe.runIf(hasChromium())('the start of the console', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let home: SimulatedHome;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner('ada');
+    home = await inhabit(at, owner);
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await home?.stop();
+    await at?.stop();
+  });
+
+  const command = (device: string, action: string, params = {}) =>
+    owner.post(`/v1/device/${device}/command`, { action, params });
+
+  it('counts devices and commands as they come and go, and tells what needs somebody', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go('');
+    await page.getByText('5 of 5').waitFor();
+    await page.getByText('Nothing needs you now.').waitFor();
+    await command(home.idOf('set_brightness'), 'set_brightness', { level: 40 });
+    await page.getByText(/^1 succeeded$/).waitFor();
+    await command(home.idOf('unlock'), 'unlock');
+    await page.getByRole('link', { name: 'Unlock waits for a confirmation' }).waitFor();
+    await command(home.idOf('set_brightness'), 'set_brightness', { level: 70 });
+    await command(home.idOf('set_brightness'), 'turn_off');
+    await page.getByText(/^3 succeeded$/).waitFor();
+    await page
+      .getByText(/^[1-9]\d*(\.\d)?$|^0\.[1-9]$/)
+      .first()
+      .waitFor();
+    await picture(page, 'home');
+    await home.unplug(home.idOf('set_temperature'));
+    await page.getByText('4 of 5').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('fits a small screen, in the dark', async () => {
+    const { page, go, complaints, close } = await look(browser, at, {
+      token: owner.token,
+      width: 400,
+      colorScheme: 'dark',
+    });
+    await go('');
+    await page.getByText(/ of 5/).waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    await picture(page, 'home-small-dark');
+    await page.getByRole('button', { name: 'Menu' }).click();
+    await page.getByRole('link', { name: 'Actors' }).waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('shows a viewer the same numbers, and asks for nothing that a viewer may not see', async () => {
+    const viewer = await join(at, owner, 'viewer');
+    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
+    await go('');
+    await page.getByText(/ of 5/).waitFor();
+    await page.getByText('Refreshed now and then').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('is drawn with less than 400 KB, without the layout library', async () => {
+    const { page, go, close } = await look(browser, at, { token: owner.token });
+    const session = await page.context().newCDPSession(page);
+    await session.send('Network.enable');
+    const names = new Map<string, string>();
+    let bytes = 0;
+    session.on('Network.responseReceived', ({ requestId, response }) => names.set(requestId, response.url));
+    session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+      if (names.get(requestId)?.includes('/console')) bytes += encodedDataLength;
+    });
+    await go('');
+    await page.getByText(/ of 5/).waitFor();
+    await page.waitForLoadState('networkidle');
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes).toBeLessThan(400_000);
+    const files = [...names.values()];
+    expect(files.filter((url) => /elk|layout/.test(url))).toEqual([]);
+    expect(page.workers()).toEqual([]);
+    await go(`/actors/device/${home.idOf('unlock')}`);
+    await page.getByRole('img', { name: 'link: now online' }).waitFor();
+    expect(page.workers().map((worker) => worker.url())).toEqual([
+      expect.stringContaining('/console/assets/elk-worker'),
+    ]);
+    await close();
+  });
+});
+
+describe('the counters of the service', () => {
+  it('are added up over their labels', () => {
+    const text = [
+      '# TYPE twinkeep_mqtt_messages_total counter',
+      'twinkeep_mqtt_messages_total{channel="state"} 12',
+      'twinkeep_mqtt_messages_total{channel="hello"} 3',
+      'twinkeep_turn_duration_seconds_bucket{le="1"} 9',
+      'twinkeep_turn_duration_seconds_count 9',
+      '',
+    ].join('\n');
+    expect(readCounters(text)).toEqual({ messages: 15, turns: 9, refusals: 0 });
+  });
+});
