@@ -109,15 +109,14 @@ describe('what a sidecar says', () => {
   });
 
   it('words about one context are done in their order, however slow one of them is', async () => {
-    const { stream, cognition, id, lamp } = await goal();
-    let slow = true;
-    cognition.before = async () => {
-      if (!slow) return;
-      slow = false;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    };
+    const { stream, cognition, id, lamp, counts } = await goal();
+    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    cognition.before = () => held;
     for (const nodeId of ['a', 'b', 'c']) stream.say({ contextId: id, proposal: off(lamp.id, nodeId) });
     stream.say({ contextId: id, proposal: { case: 'complete', value: { summary: 'done' } } });
+    await eventually(() => counts.get('heard complete') === 1);
+    expect(cognition.words).toHaveLength(1);
+    release();
     await eventually(() => cognition.words.length === 4);
     expect(cognition.words.map(({ word, said }) => [word, (said as { id?: string }).id])).toEqual([
       ['propose', 'a'],

@@ -1,0 +1,124 @@
+import { fromJson, toBinary } from '@bufbuild/protobuf';
+import { ValueSchema } from '@bufbuild/protobuf/wkt';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { NodeState, PerceptionUpdateSchema } from '#proto/cognition/v1/runtime_pb.js';
+import type { Memory } from '../../../src/domain/memory.ts';
+import { automaticManifest } from '../../../src/domain/registry.ts';
+import type { Json } from '../../../src/domain/values.ts';
+import { perception, type Shown } from '../../../src/edges/grpc/showing.ts';
+import { wireBytes } from '../../../src/edges/grpc/wire-bytes.ts';
+import { newId } from '../../../src/main/ids.ts';
+import type { ActiveContext, ContextNode, WorldDevice } from '../../../src/operations/cognition/contract.ts';
+
+const tenantId = newId();
+const homeId = newId();
+
+const device = (given: Partial<WorldDevice> = {}): WorldDevice => ({
+  ...{ id: newId(), name: 'Lamp', type: 'light', category: 'light', homeId, room: null, online: true, state: {} },
+  manifest: automaticManifest({ deviceId: newId(), tenantId, deviceType: 'light' }),
+  ...given,
+});
+const node = (id: string, given: Partial<ContextNode> = {}): ContextNode => ({
+  ...{ id, deviceId: newId(), action: 'turn_on', params: {}, dependsOn: [], compensation: null, timeoutS: null },
+  ...{ status: 'pending', commandId: null, error: null },
+  ...given,
+});
+const context = (given: Partial<ActiveContext> = {}): ActiveContext => ({
+  ...{ id: newId(), kind: 'goal', tenantId, homeId, deviceId: null, text: 'x', action: null, data: null, note: null },
+  ...{ phase: 'thinking', createdAt: 0, nodes: [] },
+  ...given,
+});
+const memory = (given: Partial<Memory> = {}): Memory => ({
+  ...{ id: newId(), tenantId, kind: 'preference', subject: null, content: 'dim', tags: [], source: 'user:x' },
+  ...{ createdAt: 0, expiresAt: null },
+  ...given,
+});
+const shown = (given: Partial<Shown> = {}, devices: WorldDevice[] = []): Shown => ({
+  ...{ tenantId, homeId, deviceId: null, contexts: [context()], waiting: 0, memories: [] },
+  world: { tenantId, homeId, devices, hash: 'h' },
+  ...given,
+});
+const MOST = 4 * 1024 * 1024;
+
+describe('what is shown', () => {
+  it('is never larger than what a library takes by itself, whatever there is to show', () => {
+    // The most that there can be: numbers take five times their text on the wire.
+    const params = { levels: Array.from({ length: 8_000 }, () => 1) };
+    const nodes = Array.from({ length: 100 }, (_, place) =>
+      node(`${place}`, { params, compensation: { action: 'turn_off', params } }),
+    );
+    const contexts = Array.from({ length: 100 }, () =>
+      context({ text: 'ä'.repeat(4_000), data: params, note: 'n'.repeat(4_000), nodes }),
+    );
+    const devices = Array.from({ length: 500 }, () => device({ state: { levels: Array(16_000).fill(1) } }));
+    const memories = Array.from({ length: 250 }, () => memory({ content: 'm'.repeat(4_000) }));
+    const told = perception(shown({ contexts, memories, waiting: 7 }, devices));
+    expect(toBinary(PerceptionUpdateSchema, told).length).toBeLessThan(MOST);
+    expect(told.activeContexts.length).toBeGreaterThan(0);
+    expect(told.contextsLeftOut).toBe(107 - told.activeContexts.length);
+    expect(told.devicesLeftOut).toBe(500 - told.devices.length);
+    expect(told.devices[0]).toMatchObject({ stateLeftOut: false });
+    expect(told.devices.at(-1)).toMatchObject({ stateLeftOut: true, deviceId: devices[told.devices.length - 1]?.id });
+    expect(told.memories.length).toBeGreaterThan(0);
+  });
+
+  it('leaves out parameters before it leaves out nodes', () => {
+    const large = node('large', { params: { text: 'x'.repeat(5_000) } });
+    const [told] = perception(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
+      ...{ contexts: 4_000, devices: 0, memories: 0 },
+    }).activeContexts;
+    expect(told?.nodes).toMatchObject([
+      { node: { nodeId: 'large' }, paramsLeftOut: true },
+      { node: { nodeId: 'small', params: {} }, paramsLeftOut: false },
+    ]);
+    expect(told?.nodes[0]?.node?.params).toBeUndefined();
+  });
+
+  it('shows the oldest context whatever its size, and the next ones while there is room', () => {
+    const contexts = [context({ text: 'x'.repeat(2_000) }), context(), context()];
+    const told = perception(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
+    expect(told.activeContexts.map(({ contextId }) => contextId)).toEqual([contexts[0]?.id]);
+    expect(told.contextsLeftOut).toBe(2);
+  });
+
+  it('tells the hash alone where there is nothing to think about', () => {
+    const told = perception(shown({ contexts: [], memories: [memory()] }, [device()]));
+    expect(told).toMatchObject({
+      tenantId,
+      homeId,
+      worldStateHash: 'h',
+      devices: [],
+      memories: [],
+      activeContexts: [],
+    });
+  });
+
+  it('a node that failed says why, and one of an observation is proposed', () => {
+    const failed = node('a', {
+      status: 'failed',
+      commandId: newId(),
+      error: { code: 'TIMED_OUT', detail: 'Silence.' },
+    });
+    const contexts = [context({ nodes: [failed] }), context({ kind: 'observation', nodes: [node('b')] })];
+    const told = perception(shown({ contexts }));
+    expect(told.activeContexts.map(({ nodes }) => nodes[0])).toMatchObject([
+      { state: NodeState.FAILED, commandId: failed.commandId, code: 'TIMED_OUT', detail: 'Silence.' },
+      { state: NodeState.PROPOSED },
+    ]);
+  });
+
+  it('a device with nothing to do and nothing reported is shown as that', () => {
+    const told = perception(shown({}, [device({ name: null, category: null, manifest: null, room: null })]));
+    expect(told.devices).toMatchObject([{ name: '', category: '', capabilitySetId: '', roomId: '', state: {} }]);
+  });
+
+  it('counts no JSON as less than it takes on the wire', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
+        const written = toBinary(ValueSchema, fromJson(ValueSchema, value as never)).length;
+        expect(wireBytes(value as Json)).toBeGreaterThanOrEqual(written);
+      }),
+    );
+  });
+});
