@@ -7,12 +7,16 @@ import { addressOf, type Entity, type Letter, newLetter } from './entity.ts';
 import { messageOf } from './tell.ts';
 
 /** A turn in the making. */
-interface Gathering {
+export interface Gathering {
   drafts: Draft[];
   byEntity: Map<Entity, Draft>;
   view: TurnView;
   /** Drafts at most. */
   room: number;
+  /** Some of its actors were told something by others of them. */
+  whole: boolean;
+  /** One was told by who was told itself, as a plan is by its commands: others may be about to tell it too. */
+  shared: boolean;
   /** Whom a teller's output waits for in the outbox: of several things that one is told the later ones must not come first. */
   waiting: Map<Entity, Set<string>>;
 }
@@ -59,26 +63,35 @@ export class Companions {
     this.most = parts.most;
   }
 
-  /**
-   * Lets those who are told something in `drafts` decide it, behind all that waits for them, and then those whom these tell;
-   * who is not in the turn yet joins it. Answers whether any was told.
-   */
-  join(drafts: Draft[]): boolean {
-    let tellings = drafts.flatMap((made) => (made.entity.singly ? [] : tellingsOf(made)));
-    if (tellings.length === 0) return false;
-    const byEntity = new Map(drafts.map((made) => [made.entity, made]));
+  gathering(): Gathering {
+    const byEntity = new Map<Entity, Draft>();
     const view = this.viewOf(byEntity);
-    const turn: Gathering = { drafts, byEntity, view, room: drafts.length + this.most, waiting: new Map() };
-    let any = false;
-    for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
-      const heard: Telling[] = [];
-      for (const telling of tellings) any = this.hearAll(telling, turn, heard) || any;
-      tellings = heard.filter(({ said }) => said.durable.length > 0);
-    }
-    return any;
+    return { drafts: [], byEntity, view, room: this.most, whole: false, shared: false, waiting: new Map() };
   }
 
-  private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): boolean {
+  /**
+   * Takes `drafts` into the turn, and lets those who are told something in them decide it, behind all that waits for them, and then
+   * those whom these tell; who is not in the turn yet joins it.
+   */
+  join(turn: Gathering, drafts: readonly Draft[]): void {
+    turn.room += drafts.length;
+    for (const made of drafts) {
+      turn.drafts.push(made);
+      turn.byEntity.set(made.entity, made);
+    }
+    let tellings = drafts.flatMap((made) => (made.entity.singly ? [] : tellingsOf(made)));
+    for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
+      const heard: Telling[] = [];
+      for (const telling of tellings) this.hearAll(telling, turn, heard);
+      if (heard.length > 0) {
+        turn.whole = true;
+        turn.shared ||= round > 1;
+      }
+      tellings = heard.filter(({ said }) => said.durable.length > 0);
+    }
+  }
+
+  private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): void {
     const waiting = turn.waiting.get(teller) ?? new Set();
     turn.waiting.set(teller, waiting);
     const left = said.durable.filter(({ output }) => {
@@ -90,9 +103,7 @@ export class Companions {
       else heard.push(taken);
       return taken === null;
     });
-    const any = left.length < said.durable.length;
     said.durable = left;
-    return any;
   }
 
   private viewOf(byEntity: ReadonlyMap<Entity, Draft>): TurnView {

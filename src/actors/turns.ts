@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
-import { Companions, type Others } from './companions.ts';
+import { Companions, type Gathering, type Others } from './companions.ts';
 import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
 import { addressOf, type Entity, type Letter } from './entity.ts';
@@ -33,6 +33,8 @@ interface Turn {
 
 const MAX_BACKOFF_MS = 1_000;
 const MAX_ATTEMPTS = 5;
+/** Passes of the event loop that a turn may stay open for more. */
+const OPEN_PASSES = 4;
 
 /**
  * The runtime's heartbeat: takes every mailbox that has letters, decides, writes all of it in one statement batch, and
@@ -42,6 +44,8 @@ export class Turns {
   private readonly ready: Entity[] = [];
   private inFlight = 0;
   private scheduled = false;
+  /** A turn is gathered and takes more in. */
+  private open = false;
   private stopped = false;
   private pausedUntil = 0;
   private backoffMs = 0;
@@ -108,7 +112,8 @@ export class Turns {
   }
 
   private schedule(): void {
-    if (this.scheduled || this.stopped || this.ready.length === 0 || this.inFlight >= this.maxInFlight) return;
+    if (this.scheduled || this.open || this.stopped || this.ready.length === 0 || this.inFlight >= this.maxInFlight)
+      return;
     this.scheduled = true;
     const pause = this.pausedUntil - performance.now();
     const run = () => {
@@ -121,21 +126,44 @@ export class Turns {
 
   private begin(): void {
     if (this.stopped || this.inFlight >= this.maxInFlight) return;
-    const drafts = this.gather();
-    if (drafts.length > 0) {
-      const whole = this.companions.join(drafts);
-      drafts.forEach(close);
+    const turn = this.companions.gathering();
+    this.companions.join(turn, this.gather());
+    if (turn.drafts.length > 0) {
       this.inFlight += 1;
-      this.overdue.begins(drafts);
-      this.run({ drafts, whole }).finally(() => {
-        this.inFlight -= 1;
-        this.overdue.ends(drafts);
-        this.schedule();
-        this.tellIdle();
-      });
+      this.fill(turn, OPEN_PASSES);
     }
     this.schedule();
     this.tellIdle();
+  }
+
+  /**
+   * A turn that holds somebody whom several tell, as its commands tell a plan, takes in what the next passes of the event loop bring, as long as they bring
+   * anything: what came too late would have to wait for its whole commit.
+   */
+  private fill(turn: Gathering, passes: number): void {
+    this.open = turn.shared && passes > 0 && turn.drafts.length < this.limits.turnActors;
+    if (!this.open) {
+      this.write(turn);
+      return;
+    }
+    setImmediate(() => {
+      if (this.stopped) return;
+      const more = this.gather();
+      this.companions.join(turn, more);
+      this.fill(turn, more.length > 0 ? passes - 1 : 0);
+      this.schedule();
+    });
+  }
+
+  private write({ drafts, whole }: Gathering): void {
+    drafts.forEach(close);
+    this.overdue.begins(drafts);
+    this.run({ drafts, whole }).finally(() => {
+      this.inFlight -= 1;
+      this.overdue.ends(drafts);
+      this.schedule();
+      this.tellIdle();
+    });
   }
 
   private tellIdle(): void {

@@ -184,6 +184,94 @@ describe('the outbox tells', () => {
   });
 });
 
+describe('a turn with somebody whom others tell who were told themselves', () => {
+  const pass = () => new Promise(setImmediate);
+  /** In the next passes of the event loop, one after another; no turn may be in flight. */
+  const inPasses = (...sends: (() => Promise<unknown>)[]): Promise<unknown>[] => {
+    const sent: Promise<unknown>[] = [];
+    const next = (at: number) => {
+      const send = sends[at];
+      if (send === undefined) return;
+      sent.push(send());
+      setImmediate(() => next(at + 1));
+    };
+    next(0);
+    return sent;
+  };
+
+  it('takes in what the next passes of the event loop bring, so that it is told by all of them at once', async () => {
+    await make('d', 'e');
+    await pass();
+    store.commits = [];
+    const sent = inPasses(
+      () => say('a', ['b', '>c>first']),
+      () => say('d', ['c', 'second']),
+      () => say('e', ['c', 'third']),
+    );
+    await eventually(() => sent.length === 3);
+    await Promise.all(sent);
+    expect(written(store.commits)).toEqual([['abcde', 0]]);
+    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+  });
+
+  it('ends as soon as a pass brings nothing, and after four that do', async () => {
+    const others = ['d', 'e', 'f', 'g', 'h', 'i'];
+    await make(...others);
+    await pass();
+    store.commits = [];
+    const sent = inPasses(() => say('a', ['b', '>c>first']), ...others.map((id) => () => say(id, ['c', id])));
+    await eventually(() => sent.length === 7);
+    await Promise.all(sent);
+    await eventually(() => heardBy('c').length === 7);
+    expect(store.commits[0]?.actors.map(({ ref }) => ref.id).join('')).toBe('abcdefg');
+    await pass();
+    store.commits = [];
+    const late = inPasses(
+      () => say('a', ['b', '>c>first']),
+      async () => {},
+      async () => {},
+      () => say('d', ['d', 'too late']),
+    );
+    await eventually(() => late.length === 4);
+    await Promise.all(late);
+    expect(written(store.commits)).toEqual([
+      ['abc', 0],
+      ['d', 0],
+    ]);
+  });
+
+  it('does not wait where nobody was told but by who was asked from outside', async () => {
+    runtime = assemble({}, 2);
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    const sent = inPasses(
+      () => say('a', ['b', 'first']),
+      () => say('c', ['c', 'apart']),
+    );
+    await eventually(() => sent.length === 2);
+    await Promise.all(sent);
+    expect(written(store.commits)).toEqual([
+      ['ab', 0],
+      ['c', 0],
+    ]);
+  });
+
+  it('is waited for by who drains, and is never written where the right to write is lost meanwhile', async () => {
+    const said = say('a', ['b', '>c>first']);
+    await pass();
+    await runtime.actors.drain();
+    await said;
+    expect(written(store.commits)).toEqual([['abc', 0]]);
+
+    runtime = assemble();
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    void say('a', ['b', '>c>second']);
+    await pass();
+    runtime.halt();
+    for (let n = 0; n < 10; n += 1) await pass();
+    expect(store.commits).toHaveLength(1);
+  });
+});
+
 describe('a turn that is kept whole or not at all', () => {
   it.each(['a', 'b'])('is decided anew, each by itself, where the row of %s had moved on', async (moved) => {
     const row = store.rows.get(`device:${moved}`);
