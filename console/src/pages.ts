@@ -32,6 +32,14 @@ export const pages: readonly PageEntry[] = [
     load: () => import('./actors/actor.tsx').then(({ Actor }) => Actor),
   },
   {
+    ...{ path: '/devices', label: 'Devices', icon: 'device', group: 'Operate', role: 'user' },
+    load: () => import('./devices/list.tsx').then(({ Devices }) => Devices),
+  },
+  {
+    ...{ path: '/devices/:id', role: 'user' },
+    load: () => import('./devices/page.tsx').then(({ DevicePage }) => DevicePage),
+  },
+  {
     ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Operate', role: 'user' },
     load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
   },

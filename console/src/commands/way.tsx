@@ -16,25 +16,27 @@ const said: Readonly<Record<Stage['is'], string>> = {
 export function CommandWay({ command }: { command: CommandRecord }) {
   const nameOf = useNames();
   return (
-    <ol className="way" aria-label="The command's way">
-      {stagesOf(command).map(({ id, title, is, tone, at, by, note }) => (
-        <li key={id} className={`${is} ${tone}`} data-stage={id} {...(is === 'now' && { 'aria-current': 'step' })}>
-          <span className="way-mark">{icons[is] !== null && <Icon name={icons[is]} />}</span>
-          <div>
-            <p className="way-title">
-              {title}
-              <span className="unseen">, {said[is]}</span>
-            </p>
-            {at !== null && (
-              <p className="quiet small">
-                <Time at={at} exact />
-                {by !== null && ` · ${by === command.device_id ? 'the device' : nameOf(by)}`}
+    <div className="way-frame">
+      <ol className="way" aria-label="The command's way">
+        {stagesOf(command).map(({ id, title, is, tone, at, by, note }) => (
+          <li key={id} className={`${is} ${tone}`} data-stage={id} {...(is === 'now' && { 'aria-current': 'step' })}>
+            <span className="way-mark">{icons[is] !== null && <Icon name={icons[is]} />}</span>
+            <div>
+              <p className="way-title">
+                {title}
+                <span className="unseen">, {said[is]}</span>
               </p>
-            )}
-            {note !== null && <p className="quiet small">{note}</p>}
-          </div>
-        </li>
-      ))}
-    </ol>
+              {at !== null && (
+                <p className="quiet small">
+                  <Time at={at} exact />
+                  {by !== null && ` · ${by === command.device_id ? 'the device' : nameOf(by)}`}
+                </p>
+              )}
+              {note !== null && <p className="quiet small">{note}</p>}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </div>
   );
 }

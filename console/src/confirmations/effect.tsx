@@ -2,9 +2,12 @@ import { DeviceName } from '../devices/name.tsx';
 import { Members, Value } from '../ui/values.tsx';
 import { headline, plain } from '../ui/words.ts';
 import type { Waiting } from './waiting.ts';
+import './effect.css';
+
+type Shown = Pick<Waiting, 'preview' | 'params' | 'device_id' | 'compensation'>;
 
 /** What the device reports now, and what it will once it is done. */
-export function Effect({ of: { preview, params, compensation, device_id } }: { of: Waiting }) {
+export function Effect({ of: { preview, params, compensation, device_id } }: { of: Shown }) {
   const { changes, current, expected } = preview;
   const parameters = <Members of={params} />;
   return (

@@ -2,17 +2,18 @@ import type { ReactNode } from 'react';
 import { plain } from './words.ts';
 import './values.css';
 
-/** A value as people read it; what is nested stays JSON. */
+/** A value as people read it; what is nested deeper than once stays JSON. */
 export function shown(value: unknown): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return value.toLocaleString(undefined, { maximumFractionDigits: 6 });
-  return typeof value === 'string' ? value : JSON.stringify(value);
+  if (typeof value === 'string') return value;
+  const inner = Object.entries(value);
+  const isFlat = !Array.isArray(value) && inner.length > 0 && inner.every(([, one]) => typeof one !== 'object');
+  return isFlat ? inner.map(([name, one]) => `${plain(name)} ${shown(one)}`).join(', ') : JSON.stringify(value);
 }
 
-export const Value = ({ of }: { of: unknown }) => (
-  <span className={typeof of === 'object' && of !== null ? 'value mono' : 'value'}>{shown(of)}</span>
-);
+export const Value = ({ of }: { of: unknown }) => <span className="value">{shown(of)}</span>;
 
 /** Names and what they stand for. */
 export const Facts = ({ children }: { children: ReactNode }) => <dl className="facts">{children}</dl>;

@@ -1,0 +1,78 @@
+import { Link } from 'wouter';
+import type { getPolicy } from '../../../src/operations/policy.ts';
+import { useChange, useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { Effect } from '../confirmations/effect.tsx';
+import { type DeviceRecord, nameOf } from '../devices/name.tsx';
+import { useSession } from '../session.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Failed } from '../ui/states.tsx';
+import { Countdown } from '../ui/time.tsx';
+import { headline } from '../ui/words.ts';
+import type { DryRun } from './use-ask.ts';
+
+interface ConfirmProps {
+  device: DeviceRecord;
+  dryRun: DryRun;
+  close(): void;
+  confirmed(commandId: string): void;
+}
+
+/** What a command would do, before it does it. */
+export function ConfirmDryRun({ device, dryRun, close, confirmed }: ConfirmProps) {
+  const { may } = useSession();
+  const policy = useGet<Answer<typeof getPolicy>>('/v1/tenant/policy', { when: may('admin') });
+  const stale = [`/v1/device/${device.id}/commands`, `/v1/commands/${dryRun.commandId}`, '/v1/confirmations'];
+  const confirm = useChange(stale);
+  const cancel = useChange(stale);
+  const forAnother = policy.data?.policy.confirm_by === 'another_principal';
+  const verb = headline(dryRun.action);
+  return (
+    <Dialog title={`${verb}: ${nameOf(device)}?`} close={close}>
+      <p>{dryRun.reason}</p>
+      <Effect of={{ ...dryRun, device_id: device.id }} />
+      <p className="quiet small">
+        {forAnother
+          ? 'The policy wants somebody else to approve it. It waits for them in '
+          : 'Until it is confirmed it waits in '}
+        <Link href="/confirmations">the confirmations</Link>, and expires <Countdown until={dryRun.expiresAt} />.
+      </p>
+      <Failed error={confirm.error ?? cancel.error} />
+      <div className="actions">
+        <button
+          type="button"
+          className="button danger"
+          disabled={cancel.isPending}
+          onClick={() =>
+            cancel.mutate(
+              { method: 'POST', path: `/v1/commands/${dryRun.commandId}/cancel`, body: {} },
+              { onSuccess: close },
+            )
+          }
+        >
+          Cancel it
+        </button>
+        <button type="button" className="button" onClick={() => confirmed(dryRun.commandId)}>
+          Let it wait
+        </button>
+        <button
+          type="button"
+          className="button primary"
+          disabled={forAnother || confirm.isPending}
+          onClick={() =>
+            confirm.mutate(
+              {
+                method: 'POST',
+                path: `/v1/device/${device.id}/command/confirm`,
+                body: { dry_run_token: dryRun.token },
+              },
+              { onSuccess: () => confirmed(dryRun.commandId) },
+            )
+          }
+        >
+          Confirm: {verb.toLowerCase()}
+        </button>
+      </div>
+    </Dialog>
+  );
+}

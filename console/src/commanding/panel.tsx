@@ -1,0 +1,79 @@
+import { lazy, Suspense, useId, useState } from 'react';
+import { Link } from 'wouter';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import { useGet } from '../api/queries.ts';
+import { commandHref } from '../commands/status.tsx';
+import { useCommand } from '../commands/use-command.ts';
+import { CommandWay } from '../commands/way.tsx';
+import { type ManifestRecord, manifestPath, SafetyPill } from '../devices/manifest.tsx';
+import type { DeviceRecord } from '../devices/name.tsx';
+import { useSession } from '../session.tsx';
+import { Failed, Loading, Note } from '../ui/states.tsx';
+import { headline } from '../ui/words.ts';
+import { ConfirmDryRun } from './confirm.tsx';
+import { useAsk } from './use-ask.ts';
+import './panel.css';
+
+// The form library is loaded where there is something to fill in.
+const ParamForm = lazy(async () => ({ default: (await import('./param-form.tsx')).ParamForm }));
+
+/** What can be asked of a device, and what becomes of it. */
+export function CommandPanel({ device }: { device: DeviceRecord }) {
+  const { may } = useSession();
+  const { data } = useGet<ManifestRecord>(manifestPath(device.id));
+  const [action, setAction] = useState<string | null>(null);
+  const selectId = useId();
+  const ask = useAsk(device.id);
+  // What the protocol does by itself is never asked for.
+  const offered = data?.capabilities.filter(({ safetyClass }) => safetyClass !== 'RESTRICTED') ?? [];
+  const chosen = offered.find((one) => one.action === action) ?? offered[0];
+  if (chosen === undefined || !may('user')) return null;
+  return (
+    <section className="card command-panel" aria-labelledby="command">
+      <header>
+        <h2 id="command">Send a command</h2>
+        <SafetyPill of={chosen.safetyClass} />
+      </header>
+      {!device.online && (
+        <Note tone="warn">It is offline: a command waits for it a minute, and then expires unsent.</Note>
+      )}
+      <label htmlFor={selectId}>Action</label>
+      <select id={selectId} value={chosen.action} onChange={({ target }) => setAction(target.value)}>
+        {offered.map((one) => (
+          <option key={one.action} value={one.action}>
+            {headline(one.action)}
+            {one.safetyClass === 'CRITICAL' ? ' (critical)' : ''}
+          </option>
+        ))}
+      </select>
+      <p className="quiet small">{chosen.description}.</p>
+      <Suspense fallback={<Loading what="Drawing the form" />}>
+        <ParamForm
+          key={chosen.action}
+          capability={chosen}
+          device={device}
+          busy={ask.busy}
+          send={(params: JsonObject, preview: boolean) => ask.send(chosen.action, params, preview)}
+        />
+      </Suspense>
+      <Failed error={ask.error} />
+      {ask.dryRun !== null && (
+        <ConfirmDryRun device={device} dryRun={ask.dryRun} close={ask.putAway} confirmed={ask.follow} />
+      )}
+      {ask.followed !== null && <Followed key={ask.followed} id={ask.followed} device={device} />}
+    </section>
+  );
+}
+
+function Followed({ id, device }: { id: string; device: DeviceRecord }) {
+  const { data } = useCommand(id, device.id);
+  if (data === undefined) return <Loading what="Following it" />;
+  return (
+    <div className="followed">
+      <h3>
+        <Link href={commandHref(id)}>{headline(data.command.action)}</Link>
+      </h3>
+      <CommandWay command={data.command} />
+    </div>
+  );
+}

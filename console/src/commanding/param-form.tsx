@@ -1,0 +1,95 @@
+// By its own file: the package's door asks for a validator that compiles code.
+import Form from '@rjsf/core/lib/components/Form.js';
+import type { RJSFSchema } from '@rjsf/utils';
+import { useMemo, useRef, useState } from 'react';
+import type { JsonObject } from '../../../src/domain/values.ts';
+import type { listReleases } from '../../../src/operations/firmware.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { type Capability, paramNames } from '../devices/manifest.tsx';
+import type { DeviceRecord } from '../devices/name.tsx';
+import { validator } from '../schema/validator.ts';
+import { Note } from '../ui/states.tsx';
+import { headline } from '../ui/words.ts';
+import { beginWith, formOf, type Releases } from './form-schema.ts';
+
+interface ParamFormProps {
+  capability: Capability;
+  device: DeviceRecord;
+  busy: boolean;
+  send(params: JsonObject, preview: boolean): void;
+}
+
+/** A form made of the capability's JSON Schema; the service checks the same rules again. */
+export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
+  const releases = useReleases(capability, device);
+  const { schema, ui } = useMemo(() => formOf(capability.paramSchema, releases), [capability, releases]);
+  // It begins with what is so now, and keeps what was put in while new reports come.
+  const [params, setParams] = useState<JsonObject>(() => beginWith(capability, device.state));
+  const asksPreview = useRef(false);
+  const needsParams = paramNames(capability).length > 0;
+  const verb = headline(capability.action);
+  const buttons = (
+    <div className="actions">
+      {capability.safetyClass !== 'CRITICAL' && (
+        <button
+          type={needsParams ? 'submit' : 'button'}
+          className="button"
+          disabled={busy}
+          onClick={() => {
+            asksPreview.current = true;
+            if (!needsParams) send({}, true);
+          }}
+        >
+          Preview
+        </button>
+      )}
+      <button
+        type={needsParams ? 'submit' : 'button'}
+        className="button primary"
+        disabled={busy}
+        onClick={() => {
+          asksPreview.current = false;
+          if (!needsParams) send({}, false);
+        }}
+      >
+        {busy ? 'Asking …' : capability.safetyClass === 'CRITICAL' ? `${verb} …` : verb}
+      </button>
+    </div>
+  );
+  if (!needsParams) return buttons;
+  return (
+    <>
+      {releases !== null && releases.length === 0 && (
+        <Note tone="info">No firmware is released for this type of device.</Note>
+      )}
+      <Form
+        className="param-form"
+        schema={schema as RJSFSchema}
+        uiSchema={ui}
+        validator={validator}
+        formData={params}
+        idPrefix="param"
+        showErrorList={false}
+        noHtml5Validate
+        focusOnFirstError
+        onChange={({ formData }) => setParams(formData as JsonObject)}
+        onError={() => {}}
+        onSubmit={({ formData }) => send((formData ?? {}) as JsonObject, asksPreview.current)}
+      >
+        {buttons}
+      </Form>
+    </>
+  );
+}
+
+/** What can be installed, where it is asked for by its id; null for any other action. */
+function useReleases({ action }: Capability, { device_type }: DeviceRecord): Releases | null {
+  const isUpdate = action === 'update_firmware';
+  const query = new URLSearchParams({ device_type, status: 'released', limit: '200' });
+  const { data } = useGet<Answer<typeof listReleases>>(`/v1/firmware?${query}`, { when: isUpdate });
+  return useMemo(
+    () => (isUpdate && data !== undefined ? data.releases.map(({ id, version }) => ({ id, version })) : null),
+    [isUpdate, data],
+  );
+}

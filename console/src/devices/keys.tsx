@@ -1,0 +1,51 @@
+import type { keyHistory } from '../../../src/operations/device-keys.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
+import { Time } from '../ui/time.tsx';
+
+const tones = { active: 'good', grace: 'warn', retired: 'quiet', revoked: 'bad' } as const;
+
+/** The lives of its keys. The secrets are shown by nobody. */
+export function Keys({ id }: { id: string }) {
+  const { data, error, refetch } = useGet<Answer<typeof keyHistory>>(`/v1/device/${id}/key-history`);
+  return (
+    <section className="card" aria-labelledby="keys">
+      <header>
+        <h2 id="keys">Keys</h2>
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the keys" />
+        ) : (
+          <Failure problem={error} retry={refetch} />
+        )
+      ) : (
+        <Table label="Keys" columns={['Key', 'Status', 'Made', 'Last used']}>
+          {data.keys.map(({ key_version, signing_alg, status, created_at, last_used_at, grace_until }) => (
+            <tr key={key_version}>
+              <th scope="row">
+                {key_version} <span className="quiet small">{signing_alg}</span>
+              </th>
+              <td>
+                <Pill tone={tones[status]}>{status}</Pill>{' '}
+                {status === 'grace' && grace_until !== null && (
+                  <span className="quiet small">
+                    until <Time at={grace_until} />
+                  </span>
+                )}
+              </td>
+              <td className="quiet">
+                <Time at={created_at} />
+              </td>
+              <td className="quiet">
+                <Time at={last_used_at} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,228 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useId, useMemo, useRef } from 'react';
+import { Link, useSearchParams } from 'wouter';
+import type { listDevices } from '../../../src/operations/devices.ts';
+import type { listHomes } from '../../../src/operations/homes.ts';
+import { changePages, usePages } from '../api/pages.ts';
+import { refresh, useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { useStream } from '../live/use-stream.ts';
+import { type Column, LongTable } from '../ui/long-table.tsx';
+import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Time } from '../ui/time.tsx';
+import { deviceHref, nameOf } from './name.tsx';
+import { Places } from './places.tsx';
+import './list.css';
+
+export type DevicePage = Answer<typeof listDevices>;
+type Device = DevicePage['devices'][number];
+
+const PAGE = 200;
+
+function pathOf(query: URLSearchParams): string {
+  const asked = new URLSearchParams({ limit: `${PAGE}` });
+  for (const [name, filter] of [
+    ['home', 'home_id'],
+    ['room', 'room_id'],
+    ['online', 'online'],
+  ] as const) {
+    const value = query.get(name);
+    if (value !== null) asked.set(filter, value);
+  }
+  return `/v1/devices?${asked}`;
+}
+
+/** All devices, by where they stand. */
+export function Devices() {
+  const [query, setQuery] = useSearchParams();
+  const path = pathOf(query);
+  const { first, rows, whole, problem, more, again } = usePages<DevicePage, Device>(path, ({ devices }) => devices);
+  useLivePresence(path, again);
+  const wanted = (query.get('find') ?? '').trim().toLowerCase();
+  const shown = useMemo(
+    () =>
+      wanted === ''
+        ? rows
+        : rows.filter(({ name, id, device_type }) =>
+            `${name ?? ''} ${device_type} ${id}`.toLowerCase().includes(wanted),
+          ),
+    [rows, wanted],
+  );
+  const isFiltered = wanted !== '' || ['home', 'room', 'online'].some((name) => query.has(name));
+  const columns = useColumns();
+  return (
+    <div className="devices">
+      <header className="page-head">
+        <div>
+          <h1>Devices</h1>
+          <p className="quiet">Each has a twin here: what it last reported, and what it can do.</p>
+        </div>
+        <p className="quiet" role="status">
+          {first === null ? '' : `${first.count.toLocaleString()} devices`}
+          {isFiltered && first !== null && `, ${shown.length.toLocaleString()}${whole ? '' : '+'} shown`}
+        </p>
+      </header>
+      <div className="devices-body">
+        <Places query={query} />
+        <div className="devices-list">
+          <Filters query={query} change={setQuery} />
+          {problem !== null && rows.length === 0 ? (
+            <Failure problem={problem} retry={again} />
+          ) : first === null ? (
+            <Loading what="Loading the devices" />
+          ) : shown.length === 0 ? (
+            <Nothing isFiltered={isFiltered} whole={whole} more={more} />
+          ) : (
+            <LongTable
+              label="Devices"
+              columns={columns}
+              rows={shown}
+              keyOf={({ id }) => id}
+              whole={whole}
+              more={more}
+            />
+          )}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function useColumns(): readonly Column<Device>[] {
+  const { data } = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
+  return useMemo(() => {
+    const homes = new Map(data?.homes.map(({ id, home_name }) => [id, home_name]));
+    return [
+      {
+        title: 'Device',
+        width: 'minmax(9rem, 2fr)',
+        cell: (device) => <Link href={deviceHref(device.id)}>{nameOf(device)}</Link>,
+      },
+      {
+        title: 'Presence',
+        width: 'minmax(6.5rem, 0.8fr)',
+        cell: ({ online, revoked }) =>
+          revoked ? (
+            <Pill tone="bad">revoked</Pill>
+          ) : online ? (
+            <Pill tone="good">online</Pill>
+          ) : (
+            <Pill tone="quiet">offline</Pill>
+          ),
+      },
+      { title: 'Type', width: 'minmax(7rem, 1fr)', extra: true, cell: ({ device_type }) => device_type },
+      {
+        title: 'Home',
+        width: 'minmax(7rem, 1fr)',
+        extra: true,
+        cell: ({ home_id }) => (home_id === null ? '—' : (homes.get(home_id) ?? '…')),
+      },
+      { title: 'Last heard', width: '7.5rem', extra: true, cell: ({ last_seen }) => <Time at={last_seen} /> },
+      { title: 'Firmware', width: '6rem', extra: true, cell: ({ firmware }) => firmware ?? '—' },
+    ];
+  }, [data]);
+}
+
+interface Presence {
+  device_id: string;
+  online: boolean;
+  timestamp: number;
+}
+
+/** Many that come and go in one moment are one change of the list. */
+function useLivePresence(path: string, again: () => void): void {
+  const queries = useQueryClient();
+  const told = useRef(new Map<string, Presence>());
+  useStream({
+    path: '/ws/state',
+    query: { events: 'presence' },
+    hear(message) {
+      const presence = message as Presence;
+      told.current.set(presence.device_id, presence);
+      if (told.current.size > 1) return;
+      setTimeout(() => {
+        const news = told.current;
+        told.current = new Map();
+        changePages<DevicePage>(queries, path, (page) => {
+          if (!page.devices.some(({ id }) => news.has(id))) return page;
+          return { ...page, devices: page.devices.map((device) => withPresence(device, news.get(device.id))) };
+        });
+      }, 200);
+    },
+    missed() {
+      again();
+      void refresh(queries, ['/v1/homes']);
+    },
+  });
+}
+
+const withPresence = (device: Device, news: Presence | undefined): Device =>
+  news === undefined ? device : { ...device, online: news.online, last_seen: new Date(news.timestamp).toISOString() };
+
+const presences = [
+  [null, 'All'],
+  ['true', 'Online'],
+  ['false', 'Offline'],
+] as const;
+
+type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+
+/** A filter stands in the address, so that it can be kept and sent. */
+function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuery }) {
+  const findId = useId();
+  const set = (name: string, value: string | null): void =>
+    change(
+      (before) => {
+        const after = new URLSearchParams(before);
+        if (value === null || value === '') after.delete(name);
+        else after.set(name, value);
+        return after;
+      },
+      { replace: true },
+    );
+  return (
+    <search className="devices-filters">
+      <fieldset className="choices">
+        <legend className="unseen">Presence</legend>
+        {presences.map(([value, title]) => (
+          <label key={title}>
+            <input
+              type="radio"
+              name="online"
+              checked={query.get('online') === value}
+              onChange={() => set('online', value)}
+            />
+            <span>{title}</span>
+          </label>
+        ))}
+      </fieldset>
+      <label htmlFor={findId} className="unseen">
+        Find by name, type or id
+      </label>
+      <input
+        id={findId}
+        type="search"
+        placeholder="Find by name, type or id"
+        value={query.get('find') ?? ''}
+        onChange={({ target }) => set('find', target.value)}
+      />
+    </search>
+  );
+}
+
+const Nothing = ({ isFiltered, whole, more }: { isFiltered: boolean; whole: boolean; more(): void }) =>
+  !isFiltered ? (
+    <Empty icon="device" title="No devices yet.">
+      Register one through the API, or start some: <code>twinkeep simulate --devices 5</code>
+    </Empty>
+  ) : (
+    <Empty icon="search" title="No device fits.">
+      {whole ? (
+        <Link href="/devices">Show all</Link>
+      ) : (
+        <button type="button" className="button" onClick={more}>
+          Look through more
+        </button>
+      )}
+    </Empty>
+  );

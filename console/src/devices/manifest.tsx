@@ -1,0 +1,70 @@
+import type { getManifest } from '../../../src/operations/manifests.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
+import { headline, plain } from '../ui/words.ts';
+
+export type ManifestRecord = Answer<typeof getManifest>;
+export type Capability = ManifestRecord['capabilities'][number];
+
+export const manifestPath = (id: string): string => `/v1/devices/${id}/manifest`;
+
+const tones = { NORMAL: 'quiet', CRITICAL: 'warn', RESTRICTED: 'bad' } as const;
+
+export const SafetyPill = ({ of }: { of: Capability['safetyClass'] }) => (
+  <Pill tone={tones[of]}>{of.toLowerCase()}</Pill>
+);
+
+/** What the device can do. */
+export function Manifest({ id }: { id: string }) {
+  const { data, error, refetch } = useGet<ManifestRecord>(manifestPath(id));
+  return (
+    <section className="card" aria-labelledby="manifest">
+      <header>
+        <h2 id="manifest">Manifest</h2>
+        {data !== undefined && (
+          <p className="quiet small">
+            {data.category ?? 'no category'}, version {data.version}
+          </p>
+        )}
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the manifest" />
+        ) : error.status === 404 ? (
+          <Empty icon="policy" title="It has no manifest, so it takes no commands.">
+            An admin gives it one by <code>POST {manifestPath('…')}</code>.
+          </Empty>
+        ) : (
+          <Failure problem={error} retry={refetch} />
+        )
+      ) : (
+        <Table label="Capabilities" columns={['Action', 'Parameters', 'Safety', 'Proved by']}>
+          {data.capabilities.map((capability) => (
+            <tr key={capability.action}>
+              <th scope="row">
+                {headline(capability.action)}
+                <p className="quiet small what">{capability.description}</p>
+              </th>
+              <td>{paramNames(capability).map(plain).join(', ') || '—'}</td>
+              <td>
+                <SafetyPill of={capability.safetyClass} />
+              </td>
+              <td>
+                {Object.keys(capability.expectedState ?? {})
+                  .map(plain)
+                  .join(', ') || '—'}
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}
+
+export const paramNames = ({ paramSchema }: Capability): string[] => {
+  const { properties } = paramSchema;
+  return typeof properties === 'object' && properties !== null ? Object.keys(properties) : [];
+};

@@ -1,0 +1,132 @@
+import { Link } from 'wouter';
+import type { getDevice } from '../../../src/operations/devices.ts';
+import type { listHomes, listRooms } from '../../../src/operations/homes.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { CommandPanel } from '../commanding/panel.tsx';
+import { useSession } from '../session.tsx';
+import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { Time } from '../ui/time.tsx';
+import { Fact, Facts, Members } from '../ui/values.tsx';
+import { History } from './history.tsx';
+import { Keys } from './keys.tsx';
+import { Manifest } from './manifest.tsx';
+import { Messages } from './messages.tsx';
+import { type DeviceRecord, nameOf } from './name.tsx';
+import { Twin } from './twin.tsx';
+import { useDeviceNews } from './use-device.ts';
+import './page.css';
+
+/** One device: what it reports, what it can do, and what was asked of it. */
+export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
+  const { may } = useSession();
+  const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { every: 30_000 });
+  useDeviceNews(id);
+  if (data === undefined) {
+    return error === null ? <Loading what="Loading the device" /> : <Failure problem={error} retry={refetch} />;
+  }
+  const { device } = data;
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>{nameOf(device)}</h1>
+          <p className="quiet device-line">
+            <Presence of={device} />
+            <span>{device.device_type}</span>
+            <Place of={device} />
+            {device.battery !== null && <Battery percent={device.battery} />}
+          </p>
+        </div>
+        <p className="quiet">
+          last heard <Time at={device.last_seen} />
+        </p>
+      </header>
+      <div className="device-parts">
+        <Twin device={device} />
+        <div>
+          {!device.revoked && <CommandPanel device={device} />}
+          <History id={id} />
+        </div>
+      </div>
+      <div className="device-parts">
+        <Manifest id={id} />
+        <div>
+          <Messages id={id} />
+          <Particulars device={device} />
+          {may('admin') && <Keys id={id} />}
+        </div>
+      </div>
+    </>
+  );
+}
+
+const Presence = ({ of: { online, revoked } }: { of: DeviceRecord }) =>
+  revoked ? (
+    <Pill tone="bad">revoked</Pill>
+  ) : online ? (
+    <Pill tone="good">online</Pill>
+  ) : (
+    <Pill tone="quiet">offline</Pill>
+  );
+
+function Place({ of: { home_id, room_id } }: { of: DeviceRecord }) {
+  const homes = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
+  const rooms = useGet<Answer<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, { when: room_id !== null });
+  if (home_id === null) return <span>in no home</span>;
+  const home = homes.data?.homes.find(({ id }) => id === home_id)?.home_name ?? 'its home';
+  const room = rooms.data?.rooms.find(({ id }) => id === room_id)?.name;
+  return (
+    <span>
+      <Link href={`/devices?home=${home_id}`}>{home}</Link>
+      {room !== undefined && (
+        <>
+          {' '}
+          › <Link href={`/devices?home=${home_id}&room=${room_id}`}>{room}</Link>
+        </>
+      )}
+    </span>
+  );
+}
+
+const LOW = 20;
+
+const Battery = ({ percent }: { percent: number }) => (
+  <span className="battery">
+    <meter min={0} max={100} low={LOW} value={percent} aria-label="Battery" />
+    {Math.round(percent)} %{percent <= LOW && ' (low)'}
+  </span>
+);
+
+function Particulars({ device }: { device: DeviceRecord }) {
+  const { may } = useSession();
+  return (
+    <section className="card" aria-labelledby="particulars">
+      <header>
+        <h2 id="particulars">Particulars</h2>
+      </header>
+      <Facts>
+        <Fact name="Id">
+          <span className="mono small">{device.id}</span>
+        </Fact>
+        <Fact name="Firmware">{device.firmware ?? 'not told'}</Fact>
+        <Fact name="Registered">
+          <Time at={device.created_at} />
+        </Fact>
+        <Fact name="Signs with">
+          {device.signing_alg}, key {device.key_version}
+        </Fact>
+        {Object.keys(device.metadata).length > 0 && (
+          <Fact name="Metadata">
+            <Members of={device.metadata} />
+          </Fact>
+        )}
+        {may('admin') && (
+          <Fact name="Actor">
+            <Link href={`/actors/device/${device.id}`}>its statechart and journal</Link>
+          </Fact>
+        )}
+      </Facts>
+    </section>
+  );
+}

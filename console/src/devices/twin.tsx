@@ -1,0 +1,64 @@
+import type { getDeviceActivity } from '../../../src/operations/device-activity.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { Empty } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
+import { fullTime, Time, zone } from '../ui/time.tsx';
+import { useNews } from '../ui/use-news.ts';
+import { Value } from '../ui/values.tsx';
+import { plain } from '../ui/words.ts';
+import type { DeviceRecord } from './name.tsx';
+
+export type Activity = Answer<typeof getDeviceActivity>['activity'];
+
+export const useActivity = (id: string): Activity | undefined =>
+  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { every: 15_000 }).data?.activity;
+
+/** What the device reported, property by property. */
+export function Twin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
+  const activity = useActivity(id);
+  const names = Object.keys(state).sort();
+  return (
+    <section className="card" aria-labelledby="twin">
+      <header>
+        <h2 id="twin">Twin</h2>
+        <p className="quiet small">
+          {state_version === 1 ? 'one report' : `${state_version.toLocaleString()} reports`}
+        </p>
+      </header>
+      {names.length === 0 ? (
+        <Empty icon="device" title="It has not reported a state yet.">
+          What it reports appears here at once.
+        </Empty>
+      ) : (
+        <Table label="Reported state" columns={['Property', 'Value', 'Reported']}>
+          {names.map((name) => (
+            <Property key={name} name={name} value={state[name]} activity={activity} />
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}
+
+function Property({ name, value, activity }: { name: string; value: unknown; activity: Activity | undefined }) {
+  const isNews = useNews(JSON.stringify(value));
+  return (
+    <tr className={isNews ? 'news' : ''}>
+      <th scope="row">{plain(name)}</th>
+      <td>
+        <Value of={value} />
+      </td>
+      <td className="quiet">{activity === undefined ? '…' : <ReportedAt name={name} activity={activity} />}</td>
+    </tr>
+  );
+}
+
+/** The service remembers when each was reported since it was started; of the others it knows that it was before. */
+function ReportedAt({ name, activity: { properties, state_at, since } }: { name: string; activity: Activity }) {
+  const at = properties[name];
+  if (at !== undefined) return <Time at={at} />;
+  if (state_at === null) return '—';
+  if (state_at < since) return <Time at={state_at} />;
+  return <span title={`The service was started ${fullTime(since)} ${zone}`}>before the last start</span>;
+}

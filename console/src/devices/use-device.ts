@@ -1,0 +1,54 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef } from 'react';
+import type { getDevice } from '../../../src/operations/devices.ts';
+import { refresh } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { useStream } from '../live/use-stream.ts';
+
+type Told =
+  | { type: 'state_update'; state: Answer<typeof getDevice>['device']['state'] }
+  | { type: 'presence_update'; online: boolean }
+  | { type: 'command_update'; command_id: string };
+
+/** What is asked for again after a moment, so that many reports are one question. */
+const GATHER_MS = 500;
+
+/** Keeps what the page shows of a device true while somebody looks at it. */
+export function useDeviceNews(id: string): void {
+  const queries = useQueryClient();
+  const stale = useRef(new Set<string>());
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const path = `/v1/devices/${id}`;
+  const change = (changes: Partial<Answer<typeof getDevice>['device']>): void => {
+    queries.setQueryData<Answer<typeof getDevice>>(
+      [path],
+      (before) => before && { ...before, device: { ...before.device, ...changes } },
+    );
+  };
+  const soon = (...paths: string[]): void => {
+    if (stale.current.size === 0) {
+      timer.current = setTimeout(() => {
+        const asked = [...stale.current];
+        stale.current.clear();
+        void refresh(queries, asked);
+      }, GATHER_MS);
+    }
+    for (const one of paths) stale.current.add(one);
+  };
+  useStream({
+    path: '/ws/state',
+    query: { events: 'state,presence,command', device_id: id },
+    hear(message) {
+      const told = message as Told;
+      if (told.type === 'state_update') {
+        change({ state: told.state });
+        soon(`${path}/activity`);
+      } else if (told.type === 'presence_update') {
+        change({ online: told.online });
+        soon(path);
+      } else soon(`/v1/device/${id}/commands`, `/v1/commands/${told.command_id}`, `${path}/activity`);
+    },
+    missed: () => void refresh(queries, [path, `/v1/device/${id}`, '/v1/commands/']),
+  });
+}

@@ -1,0 +1,215 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { join } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+import { speak } from '../support/speaker.ts';
+
+describe.runIf(hasChromium())('the devices in the console', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let home: SimulatedHome;
+  let browser: Browser;
+  let [light, lock] = ['', ''];
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner('ada');
+    home = await inhabit(at, owner);
+    [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await home?.stop();
+    await at?.stop();
+  });
+
+  it('are listed by home and room, and told when they come and go', async () => {
+    const cabin = (await owner.post('/v1/homes', { home_name: 'Cabin' })).body.id;
+    const room = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Hall' })).body.id;
+    await owner.patch(`/v1/devices/${lock}`, { room_id: room });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go('/devices');
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const row = page.getByRole('row', { name: /Front door/ });
+    await row.getByText('online').waitFor();
+    await page.getByRole('link', { name: 'Home', exact: true }).last().click();
+    await page.getByRole('link', { name: 'Hall' }).click();
+    await page.getByText('5 devices, 1 shown').waitFor();
+    await picture(page, 'devices');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('link', { name: 'Cabin' }).click();
+    await page.getByText('No device fits.').waitFor();
+    expect(page.url()).toContain(`home=${cabin}`);
+    await page.getByRole('link', { name: 'Show all' }).click();
+
+    const extra = await register(owner, { device_type: 'smart_light', name: 'Porch light' });
+    await page.reload();
+    const porch = page.getByRole('row', { name: /Porch light/ });
+    await porch.getByText('offline').waitFor();
+    const speaker = await speak(at, extra);
+    await speaker.say('state', { state: { on: true } }, { sequence: 1 });
+    await porch.getByText('online').waitFor();
+    speaker.mqtt.end(true);
+    await porch.getByText('offline').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('take a command from a form, and show its way until it is verified', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
+    await go(`/devices/${light}`);
+    await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
+    const level = page.getByLabel('Level', { exact: false });
+    await level.focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('PageUp');
+    await page.keyboard.press('ArrowRight');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Set brightness' }).click();
+    await page.getByText('Verified, done').waitFor();
+    await page
+      .getByRole('row', { name: /^brightness/ })
+      .getByText('11')
+      .waitFor();
+    await page.evaluate('scrollTo(0, 0)');
+    await picture(page, 'twin');
+    expect(await accessibility(page)).toEqual([]);
+    const { body } = await owner.get(`/v1/device/${light}/commands`);
+    expect(body.commands[0]).toMatchObject({ action: 'set_brightness', params: { level: 11 }, status: 'succeeded' });
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('do not send what the schema refuses, and say where', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/devices/${light}`);
+    const before = (await owner.get(`/v1/device/${light}/commands`)).body.commands.length;
+    await page.getByLabel('Action').selectOption({ label: 'Set color temperature' });
+    const kelvin = page.getByLabel('Kelvin', { exact: false });
+    await kelvin.fill('20');
+    await page.getByRole('button', { name: 'Set color temperature' }).click();
+    await page.getByText('must be at least 1000').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect((await owner.get(`/v1/device/${light}/commands`)).body.commands.length).toBe(before);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('show what a command would do before a critical one is confirmed', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, expects: [409] });
+    await go(`/devices/${lock}`);
+    await page.getByLabel('Action').selectOption({ label: 'Unlock (critical)' });
+    await page.getByRole('button', { name: 'Unlock …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
+    expect(await dialog.getByRole('row', { name: /^locked/ }).textContent()).toContain('yes→no');
+    expect(await accessibility(page)).toEqual([]);
+    await picture(page, 'dry-run');
+    await dialog.getByRole('button', { name: 'Confirm: unlock' }).click();
+    await page.getByText('Verified, done').waitFor();
+    await page
+      .getByRole('row', { name: /^locked/ })
+      .getByText('no')
+      .waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('preview what is not critical, and let it go again', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/devices/${light}`);
+    await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
+    await page.getByLabel('Level', { exact: false }).press('End');
+    await page.getByRole('button', { name: 'Preview' }).click();
+    const dialog = page.getByRole('dialog');
+    expect(await dialog.getByRole('row', { name: /^brightness/ }).textContent()).toContain('→100');
+    await dialog.getByRole('button', { name: 'Cancel it' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    const { body } = await owner.get(`/v1/device/${light}/commands`);
+    expect(body.commands[0]).toMatchObject({ action: 'set_brightness', status: 'cancelled' });
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('show nobody but an admin the keys', async () => {
+    const user = await join(at, owner, 'user', 'uma');
+    const { page, go, complaints, close } = await look(browser, at, { token: user.token });
+    await go(`/devices/${light}`);
+    await page.getByRole('heading', { name: 'Manifest' }).waitFor();
+    await page.getByRole('button', { name: 'Turn on' }).waitFor();
+    expect(await page.getByRole('heading', { name: 'Keys' }).count()).toBe(0);
+    expect(await page.getByRole('link', { name: /statechart/ }).count()).toBe(0);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)('are usable on a small screen, in %s colours', async (colorScheme) => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, colorScheme, width: 400 });
+    for (const path of ['/devices', `/devices/${light}`]) {
+      await go(path);
+      await page.getByRole('table').first().waitFor();
+      expect(await isTooWide(page)).toBe(false);
+      expect(await accessibility(page)).toEqual([]);
+    }
+    await picture(page, `twin-small-${colorScheme}`);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('show a device as it reports, with the time of each property, its messages and refusals', async () => {
+    const registered = await register(owner, { device_type: 'smart_light', name: 'Hostile light' });
+    const speaker = await speak(at, registered);
+    await speaker.say('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/devices/${registered.device_id}`);
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    const brightness = page.getByRole('row', { name: /^brightness/ });
+    await brightness.getByText('40').waitFor();
+    at.clock.advance(61_000);
+    await speaker.say('state', { state: { brightness: 70 } }, { sequence: 2 });
+    await brightness.getByText('70').waitFor();
+    await speaker.say('state', { state: { brightness: 1 } }, { sequence: 2 });
+    await page.reload();
+    await page.getByText('sequence reused').waitFor();
+    expect(await page.getByRole('row', { name: /^brightness/ }).textContent()).toContain('70');
+    const timeOf = async (name: RegExp) =>
+      Date.parse(`${await page.getByRole('row', { name }).locator('time').getAttribute('datetime')}`);
+    expect((await timeOf(/^brightness/)) - (await timeOf(/^on/))).toBeGreaterThan(60_000);
+    expect(await page.getByRole('table', { name: 'Keys' }).getByText('hmac-sha256').count()).toBe(1);
+    const html = await page.content();
+    expect(html).not.toContain(registered.device_secret);
+    expect(complaints()).toEqual([]);
+    speaker.mqtt.end(true);
+    await close();
+  });
+
+  it('can be ten thousand, of which the rows in sight stand in the document', async () => {
+    const rich = await at.owner('rita');
+    const NUMBER = 10_000;
+    for (let from = 0; from < NUMBER; from += 500) {
+      await Promise.all(
+        Array.from({ length: 500 }, (_, n) => register(rich, { device_type: 'smart_light', name: `Lamp ${from + n}` })),
+      );
+    }
+    const { page, go, complaints, close } = await look(browser, at, { token: rich.token });
+    await go('/devices');
+    await page.getByText('10,000 devices').waitFor();
+    const rows = page.getByRole('row', { name: /^Lamp \d+ / });
+    await rows.first().waitFor();
+    await eventually(async () => {
+      await page.evaluate('document.querySelector(".long tbody").scrollTo(0, 1e9)');
+      return (await page.getByText('Lamp 0', { exact: true }).count()) === 1;
+    }, 60_000);
+    expect(await page.locator('tr').count()).toBeLessThan(200);
+    expect(await page.getByRole('table', { name: 'Devices' }).getAttribute('aria-rowcount')).toBe('10001');
+    await page.getByLabel('Find by name, type or id').fill('Lamp 77');
+    await page.getByText('10,000 devices, 111 shown').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  }, 180_000);
+});
