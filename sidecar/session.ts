@@ -2,6 +2,7 @@ import type {
   CapabilitySync,
   CognitionProposal,
   GraphStateUpdate,
+  ObservationOutcome,
   PerceptionUpdate,
   RuntimeEvent,
 } from '#proto/cognition/v1/runtime_pb.js';
@@ -91,6 +92,11 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
     if (state !== null) thought?.moved(nodeId, state, { code, detail });
   }
 
+  function observe(told: ObservationOutcome): void {
+    // What undoes a step says nothing about the step.
+    if (!told.compensation) thoughts.get(told.contextId)?.thought.outcome(told.nodeId, outcomeOf(told));
+  }
+
   return {
     heard({ event }) {
       switch (event.case) {
@@ -101,7 +107,7 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
         case 'graphStateUpdate':
           return move(event.value);
         case 'observationOutcome':
-          return thoughts.get(event.value.contextId)?.thought.outcome(event.value.nodeId, outcomeOf(event.value));
+          return observe(event.value);
         case 'interruptSignal':
           return drop(event.value.contextId);
       }

@@ -1,4 +1,4 @@
-import { type JsonObject, type Node, titleOf, type View } from './model.ts';
+import { type JsonObject, type JsonValue, type Node, titleOf, type View } from './model.ts';
 
 const SHOWN_STEPS = 10;
 
@@ -13,6 +13,10 @@ export function summaryOf({ context, devices }: View): string {
   return `${done.length} of ${context.nodes.length} steps done (${told.join(', ')}${more}).`;
 }
 
+/** Devices report what they like: a value that is longer is left out, and devices where there are too many. */
+const VALUE_CHARACTERS = 100;
+const SHOWN_DEVICES = 50;
+
 /** Of each device that was acted on, what the actions say about its state, as it was last reported. */
 export function finalStateOf({ context, devices }: View): JsonObject {
   const states: Record<string, JsonObject> = {};
@@ -20,11 +24,14 @@ export function finalStateOf({ context, devices }: View): JsonObject {
     const device = devices.find(({ id }) => id === node.deviceId);
     const expected = device?.tools.get(node.action)?.expected;
     const reported = stateAfter(node, device?.state ?? null);
-    if (!expected || reported === null) continue;
-    const told = Object.keys(expected).flatMap((name) => (name in reported ? [[name, reported[name]]] : []));
+    if (!expected || reported === null || Object.keys(states).length >= SHOWN_DEVICES) continue;
+    const told = Object.keys(expected).flatMap((name) => (isShort(reported[name]) ? [[name, reported[name]]] : []));
     states[node.deviceId] = { ...states[node.deviceId], ...Object.fromEntries(told) };
   }
   return { devices: states };
 }
+
+const isShort = (value: JsonValue | undefined): boolean =>
+  value !== undefined && JSON.stringify(value).length <= VALUE_CHARACTERS;
 
 const stateAfter = ({ outcome }: Node, shown: JsonObject | null): JsonObject | null => outcome?.deviceState ?? shown;

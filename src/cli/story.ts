@@ -5,7 +5,9 @@ import type { JsonObject } from '../domain/values.ts';
 import type { Api } from './api.ts';
 import { Failed } from './failures.ts';
 import { connect, enlist, type Member } from './fleet.ts';
-import { type LiveUpdate, openLive } from './live.ts';
+import { type Heard, hear } from './heard.ts';
+import type { LiveUpdate } from './live.ts';
+import { tellGoodNight } from './story-night.ts';
 import type { Teller } from './teller.ts';
 import { type CommandRecord, type Dispatched, type DryRun, isDryRun } from './verbs/commands.ts';
 
@@ -25,11 +27,12 @@ interface Scene extends Omit<Stage, 'light' | 'lock'> {
   cleanUp: (() => Promise<unknown>)[];
 }
 
-/** How long a step may take before it counts as not happened. */
-const PATIENCE_MS = 20_000;
 const TICK_MS = 2_000;
 
-/** The main job, end to end: a home comes online, a light is dimmed, a door is unlocked after a confirmation. */
+/**
+ * The main job, end to end: a home comes online, a light is dimmed, a door is unlocked after a confirmation, and a goal
+ * becomes a plan, which is rolled back once and succeeds the second time.
+ */
 export async function tellStory(teller: Teller, scene: Scene): Promise<Stage> {
   const { api, running, url, mqttUrl, token } = scene;
   const homeId = await teller.step('tenant', () => moveIn(api));
@@ -46,6 +49,9 @@ export async function tellStory(teller: Teller, scene: Scene): Promise<Stage> {
   const dryRun = await teller.step('unlock', () => criticalCommand(api, lock, 'unlock'));
   const unlocked = await teller.step('confirm', () => confirm(api, lock, dryRun));
   await followThrough(teller, { api, heard, commandId: unlocked, member: lock });
+
+  const door = running[members.indexOf(lock)] as Running;
+  await tellGoodNight(teller, { api, heard, homeId, light, lock, door });
   return { url, mqttUrl, token, light: light.registration.device_id, lock: lock.registration.device_id };
 }
 
@@ -55,39 +61,10 @@ async function moveIn(api: Api) {
   return { value: id, told: 'Demo, with a home of its own' };
 }
 
-/** What a WebSocket client has heard so far, and a way to wait for more. */
-interface Heard {
-  until(matches: (update: LiveUpdate) => boolean, what: string): Promise<LiveUpdate>;
-}
-
 async function listen({ api, cleanUp }: Scene) {
-  const updates: LiveUpdate[] = [];
-  const waiting = new Set<() => void>();
-  const live = await openLive(api, { events: ['state', 'presence', 'command'] }, (update) => {
-    updates.push(update);
-    for (const look of waiting) look();
-  });
-  live.ended.catch(() => {});
-  cleanUp.push(async () => live.close());
-  const heard: Heard = {
-    until: (matches, what) =>
-      new Promise((resolve, reject) => {
-        const timer = setTimeout(() => {
-          waiting.delete(look);
-          reject(new Failed(`not heard within ${PATIENCE_MS / 1000} s: ${what}`));
-        }, PATIENCE_MS);
-        const look = () => {
-          const found = updates.find(matches);
-          if (found === undefined) return;
-          clearTimeout(timer);
-          waiting.delete(look);
-          resolve(found);
-        };
-        waiting.add(look);
-        look();
-      }),
-  };
-  return { value: heard, told: 'a client listens for states, presence and commands' };
+  const heard = await hear(api, ['state', 'presence', 'command', 'plan']);
+  cleanUp.push(async () => heard.close());
+  return { value: heard, told: 'a client listens for states, presence, commands and plans' };
 }
 
 async function enlistHome(api: Api, homeId: string) {

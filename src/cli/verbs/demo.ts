@@ -20,7 +20,7 @@ export function addDemo(program: Command, io: Io): void {
     .summary('a home with five devices, on a throwaway store')
     .description(
       'Starts the service on an embedded store in a temporary folder, connects a simulated home over MQTT, sends it a\n' +
-        'command, confirms a critical one, and shows each step. Then it stays up, to be played with.',
+        'command, confirms a critical one, has a goal become a plan, and shows each step. Then it stays up, to be played with.',
     )
     .option('--exit', 'end after the story: with 0 when every step happened')
     .action(({ exit = false }: { exit?: boolean }) => demo(io, exit));
@@ -54,7 +54,7 @@ async function run(io: Io, dataDir: string, cleanUp: (() => Promise<unknown>)[])
     const config = readConfig(
       {
         ...{ HOST, PORT: await freePort(8080), MQTT_PORT: await freePort(1883), DATA_DIR: dataDir },
-        ...{ SIDECAR: 'off', RATE_LIMITS: 'free=0', LOG_LEVEL: 'warn' },
+        ...{ SIDECAR: 'embedded', RATE_LIMITS: 'free=0', LOG_LEVEL: 'warn' },
       },
       true,
     );

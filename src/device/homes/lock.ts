@@ -48,6 +48,13 @@ export function simulateLock(world: World, name = 'Front door'): SimulatedDevice
       set_auto_lock: (params) => changed(state, { auto_lock_s: param(params, 'seconds', 'number') }),
       set_privacy_mode: (params) => changed(state, { privacy_mode: param(params, 'enabled', 'boolean') }),
     },
+    byHand: {
+      hold_open: () => {
+        openForS = Number.NEGATIVE_INFINITY; // until somebody shuts it
+        return change(state, { door_open: true });
+      },
+      shut: () => change(state, { door_open: false }),
+    },
     heartbeat: () => ({ battery: state.battery, rssi: -Math.round(60 + world.random() * 10) }),
     tick: (elapsedS) => {
       if (state.door_open) {

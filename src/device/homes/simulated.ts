@@ -25,6 +25,8 @@ export interface SimulatedDevice {
   readonly state: JsonObject;
   commands: Record<string, CommandHandler>;
   heartbeat?: () => HeartbeatPayload;
+  /** What people do to it without asking the service; each answers what it changed. */
+  byHand?: Record<string, () => JsonObject>;
   /** What has changed by itself in the seconds since the last call; null when nothing worth a report. */
   tick: (elapsedS: number) => JsonObject | null;
 }
