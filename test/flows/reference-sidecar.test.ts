@@ -1,0 +1,198 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { calls, type ModelServer, modelServer, says } from '../sidecar/model-server.ts';
+import { eventually } from '../support/clock.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { goal, Lamps, planWith } from '../support/lamps.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
+import { apiOf, startService, type TestService } from '../support/service.ts';
+import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
+
+describe('the embedded sidecar', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let home: Lamps;
+  beforeAll(async () => {
+    at = await startService({ SIDECAR: 'embedded' });
+  });
+  beforeEach(async () => {
+    owner = await at.owner();
+    home = new Lamps();
+    for (const name of ['Ceiling light', 'Bed light']) await home.light(owner, name);
+    await home.door(owner, 'Front door');
+  });
+  afterEach(() => home.close());
+  afterAll(() => at.stop());
+
+  it('turns a goal into a plan, and says what was reached', async () => {
+    const plan = await planWith(owner, await goal(owner, 'Turn off the lights; then lock the front door'), 'succeeded');
+    expect([home.did.slice(0, 2).sort(), home.did[2]]).toEqual([
+      ['Bed light off', 'Ceiling light off'],
+      'Front door lock',
+    ]);
+    expect(plan).toMatchObject({
+      name: 'Turn off the lights; then lock the front door',
+      created_by: owner.userId,
+      cognition: { kind: 'goal', phase: 'done', summary: expect.stringContaining('3 of 3 steps done') },
+    });
+    const statuses = plan.steps.map(({ id, status }: { id: string; status: string }) => `${id} ${status}`);
+    expect(statuses.sort()).toEqual([
+      'bed-light-turn-off succeeded',
+      'ceiling-light-turn-off succeeded',
+      'front-door-lock succeeded',
+    ]);
+  });
+
+  it('has what was done undone where a step fails', async () => {
+    home.broken.add('Front door');
+    const memory = {
+      kind: 'routine',
+      subject: 'Good night',
+      content: 'turn off the ceiling light; then lock the front door',
+    };
+    expect((await owner.post('/v1/memories', memory)).status).toBe(201);
+    const plan = await planWith(owner, await goal(owner, 'good night'), 'rolled_back');
+    expect(home.did).toEqual(['Ceiling light off', 'Front door lock', 'Ceiling light on']);
+    expect(plan.steps).toMatchObject([{ status: 'compensated' }, { status: 'failed' }]);
+  });
+
+  it('leaves a critical step to a person', async () => {
+    await planWith(owner, await goal(owner, 'lock the front door'), 'succeeded');
+    const id = await goal(owner, 'unlock the front door');
+    const waiting = await planWith(owner, id, 'awaiting_confirmation');
+    expect(home.did).toEqual(['Front door lock']);
+    const { body } = await owner.get('/v1/confirmations');
+    expect(body.confirmations).toMatchObject([{ plan_id: id, action: 'unlock' }]);
+    await owner.post(`/v1/confirmations/${waiting.steps[0].command_id}/approve`);
+    await planWith(owner, id, 'succeeded');
+    expect(home.did).toEqual(['Front door lock', 'Front door unlock']);
+  });
+
+  it('says honestly what it does not understand, and what is so already', async () => {
+    const odd = await planWith(owner, await goal(owner, 'Sing me a song'), 'rolled_back');
+    expect(odd.cognition.error).toEqual({
+      code: 'GOAL_NOT_UNDERSTOOD',
+      detail: 'The rules do not understand "sing me song".',
+    });
+    const done = await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded');
+    expect([done.steps, done.cognition.summary]).toEqual([[], 'Everything is so already.']);
+  });
+
+  it('plans for one device: an action as it is asked for, or a goal about it', async () => {
+    const id = home.ids.get('Bed light');
+    const ask = async (body: object) => {
+      const answer = await owner.post(`/api/v1/devices/${id}/command`, body);
+      expect(answer.status).toBe(202);
+      return planWith(owner, answer.body.plan_id, 'succeeded');
+    };
+    await eventually(async () => (await owner.post(`/api/v1/devices/${id}/command`, {})).status === 400);
+    await goal(owner, 'turn on the lights'); // connected from here on
+    await ask({ action: 'turn_off' });
+    await ask({ goal: 'turn it on' });
+    expect(home.did).toEqual(['Bed light off', 'Bed light on']);
+  });
+
+  it('proposes what an observation calls for, and does it once somebody accepts', async () => {
+    await goal(owner, 'turn on the lights'); // connected from here on
+    const memory = { kind: 'routine', content: 'when motion is false: turn off the lights' };
+    expect((await owner.post('/v1/memories', memory)).status).toBe(201);
+    const seen = await owner.post('/v1/cognition/observation', {
+      device_id: home.ids.get('Front door'),
+      data: { motion: false },
+    });
+    expect(seen.status).toBe(202);
+    const proposal = await eventually(async () => {
+      const { body } = await owner.get(`/v1/cognition/proposals/${seen.body.proposal_id}`);
+      return body.proposal.steps.length > 0 && body.proposal;
+    });
+    expect(proposal).toMatchObject({ status: 'pending', reason: 'motion is false, as a routine has it.' });
+    expect(home.did).toEqual([]);
+    const accepted = await owner.post(`/v1/cognition/proposals/${seen.body.proposal_id}/accept`);
+    expect(accepted.status).toBe(202);
+    await planWith(owner, accepted.body.plan.id, 'succeeded');
+    expect([...home.did].sort()).toEqual(['Bed light off', 'Ceiling light off']);
+  });
+});
+
+describe('the embedded sidecar with a language model', () => {
+  let model: ModelServer;
+  let at: TestService;
+  let home: Lamps;
+  beforeAll(async () => {
+    home = new Lamps();
+    model = await modelServer((_asked, n) =>
+      n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : says('The bed light is off.'),
+    );
+    at = await startService({ SIDECAR: 'embedded', LLM_BASE_URL: model.url, LLM_MODEL: 'm', LLM_API_KEY: 'k' });
+  });
+  afterAll(async () => {
+    await home.close();
+    await at.stop();
+    await model.close();
+  });
+
+  it('acts by its functions, and ends with its words', async () => {
+    const owner = await at.owner();
+    await home.light(owner, 'Bed light');
+    const plan = await planWith(owner, await goal(owner, 'I want to sleep'), 'succeeded');
+    expect(home.did).toEqual(['Bed light off']);
+    expect(plan.cognition.summary).toBe('The bed light is off.');
+    expect(plan.steps).toMatchObject([{ id: '1-1', compensation: { action: 'turn_on' } }]);
+    expect(model.asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer k', 'Bearer k']);
+    expect(model.asked[1]?.body.messages.at(-1)?.content).toContain('"result":"succeeded"');
+  });
+});
+
+eachDeployment('a kill in the middle of a plan', (deployment) => {
+  let sidecar: SidecarProcess;
+  let service: ServiceProcess;
+  let home: Lamps;
+  let ports: Ports | undefined;
+  let owner: Awaited<ReturnType<typeof newOwner>> | null = null;
+  const start = () => startProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+  beforeEach(async () => {
+    home = new Lamps();
+    ports ??= await freePorts();
+    sidecar = await sidecarProcess();
+    await sidecar.start();
+    service = start();
+    await service.active;
+  });
+  afterEach(async () => {
+    await home.close();
+    await sidecar.kill();
+    await service.kill('SIGTERM');
+  });
+
+  async function underWay() {
+    owner ??= await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports?.PORT}`, token));
+    await home.light(owner, 'Ceiling light');
+    await home.door(owner, 'Front door');
+    home.hold('Ceiling light');
+    const id = await goal(owner, 'turn off the ceiling light; then lock the front door');
+    await eventually(() => home.did.length === 1);
+    return { owner, id };
+  }
+  const asPlanned = ['Ceiling light off', 'Front door lock'];
+
+  it('of the sidecar: it goes on where it was, from what it is told', async () => {
+    const { owner, id } = await underWay();
+    await sidecar.kill();
+    home.release('Ceiling light');
+    await eventually(() => home.did.length === 2);
+    await sidecar.start();
+    const plan = await planWith(owner, id, 'succeeded');
+    expect(home.did).toEqual(asPlanned);
+    expect(plan.cognition.summary).toContain('2 of 2 steps done');
+  });
+
+  it('of the service: no step twice, none left out', async () => {
+    const { owner, id } = await underWay();
+    await service.kill();
+    home.release('Ceiling light');
+    service = start();
+    await service.active;
+    const plan = await planWith(owner, id, 'succeeded');
+    expect(home.did).toEqual(asPlanned);
+    expect(plan.steps.map(({ status }: { status: string }) => status)).toEqual(['succeeded', 'succeeded']);
+  });
+});

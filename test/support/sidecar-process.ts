@@ -1,0 +1,60 @@
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+const entry = fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
+
+/** A sidecar in a process of its own, at an address that it keeps when it is started again. */
+export interface SidecarProcess {
+  address: string;
+  start(): Promise<void>;
+  kill(): Promise<void>;
+}
+
+/** The reference sidecar, or the program at `path`, which says on stdout when it listens. */
+export async function sidecarProcess(path?: string, env: Record<string, string> = {}): Promise<SidecarProcess> {
+  const address = `127.0.0.1:${await freePort()}`;
+  let child: ChildProcess | null = null;
+  return {
+    address,
+    async start() {
+      if (path === undefined) {
+        child = fork(entry, [], {
+          env: { SIDECAR_ADDRESS: address },
+          execArgv: [],
+          stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        });
+        await Promise.race([once(child, 'message'), ended(child)]);
+      } else {
+        child = spawn(process.execPath, [path], {
+          env: { ADDRESS: address, ...env },
+          stdio: ['ignore', 'pipe', 'inherit'],
+        });
+        if (child.stdout) await Promise.race([once(child.stdout, 'data'), ended(child)]);
+      }
+    },
+    async kill() {
+      if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+      const gone = once(child, 'exit');
+      child.kill('SIGKILL');
+      await gone;
+    },
+  };
+}
+
+const ended = async (child: ChildProcess): Promise<never> => {
+  const [code, signal] = await once(child, 'exit');
+  throw new Error(`the sidecar ended: ${signal ?? code}`);
+};
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const taken = server.address();
+      server.close(() => resolve(typeof taken === 'object' && taken ? taken.port : 0));
+    });
+  });
+}
