@@ -5,8 +5,10 @@ import { Failed } from './failures.ts';
 import type { Member } from './fleet.ts';
 import type { Heard } from './heard.ts';
 import type { LiveUpdate } from './live.ts';
+import { plain } from './print.ts';
 import type { Teller } from './teller.ts';
-import type { PlanRecord } from './verbs/plans.ts';
+import type { CommandRecord } from './verbs/commands.ts';
+import type { PlanRecord, PlanStep } from './verbs/plans.ts';
 
 interface Night {
   api: Api;
@@ -74,11 +76,18 @@ async function pursue(teller: Teller, { api, heard, homeId, light, lock }: Night
       if (typeof step_id !== 'string') return { value: null, told: `the plan “${plan.name}”` };
       const step = plan.steps.find(({ id }) => id === step_id);
       if (step === undefined) throw new Failed(`the plan has no step ${step_id}`);
-      const why = step_status === 'failed' && step.error ? `: ${step.error.detail}` : '';
+      const why = step_status === 'failed' ? `: ${await reasonIn(api, step)}` : '';
       return { value: null, told: `${names.get(step.device_id) ?? step.device_id} · ${step.action}${why}` };
     });
     if (ENDS.includes(status) && status !== wanted) throw new Failed(`the plan ended as ${status}`);
   }
+}
+
+/** The device's own words where it has some. */
+async function reasonIn(api: Api, { command_id, error }: PlanStep): Promise<string> {
+  if (command_id === undefined) return error?.detail ?? 'for no reason';
+  const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${command_id}`);
+  return plain(typeof command.error === 'string' ? command.error : (error?.detail ?? 'for no reason'));
 }
 
 async function lookAt({ api, light, lock }: Night, wantedLight: JsonObject, wantedLock: JsonObject) {
