@@ -3,14 +3,18 @@ import { inject } from 'vitest';
 import type { AckStatus } from '../../src/domain/command.ts';
 import type { Json, JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
+import type { Store } from '../../src/store/contract.ts';
 import { type House, type HouseOptions, makeHouseOn, type Received, type Sent } from './house.ts';
 import { openPglite, openPostgres } from './store.ts';
 
 /** The service without MQTT on a new database: PostgreSQL where it is installed, for it starts sooner, else PGlite. */
-export async function openHouse(options: HouseOptions = {}): Promise<House> {
+export async function openHouse(
+  options: HouseOptions = {},
+  around: (store: Store) => Store = (store) => store,
+): Promise<House> {
   const serverUrl = inject('postgresUrl');
   const { backend, close } = serverUrl ? await openPostgres(serverUrl) : await openPglite();
-  const house = await makeHouseOn(backend.store, options, async (userId, { tenantId, role }) => {
+  const house = await makeHouseOn(around(backend.store), options, async (userId, { tenantId, role }) => {
     const text = 'update users set tenant_id = coalesce($2, tenant_id), role = coalesce($3, role) where id = $1';
     await backend.database.write({ text, values: [userId, tenantId ?? null, role ?? null] });
   });

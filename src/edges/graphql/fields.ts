@@ -10,10 +10,14 @@ import {
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../operations/api-keys.ts';
 import { listAudit } from '../../operations/audit.ts';
 import { getMe } from '../../operations/auth.ts';
+import { orchestrateCommand } from '../../operations/cognition/goals.ts';
+import { postObservation } from '../../operations/cognition/observations.ts';
+import { acceptProposal, getProposal, listProposals, refuseProposal } from '../../operations/cognition/proposals.ts';
 import { commandDevices, commandGroup, commandRoom } from '../../operations/command-batches.ts';
 import { getCommand, listCommands } from '../../operations/command-view.ts';
 import { cancelCommand, commandDevice, confirmCommand } from '../../operations/commands.ts';
 import { approveConfirmation, listConfirmations, refuseConfirmation } from '../../operations/confirmations.ts';
+import { getDeviceActivity } from '../../operations/device-activity.ts';
 import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/device-keys.ts';
 import { registerDevice } from '../../operations/device-registration.ts';
 import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices.ts';
@@ -83,6 +87,7 @@ export const queries: Readonly<Record<string, QueryField>> = {
   me: { operation: getMe, name: 'Me' },
   device: { operation: getDevice, shows: 'device' },
   devices: { operation: listDevices, pages: 'devices' },
+  deviceActivity: { operation: getDeviceActivity, shows: 'activity' },
   deviceKeys: { operation: keyHistory, shows: 'keys' },
   command: { operation: getCommand, shows: 'command' },
   commands: { operation: listCommands, pages: 'commands' },
@@ -96,6 +101,8 @@ export const queries: Readonly<Record<string, QueryField>> = {
   categories: { operation: listCategories, shows: 'categories' },
   manifest: { operation: getManifest },
   memories: { operation: listMemories, pages: 'memories' },
+  proposal: { operation: getProposal, shows: 'proposal' },
+  proposals: { operation: listProposals, pages: 'proposals' },
   plan: { operation: getPlan, shows: 'plan' },
   plans: { operation: listPlans, pages: 'plans' },
   firmwareUpdate: { operation: checkFirmware, name: 'FirmwareUpdate' },
@@ -124,6 +131,10 @@ const changes: readonly (Operation | MutationField)[] = [
   approveConfirmation,
   refuseConfirmation,
   postIntent,
+  orchestrateCommand,
+  postObservation,
+  acceptProposal,
+  refuseProposal,
   createPlan,
   cancelPlan,
   registerDevice,

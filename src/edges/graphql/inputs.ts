@@ -66,7 +66,7 @@ export class Inputs {
     renamed: Readonly<Record<string, string>> = {},
   ): { fields: GraphQLInputFieldConfigMap; read(given: object): JsonObject } {
     const fields: GraphQLInputFieldConfigMap = {};
-    const readers = new Map<string, { wire: string; read: Read }>();
+    const readers = new Map<string, { wire: string; read: Read; nullable: boolean }>();
     for (const member of members) {
       const name = renamed[member.name] ?? camel(member.name);
       if (name in fields) throw new Error(`${place} has two members ${name}`);
@@ -75,14 +75,16 @@ export class Inputs {
         type: member.required && !member.nullable ? new GraphQLNonNull(type) : type,
         description: member.about,
       };
-      readers.set(name, { wire: member.name, read });
+      readers.set(name, { wire: member.name, read, nullable: member.nullable });
     }
     const read = (given: object): JsonObject => {
       const input: JsonObject = {};
       for (const [name, value] of Object.entries(given)) {
         const reader = readers.get(name);
         if (reader === undefined) throw new Error(`${place} knows no ${name}`);
-        setOwn(input, reader.wire, value === null ? null : reader.read(value));
+        // Null says the same as nothing, but where the operation itself knows it.
+        if (value !== null) setOwn(input, reader.wire, reader.read(value));
+        else if (reader.nullable) setOwn(input, reader.wire, null);
       }
       return input;
     };

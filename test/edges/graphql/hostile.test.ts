@@ -1,0 +1,158 @@
+import { getIntrospectionQuery } from 'graphql';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { limits } from '../../../src/edges/graphql/limits.ts';
+import { askGraphql } from '../../support/graphql.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let closed: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+  closed = await openHouse({ production: true });
+});
+afterAll(() => Promise.all([house.close(), closed.close()]));
+
+const ask = (query: string) => askGraphql(house, query, { token: mine.tokens.owner });
+
+/** `home` and `room` lead to each other for ever. */
+const deep = (levels: number): string => {
+  const inside = Array.from({ length: levels - 3 }, (_, n) => (n % 2 === 0 ? 'home' : 'rooms(first: 1)'));
+  return `{ rooms(homeId: "${mine.homeId}", first: 1) { nodes { ${inside.join(' { ')} { id } ${'}'.repeat(inside.length - 1)} } } }`;
+};
+
+describe('an operation', () => {
+  it('goes 12 fields deep, and no deeper', async () => {
+    expect((await ask(deep(12))).status).toBe(200);
+    const { status, body } = await ask(deep(13));
+    expect([status, body.errors[0].message]).toEqual([400, 'An operation goes 12 fields deep at most; this one 13.']);
+  });
+
+  it('goes no deeper by fragments, which are unfolded once each', async () => {
+    const fragments = Array.from(
+      { length: 40 },
+      (_, n) =>
+        `fragment F${n} on Room { home { rooms(first: 1) { ${n === 39 ? 'id' : `...F${n + 1} ...F${n + 1}`} } } }`,
+    );
+    const started = performance.now();
+    const { status, body } = await ask(
+      `{ rooms(homeId: "${mine.homeId}") { nodes { ...F0 } } } ${fragments.join(' ')}`,
+    );
+    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/fields deep/)]);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+
+  it.each([
+    ['aliases', `{ ${Array.from({ length: 31 }, (_, n) => `a${n}: version { version }`).join(' ')} }`],
+    ['aliases inside', `{ version { ${Array.from({ length: 31 }, (_, n) => `a${n}: version`).join(' ')} } }`],
+    ['directives', `{ version { version ${'@a'.repeat(21)} } }`],
+    ['known directives', `{ version { ${'version @include(if: true) '.repeat(21)} } }`],
+    ['selections', `{ version { ${'version '.repeat(501)} } }`],
+    ['tokens', `{ version { ${'version '.repeat(10_001)} } }`],
+    ['brackets', `{ version(a: ${'['.repeat(9_000)}) { version } }`],
+  ])('that overloads by %s is 400, whatever is accepted', async (_, query) => {
+    for (const accept of ['application/json', 'application/graphql-response+json', '*/*']) {
+      const { status, headers, body } = await askGraphql(house, query, {
+        token: mine.tokens.owner,
+        headers: { accept },
+      });
+      expect(status).toBe(400);
+      expect(headers.get('content-type')).toContain(accept === '*/*' ? 'application/json' : accept);
+      expect(body.data).toBeUndefined();
+      expect(body.errors).toHaveLength(1);
+    }
+  });
+
+  it('costs what it may answer, by the arguments and variables that say how much', async () => {
+    const fields = 'id name home { homeName rooms(first: 40) { id name } }';
+    const costly = `query ($n: Int = 200) { devices(first: $n) { nodes { ${fields} } } }`;
+    const { status, body } = await ask(costly);
+    expect([status, body.errors[0].extensions.code]).toEqual([400, 'VALIDATION_FAILED']);
+    expect(body.errors[0].message).toMatch(/costs 10000 points at most; this one \d{4,}/);
+    const fewer = await askGraphql(house, costly, { token: mine.tokens.owner, variables: { n: 10 } });
+    expect(fewer.status).toBe(200);
+  });
+
+  it('changes no more than a hundred things', async () => {
+    const change = (n: number) =>
+      `mutation { ${Array.from({ length: n }, (_, i) => `a${i}: deleteHome(input: {homeId: "x"}) { __typename }`).join(' ')} }`;
+    expect((await ask(change(30))).status).toBe(200);
+    expect((await ask(change(31))).status).toBe(400);
+    expect(limits.cost / 100).toBe(100);
+  });
+
+  it('of another tenant finds nothing', async () => {
+    const other = await makeTenancy(house);
+    const { device_id: id } = await other.register();
+    const query = `{ device(id: "${id}") { id } rooms(homeId: "${other.homeId}") { nodes { id } } manifest(deviceId: "${id}") { version } }`;
+    const { body } = await ask(query);
+    expect(body.data).toEqual({ device: null, rooms: null, manifest: null });
+    expect(body.errors.map((one: { extensions: { code: string } }) => one.extensions.code)).toEqual(
+      Array(3).fill('NOT_FOUND'),
+    );
+  });
+
+  it('takes no string that no store keeps, written into it or not', async () => {
+    const literal = 'mutation { createHome(input: {homeName: "a\\u0000b"}) { ... on Refused { code } } }';
+    expect((await ask(literal)).body.data.createHome.code).toBe('VALIDATION_FAILED');
+    const { device_id: id } = await mine.register();
+    const odd = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {__proto__: {a: 1}, b: 1e999}}) { ... on Refused { code } } }`;
+    expect((await ask(odd)).body.errors[0].message).toBe('A number is too large.');
+    const nested = `mutation { commandDevice(input: {deviceId: "${id}", action: "turn_on", params: {a: ${'['.repeat(40)}${']'.repeat(40)}}}) { ... on Refused { code } } }`;
+    expect((await ask(nested)).body.data.commandDevice.code).toMatch(/VALIDATION_FAILED|PARAMS_INVALID/);
+  });
+});
+
+describe('the schema', () => {
+  it('is shown to everybody outside production', async () => {
+    const { body } = await askGraphql(house, getIntrospectionQuery());
+    expect(body.data.__schema.queryType.name).toBe('Query');
+  });
+
+  it('is asked for no deeper than it goes', async () => {
+    const inside = (n: number): string => (n === 0 ? 'name' : `fields { type { ${inside(n - 1)} } }`);
+    const { body } = await ask(`{ __schema { types { ${inside(6)} } } }`);
+    expect(body.errors[0].message).toMatch(/introspection depth/i);
+  });
+
+  it('is shown in production to administrators alone, and nothing of it is guessed for others', async () => {
+    const theirs = await makeTenancy(closed);
+    const look = (token?: string) => askGraphql(closed, getIntrospectionQuery(), token === undefined ? {} : { token });
+    expect((await look()).body.code).toBe('UNAUTHENTICATED');
+    expect((await look(theirs.tokens.user)).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await look(theirs.tokens.admin)).body.data.__schema.queryType.name).toBe('Query');
+    const hinted = await askGraphql(closed, '{ device { id } devicez { id } __type(name: "Device") { name } }', {
+      token: theirs.tokens.user,
+    });
+    expect(JSON.stringify(hinted.body)).not.toMatch(/did you mean/i);
+    expect((await askGraphql(closed, '{ __typename version { version } }')).status).toBe(200);
+  });
+});
+
+describe('the explorer', () => {
+  const page = (where: House, token?: string, path = '/graphql') =>
+    where.call('GET', path, { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
+
+  it('is a page without anything inline, and all of it comes from here', async () => {
+    const { status, headers, body } = await page(house);
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+    const policy = headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toContain("script-src 'self'");
+    expect(policy).not.toMatch(/unsafe|https?:|\*/);
+    const linked = [...body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path as string);
+    expect(linked.every((path) => path.startsWith('/'))).toBe(true);
+    expect(body).not.toMatch(/<style|style=| on\w+="|<script>/);
+    for (const path of ['/graphql/explorer.js', '/graphql/explorer.css'])
+      expect((await page(house, undefined, path)).status).toBe(200);
+  });
+
+  it('is for administrators in production', async () => {
+    const theirs = await makeTenancy(closed);
+    expect((await page(closed)).status).toBe(401);
+    expect((await page(closed, theirs.tokens.user)).status).toBe(403);
+    expect((await page(closed, theirs.tokens.admin)).status).toBe(200);
+  });
+});

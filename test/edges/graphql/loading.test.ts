@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { countedStore } from '../../support/counted-store.ts';
+import { askGraphql } from '../../support/graphql.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+const { calls, around } = countedStore();
+let house: House;
+let mine: Tenancy;
+
+beforeAll(async () => {
+  house = await openHouse({}, around);
+  mine = await makeTenancy(house);
+  for (let n = 0; n < 20; n++) {
+    const home = await mine.call('POST', '/homes', { home_name: `Home ${n}` });
+    const room = await mine.call('POST', `/homes/${home.body.id}/rooms`, { name: `Room ${n}` });
+    await mine.register({ home_id: home.body.id, room_id: room.body.id, name: `Lamp ${n}` });
+  }
+});
+afterAll(() => house.close());
+
+/** What the store is asked while this is answered, how often each. */
+async function asked(query: string): Promise<Record<string, number>> {
+  calls.length = 0;
+  const { body } = await askGraphql(house, query, { token: mine.tokens.owner });
+  expect(body.errors).toBeUndefined();
+  const counts: Record<string, number> = {};
+  for (const call of calls) counts[call] = (counts[call] ?? 0) + 1;
+  return counts;
+}
+
+describe('what a list leads to', () => {
+  it('is asked of the store once, however long the list is', async () => {
+    const fields =
+      'id home { homeName rooms { name } } room { name home { homeName } } manifest { version } state battery';
+    const query = (first: number) => `{ devices(first: ${first}) { edges { cursor node { ${fields} } } totalCount } }`;
+    const two = await asked(query(2));
+    expect(await asked(query(20))).toEqual(two);
+    expect(two).toEqual({
+      'devices.list': 1,
+      'devices.count': 1,
+      // The device's home, and its room's.
+      'records.findHomes': 2,
+      'records.findRooms': 1,
+      'records.roomsOf': 1,
+      'devices.lastSeen': 1,
+    });
+  });
+
+  it('costs nothing where nobody asks for it', async () => {
+    expect(await asked('{ devices { nodes { id name deviceType online } } }')).toEqual({
+      'devices.list': 1,
+      'devices.count': 1,
+    });
+  });
+
+  it('is what it is, in the order of the list', async () => {
+    const { body } = await askGraphql(
+      house,
+      '{ devices(first: 20) { nodes { name home { homeName rooms { name } } room { name } } } }',
+      {
+        token: mine.tokens.owner,
+      },
+    );
+    for (const { name, home, room } of body.data.devices.nodes) {
+      const n = name.replace('Lamp ', '');
+      expect([home.homeName, home.rooms, room]).toEqual([`Home ${n}`, [{ name: `Room ${n}` }], { name: `Room ${n}` }]);
+    }
+  });
+
+  it('needs what it needs alone: a key that may not read homes sees none through its devices', async () => {
+    const { body: key } = await mine.call('POST', '/auth/api-keys', {
+      name: 'Devices alone',
+      scopes: ['read:devices'],
+    });
+    const { body } = await askGraphql(house, '{ devices(first: 2) { nodes { name home { homeName } } } }', {
+      token: key.key,
+    });
+    expect(body.data.devices.nodes.map((one: { home: unknown }) => one.home)).toEqual([null, null]);
+    expect(body.errors.map((one: { extensions: { code: string } }) => one.extensions.code)).toEqual(
+      Array(2).fill('INSUFFICIENT_SCOPE'),
+    );
+  });
+});
+
+describe('a connection', () => {
+  it('goes on after any of its cursors, to the end', async () => {
+    const page = async (after: string | null, first: number) =>
+      (
+        await askGraphql(
+          house,
+          'query ($after: String, $first: Int) { devices(first: $first, after: $after) { edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
+          { token: mine.tokens.owner, variables: { after, first } },
+        )
+      ).body.data.devices;
+    const all = await page(null, 50);
+    const names = all.edges.map((edge: { node: { name: string } }) => edge.node.name);
+    expect(names).toHaveLength(20);
+    expect(all.pageInfo).toEqual({
+      ...{ hasNextPage: false, hasPreviousPage: false },
+      ...{ startCursor: all.edges[0].cursor, endCursor: all.edges[19].cursor },
+    });
+    const some = await page(all.edges[6].cursor, 5);
+    expect(some.edges.map((edge: { node: { name: string } }) => edge.node.name)).toEqual(names.slice(7, 12));
+    expect(some.pageInfo).toMatchObject({ hasNextPage: true, hasPreviousPage: true, endCursor: all.edges[11].cursor });
+    expect((await page(all.pageInfo.endCursor, 5)).edges).toEqual([]);
+  });
+});

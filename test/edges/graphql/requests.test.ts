@@ -1,0 +1,198 @@
+import { v4 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { askGraphql } from '../../support/graphql.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+});
+afterAll(() => house.close());
+
+const ask = (query: string, more: Parameters<typeof askGraphql>[2] = {}) =>
+  askGraphql(house, query, { token: mine.tokens.owner, ...more });
+
+describe('a request', () => {
+  it('carries the headers of every answer, and is charged', async () => {
+    const requestId = v4();
+    const { status, headers, body } = await ask('{ me { user { role } } }', { headers: { 'x-request-id': requestId } });
+    expect([status, body]).toEqual([200, { data: { me: { user: { role: 'OWNER' } } } }]);
+    expect(headers.get('x-request-id')).toBe(requestId);
+    expect(headers.get('x-api-version')).toBe('1');
+    expect(headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(headers.get('cache-control')).toBe('no-store');
+  });
+
+  it('is a problem document where it is no question', async () => {
+    const post = (body: unknown, headers = {}) =>
+      house.call('POST', '/graphql', { token: mine.tokens.owner, body, headers });
+    const wrong = [
+      ...[
+        '{',
+        '{"query":"{ status { beta } }","query":"{ me { hasTenant } }"}',
+        '[]',
+        '"x"',
+        '{"query":"{a}","variables":{"a":"\\u0000"}}',
+      ],
+      ...['{"query":"{a}","variables":{"a":"\\ud800"}}', { query: '{ me { hasTenant } }', stray: 1 }, { query: 1 }, {}],
+      ...[
+        { query: '{ version { version } }', variables: 'x' },
+        { query: '{ version { version } }', operationName: 1 },
+      ],
+    ];
+    for (const body of wrong) {
+      const { status, headers, body: answer } = await post(body);
+      expect([body, status, answer.code]).toEqual([body, 400, 'VALIDATION_FAILED']);
+      expect(headers.get('content-type')).toBe('application/problem+json');
+    }
+    expect((await post('{}', { 'content-type': 'text/plain' })).body.code).toBe('UNSUPPORTED_MEDIA_TYPE');
+    const large = { query: '{ version { version } }', variables: { a: 'x'.repeat(256 * 1024) } };
+    expect((await post(large)).body.code).toBe('PAYLOAD_TOO_LARGE');
+    const elsewhere = await house.call('GET', '/graphql/nowhere', { token: mine.tokens.owner });
+    expect([elsewhere.status, elsewhere.body.code]).toEqual([404, 'NOT_FOUND']);
+    const put = await house.call('PUT', '/graphql', { token: mine.tokens.owner });
+    expect([put.status, put.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST, OPTIONS']);
+  });
+
+  it('needs a credential where what it asks does, and none where not', async () => {
+    expect((await askGraphql(house, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
+      'Twinkeep',
+    );
+    for (const query of ['{ homes { nodes { id } } }', 'query { ...F } fragment F on Query { me { hasTenant } }']) {
+      const { status, headers, body } = await askGraphql(house, query);
+      expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
+      expect(headers.get('www-authenticate')).toMatch(/^Bearer /);
+    }
+    expect((await askGraphql(house, '{ version { version } }', { token: 'junk' })).status).toBe(401);
+  });
+
+  it('answers what it may, and says why not of the rest', async () => {
+    const { body } = await ask('{ homes { nodes { homeName } } policy { confirmBy } }', { token: mine.tokens.viewer });
+    expect(body.data).toEqual({ homes: { nodes: [{ homeName: 'Lakeside' }] }, policy: null });
+    expect(body.errors).toEqual([
+      expect.objectContaining({
+        message: 'This needs the role admin.',
+        path: ['policy'],
+        extensions: { code: 'FORBIDDEN_ROLE', status: 403, requestId: expect.any(String) },
+      }),
+    ]);
+  });
+
+  it('by GET reads, and changes nothing', async () => {
+    const query = (text: string) => `/graphql?query=${encodeURIComponent(text)}`;
+    const read = await house.call('GET', query('{ version { version } }'), { token: mine.tokens.owner });
+    expect(read.body.data.version.version).toBe('1.0.0');
+    const change = 'mutation { createHome(input: {homeName: "By GET"}) { __typename } }';
+    const { status, headers } = await house.call('GET', query(change), { token: mine.tokens.owner });
+    expect([status, headers.get('allow')]).toEqual([405, 'POST']);
+    expect((await ask('{ homes { nodes { homeName } } }')).body.data.homes.nodes).toHaveLength(1);
+    expect((await house.call('GET', '/graphql?query={a}&query={b}', { token: mine.tokens.owner })).status).toBe(400);
+  });
+
+  it('goes on under maintenance where it reads, and is refused where it changes', async () => {
+    await house.flags.set('maintenance_mode', true);
+    try {
+      expect((await ask('{ homes { nodes { id } } }')).body.data.homes.nodes).toHaveLength(1);
+      const change = 'mutation { createHome(input: {homeName: "x"}) { ... on Refused { code status retryAfterS } } }';
+      const { body } = await ask(change);
+      expect(body.data.createHome).toEqual({ code: 'MAINTENANCE', status: 503, retryAfterS: 60 });
+    } finally {
+      await house.flags.set('maintenance_mode', false);
+    }
+  });
+
+  it('with an Idempotency-Key carries each of its changes out once', async () => {
+    const query =
+      'mutation { one: createHome(input: {homeName: "One"}) { ... on Created { id } } two: createHome(input: {homeName: "Two"}) { ... on Created { id } } }';
+    const headers = { 'idempotency-key': v4() };
+    const first = await ask(query, { headers });
+    const again = await ask(query, { headers });
+    expect(again.body).toEqual(first.body);
+    expect(first.body.data.one.id).not.toBe(first.body.data.two.id);
+    expect([first, again].map((one) => one.headers.get('idempotent-replayed'))).toEqual([null, 'true']);
+    const other = await ask('mutation { one: createHome(input: {homeName: "Other"}) { ... on Refused { code } } }', {
+      headers,
+    });
+    expect(other.body.data.one.code).toBe('IDEMPOTENCY_MISMATCH');
+    expect((await ask(query, { headers: { 'idempotency-key': 'with blank' } })).status).toBe(400);
+  });
+
+  it('of a cookie session changes nothing without its CSRF token, and that is on record', async () => {
+    const token = await house.member(mine.tenantId, 'admin');
+    const opened = await house.call('POST', '/v1/auth/session', { body: { token } });
+    const cookie = opened.headers
+      .getSetCookie()
+      .map((one) => one.split(';')[0])
+      .join('; ');
+    const change = 'mutation { createHome(input: {homeName: "Forged"}) { __typename ... on Refused { code } } }';
+    const forged = await askGraphql(house, change, { headers: { cookie } });
+    expect(forged.body.data.createHome).toEqual({ __typename: 'Refused', code: 'CSRF_FAILED' });
+    const read = await askGraphql(house, '{ me { user { role } } }', { headers: { cookie } });
+    expect(read.body.data.me.user.role).toBe('ADMIN');
+    const csrf = await house.call('GET', '/v1/auth/csrf', { headers: { cookie } });
+    const headers = { cookie, 'x-csrf-token': csrf.body.csrf_token };
+    expect((await askGraphql(house, change, { headers })).body.data.createHome.__typename).toBe('Created');
+    await expect
+      .poll(async () =>
+        (await mine.call('GET', '/audit?action=createHome')).body.entries.map(
+          (one: { outcome: string }) => one.outcome,
+        ),
+      )
+      .toContain('CSRF_FAILED');
+  });
+
+  it('that changes something says what came of each change', async () => {
+    const { device_id: deviceId } = await mine.register();
+    const fields =
+      '{ __typename ... on Dispatched { commandId } ... on DryRunRequired { dryRunToken preview { current } } ... on Refused { code detail } }';
+    const command =
+      'mutation ($id: ID!, $action: String!, $dry: Boolean) { commandDevice(input: {deviceId: $id, action: $action, dryRun: $dry}) ' +
+      `${fields} }`;
+    const kindOf = async (action: string, dry?: boolean) =>
+      (await ask(command, { variables: { id: deviceId, action, dry } })).body.data.commandDevice;
+    expect(await kindOf('turn_on')).toMatchObject({ __typename: 'Dispatched' });
+    expect(await kindOf('turn_on', true)).toMatchObject({ __typename: 'DryRunRequired' });
+    expect(await kindOf('revoke')).toMatchObject({ __typename: 'Refused', code: 'RESTRICTED_ACTION' });
+    const { dryRunToken } = await kindOf('reboot');
+    const confirm = 'mutation ($input: ConfirmCommandInput!) { confirmCommand(input: $input) { __typename } }';
+    const { body } = await ask(confirm, { variables: { input: { deviceId, dryRunToken } } });
+    expect(body.data.confirmCommand.__typename).toBe('Dispatched');
+  });
+
+  it('tells of a store that is away, and of nothing that went wrong inside', async () => {
+    const broken = { ...house.services.store.records, homes: () => Promise.reject(new Error('secret of the house')) };
+    const { homes } = house.services.store.records;
+    house.services.store.records.homes = broken.homes;
+    try {
+      const { body } = await ask('{ homes { nodes { id } } }');
+      expect(body.errors[0]).toMatchObject({ extensions: { code: 'INTERNAL', status: 500 } });
+      expect(JSON.stringify(body)).not.toContain('secret');
+    } finally {
+      house.services.store.records.homes = homes;
+    }
+  });
+});
+
+describe('the rate', () => {
+  it('counts one for a request, whatever it asks', async () => {
+    const small = await openHouse({ rateLimits: { free: 3 } });
+    try {
+      const { token } = await small.owner();
+      const left = async (query: string) => (await askGraphql(small, query, { token })).headers.get('ratelimit');
+      // Registering was one of somebody without a tenant.
+      expect(await left('{ me { hasTenant } }')).toMatch(/r=2;/);
+      expect(
+        await left('{ a: homes { nodes { id } } b: homes { nodes { id } } devices(first: 200) { nodes { id } } }'),
+      ).toMatch(/r=1;/);
+      await left('{ nothing }');
+      const { status, body, headers } = await askGraphql(small, '{ me { hasTenant } }', { token });
+      expect([status, body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
+      expect(headers.get('retry-after')).toMatch(/^\d+$/);
+    } finally {
+      await small.close();
+    }
+  });
+});
