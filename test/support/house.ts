@@ -10,7 +10,7 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
-import { makeGraphql } from '../../src/edges/graphql/edge.ts';
+import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
 import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
@@ -79,6 +79,7 @@ export interface House<Kept extends Store = Store> {
   key: TokenKey;
   server: Server;
   mcp: McpEdge;
+  graphql: GraphqlEdge;
   /** What was logged as an error. */
   errors: object[];
   observed: { route: string; status: number }[];
@@ -267,6 +268,7 @@ export async function makeHouseOn<Kept extends Store>(
       key,
       server,
       mcp,
+      graphql,
       errors,
       observed,
       state,

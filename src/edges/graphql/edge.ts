@@ -1,16 +1,21 @@
 import type { RequestListener } from 'node:http';
+import type { Uuid } from '../../domain/values.ts';
+import type { KindName } from '../shared/live/kinds.ts';
 import { makeReady } from './documents.ts';
 import { makeFeed } from './feed.ts';
 import { type HttpParts, makeListener } from './listener.ts';
 import { makeSchema } from './schema.ts';
 import { type GraphqlSockets, makeGraphqlSockets, type SocketParts } from './sockets.ts';
 
+type Hears = (tenantId: Uuid, kind: KindName) => number;
 type Made = 'schema' | 'ready' | 'feed';
 
 export type GraphqlParts = Omit<HttpParts, Made | 'newId' | 'log'> & Omit<SocketParts, Made>;
 
 export interface GraphqlEdge extends GraphqlSockets {
   listener: RequestListener;
+  /** How many subscriptions hear of this in that tenant. */
+  hears: Hears;
 }
 
 /** GraphQL at `/graphql` (contract §6), for HTTP and WebSockets. */
@@ -18,9 +23,11 @@ export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
   const schema = makeSchema();
   const ready = makeReady(schema, { hideSuggestions: parts.production });
+  const feed = makeFeed(actors);
   const both = { ...parts, schema, ready };
   return {
     listener: makeListener({ ...both, newId, log }),
-    ...makeGraphqlSockets({ ...both, feed: makeFeed(actors) }),
+    hears: (tenantId, kind) => feed.ears(kind, tenantId),
+    ...makeGraphqlSockets({ ...both, feed }),
   };
 }

@@ -9,6 +9,8 @@ type Ear = (update: Update) => void;
 export interface Feed {
   /** Answers how to end it. */
   listen(kind: KindName, tenantId: Uuid, ear: Ear): () => void;
+  /** How many hear of this in that tenant. */
+  ears(kind: KindName, tenantId: Uuid): number;
 }
 
 export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
@@ -28,6 +30,7 @@ export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
   }
 
   return {
+    ears: (kind, tenantId) => heard.get(kind)?.byTenant.get(tenantId)?.size ?? 0,
     listen(kind, tenantId, ear) {
       const { stop, byTenant } = channel(kind);
       const ears = byTenant.get(tenantId) ?? new Set();

@@ -1,0 +1,278 @@
+import { type Client, createClient } from 'graphql-ws';
+import { v4, v7 } from 'uuid';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+let house: House;
+let mine: Tenancy;
+const clients: Client[] = [];
+
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+});
+afterEach(async () => {
+  for (const client of clients.splice(0)) await client.dispose();
+});
+afterAll(() => house.close());
+
+interface Closed {
+  code: number;
+  reason: string;
+}
+
+/** A client as the library makes it; `closed` is how the server ended the connection. */
+function connect(
+  token: string | undefined,
+  params?: Record<string, unknown>,
+): { client: Client; closed: Closed[]; acked: unknown[] } {
+  const closed: Closed[] = [];
+  const acked: unknown[] = [];
+  const client = createClient({
+    url: `${house.url.replace('http', 'ws')}/graphql`,
+    webSocketImpl: WebSocket,
+    lazy: false,
+    retryAttempts: 0,
+    connectionParams: params ?? (token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    onNonLazyError: () => {},
+    on: {
+      closed: (event) => closed.push(event as Closed),
+      connected: (_, payload) => acked.push(payload ?? true),
+    },
+  });
+  clients.push(client);
+  return { client, closed, acked };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
+type Told = any;
+
+/** What a subscription tells, and what became of it. */
+function listen(client: Client, query: string, variables: Record<string, unknown> = {}) {
+  const told: Told[] = [];
+  const faults: Told[] = [];
+  const end = client.subscribe(
+    { query, variables },
+    { next: (result) => told.push(result), error: (fault) => faults.push(fault), complete: () => {} },
+  );
+  return { told, faults, end };
+}
+
+/** Until the service listens for it: what happens before is not told. */
+async function listening(kind: string): Promise<void> {
+  await expect.poll(() => house.graphql.hears(mine.tenantId, kind as never)).toBeGreaterThan(0);
+}
+
+describe('a subscription', () => {
+  it('tells of states as they are reported, of the devices that are meant, and where they stand', async () => {
+    const [one, other] = [await mine.register(), await mine.register()];
+    const { client } = connect(mine.tokens.user);
+    const query =
+      'subscription ($ids: [ID!]) { stateChanged(deviceIds: $ids) { deviceId state timestamp device { home { homeName } } } }';
+    const { told } = listen(client, query, { ids: [one.device_id] });
+    await listening('state');
+    await mine.report(other.device_id, { on: false });
+    await mine.report(one.device_id, { on: true });
+    await mine.report(one.device_id, { on: true, brightness: 40 });
+    await expect.poll(() => told.length).toBe(2);
+    expect(told.map(({ data }) => data.stateChanged.state)).toEqual([{ on: true }, { on: true, brightness: 40 }]);
+    expect(told[0].data.stateChanged).toMatchObject({
+      deviceId: one.device_id,
+      timestamp: new Date(house.clock.now()).toISOString(),
+      device: { home: { homeName: 'Lakeside' } },
+    });
+  });
+
+  it('tells every status of a command, and of who waits for a confirmation', async () => {
+    const { device_id: id } = await mine.register();
+    await mine.connect(id);
+    const { client } = connect(mine.tokens.user);
+    const commands = listen(client, 'subscription { commandChanged { commandId status verification } }');
+    const waiting = listen(client, 'subscription { confirmationChanged { status expiresAt } }');
+    await listening('command');
+    await listening('confirmation');
+    const asked = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+    await mine.say(id, asked.body.command_id, 'accepted');
+    await mine.say(id, asked.body.command_id, 'succeeded');
+    await expect
+      .poll(() => commands.told.map(({ data }) => data.commandChanged.status))
+      .toEqual(expect.arrayContaining(['DISPATCHED', 'ACKNOWLEDGED', 'SUCCEEDED']));
+    await mine.call('POST', `/device/${id}/command`, { action: 'reboot' });
+    await expect
+      .poll(() => waiting.told.map(({ data }) => data.confirmationChanged.status))
+      .toEqual(['AWAITING_CONFIRMATION']);
+  });
+
+  it('tells of plans with their steps, and of who comes and goes', async () => {
+    const { device_id: id } = await mine.register();
+    const { client } = connect(mine.tokens.user);
+    const plans = listen(client, 'subscription { planChanged { planId status stepId stepStatus } }');
+    const presence = listen(client, 'subscription { presenceChanged { deviceId online } }');
+    await listening('plan');
+    await listening('presence');
+    const made = await mine.call('POST', '/plans', { steps: [{ id: 'on', device_id: id, action: 'turn_on' }] });
+    await expect
+      .poll(() => plans.told.map(({ data }) => data.planChanged))
+      .toContainEqual(expect.objectContaining({ planId: made.body.plan.id, stepId: 'on', stepStatus: 'RUNNING' }));
+    await mine.connect(id);
+    await mine.report(id, { on: true });
+    await expect
+      .poll(() => presence.told.map(({ data }) => data.presenceChanged))
+      .toContainEqual({ deviceId: id, online: true });
+  });
+
+  it('tells nothing of another tenant, and ends with its client', async () => {
+    const other = await makeTenancy(house);
+    const { device_id: id } = await other.register();
+    const { client } = connect(mine.tokens.user);
+    const { told, end } = listen(client, 'subscription { stateChanged { deviceId } }');
+    await listening('state');
+    await other.report(id, { on: true });
+    const { device_id: own } = await mine.register();
+    await mine.report(own, { on: true });
+    await expect.poll(() => told.length).toBe(1);
+    expect(told[0].data.stateChanged.deviceId).toBe(own);
+    end();
+    await expect.poll(() => house.graphql.hears(mine.tenantId, 'state')).toBe(0);
+  });
+
+  it('needs the role and the scope of what it tells', async () => {
+    const viewer = listen(connect(mine.tokens.viewer).client, 'subscription { planChanged { planId } }');
+    await expect.poll(() => viewer.faults[0]?.[0]?.extensions.code).toBe('FORBIDDEN_ROLE');
+    const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Homes', scopes: ['read:homes'] });
+    const key = listen(
+      connect(body.key).client,
+      'subscription { ...F } fragment F on Subscription { stateChanged { deviceId } }',
+    );
+    await expect.poll(() => key.faults[0]?.[0]?.extensions.code).toBe('INSUFFICIENT_SCOPE');
+  });
+
+  it('is looked at like every document', async () => {
+    const { client } = connect(mine.tokens.user);
+    const wrong = [
+      'subscription { nothing }',
+      'subscription { stateChanged { deviceId } presenceChanged { deviceId } }',
+      `subscription { stateChanged { device { ${'home { rooms { '.repeat(6)} id ${'} }'.repeat(6)} } } }`,
+    ];
+    for (const query of wrong) {
+      const { faults } = listen(client, query);
+      await expect.poll(() => faults.length).toBe(1);
+    }
+  });
+});
+
+describe('queries and mutations', () => {
+  it('go over the same connection, each counted and carried out as the caller is now', async () => {
+    const token = await house.member(mine.tenantId, 'admin');
+    const { client } = connect(token);
+    const change = 'mutation { createHome(input: {homeName: "By socket"}) { __typename ... on Refused { code } } }';
+    const first = listen(client, change);
+    await expect.poll(() => first.told[0]?.data.createHome.__typename).toBe('Created');
+    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    await house.become(body.user.id, { role: 'viewer' });
+    const second = listen(client, change);
+    await expect.poll(() => second.told[0]?.data.createHome.code).toBe('FORBIDDEN_ROLE');
+    const read = listen(client, '{ me { user { role } } }');
+    await expect.poll(() => read.told[0]?.data.me.user.role).toBe('VIEWER');
+  });
+
+  it('are refused beyond the tenant’s rate', async () => {
+    const { token } = await house.owner();
+    const { rateLimits } = house.services.settings as { rateLimits: Record<string, number> };
+    rateLimits.free = 1;
+    try {
+      const { client } = connect(token);
+      const [one, other] = [listen(client, '{ me { hasTenant } }'), listen(client, '{ me { hasTenant } }')];
+      await expect.poll(() => one.told.length + other.told.length).toBe(1);
+      await expect.poll(() => [...one.faults, ...other.faults][0]?.[0]?.extensions.code).toBe('RATE_LIMIT_EXCEEDED');
+    } finally {
+      rateLimits.free = 0;
+    }
+  });
+});
+
+describe('a connection', () => {
+  it.each([
+    ['nothing', {}, 4401],
+    ['a bad token', { Authorization: 'Bearer junk' }, 4401],
+    ['another scheme', { Authorization: 'Basic YTpi' }, 4401],
+    ['a text that is none', { Authorization: 1 }, 4401],
+  ])('with %s is closed at once', async (_, params, code) => {
+    const { closed } = connect(undefined, params);
+    await expect.poll(() => closed[0]?.code).toBe(code);
+  });
+
+  it('of somebody without a tenant, or in a suspended one, is closed with 4403', async () => {
+    const nobody = connect(await house.token(v7()));
+    await expect.poll(() => nobody.closed[0]?.code).toBe(4403);
+    const parked = await makeTenancy(house);
+    const { closed, acked } = connect(parked.tokens.owner);
+    await expect.poll(() => acked.length).toBe(1);
+    const operator = await house.token(v7(), { scope: 'platform:admin' });
+    await house.call('POST', `/v1/admin/tenants/${parked.tenantId}/suspend`, { token: operator, body: {} });
+    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4403);
+    const again = connect(parked.tokens.owner);
+    await expect.poll(() => again.closed[0]?.code).toBe(4403);
+  });
+
+  it('ends within a second of its token, its key, its membership or its role', async () => {
+    const token = await house.member(mine.tenantId, 'user');
+    const out = connect(token);
+    await expect.poll(() => out.acked.length).toBe(1);
+    await house.call('POST', '/v1/auth/logout', { token, body: {} });
+    await expect.poll(() => out.closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+
+    const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'Ends' });
+    const byKey = connect(key.key);
+    await expect.poll(() => byKey.acked.length).toBe(1);
+    await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
+    await expect.poll(() => byKey.closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+
+    const lesser = await house.member(mine.tenantId, 'user');
+    const { client, closed } = connect(lesser);
+    listen(client, 'subscription { stateChanged { deviceId } }');
+    await listening('state');
+    const { body } = await house.call('GET', '/v1/auth/me', { token: lesser });
+    await house.become(body.user.id, { role: 'viewer' });
+    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4403);
+  });
+
+  it('ends when its token expires', async () => {
+    const token = await house.token(v7(), { ttlS: 60 });
+    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    await house.become(body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    const { closed, acked } = connect(token);
+    await expect.poll(() => acked.length).toBe(1);
+    house.clock.advance(61_000);
+    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+  });
+
+  it('takes a ticket, once', async () => {
+    const { body } = await house.call('POST', '/ws/ticket', { token: mine.tokens.user, body: {} });
+    const { acked } = connect(body.ticket);
+    await expect.poll(() => acked.length).toBe(1);
+    const again = connect(body.ticket);
+    await expect.poll(() => again.closed[0]?.code).toBe(4401);
+  });
+
+  it('of another protocol, with a message that is none, or that says nothing first, is closed', async () => {
+    const url = `${house.url.replace('http', 'ws')}/graphql`;
+    const codeOf = (protocol: string[], ...messages: string[]) =>
+      new Promise<number>((resolve) => {
+        const socket = new WebSocket(url, protocol);
+        socket.on('open', () => messages.forEach((message) => void socket.send(message)));
+        socket.on('error', () => resolve(0));
+        socket.on('close', resolve);
+      });
+    expect(await codeOf([])).toBe(4406);
+    const protocol = ['graphql-transport-ws'];
+    expect(await codeOf(protocol, '{"type":"connection_init","type":"ping"}')).toBe(4400);
+    expect(await codeOf(protocol, '{"type":"connection_init","payload":{"a":"\\u0000"}}')).toBe(4400);
+    expect(await codeOf(protocol, 'x')).toBe(4400);
+    expect(await codeOf(protocol, JSON.stringify({ id: v4(), type: 'subscribe', payload: { query: '{ a }' } }))).toBe(
+      4401,
+    );
+  });
+});
