@@ -5,6 +5,7 @@ import type { Io } from './io.ts';
 import { addActors } from './verbs/actors.ts';
 import { addAdministration } from './verbs/administration.ts';
 import { addAudit } from './verbs/audit.ts';
+import { addCognition } from './verbs/cognition.ts';
 import { addCommands } from './verbs/commands.ts';
 import { addConfirmations } from './verbs/confirmations.ts';
 import { addDemo } from './verbs/demo.ts';
@@ -48,6 +49,7 @@ export function makeProgram(io: Io): Command {
   addCommands(program, io);
   addConfirmations(program, io);
   addPlans(program, io);
+  addCognition(program, io);
   addPolicy(program, io);
   addWatch(program, io);
   addKeys(program, io);

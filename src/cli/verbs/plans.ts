@@ -30,6 +30,7 @@ export interface PlanRecord {
   steps: PlanStep[];
   created_at: string;
   finished_at: string | null;
+  cognition?: { goal?: string; summary?: string; error?: { code: string; detail: string } };
 }
 interface Verdict {
   id: string;
@@ -127,7 +128,7 @@ const isOver = ({ status }: PlanStep): boolean =>
   !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
 
 /** Prints what happens to the plan that `begin` answers until it is over, and then the plan. */
-async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
+export async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
   let plan: PlanRecord | null = null;
   let enough = () => {};
   const asked = new Promise<void>((resolve) => {
@@ -156,9 +157,11 @@ async function followPlan({ api, io, json, show }: Client, begin: () => Promise<
 const hasEnded = (status: PlanStatus): boolean =>
   !/^(pending|running|awaiting_confirmation|rolling_back)$/.test(status);
 
-export function showPlan(io: Io, { id, name, status, steps }: PlanRecord): void {
+export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRecord): void {
   const { bold, dim } = io.paint;
   io.out(`${bold(plain(name ?? 'Plan'))} ${tinted(io, status)} ${dim(id)}`);
+  const thought = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
+  if (thought !== undefined) io.out(plain(thought));
   for (const { lead, step, others } of treeOf(steps)) {
     const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
     const also = others.length === 0 ? '' : ` after ${others.map(plain).join(', ')} too`;

@@ -1,0 +1,111 @@
+import { spawn } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Device } from '../../src/device/device.ts';
+import { openCognition } from '../../src/operations/cognition/cognition.ts';
+import type { Cognition } from '../../src/operations/cognition/contract.ts';
+import { connect, register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { standIn } from '../support/stand-in-sidecar.ts';
+import { taken, turnOn } from '../support/thought.ts';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let device: Device;
+let cognition: Cognition & { close(): void };
+beforeAll(async () => {
+  at = await startService();
+  cognition = openCognition(at.services, { hear() {} });
+  const sidecar = standIn(at.services);
+  owner = await at.owner();
+  const done = (on: boolean) => () => ({ state: { on } });
+  device = await connect(await register(owner), { commands: { turn_on: done(true), turn_off: done(false) } });
+  // It has one idea, and thinks of each thing once.
+  const thought = new Set<string>();
+  sidecar.tell = ({ type, contextId }) => {
+    if (type !== 'opened' || thought.has(contextId)) return;
+    thought.add(contextId);
+    void think(contextId);
+  };
+});
+afterAll(async () => {
+  cognition.close();
+  await device.close();
+  await at.stop();
+});
+
+async function think(id: string): Promise<void> {
+  const context = await cognition.context(id);
+  if (context?.text === 'Be silent.') return void (await cognition.fail(id, { code: 'NO_IDEA', detail: 'No idea.' }));
+  taken(await cognition.propose(id, turnOn('light', device.deviceId)));
+  taken(await cognition.complete(id, { summary: 'There is light.' }));
+}
+
+interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+function run(...args: string[]): Promise<Ran> {
+  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
+    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const told = { stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk) => (told.stdout += chunk));
+  child.stderr.on('data', (chunk) => (told.stderr += chunk));
+  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
+}
+
+const ID = /^[0-9a-f-]{36}\n$/;
+
+describe('twinkeep goal', () => {
+  it('follows the plan that a goal becomes to its end', async () => {
+    const { code, stdout, stderr } = await run('goal', 'Light, please.', '--home', owner.homeId, '--watch');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/Light, please\. succeeded \S+\nThere is light\.\n└─ light succeeded turn_on \{\} \S+\n$/);
+  });
+
+  it('for a device prints the id of its plan', async () => {
+    const { code, stdout } = await run('goal', 'Light.', '--device', device.deviceId, '--context', 'A film.');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
+  });
+
+  it('that comes to nothing ends with 1, and says why', async () => {
+    const { code, stdout } = await run('goal', 'Be silent.', '--watch');
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/rolled_back \S+\nNO_IDEA: No idea\.\n$/)]);
+  });
+
+  it('is for one device or for one home', async () => {
+    const both = await run('goal', 'Light.', '--device', device.deviceId, '--home', owner.homeId);
+    expect([both.code, both.stdout]).toEqual([2, '']);
+    expect((await run('goal', 'Light.', '--context', 'A film.')).code).toBe(2);
+  });
+});
+
+describe('twinkeep observe and proposals', () => {
+  const observed = async (): Promise<string> => {
+    const { code, stdout } = await run('observe', device.deviceId, 'humidity=81', '--context', 'After a shower');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
+    return stdout.trim();
+  };
+
+  it('show what an observation led to, and have it run', async () => {
+    const id = await observed();
+    const shown = await run('proposals', 'show', id);
+    expect(shown.stdout).toMatch(
+      /^pending There is light\. \S+\nobserved by \S+: \{"humidity":81\}\n {2}light turn_on/,
+    );
+    expect((await run('proposals')).stdout).toMatch(new RegExp(`${id} +pending +1 +There is light\\.`));
+    const { code, stdout } = await run('proposals', 'accept', id, '--watch');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/└─ light succeeded turn_on \{\} \S+\n$/)]);
+    expect((await run('proposals', 'show', id)).stdout).toMatch(/^accepted [\s\S]*\nplan \S+\n$/);
+  });
+
+  it('refuse one, which nobody accepts any more', async () => {
+    const id = await observed();
+    const { code, stdout } = await run('proposals', 'refuse', id, '--reason', 'The window is open.');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^refused The window is open\. /)]);
+    expect((await run('proposals', 'accept', id)).code).toBe(1);
+  });
+});
