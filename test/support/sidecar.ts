@@ -48,10 +48,13 @@ export async function startSidecar({
   port = 0,
   headers = true,
   reads = () => true,
+  heard = () => {},
 }: {
   port?: number;
   headers?: boolean;
   reads?(): boolean;
+  /** Called with each event. */
+  heard?(event: RuntimeEvent['event'], stream: Stream): void;
 } = {}): Promise<TestSidecar> {
   const streams: Stream[] = [];
   const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
@@ -70,7 +73,9 @@ export async function startSidecar({
     {
       orchestrate(call: ServerDuplexStream<RuntimeEvent, Uint8Array>) {
         if (headers) call.sendMetadata(call.metadata.clone());
-        streams.push(streamOf(call, reads()));
+        const stream = streamOf(call, reads());
+        call.on('data', ({ event }: RuntimeEvent) => heard(event, stream));
+        streams.push(stream);
       },
     },
   );
