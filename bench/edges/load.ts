@@ -1,0 +1,79 @@
+import { RawConnection } from '../support/raw-http.ts';
+
+/* Callers on kept connections, each with one request at a time, in a process of their own. */
+
+export const asks = ['REST', 'GraphQL', 'MCP'] as const;
+export type Ask = (typeof asks)[number];
+
+export interface Loop {
+  ask: Ask;
+  port: number;
+  token: string;
+  connections: number;
+  warmMs: number;
+  measureMs: number;
+}
+
+export interface LoopResult {
+  perSecond: number;
+  total: number;
+  /** Milliseconds. */
+  latencies: number[];
+  /** Of the last answer's body. */
+  bytes: number;
+}
+
+/** What an entry of `GET /devices` has. */
+const FIELDS = 'id deviceType homeId roomId firmware lastSeen revoked name online';
+const QUERY = `{ devices(first: 50) { totalCount nodes { ${FIELDS} } pageInfo { hasNextPage endCursor } } }`;
+const bodies = {
+  GraphQL: JSON.stringify({ query: QUERY }),
+  MCP: JSON.stringify({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: { name: 'list_devices', arguments: { limit: 50 } },
+  }),
+};
+
+async function run({ ask, port, token, connections, warmMs, measureMs }: Loop): Promise<LoopResult> {
+  const callers = await Promise.all(Array.from({ length: connections }, () => RawConnection.open(port)));
+  const begin = performance.now() + warmMs;
+  const end = begin + measureMs;
+  const authorization = `Authorization: Bearer ${token}\r\n`;
+  const forTools = `${authorization}Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-06-18\r\n`;
+  const send = (caller: RawConnection) => {
+    if (ask === 'REST') return caller.get('/v1/devices?limit=50', authorization);
+    return ask === 'GraphQL'
+      ? caller.post('/graphql', authorization, bodies.GraphQL)
+      : caller.post('/mcp', forTools, bodies.MCP);
+  };
+  const latencies: number[] = [];
+  let [total, bytes] = [0, 0];
+  await Promise.all(
+    callers.map(async (caller) => {
+      while (performance.now() < end) {
+        const started = performance.now();
+        total += 1;
+        const { status, body } = await send(caller);
+        if (status !== 200 || body.length < 5_000) throw new Error(`${status} ${body}`);
+        bytes = body.length;
+        const now = performance.now();
+        if (now >= begin && now < end) latencies.push(now - started);
+      }
+    }),
+  );
+  for (const caller of callers) caller.close();
+  return { perSecond: latencies.length / (measureMs / 1000), total, latencies, bytes };
+}
+
+process.on('message', ({ loop }: { loop: Loop }) => {
+  run(loop).then(
+    (result) => process.send?.({ result }),
+    (error: unknown) => {
+      console.error(error);
+      process.exit(1);
+    },
+  );
+});
+process.on('disconnect', () => process.exit(0));

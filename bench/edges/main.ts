@@ -1,0 +1,87 @@
+// How many lists of 50 devices do GraphQL and MCP answer a second, as a part of what REST answers of the same list?
+import { readConfig } from '../../src/config.ts';
+import { openStore } from '../../src/store/open.ts';
+import { startChild } from '../support/child.ts';
+import { cpuEach } from '../support/cpu.ts';
+import { compare, latencies, median, thousands } from '../support/figures.ts';
+import { printMachine } from '../support/machine.ts';
+import { readOptions } from '../support/options.ts';
+import { populate } from '../support/population.ts';
+import { startCluster } from '../support/postgres.ts';
+import { makeDeployment, startService } from '../support/service.ts';
+import type { Ask, Loop, LoopResult } from './load.ts';
+
+const AT_LEAST = 0.5;
+const CONNECTIONS = 32;
+
+const options = readOptions();
+const { short } = options;
+const DEVICES = short ? 500 : 10_000;
+const duration = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
+
+printMachine();
+const cluster = await startCluster();
+const deployment = makeDeployment(await cluster.database('edges'));
+// The gate charges each request, but nobody is stopped.
+deployment.env.RATE_LIMITS = 'free=1000000';
+console.log(await cluster.describe());
+console.log(`${thousands(DEVICES)} devices, 50 in a page; ${CONNECTIONS} connections, one request at a time on each`);
+
+const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
+await wereSeen();
+const service = await startService(deployment, { profile: options.profile });
+await service.active;
+const load = startChild(new URL('./load.ts', import.meta.url));
+
+for (const ask of ['GraphQL', 'MCP'] as const) {
+  const cpu: Record<Ask, number[]> = { REST: [], GraphQL: [], MCP: [] };
+  const heard: number[] = [];
+  const bytes: Partial<Record<Ask, number>> = {};
+  const measure = async (asked: Ask): Promise<number> => {
+    let result: LoopResult | undefined;
+    const each = await cpuEach(service.child, async () => {
+      const loop: Loop = { ask: asked, port: service.port, token, connections: CONNECTIONS, ...duration };
+      load.send({ loop });
+      result = await load.receive<LoopResult>('result');
+      return result.total;
+    });
+    const found = result as LoopResult;
+    cpu[asked].push(each);
+    bytes[asked] = found.bytes;
+    if (asked === ask) heard.push(...found.latencies);
+    return found.perSecond;
+  };
+  await compare(
+    {
+      name: `devices by ${ask}`,
+      unit: 'requests/s',
+      ours: () => measure(ask),
+      floor: () => measure('REST'),
+      floorName: 'REST',
+      atLeast: AT_LEAST,
+    },
+    options,
+  );
+  const [ours, theirs] = [median(cpu[ask]), median(cpu.REST)];
+  console.log(
+    `  processor time: ${Math.round(ours)} µs a request, REST ${Math.round(theirs)} µs; ` +
+      `bodies of ${thousands(bytes[ask] ?? 0)} and ${thousands(bytes.REST ?? 0)} bytes`,
+  );
+  console.log(`  ${latencies(heard)}`);
+}
+
+await load.end();
+await service.stop();
+await cluster.stop();
+deployment.remove();
+
+/** Every device was heard of lately, as in a real list. */
+async function wereSeen(): Promise<void> {
+  const store = await openStore(readConfig(deployment.env));
+  for (let from = 0; from < devices.length; from += 2_000) {
+    await store.devices.flushPresence(
+      devices.slice(from, from + 2_000).map(({ deviceId }) => ({ deviceId, lastSeen: Date.now() })),
+    );
+  }
+  await store.close();
+}
