@@ -5,10 +5,15 @@ import { type ServiceDefinition, status, type UntypedServiceImplementation } fro
 const SERVING = 1;
 const NOT_SERVING = 2;
 
-const nameIn = (request: Buffer): string => {
+interface Asked {
+  service: string;
+}
+
+const asked = (request: Buffer): Asked => {
   const length = request[1] ?? 0;
   // Names of services are shorter than what one byte of length tells.
-  return request[0] === 0x0a && length < 0x80 ? request.subarray(2, 2 + length).toString('utf8') : '';
+  const isNamed = request[0] === 0x0a && length < 0x80;
+  return { service: isNamed ? request.subarray(2, 2 + length).toString('utf8') : '' };
 };
 const answer = (state: number): Buffer => Buffer.from([0x08, state]);
 
@@ -16,8 +21,8 @@ const method = (path: string, responseStream: boolean) => ({
   path: `/grpc.health.v1.Health/${path}`,
   requestStream: false,
   responseStream,
-  requestSerialize: (name: string) => Buffer.from(name),
-  requestDeserialize: nameIn,
+  requestSerialize: ({ service }: Asked) => Buffer.from([0x0a, service.length, ...Buffer.from(service)]),
+  requestDeserialize: asked,
   responseSerialize: answer,
   responseDeserialize: (bytes: Buffer) => bytes[1] ?? 0,
 });
@@ -26,8 +31,8 @@ export const healthService: ServiceDefinition = { Check: method('Check', false) 
 
 /** `services` are known by name; the empty name is the whole server. */
 export const health = (services: readonly string[], isServing: () => boolean): UntypedServiceImplementation => ({
-  Check(call: { request: string }, callback: (error: object | null, state?: number) => void) {
-    const known = call.request === '' || services.includes(call.request);
+  Check({ request }: { request: Asked }, callback: (error: object | null, state?: number) => void) {
+    const known = request.service === '' || services.includes(request.service);
     if (!known) return callback({ code: status.NOT_FOUND, details: 'unknown service' });
     callback(null, isServing() ? SERVING : NOT_SERVING);
   },

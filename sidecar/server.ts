@@ -1,12 +1,5 @@
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
-import {
-  Metadata,
-  Server,
-  ServerCredentials,
-  type ServerDuplexStream,
-  type ServiceDefinition,
-  status,
-} from '@grpc/grpc-js';
+import { Server, ServerCredentials, type ServiceDefinition } from '@grpc/grpc-js';
 import {
   type CognitionProposal,
   CognitionProposalSchema,
@@ -17,9 +10,7 @@ import {
 import { health, healthService } from './health.ts';
 import type { Log } from './log.ts';
 import type { Planner } from './model.ts';
-import { converse, type Session } from './session.ts';
-
-// All that touches the gRPC library.
+import { attend, hangUp, type Stream } from './stream.ts';
 
 export interface RunningServer {
   /** The one that was taken, where port 0 was asked for. */
@@ -45,14 +36,7 @@ const definition: ServiceDefinition = {
 const MAX_EVENT_BYTES = 32 * 1024 * 1024;
 /** One service has one; a second may come before the first is known to be gone. */
 const MOST_STREAMS = 8;
-/** Words that the service does not read. */
-const MOST_UNREAD = 20_000;
 const CLOSE_MS = 1_000;
-
-type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
-
-const refuse = (stream: Stream, why: string) =>
-  stream.destroy(Object.assign(new Error(why), { code: status.RESOURCE_EXHAUSTED, details: why }));
 
 /** Serves the sidecar at `host:port`, without TLS: it is internal (specification, 1). */
 export async function serve(address: string, { planner, log }: { planner: Planner; log: Log }): Promise<RunningServer> {
@@ -66,55 +50,19 @@ export async function serve(address: string, { planner, log }: { planner: Planne
 
   function hear(stream: Stream): void {
     if (streams.size >= MOST_STREAMS || closing) {
-      refuse(stream, 'too many streams');
+      hangUp(stream, 'too many streams');
       return;
     }
     streams.add(stream);
     log.info({ streams: streams.size, planner: planner.name }, 'the service opened a stream');
-    // Says that the stream is taken, before there is anything to propose.
-    stream.sendMetadata(new Metadata());
-    const unread: CognitionProposal[] = [];
-    let writable = true;
-    const flush = () => {
-      while (writable && unread.length > 0) writable = stream.write(unread.shift() as CognitionProposal);
-    };
-    stream.on('drain', () => {
-      writable = true;
-      flush();
-    });
-    let over = false;
-    const end = (why: string) => {
-      if (over) return;
-      over = true;
-      streams.delete(stream);
-      session.over();
-      log.info({ why }, 'the stream is over');
-    };
-    const startOver = (why: string) => {
-      end(why);
-      refuse(stream, why);
-    };
-    const session: Session = converse({
+    attend(stream, {
       planner,
       log,
-      startOver,
-      say(message) {
-        if (over) return;
-        unread.push(message);
-        flush();
-        if (unread.length > MOST_UNREAD) startOver('the service does not read');
+      over(why) {
+        streams.delete(stream);
+        log.info({ why }, 'the stream is over');
       },
     });
-    stream.on('data', (event: RuntimeEvent) => {
-      if (!over) session.heard(event);
-    });
-    stream.on('end', () => {
-      end('the service ended it');
-      stream.end();
-    });
-    stream.on('error', () => end('the connection broke'));
-    stream.on('close', () => end('the connection closed'));
-    stream.on('cancelled', () => end('the service cancelled it'));
   }
 
   server.addService(definition, { [orchestrate.name]: hear });

@@ -29,6 +29,9 @@ export interface Session {
 /** Manifests of their own that tenants change again and again are not kept for ever. */
 const MOST_SETS = 2_000;
 
+/** Contexts whose end was said, of which no more was heard. */
+const MOST_ENDED = 1_000;
+
 /** `ContextPhase` and `NodeState` of the protocol. */
 const THINKING = 1;
 const REJECTED = 10;
@@ -37,6 +40,7 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
   const sets = new Map<string, Tools>();
   const parts = new Map<string, Part>();
   const thoughts = new Map<string, { thought: Thought; part: string }>();
+  const ended = new Set<string>();
   let said = 0;
 
   function sync({ sets: told }: CapabilitySync): void {
@@ -65,7 +69,9 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
       const thought = known?.thought ?? begin(context, key);
       thoughts.set(id, { thought, part: key });
       thought.told(context, (one.phase as number) === THINKING);
+      if (!thought.isOver()) ended.delete(id);
     }
+    release(key);
   }
 
   const begin = (context: Parameters<typeof think>[0], key: string): Thought =>
@@ -73,12 +79,26 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
       planner,
       part: () => parts.get(key) ?? { devices: [], memories: [] },
       say: (word) => say(proposal(context.id, `${++said}`, word)),
+      ended: () => forget(context.id, key),
       broken: (error) => log.error({ context: context.id, err: String(error) }, 'the planner failed'),
     });
+
+  function forget(id: string, key: string): void {
+    ended.add(id);
+    release(key);
+    for (const oldest of ended) if (ended.size > MOST_ENDED) drop(oldest);
+  }
+
+  /** The service may never tell of that part again: it is kept for those who still think. */
+  function release(key: string): void {
+    for (const [id, { part }] of thoughts) if (part === key && !ended.has(id)) return;
+    parts.delete(key);
+  }
 
   function drop(id: string): void {
     thoughts.get(id)?.thought.stop();
     thoughts.delete(id);
+    ended.delete(id);
   }
 
   function move({ contextId, nodeId, to, code, detail }: GraphStateUpdate): void {

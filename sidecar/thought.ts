@@ -23,6 +23,8 @@ export interface ThoughtParts {
   planner: Planner;
   part(): Part;
   say(word: Word): void;
+  /** Its end was said: what it stands in is not needed, unless it is told again. */
+  ended(): void;
   /** Something that a planner must not do. */
   broken(error: unknown): void;
 }
@@ -34,6 +36,8 @@ export interface Thought {
   moved(nodeId: string, to: NodeState, more: { code: string; detail: string }): void;
   refused(nodeId: string, why: { code: string; detail: string }): void;
   outcome(nodeId: string, outcome: Outcome): void;
+  /** Its end was said, and not refused. */
+  isOver(): boolean;
   stop(): void;
 }
 
@@ -49,7 +53,7 @@ const underWay: ReadonlySet<NodeState> = new Set(['pending', 'running', 'awaitin
  * Thinks whenever nothing of the context is under way: what the planner wishes is said, then the world is waited for. A
  * step that fails ends the plan, and the service says so.
  */
-export function think(first: Context, { planner, part, say, broken }: ThoughtParts): Thought {
+export function think(first: Context, { planner, part, say, ended: over, broken }: ThoughtParts): Thought {
   let context = first;
   let thinking: AbortController | null = null;
   let stopped = false;
@@ -111,7 +115,9 @@ export function think(first: Context, { planner, part, say, broken }: ThoughtPar
   function end(word: Word): void {
     ended = true;
     ends += 1;
+    outcomes.clear();
     say(word);
+    over();
   }
 
   return {
@@ -147,7 +153,10 @@ export function think(first: Context, { planner, part, say, broken }: ThoughtPar
       because = null;
       consider();
     },
-    outcome: (nodeId, outcome) => void outcomes.set(nodeId, outcome),
+    outcome: (nodeId, outcome) => {
+      if (!ended) outcomes.set(nodeId, outcome);
+    },
+    isOver: () => ended,
     stop() {
       stopped = true;
       thinking?.abort();

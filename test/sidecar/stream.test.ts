@@ -1,3 +1,4 @@
+import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../sidecar/log.ts';
 import type { Planner } from '../../sidecar/model.ts';
@@ -162,6 +163,36 @@ describe('the stream of the reference sidecar', () => {
     service.tell([goal('x', 'of a kind to come', { kind: 99 as ContextKind }), goal('c', 'anything')]);
     expect(await words(service, 1)).toEqual(['error INTERNAL: The planner failed.']);
     expect(service.words('x')).toEqual([]);
+  });
+
+  it('ends a stream that would fill its memory, and takes no more streams than it can bear', async () => {
+    const service = await stand();
+    const sets = Array.from({ length: 2_001 }, (_, n) => ({ capabilitySetId: `${n}`, tools: [] }));
+    service.send({ case: 'capabilitySync', value: { sets } });
+    expect(await service.over).toBe('too many manifests');
+    const more = Array.from({ length: 8 }, () => again());
+    for (const [n, one] of more.entries()) {
+      one.tell([goal(`c${n}`, 'sing')]);
+      await words(one, 1, `c${n}`);
+    }
+    expect(await again().over).toBe('too many streams');
+  });
+
+  it('answers who asks for its health', async () => {
+    await stand();
+    const client = new Client(`127.0.0.1:${server.port}`, credentials.createInsecure());
+    const check = (name: string) =>
+      new Promise((resolve) => {
+        const request = Buffer.from([0x0a, name.length, ...Buffer.from(name)]);
+        const bytes = (buffer: Buffer) => buffer;
+        client.makeUnaryRequest('/grpc.health.v1.Health/Check', bytes, bytes, request, (error, answer) =>
+          resolve(error ? error.code : [...(answer ?? [])]),
+        );
+      });
+    expect(await check('')).toEqual([0x08, 1]);
+    expect(await check('cognition.v1.CognitionRuntime')).toEqual([0x08, 1]);
+    expect(await check('another')).toBe(status.NOT_FOUND);
+    client.close();
   });
 
   it('says an end again where it was refused, but not for ever', async () => {
