@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Device } from '../../src/device/device.ts';
+import { eventually } from '../support/clock.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { connect, register } from '../support/device.ts';
+import type { Fault } from '../support/faulty-store.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
+import { apiOf } from '../support/service.ts';
+import { type Stream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+
+type Owner = Awaited<ReturnType<typeof newOwner>>;
+
+/** The commits of a goal's plan: its making, each node that is proposed, what becomes of each, its end. */
+const faults: Fault[] = [
+  ...[0, 1, 3, 5].map((skip): Fault => ({ at: 'decided', of: 'plan', skip })),
+  ...[0, 2, 4].map((skip): Fault => ({ at: 'committed', of: 'plan', skip })),
+];
+
+eachDeployment('a goal whose service is killed in the middle of it', (deployment) => {
+  let ports: Ports;
+  let service: ServiceProcess;
+  let sidecar: TestSidecar;
+  let owner: Owner;
+  let thinking: NodeJS.Timeout;
+  const did: string[] = [];
+  const ids = new Map<string, string>();
+  const devices: Device[] = [];
+
+  const start = (): ServiceProcess =>
+    startProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+
+  async function light(name: string): Promise<void> {
+    const registered = await register(owner, { device_type: 'light', name });
+    const turn_on = () => {
+      did.push(name);
+      return { state: { on: true } };
+    };
+    devices.push(await connect(registered, { commands: { turn_on } }));
+    ids.set(name, registered.device_id);
+  }
+
+  /** What the sidecar has to say about each context that it is shown: all of it, again whenever it is shown again. */
+  function think(stream: Stream, heard: number): number {
+    const shown = stream.told('perceptionUpdate');
+    for (const { activeContexts } of shown.slice(heard)) {
+      for (const { contextId } of activeContexts) {
+        for (const [nodeId, ...dependsOn] of [['a'], ['b', 'a'], ['c', 'a']] as [string, ...string[]][]) {
+          const node = { nodeId, deviceId: ids.get(nodeId) ?? '', action: 'turn_on', dependsOn };
+          stream.say({ contextId, proposal: { case: 'graphNode', value: { node } } });
+        }
+        stream.say({ contextId, proposal: { case: 'complete', value: { summary: 'There is light.' } } });
+      }
+    }
+    return shown.length;
+  }
+
+  beforeAll(async () => {
+    ports = await freePorts();
+    sidecar = await startSidecar();
+    const heard = new Map<Stream, number>();
+    thinking = setInterval(() => {
+      for (const stream of sidecar.streams) heard.set(stream, think(stream, heard.get(stream) ?? 0));
+    }, 20);
+    service = start();
+    await service.active;
+    owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
+    for (const name of ['a', 'b', 'c']) await light(name);
+  }, 60_000);
+  afterAll(async () => {
+    clearInterval(thinking);
+    await Promise.all(devices.map((device) => device.close(0)));
+    await service.kill();
+    sidecar.kill();
+  });
+
+  /** Asks again, under its key, until it is answered: the sidecar may not be dialled yet. */
+  async function goal(): Promise<string> {
+    const headers = { 'idempotency-key': randomUUID() };
+    const payload = { text: 'Light, please.', home_id: owner.homeId };
+    return eventually(async () => {
+      const { status, body } = await owner.post('/v1/intent', { type: 'goal', payload }, headers);
+      return status === 200 ? body.plan_id : null;
+    }, 30_000);
+  }
+
+  async function restarted(): Promise<void> {
+    expect(await service.exited).toMatchObject({ signal: 'SIGKILL' });
+    service = start();
+    await service.active;
+  }
+
+  it.each(faults)(
+    'when the commit $skip of its plan was $at goes on where it was: no step twice, none left out',
+    async (fault) => {
+      did.length = 0;
+      await service.arm(fault);
+      const [id] = await Promise.all([goal(), restarted()]);
+      const plan = await eventually(async () => {
+        const { plan: now } = (await owner.get(`/v1/plans/${id}`)).body;
+        return now?.status === 'succeeded' ? now : null;
+      }, 30_000);
+      expect(plan.steps.map((step: { id: string; status: string }) => `${step.id} ${step.status}`)).toEqual([
+        ...['a succeeded', 'b succeeded', 'c succeeded'],
+      ]);
+      expect([did[0], [...did].sort()]).toEqual(['a', ['a', 'b', 'c']]);
+      expect(plan.cognition).toMatchObject({ phase: 'done', summary: 'There is light.' });
+    },
+    60_000,
+  );
+});
