@@ -40,6 +40,14 @@ export const pages: readonly PageEntry[] = [
     load: () => import('./devices/page.tsx').then(({ DevicePage }) => DevicePage),
   },
   {
+    ...{ path: '/plans', label: 'Plans', icon: 'plan', group: 'Operate', role: 'viewer' },
+    load: () => import('./plans/list.tsx').then(({ Plans }) => Plans),
+  },
+  {
+    ...{ path: '/plans/:id', role: 'viewer' },
+    load: () => import('./plans/page.tsx').then(({ PlanPage }) => PlanPage),
+  },
+  {
     ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Operate', role: 'user' },
     load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
   },

@@ -43,20 +43,20 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         </p>
       </header>
       <div className="device-parts">
-        <Twin device={device} />
+        <div>
+          <Twin device={device} />
+          <Particulars device={device} />
+        </div>
         <div>
           {!device.revoked && <CommandPanel device={device} />}
           <History id={id} />
         </div>
       </div>
       <div className="device-parts">
-        <Manifest id={id} />
-        <div>
-          <Messages id={id} />
-          <Particulars device={device} />
-          {may('admin') && <Keys id={id} />}
-        </div>
+        <Messages id={id} />
+        {may('admin') && <Keys id={id} />}
       </div>
+      <Manifest id={id} />
     </>
   );
 }

@@ -1,0 +1,197 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { SimulatedDevice } from '../../src/device/homes/simulated.ts';
+import { join } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+
+/** A light that does as it is told, but for 100 % waits for the test; and one that never goes on. */
+function slowLight(): { device: SimulatedDevice; goOn(): void } {
+  let goOn = (): void => {};
+  const waits = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  const state = { on: true, brightness: 100 };
+  const device: SimulatedDevice = {
+    ...{ name: 'Reading lamp', deviceType: 'smart_light', firmware: '1.0.0', state, tick: () => null },
+    commands: {
+      async set_brightness({ level }) {
+        if (level === 100) await waits;
+        state.brightness = Number(level);
+        return { state: { brightness: state.brightness } };
+      },
+    },
+  };
+  return { device, goOn };
+}
+
+const broken: SimulatedDevice = {
+  ...{ name: 'Old lamp', deviceType: 'smart_light', firmware: '1.0.0', state: { on: false }, tick: () => null },
+  commands: {
+    turn_on() {
+      throw new Error('the bulb is gone');
+    },
+  },
+};
+
+describe.runIf(hasChromium())('the plans in the console', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let home: SimulatedHome;
+  let browser: Browser;
+  let [light, lock, climate, lamp, old] = ['', '', '', '', ''];
+  const slow = slowLight();
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner('ada');
+    home = await inhabit(at, owner);
+    [light, lock, climate] = [home.idOf('set_color'), home.idOf('unlock'), home.idOf('set_temperature')];
+    [lamp, old] = [await home.add(slow.device), await home.add(broken)];
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    slow.goOn();
+    await browser?.close();
+    await home?.stop();
+    await at?.stop();
+  });
+
+  const make = async (plan: object): Promise<string> => {
+    const { status, body } = await owner.post('/v1/plans', plan);
+    expect(status).toBe(202);
+    return body.plan.id;
+  };
+  const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/plans/${id}`)).body.plan.status;
+
+  it('say what to expect where there are none', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go('/plans');
+    await page.getByText('No plans yet.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('are drawn as what depends on what, and go on while somebody looks', async () => {
+    const id = await make({
+      name: 'Guests arrive',
+      steps: [
+        { id: 'warm', device_id: climate, action: 'set_temperature', params: { celsius: 21 } },
+        { id: 'light', device_id: light, action: 'set_brightness', params: { level: 80 } },
+        { id: 'unlock', device_id: lock, action: 'unlock', depends_on: ['light'] },
+        { id: 'welcome', device_id: light, action: 'identify', depends_on: ['unlock', 'warm'] },
+      ],
+    });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
+    await go('/plans');
+    await page.getByRole('link', { name: 'Guests arrive' }).click();
+    await page.getByText('A critical step waits for a confirmation').first().waitFor();
+    await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
+    await page.locator('[data-step=warm].succeeded').waitFor();
+    await page.locator('[data-step=welcome].pending').waitFor();
+    await picture(page, 'plan');
+    expect(await accessibility(page)).toEqual([]);
+    const { confirmations } = (await owner.get('/v1/confirmations')).body;
+    await owner.post(`/v1/confirmations/${confirmations[0].command_id}/approve`);
+    await page.getByRole('status').getByText('Every step succeeded.').waitFor();
+    await page.locator('[data-step=welcome].succeeded').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+    expect(await statusOf(id)).toBe('succeeded');
+  });
+
+  it('show their rollback as it runs, the last first, and why it came to it', async () => {
+    const id = await make({
+      name: 'Evening',
+      steps: [
+        {
+          ...{ id: 'dim', device_id: lamp, action: 'set_brightness', params: { level: 20 } },
+          compensation: { action: 'set_brightness', params: { level: 100 } },
+        },
+        {
+          ...{
+            id: 'warm',
+            device_id: climate,
+            action: 'set_temperature',
+            params: { celsius: 23 },
+            depends_on: ['dim'],
+          },
+          compensation: { action: 'set_temperature', params: { celsius: 18 } },
+        },
+        { id: 'lamp', device_id: old, action: 'turn_on', depends_on: ['warm'] },
+        { id: 'lock', device_id: lock, action: 'lock', depends_on: ['lamp'] },
+      ],
+    });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
+    await go(`/plans/${id}`);
+    await page.locator('[data-step=warm].compensated').waitFor();
+    await page.locator('[data-step=dim].compensating').waitFor();
+    await page.locator('[data-step=lamp].failed').waitFor();
+    await page.locator('[data-step=lock].skipped').waitFor();
+    await page
+      .getByRole('status')
+      .getByText(/the last first\. 1 undone so far/)
+      .waitFor();
+    await page.getByText('The device says that it could not do it.').waitFor();
+    await picture(page, 'rollback');
+    expect(await accessibility(page)).toEqual([]);
+    slow.goOn();
+    await page.getByRole('status').getByText('What was done is undone: 2 steps.').waitFor();
+    await page.locator('[data-step=dim].compensated').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('are cancelled with what will be undone in front of one', async () => {
+    const id = await make({
+      name: 'Open house',
+      steps: [
+        {
+          ...{ id: 'light', device_id: light, action: 'set_brightness', params: { level: 60 } },
+          compensation: { action: 'set_brightness', params: { level: 5 } },
+        },
+        { id: 'unlock', device_id: lock, action: 'unlock', depends_on: ['light'] },
+      ],
+    });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/plans/${id}`);
+    await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
+    await page.getByRole('button', { name: 'Cancel it …' }).click();
+    const dialog = page.getByRole('dialog', { name: 'Cancel: Open house?' });
+    await dialog.getByText('Set brightness · Ceiling light').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await dialog.getByLabel(/^Why/).fill('The guests have left.');
+    await dialog.getByRole('button', { name: 'Cancel the plan' }).click();
+    await page.getByText('It was cancelled, and what was done is undone.').first().waitFor();
+    await eventually(async () => (await statusOf(id)) === 'cancelled');
+    expect(await page.getByRole('button', { name: 'Cancel it …' }).count()).toBe(0);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)(
+    'are for a viewer to read, on a small screen too, in %s colours',
+    async (colorScheme) => {
+      const viewer = await join(at, owner, 'viewer', `vera-${colorScheme}`);
+      const id = await make({ steps: [{ id: 'unlock', device_id: lock, action: 'unlock' }] });
+      const { page, go, complaints, close } = await look(browser, at, { token: viewer.token, colorScheme, width: 400 });
+      for (const path of ['/plans', `/plans/${id}`]) {
+        await go(path);
+        await page.getByRole('table').first().waitFor();
+        expect(await isTooWide(page)).toBe(false);
+        expect(await accessibility(page)).toEqual([]);
+      }
+      await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
+      expect(await page.getByRole('button', { name: 'Cancel it …' }).count()).toBe(0);
+      expect(await page.getByRole('link', { name: 'Unlock' }).count()).toBe(0);
+      await owner.post(`/v1/plans/${id}/cancel`);
+      await page.getByText('It was cancelled.').first().waitFor();
+      expect(complaints()).toEqual([]);
+      await close();
+    },
+  );
+});
