@@ -76,13 +76,14 @@ export function makeMcp(parts: McpParts): McpEdge {
     validator: new AjvJsonSchemaValidator(),
     stopping: stopping.signal,
   };
+  /** Of requests without a session: all that each needs comes with it, so that one wire does for all. */
+  const passing = new StreamableWire({ session: false });
+  const connected = makeServer(serverParts, passing, null).connect(passing);
   const sessions = keepSessions(services, {
-    ...{ subscriptions, limits },
+    ...{ subscriptions, limits, passing },
     serverFor: (wire: Wire, follower: Follower) => makeServer(serverParts, wire, follower),
     isIdle: (wire) => wire instanceof StreamableWire && !wire.listening && wire.pending === 0,
   });
-  /** Requests without a session that are under way. */
-  const passing = new Set<StreamableWire>();
 
   async function whoCalls(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
     const { request, requestId } = exchange;
@@ -146,9 +147,10 @@ export function makeMcp(parts: McpParts): McpEdge {
     const fault = initializes ? null : revisionFault(known.request.headers);
     if (fault !== null) return sendRefusal(known, fault);
     if (initializes && id !== null) return sendRefusal(known, ALREADY);
-    const wire = initializes ? await opened(known) : id === null ? await passer(known) : back(known, id);
+    const wire = initializes ? await opened(known) : id === null ? passing : back(known, id);
     if (wire === null) return;
-    if (taken(wire, messages)) return sendRefusal(known, TAKEN);
+    await connected;
+    if (wire !== passing && taken(wire, messages)) return sendRefusal(known, TAKEN);
     const bearings = await charged(known, messages);
     wire.post(known, messages, bearings, batch);
   }
@@ -172,19 +174,6 @@ export function makeMcp(parts: McpParts): McpEdge {
     }
     used(session, known.caller);
     return session.wire;
-  }
-
-  /** Without a session: all that a request needs comes with it. */
-  async function passer(known: Known): Promise<StreamableWire> {
-    const wire = new StreamableWire({ session: false });
-    passing.add(wire);
-    const server = makeServer(serverParts, wire, null);
-    known.response.on('close', () => {
-      passing.delete(wire);
-      void server.close();
-    });
-    await server.connect(wire);
-    return wire;
   }
 
   function used(session: Session, caller: Caller): void {
@@ -258,7 +247,7 @@ export function makeMcp(parts: McpParts): McpEdge {
         await wire.close();
       };
       for (const { server } of sessions.all()) server.sendLoggingMessage(GOING).catch(() => {}); // nobody reads
-      await Promise.all([...[...sessions.all()].map(({ wire }) => wire), ...passing].map(drained));
+      await Promise.all([...[...sessions.all()].map(({ wire }) => wire), passing].map(drained));
       sessions.close();
       subscriptions.close();
     },

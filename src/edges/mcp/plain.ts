@@ -13,23 +13,50 @@ const MAX_NAME = 256;
  */
 const UNSEEN = /[\u202a-\u202e\u2066-\u2069]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]|[\p{Cc}--[\n\t]]/gv;
 
+/** Most texts are this, and then nothing has to be looked for. */
+const ASCII = /^[\x20-\x7e]*$/;
+
 export function plainText(text: string, max = MAX_TEXT): string {
+  if (text.length <= max && ASCII.test(text)) return text;
   const seen = text.replace(UNSEEN, '');
   return seen.length <= max ? seen : `${seen.slice(0, max - 1).toWellFormed()}…`;
 }
 
-/** The same for every text in an answer, the names of members too. */
-export function plain(value: Json): Json {
-  if (typeof value === 'string') return plainText(value);
-  if (Array.isArray(value)) return value.map(plain);
-  if (!isObject(value)) return value;
-  const made: JsonObject = {};
-  for (const [name, member] of Object.entries(value)) {
-    const shown = plainText(name, MAX_NAME);
-    // Two names that differ in what nobody sees: the first one stays.
-    if (!Object.hasOwn(made, shown)) setOwn(made, shown, plain(member));
+/** The same for every text in an answer, the names of members too; an answer in which nothing is amiss stays the same object. */
+export const plain = (value: Json): Json => (isPlain(value) ? value : made(value));
+
+function isPlain(value: Json): boolean {
+  if (typeof value === 'string') return plainText(value) === value;
+  if (typeof value !== 'object' || value === null) return true;
+  if (Array.isArray(value)) return value.every(isPlain);
+  for (const name in value) {
+    if (!isPlainName(name) || !isPlain(value[name] as Json)) return false;
   }
-  return made;
+  return true;
+}
+
+/** The names that answers have are few, and met again and again. */
+const plainNames = new Set<string>();
+const MOST_NAMES = 1_000;
+
+function isPlainName(name: string): boolean {
+  if (plainNames.has(name)) return true;
+  const is = plainText(name, MAX_NAME) === name;
+  if (is && plainNames.size < MOST_NAMES) plainNames.add(name);
+  return is;
+}
+
+function made(value: Json): Json {
+  if (typeof value === 'string') return plainText(value);
+  if (Array.isArray(value)) return value.map(made);
+  if (!isObject(value)) return value;
+  const shown: JsonObject = {};
+  for (const [name, member] of Object.entries(value)) {
+    const known = plainText(name, MAX_NAME);
+    // Two names that differ in what nobody sees: the first one stays.
+    if (!Object.hasOwn(shown, known)) setOwn(shown, known, made(member));
+  }
+  return shown;
 }
 
 /**

@@ -55,6 +55,8 @@ export function keepSessions(
     subscriptions: Subscriptions;
     serverFor(wire: Wire, follower: Follower): Server;
     isIdle(wire: Wire): boolean;
+    /** Of whoever comes without a session; its streams are kept open with the others. */
+    passing: Wire;
     limits: SessionLimits;
   },
 ): Sessions {
@@ -91,6 +93,7 @@ export function keepSessions(
     }
     if (performance.now() - keptAlive < limits.keepAliveMs) return;
     keptAlive = performance.now();
+    parts.passing.keepAlive();
     for (const { wire } of sessions.values()) wire.keepAlive();
   }, limits.lookMs);
   looking.unref();

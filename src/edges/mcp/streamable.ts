@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { TransportSendOptions } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type { JSONRPCMessage, JSONRPCRequest, RequestId } from '@modelcontextprotocol/sdk/types.js';
 import { type Exchange, send, sendJson } from '../shared/exchange.ts';
 import { EventStream } from './event-stream.ts';
 import { type Bearing, Wire } from './wire.ts';
@@ -8,8 +8,8 @@ import { type Bearing, Wire } from './wire.ts';
 /** One POST with requests, until all of them are answered. */
 interface Reply {
   exchange: Exchange;
-  /** Not answered yet. */
-  waiting: Set<RequestId>;
+  /** Not answered yet: what the client calls them, by our ids. */
+  waiting: Map<RequestId, RequestId>;
   answers: JSONRPCMessage[];
   /** An answer alone is JSON; whatever comes before it makes the answer a stream. */
   stream: EventStream | null;
@@ -26,8 +26,9 @@ export class StreamableWire extends Wire {
   /** What the client reads beside its requests. */
   #stream: EventStream | null = null;
   #closed = false;
+  #lastId = 0;
 
-  /** `session`: the client comes back under an id of its own. */
+  /** `session`: the client comes back under an id of its own. Without, this is the wire of whoever comes, each for one POST. */
   constructor({ session }: { session: boolean }) {
     super();
     this.sessionId = session ? randomUUID() : undefined;
@@ -48,17 +49,27 @@ export class StreamableWire extends Wire {
 
   /** The messages of one POST; `bearings` tells what each came with. */
   post(exchange: Exchange, messages: readonly JSONRPCMessage[], bearings: readonly Bearing[], batch: boolean): void {
-    const ids = messages.flatMap((message) => ('method' in message && 'id' in message ? [message.id] : []));
-    if (ids.length === 0) {
-      send(exchange, 202, null, this.#headers());
-    } else {
-      const reply: Reply = { exchange, waiting: new Set(ids), answers: [], stream: null, batch };
-      for (const id of ids) this.#replies.set(id, reply);
-      exchange.response.on('error', () => {});
-    }
-    messages.forEach((message, n) => {
-      this.deliver(message, bearings[n] as Bearing);
+    const delivered = this.sessionId === undefined ? this.#renamed(messages) : messages;
+    const waiting = new Map<RequestId, RequestId>();
+    const reply: Reply = { exchange, waiting, answers: [], stream: null, batch };
+    delivered.forEach((message, n) => {
+      if (message === null || !isRequest(message)) return;
+      waiting.set(message.id, (messages[n] as JSONRPCRequest).id);
+      this.#replies.set(message.id, reply);
     });
+    if (waiting.size === 0) send(exchange, 202, null, this.#headers());
+    else exchange.response.on('error', () => {});
+    delivered.forEach((message, n) => {
+      if (message !== null) this.deliver(message, bearings[n] as Bearing);
+    });
+  }
+
+  /**
+   * Where many clients share the wire their ids are ours, so that none is another's. What is no request would be about one of
+   * another POST: nobody's here.
+   */
+  #renamed(messages: readonly JSONRPCMessage[]): (JSONRPCMessage | null)[] {
+    return messages.map((message) => (isRequest(message) ? { ...message, id: ++this.#lastId } : null));
   }
 
   /** Opens the stream beside the requests; a newer one takes the place of an older. */
@@ -116,9 +127,10 @@ export class StreamableWire extends Wire {
     const reply = this.#replies.get(id);
     if (reply === undefined) return;
     this.#replies.delete(id);
+    const theirs = message === null ? null : { ...message, id: reply.waiting.get(id) as RequestId };
     reply.waiting.delete(id);
-    if (message !== null && reply.stream !== null) reply.stream.message(message);
-    else if (message !== null) reply.answers.push(message);
+    if (theirs !== null && reply.stream !== null) reply.stream.message(theirs as JSONRPCMessage);
+    else if (theirs !== null) reply.answers.push(theirs as JSONRPCMessage);
     if (reply.waiting.size === 0) this.#end(reply);
   }
 
@@ -142,6 +154,8 @@ export class StreamableWire extends Wire {
     return this.sessionId === undefined ? [] : ['Mcp-Session-Id', this.sessionId];
   }
 }
+
+const isRequest = (message: JSONRPCMessage): message is JSONRPCRequest => 'method' in message && 'id' in message;
 
 const takesStream = (accept: string | undefined): boolean =>
   accept === undefined || /text\/event-stream|text\/\*|\*\/\*/i.test(accept);
