@@ -112,6 +112,14 @@ export class Attention {
     return undefined;
   }
 
+  /** It could not be told: it is tried again a little later. */
+  later(watched: Watched, now: Milliseconds): void {
+    if (this.parts.get(watched.key) !== watched) return;
+    watched.told = null;
+    watched.toldAt = now;
+    this.changed.add(watched);
+  }
+
   /** A home about which there is nothing to think, if it is time to tell of one. */
   nextQuiet(now: Milliseconds): Part | null {
     if (now < this.quietAt) return null;

@@ -103,7 +103,10 @@ class Stream implements Conversation {
       refused: meter.refused,
     });
     this.ears = this.listen();
-    void this.telling.run();
+    this.telling.run().catch((error: unknown) => {
+      log.error({ err: error }, 'a stream to the sidecar failed');
+      call.hangUp('it failed on our side');
+    });
   }
 
   heard: Conversation['heard'] = (proposal) => this.hearing.hear(proposal);
@@ -148,7 +151,8 @@ class Stream implements Conversation {
 
   private async outcome(change: Extract<ContextChange, { type: 'outcome' }>): Promise<Exclude<Event, () => unknown>> {
     const { contextId, nodeId, commandId, compensation, success, status, verification, code } = change;
-    const deviceState = await this.parts.cognition.stateOf(change.tenantId, change.deviceId);
+    // That it is over matters more than how the device stands, which is told with the world too.
+    const deviceState = await this.parts.cognition.stateOf(change.tenantId, change.deviceId).catch(() => null);
     const value = { contextId, nodeId, commandId, compensation, success, status, verification, code: code ?? '' };
     return { case: 'observationOutcome', value: { ...value, ...(deviceState && { deviceState }) } };
   }

@@ -104,7 +104,7 @@ function contextsWithin(contexts: readonly ActiveContext[], room: number): WireC
     if (bytes > left && shown.length > 0) break;
     left -= bytes;
     const nodes = context.nodes.map((node) => {
-      const more = wireBytes(node.params) + wireBytes(node.compensation?.params ?? {});
+      const more = wireBytes(node.params, left) + wireBytes(node.compensation?.params ?? {}, left);
       const fits = more <= left;
       if (fits) left -= more;
       return nodeOf(node, context.kind, fits);
@@ -158,8 +158,8 @@ function devicesWithin(devices: readonly WorldDevice[], room: number): WireDevic
   let left = room;
   for (const device of devices) {
     const bare = BARE + textBytes(device.name, device.type, device.room?.name ?? null);
-    const bytes = wireBytes(device.state);
     if (bare > left) break;
+    const bytes = wireBytes(device.state, left);
     const whole = bare + bytes <= left;
     left -= whole ? bare + bytes : bare;
     shown.push(deviceOf(device, whole));

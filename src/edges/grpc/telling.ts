@@ -37,6 +37,8 @@ const SETS_AT_ONCE = 4;
 const STREAK = 50;
 /** After something could not be read. */
 const RETRY_MS: Milliseconds = 1_000;
+/** Between two warnings that something could not be told. */
+const WARN_MS: Milliseconds = 60_000;
 /** Of all contexts; what is more waits until others are over, or ends by itself. */
 const CONTEXTS = 10_000;
 
@@ -56,6 +58,8 @@ export class Telling {
   private queue: Event[] = [];
   private eventId = 0n;
   private over = false;
+  /** No warning before. */
+  private quietUntil: Milliseconds = 0;
   private wake: (() => void) | null = null;
 
   constructor(parts: TellingParts) {
@@ -67,24 +71,26 @@ export class Telling {
   /** Ends when the stream does. */
   async run(): Promise<void> {
     await this.sync(registrySets(), Number.POSITIVE_INFINITY);
-    await this.persist(() => this.begin());
+    await this.begin();
     for (let streak = 0; !this.over; ) {
-      await this.persist(async () => {
-        streak = (await this.one(streak)) ? streak + 1 : 0;
-      });
+      const told = await this.one(streak).catch((error: unknown) => this.failed(error, 'an event'));
+      streak = told ? streak + 1 : 0;
     }
   }
 
-  /** What cannot be read now can be read later. */
-  private async persist(act: () => Promise<void>): Promise<void> {
-    for (let failed = false; !this.over; failed = true) {
-      try {
-        return await act();
-      } catch (error) {
-        if (!failed && !this.over) this.parts.log.warn({ err: error }, 'the sidecar is told once it can be read what');
-        await this.rest(RETRY_MS);
-      }
-    }
+  /** One thing that cannot be told, or not now, keeps nothing else from being told. */
+  private failed(error: unknown, what: string): false {
+    const now = performance.now();
+    if (this.over || now < this.quietUntil) return false;
+    this.quietUntil = now + WARN_MS;
+    this.parts.log.warn({ err: error, what }, 'the sidecar could not be told');
+    return false;
+  }
+
+  private retry(act: () => void): void {
+    setTimeout(() => {
+      if (!this.over) act();
+    }, RETRY_MS).unref();
   }
 
   say(event: Event): void {
@@ -124,20 +130,20 @@ export class Telling {
   /** True where it was something that happened. */
   private async one(streak: number): Promise<boolean> {
     if (this.learnt.length > 0) await this.sync(this.learnt.splice(0));
-    const { queue, attention, parts } = this;
+    const { queue, attention } = this;
     if (queue.length > 0 && streak < STREAK) {
       await this.write(queue.shift() as Event);
       return true;
     }
-    for (const id of this.opened) {
-      this.opened.delete(id);
-      const context = await parts.cognition.context(id);
-      if (context !== null) attention.open(context);
-    }
+    for (const id of [...this.opened]) await this.look(id);
     const now = performance.now();
     const watched = attention.next(now);
-    if (watched !== null) await this.persist(() => this.show(watched));
-    else if (queue.length === 0) {
+    if (watched !== null) {
+      await this.show(watched).catch((error: unknown) => {
+        this.failed(error, 'a part of the world');
+        attention.later(watched, performance.now());
+      });
+    } else if (queue.length + this.learnt.length + this.opened.size === 0) {
       const home = attention.nextQuiet(now);
       if (home !== null) await this.showQuiet(home);
       else await this.rest(attention.pause(now));
@@ -145,12 +151,33 @@ export class Telling {
     return false;
   }
 
-  private async begin(): Promise<void> {
+  private async look(contextId: Uuid): Promise<void> {
+    this.opened.delete(contextId);
+    try {
+      const context = await this.parts.cognition.context(contextId);
+      if (context !== null) this.attention.open(context);
+    } catch (error) {
+      this.failed(error, 'a context');
+      this.retry(() => this.open(contextId));
+    }
+  }
+
+  /** All that waits already. */
+  private async find(): Promise<void> {
     for await (const context of this.parts.cognition.active()) {
-      if (this.over) return;
-      if (this.attention.size >= CONTEXTS) break;
+      if (this.over || this.attention.size >= CONTEXTS) return;
       this.attention.open(context);
     }
+  }
+
+  private async begin(): Promise<void> {
+    try {
+      await this.find();
+    } catch (error) {
+      this.failed(error, 'what waits');
+      this.retry(() => void this.begin());
+    }
+    this.stir();
   }
 
   private async show(watched: Watched): Promise<void> {

@@ -135,9 +135,9 @@ describe('a sidecar that means no good', () => {
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
     await eventually(() => stream.told('perceptionUpdate').length === 1);
     const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 80 }), fc.constantFrom(id, lamp.id, '__proto__', ''));
-    const params = fc.option(fc.dictionary(fc.string(), fc.jsonValue()), { nil: undefined }) as fc.Arbitrary<
-      Record<string, never> | undefined
-    >;
+    const params = fc.option(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 }), {
+      nil: undefined,
+    }) as fc.Arbitrary<Record<string, never> | undefined>;
     const node = fc.record({
       ...{ nodeId: text, deviceId: text, action: text, dependsOn: fc.array(text, { maxLength: 5 }) },
       ...{ timeoutS: fc.nat() },

@@ -195,6 +195,23 @@ describe('what a sidecar is told', () => {
     expect(shown()).toEqual(ids.slice(1));
   });
 
+  it('tells of everything else while one thing cannot be read', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    const poison = cognition.open({ id: newId(), tenantId, homeId: newId() });
+    const { world } = cognition;
+    cognition.world = (asked) => {
+      if (asked.homeId === poison.homeId) throw new Error('it never can');
+      return world.call(cognition, asked);
+    };
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    expect(stream.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([{ contextId: id }]);
+    cognition.interrupt(id, 'CANCELLED');
+    await eventually(() => stream.told('interruptSignal').length === 1);
+  });
+
   it('goes on when what it tells could not be read', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
