@@ -43,3 +43,19 @@ it('what was surely not done changes nothing', async () => {
   await expect(flags.set('maintenance_mode', true)).rejects.toThrow(StoreUnavailable);
   expect(flags.current().maintenance_mode).toBe(false);
 });
+
+it('whoever listens hears each change once, and of what did not change nothing', async () => {
+  const store = storeThat({ taken: true });
+  store.setFlag = async () => {};
+  const flags = await loadFlags(store);
+  const heard: [string, boolean][] = [];
+  flags.hear((flag, state) => void heard.push([flag, state]));
+  await flags.set('cognition_disabled', true);
+  await flags.set('cognition_disabled', true);
+  await flags.set('maintenance_mode', false);
+  await flags.set('cognition_disabled', false);
+  expect(heard).toEqual([
+    ['cognition_disabled', true],
+    ['cognition_disabled', false],
+  ]);
+});
