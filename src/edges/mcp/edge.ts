@@ -229,14 +229,22 @@ export function makeMcp(parts: McpParts): McpEdge {
     listener(request, response) {
       const started = performance.now();
       const exchange = exchangeOf(request, response, { newId, isLast: () => stopping.signal.aborted });
-      response.on('close', () => {
-        parts.observe('/mcp', exchange.method, response.statusCode, performance.now() - started);
-      });
-      serve(exchange).catch((thrown: unknown) => {
-        if (thrown instanceof Aborted) return;
-        if (thrown instanceof TooSlow) return cutOff(request, newId);
-        sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
-      });
+      let observed = false;
+      const observe = (): void => {
+        if (!observed) parts.observe('/mcp', exchange.method, response.statusCode, performance.now() - started);
+        observed = true;
+      };
+      response.on('close', observe);
+      serve(exchange)
+        .then(() => {
+          // A stream lasts as long as somebody listens: what took time was the opening.
+          if (exchange.method === 'GET') observe();
+        })
+        .catch((thrown: unknown) => {
+          if (thrown instanceof Aborted) return;
+          if (thrown instanceof TooSlow) return cutOff(request, newId);
+          sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
+        });
     },
     counts: () => ({ sessions: sessions.count() }),
     async close() {

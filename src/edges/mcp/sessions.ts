@@ -7,7 +7,7 @@ import type { Follower, Subscriptions } from './subscriptions.ts';
 import type { Wire } from './wire.ts';
 
 export interface SessionLimits {
-  /** Of one user; beyond it the one that was used least lately ends. */
+  /** Of one user; beyond it one ends that nobody reads, or else any: the one that was used least lately. */
   perUser: number;
   inAll: number;
   /** Nobody reads it, and nothing was asked for so long: it ends. */
@@ -102,7 +102,8 @@ export function keepSessions(
   function makeRoom(userId: Uuid): void {
     const theirs = byUser.get(userId);
     if (theirs === undefined || theirs.size < limits.perUser) return;
-    const [oldest] = [...theirs].sort((a, b) => a.usedAt - b.usedAt);
+    const unread = [...theirs].filter(({ wire }) => parts.isIdle(wire));
+    const [oldest] = (unread.length > 0 ? unread : [...theirs]).sort((a, b) => a.usedAt - b.usedAt);
     if (oldest !== undefined) end(oldest);
   }
 

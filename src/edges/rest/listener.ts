@@ -80,6 +80,8 @@ export function makeRest(given: RestParts): RequestListener {
     const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
     const found = mount === undefined ? router.find(exchange.method, exchange.path) : null;
+    // The other edges find the same id as the trace.
+    if (mount !== undefined) request.headers['x-request-id'] = exchange.requestId;
     const answer = () => (mount === undefined ? serve(parts, exchange, found) : mount(request, response));
     if (parts.trace === undefined) answer();
     else parts.trace(aboutRequest(exchange, found), answer);

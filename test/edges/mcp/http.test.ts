@@ -263,6 +263,11 @@ describe('a session', () => {
     expect((await ask(WHOAMI, first)).status).toBe(404);
     expect((await ask(WHOAMI, second)).status).toBe(200);
     expect((await ask(WHOAMI, third)).status).toBe(200);
+    const stream = await listen(second);
+    await begin();
+    expect((await ask(WHOAMI, second)).status).toBe(200);
+    expect((await ask(WHOAMI, third)).status).toBe(404);
+    stream.close();
     const asAdmin = { authorization: `Bearer ${mine.tokens.admin}` };
     await begin(asAdmin);
     const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.user}` });
