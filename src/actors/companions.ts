@@ -89,11 +89,11 @@ export class Companions {
       }
       tellings = heard.filter(({ said }) => said.durable.length > 0);
     }
+    for (const { teller, said } of tellings) leave(teller, said, turn);
   }
 
   private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): void {
-    const waiting = turn.waiting.get(teller) ?? new Set();
-    turn.waiting.set(teller, waiting);
+    const waiting = waitingOf(teller, turn);
     const left = said.durable.filter(({ output }) => {
       const posted = this.comesTo(output, turn);
       if (posted === null) return true;
@@ -181,6 +181,19 @@ export class Companions {
 
 const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
   steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
+
+function waitingOf(teller: Entity, { waiting }: Gathering): Set<string> {
+  const found = waiting.get(teller) ?? new Set();
+  waiting.set(teller, found);
+  return found;
+}
+
+/** All of it goes through the outbox, and while the turn is open nothing overtakes it. */
+function leave(teller: Entity, { durable }: Step, turn: Gathering): void {
+  for (const { output } of durable) {
+    if (output.type === 'actor.tell') waitingOf(teller, turn).add(addressOf(output.to));
+  }
+}
 
 /** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
 const isAtHand = (entity: Entity, own: Draft | undefined): boolean =>

@@ -38,8 +38,8 @@ const say = fc.record({
     fc.constant<typeof BOOM | typeof VENOM>(VENOM),
   ),
 });
-/** Passed on by up to three others. */
-const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 3 }).map((via) => ({ ...said, via })));
+/** Passed on by up to five others: further than a turn carries it. */
+const passed = say.chain((said) => fc.array(someone, { minLength: 1, maxLength: 5 }).map((via) => ({ ...said, via })));
 const call = fc.record({
   move: fc.constant('call' as const),
   from: someone,

@@ -240,6 +240,19 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     ]);
   });
 
+  it('is told in order where a word of it was left to the outbox before', async () => {
+    await make('d');
+    await pass();
+    const sent = inPasses(
+      () => say('a', ['b', '>c>>a>>b>>c>first']),
+      () => say('d', ['b', '>c>second']),
+    );
+    await eventually(() => sent.length === 2);
+    await Promise.all(sent);
+    await eventually(() => heardBy('c').length === 3);
+    expect(heardBy('c').slice(1)).toEqual(['first', 'second']);
+  });
+
   it('does not wait where nobody was told but by who was asked from outside', async () => {
     runtime = assemble({}, 2);
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
