@@ -79,7 +79,7 @@ export class Companions {
       turn.drafts.push(made);
       turn.byEntity.set(made.entity, made);
     }
-    let tellings = drafts.flatMap((made) => (made.entity.singly ? [] : tellingsOf(made)));
+    let tellings = drafts.flatMap((made) => (isApart(made.entity) ? [] : tellingsOf(made)));
     for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
       const heard: Telling[] = [];
       for (const telling of tellings) this.hearAll(telling, turn, heard);
@@ -179,6 +179,9 @@ export class Companions {
   }
 }
 
+/** Within a turn it neither tells nor is told: a culprit is looked for, or it is quarantined. */
+const isApart = ({ singly, quarantine }: Entity): boolean => singly || quarantine !== null;
+
 const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
   steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
 
@@ -200,8 +203,7 @@ const isAtHand = (entity: Entity, own: Draft | undefined): boolean =>
   (own ?? entity).version > 0 &&
   !entity.ready &&
   !entity.stale &&
-  !entity.singly &&
-  entity.quarantine === null &&
+  !isApart(entity) &&
   entity.mailbox.length === 0;
 
 const nothing = (): void => {};

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { emit, setup } from 'xstate';
-import type { Posted } from '../../src/actors/contract.ts';
+import { assign, emit, setup } from 'xstate';
+import { EventFailed, type Posted, Quarantined } from '../../src/actors/contract.ts';
+import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { Output, OutsideOutput } from '../../src/machines/outputs.ts';
@@ -19,7 +20,18 @@ const asker: MachineDefinition = {
     id: 'asker',
     initial: 'there',
     context: {},
-    states: { there: { on: { make: {}, ask: { actions: emit(ASK) } } } },
+    states: {
+      there: {
+        on: {
+          ask: { actions: emit(ASK) },
+          boom: {
+            actions: assign(() => {
+              throw new Error('boom');
+            }),
+          },
+        },
+      },
+    },
   }),
   fromStored: (stored) => stored,
 };
@@ -27,9 +39,9 @@ const asker: MachineDefinition = {
 let store: MemoryActors;
 let clock: TestClock;
 let runtime: Runtime;
-const assemble = () =>
+const assemble = (limits: Partial<Limits> = {}) =>
   createRuntime({
-    ...{ store: memoryStore(store).store, clock, log: silent },
+    ...{ store: memoryStore(store).store, clock, log: silent, limits },
     definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
   });
 
@@ -167,6 +179,26 @@ describe('an output of which memory tells what it comes to', () => {
     runtime.outbox.resolve('plan.ask', async () => making(), atHand);
     await (await ask()).told;
     expect([kinds(), store.outbox.size, isMade()]).toEqual([['plan', 'device'], 0, true]);
+  });
+
+  it('goes through the outbox where whoever says it is quarantined in the same turn', async () => {
+    runtime = assemble({ throwsToQuarantine: 1 });
+    runtime.outbox.resolve('plan.ask', async () => null);
+    await (await ask()).told;
+    const resolved: OutsideOutput[] = [];
+    runtime.outbox.resolve(
+      'plan.ask',
+      async (output) => {
+        resolved.push(output);
+        throw new Quarantined('boom');
+      },
+      () => making(),
+    );
+    const ref = { kind: 'plan', id: 'p' } as const;
+    const [asked, failed] = [runtime.actors.send(ref, event('ask')), runtime.actors.send(ref, event('boom'))];
+    await expect(failed).rejects.toThrow(EventFailed);
+    await expect((await asked).told).rejects.toThrow(Quarantined);
+    expect([resolved, isMade(), store.outbox.size]).toEqual([[ASK], false, 1]);
   });
 
   it('is over where the actor that it would make exists', async () => {
