@@ -13,7 +13,6 @@ import {
   type Committed,
   EventFailed,
   type Inspection,
-  NoSuchActor,
   Overloaded,
   Quarantined,
   type Reply,
@@ -264,11 +263,7 @@ export class Supervisor implements Actors, TurnEnd {
     const letters = entity.mailbox;
     entity.mailbox = [];
     entity.stale = true;
-    if (letters.length === 0) return;
-    if (entity.version === 0) {
-      for (const letter of letters) letter.reject(new NoSuchActor(address));
-      return;
-    }
+    // Whether there is such an actor is for the store to say, also where it was being made.
     this.arrivals.putBack(entity.ref, letters);
   }
 

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { assign, emit, setup } from 'xstate';
-import { EventFailed, type Posted, Quarantined } from '../../src/actors/contract.ts';
+import { EventFailed, NoSuchActor, type Posted, Quarantined } from '../../src/actors/contract.ts';
 import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -246,6 +246,25 @@ describe('an output of which memory tells what it comes to', () => {
     expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
     expect(store.journals.get('device:c')).toHaveLength(1);
   });
+
+  it.each([true, false])(
+    'of which nobody can say whether it was kept: whoever it made is told what waits for it (made: %s)',
+    async (kept) => {
+      runtime = assemble({ devicePatienceMs: 1 });
+      runtime.outbox.resolve('plan.ask', never, () => making());
+      let told: Promise<unknown> = Promise.resolve();
+      store[kept ? 'after' : 'before'] = () => {
+        store.after = store.before = () => {};
+        told = runtime.actors.send({ kind: 'device', id: 'c' }, event('note', { text: 'later' }));
+        told.catch(() => {});
+        throw new CommitUnknown('connection lost');
+      };
+      await expect(ask()).rejects.toThrow(CommitUnknown);
+      if (kept) await told;
+      else await expect(told).rejects.toThrow(NoSuchActor);
+      expect(store.rows.get('device:c')?.context.note).toBe(kept ? 'later' : undefined);
+    },
+  );
 
   it('leaves nobody in memory while the store is away, and comes to the same when it is back', async () => {
     runtime.outbox.resolve('plan.ask', never, () => making());
