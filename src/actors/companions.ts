@@ -111,7 +111,9 @@ export class Companions {
       peek: <Context = object>(ref: ActorRef) => {
         const entity = this.others.live(ref);
         if (entity === undefined || entity.stale) return undefined;
-        const { version, snapshot, since } = byEntity.get(entity) ?? entity;
+        const own = byEntity.get(entity);
+        if (own === undefined && entity.busy) return undefined;
+        const { version, snapshot, since } = own ?? entity;
         return version > 0 ? ({ ref, version, snapshot, since } as unknown as Committed<Context>) : undefined;
       },
     };
@@ -200,10 +202,6 @@ function leave(teller: Entity, { durable }: Step, turn: Gathering): void {
 
 /** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
 const isAtHand = (entity: Entity, own: Draft | undefined): boolean =>
-  (own ?? entity).version > 0 &&
-  !entity.ready &&
-  !entity.stale &&
-  !isApart(entity) &&
-  entity.mailbox.length === 0;
+  (own ?? entity).version > 0 && !entity.ready && !entity.stale && !isApart(entity) && entity.mailbox.length === 0;
 
 const nothing = (): void => {};

@@ -61,7 +61,10 @@ export type Resolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = 
   output: Extract<OutsideOutput, { type: T }>,
 ) => Promise<Posted | null>;
 
-/** Live actors as the turn in the making has them by now: what is judged by them is kept together with them, or not at all. */
+/**
+ * Live actors as the turn in the making has them by now: what is judged by one that is in it is kept together with that, or not at
+ * all. Who is in another turn is not shown: nobody knows yet what that makes of them.
+ */
 export type TurnView = Pick<Actors, 'peek'>;
 
 /**

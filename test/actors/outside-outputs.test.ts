@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { assign, emit, setup } from 'xstate';
-import { EventFailed, NoSuchActor, type Posted, Quarantined } from '../../src/actors/contract.ts';
+import { EventFailed, NoSuchActor, type Posted, Quarantined, type TurnView } from '../../src/actors/contract.ts';
 import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -39,9 +39,9 @@ const asker: MachineDefinition = {
 let store: MemoryActors;
 let clock: TestClock;
 let runtime: Runtime;
-const assemble = (limits: Partial<Limits> = {}) =>
+const assemble = (limits: Partial<Limits> = {}, turnsInFlight = 1) =>
   createRuntime({
-    ...{ store: memoryStore(store).store, clock, log: silent, limits },
+    ...{ store: memoryStore(store, { turnsInFlight }).store, clock, log: silent, limits },
     definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
   });
 
@@ -164,6 +164,34 @@ describe('an output of which memory tells what it comes to', () => {
       [2, 'in this turn'],
       [undefined, undefined],
     ]);
+  });
+
+  it('is judged only when it is known what another turn makes of somebody', async () => {
+    runtime = assemble({}, 2);
+    const ref = { kind: 'device', id: 'd' } as const;
+    await runtime.actors.create(ref, event('make', { id: 'd' }));
+    const seen: unknown[] = [];
+    const judge = (actors: TurnView): Posted | null => {
+      const found = actors.peek<{ note: string | null }>(ref);
+      seen.push(found?.snapshot.context.note);
+      return found === undefined ? null : making();
+    };
+    runtime.outbox.resolve(
+      'plan.ask',
+      async () => judge(runtime.actors),
+      (_, turn) => judge(turn),
+    );
+    let goOn = () => {};
+    store.before = ({ actors }) =>
+      actors[0]?.ref.id === 'd' ? new Promise<void>((resolve) => (goOn = resolve)) : undefined;
+    const noted = runtime.actors.send(ref, event('note', { text: 'in another turn' }));
+    await new Promise(setImmediate);
+    const asked = ask();
+    await eventually(() => store.rows.has('plan:p'));
+    goOn();
+    await noted;
+    await (await asked).told;
+    expect([seen, isMade()]).toEqual([[undefined, 'in another turn'], true]);
   });
 
   it.each([
