@@ -7,19 +7,10 @@ import {
   GraphQLString,
 } from 'graphql';
 import type { Context } from './context.ts';
+import type { Listed } from './listed.ts';
 import type { Fields, Outputs } from './outputs.ts';
+import { withPlainNodes } from './plain.ts';
 import type { Member } from './schemas.ts';
-
-/** One page of a list. Cursors are made only where somebody asks for them. */
-export interface Listed {
-  nodes: readonly object[];
-  body: Readonly<Record<string, unknown>>;
-  hasNextPage: boolean;
-  hasPreviousPage: boolean;
-  /** Where the next page begins; null on the last one. */
-  following: string | null;
-  cursors(): readonly string[];
-}
 
 interface Edge {
   node: object;
@@ -44,6 +35,7 @@ export function connectionOf(
   outputs: Outputs,
   node: GraphQLObjectType,
   beside: readonly Member[],
+  executed: boolean,
 ): GraphQLObjectType<Listed, Context> {
   const edge = new GraphQLObjectType<Edge, Context>({
     name: `${node.name.replace(/Entry$/, '')}Edge`,
@@ -54,15 +46,19 @@ export function connectionOf(
   });
   return new GraphQLObjectType<Listed, Context>({
     name: `${node.name.replace(/Entry$/, '')}Connection`,
-    fields: () => ({
-      edges: {
-        type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge))),
-        resolve: ({ nodes, cursors }) => nodes.map((node, n): Edge => ({ node, cursor: () => cursors()[n] as string })),
-      },
-      nodes: { type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(node))) },
-      pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (listed) => listed },
-      ...ofBody(outputs.fields(beside, node.name)),
-    }),
+    fields: () => {
+      const fields: GraphQLFieldConfigMap<Listed, Context> = {
+        edges: {
+          type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge))),
+          resolve: ({ nodes, cursors }) =>
+            nodes.map((node, n): Edge => ({ node, cursor: () => cursors()[n] as string })),
+        },
+        nodes: { type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(node))) },
+        pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (listed) => listed },
+        ...ofBody(outputs.fields(beside, node.name)),
+      };
+      return executed ? withPlainNodes(fields) : fields;
+    },
   });
 }
 

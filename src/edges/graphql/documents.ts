@@ -10,10 +10,13 @@ import {
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import { costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
+import { compiled } from './plain.ts';
 
 /** A document that may be executed. */
 export interface Readied {
   document: DocumentNode;
+  /** What is executed in its place. */
+  executed: { schema: GraphQLSchema; document: DocumentNode };
   operation: OperationDefinitionNode;
   /** It asks about the schema itself. */
   introspects: boolean;
@@ -34,6 +37,7 @@ export type Ready = (asked: {
 
 interface Known {
   document: DocumentNode;
+  executed: Readied['executed'];
   fragments: Fragments;
   introspects: boolean;
   /** Of each operation. */
@@ -45,7 +49,11 @@ const REMEMBERED = 500;
 const LONGEST_REMEMBERED = 16 * 1024;
 
 /** Parses and checks documents, each once as long as it is remembered. */
-export function makeReady(schema: GraphQLSchema, { hideSuggestions }: { hideSuggestions: boolean }): Ready {
+export function makeReady(
+  /** The one that is shown and judged by, and the one that is executed. */
+  [schema, running]: readonly [GraphQLSchema, GraphQLSchema],
+  { hideSuggestions }: { hideSuggestions: boolean },
+): Ready {
   const remembered = new LRUCache<string, Known>({ max: REMEMBERED });
 
   function know(query: string): Known | Faulty {
@@ -59,10 +67,12 @@ export function makeReady(schema: GraphQLSchema, { hideSuggestions }: { hideSugg
     if (errors.length > 0) return { errors, excessive: false };
     const fragments = fragmentsOf(document);
     const operations = document.definitions.filter((one) => one.kind === Kind.OPERATION_DEFINITION);
+    const introspects = /__schema|__type\b/.test(query);
     const known = {
       document,
+      executed: introspects ? { schema, document } : { schema: running, document: compiled(document, running) },
       fragments,
-      introspects: /__schema|__type\b/.test(query),
+      introspects,
       depths: new Map(operations.map((one) => [one, depthOf(one, fragments)])),
     };
     if (query.length <= LONGEST_REMEMBERED) remembered.set(query, known);
@@ -79,7 +89,7 @@ export function makeReady(schema: GraphQLSchema, { hideSuggestions }: { hideSugg
       return excessive(`An operation goes ${limits.depth} fields deep at most; this one ${depth}.`);
     const cost = costOf(operation, { schema, fragments: known.fragments, variables });
     if (cost > limits.cost) return excessive(`An operation costs ${limits.cost} points at most; this one ${cost}.`);
-    return { document: known.document, operation, introspects: known.introspects };
+    return { document: known.document, executed: known.executed, operation, introspects: known.introspects };
   };
 }
 

@@ -22,7 +22,7 @@ export interface GraphqlEdge extends GraphqlSockets {
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
   const schema = makeSchema();
-  const ready = makeReady(schema, { hideSuggestions: parts.production });
+  const ready = makeReady([schema, makeSchema({ executed: true })], { hideSuggestions: parts.production });
   const feed = makeFeed(actors);
   const both = { ...parts, schema, ready };
   return {

@@ -95,6 +95,8 @@ export function completing(
   for (const { name } of rest) {
     const field = fields[camel(name)];
     if (field === undefined) continue;
+    // Not always a member of what it is asked of.
+    field.extensions = {};
     field.resolve = (source, _, context) =>
       name in source ? source[name] : loadWhole(context, source).then((found) => found?.[name]);
   }

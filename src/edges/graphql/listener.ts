@@ -121,8 +121,7 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
         if ('errors' in ready)
           return ready.excessive ? written(JSON.stringify({ errors: ready.errors }), 400, accept) : ready.errors;
         const args: ExecutionArgs & { contextValue: Context } = {
-          schema,
-          document: ready.document,
+          ...ready.executed,
           operationName: asked.operationName,
           variableValues: asked.variables,
           contextValue: context,

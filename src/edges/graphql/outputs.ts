@@ -12,7 +12,9 @@ import {
 } from 'graphql';
 import type { Context } from './context.ts';
 import type { Enums } from './enums.ts';
+import type { Costs } from './limits.ts';
 import { camel, pascal } from './names.ts';
+import type { Plain } from './plain.ts';
 import { dateTime, json, jsonObject } from './scalars.ts';
 import type { Member, Shape, Typed } from './schemas.ts';
 
@@ -126,12 +128,15 @@ export class Outputs {
         description: member.about,
         // What is named alike is looked up by the library itself, at less cost.
         ...(name !== member.name && { resolve: (source) => source[member.name] }),
-        ...(member.shape.kind === 'list' && { extensions: { entries: USUAL_ENTRIES } }),
+        extensions: { ...extensionsOf(member) },
       };
     }
     return fields;
   }
 }
+
+const extensionsOf = ({ name, shape }: Member): Costs & Plain =>
+  shape.kind === 'list' ? { entries: USUAL_ENTRIES } : shape.kind === 'object' ? {} : { plain: name };
 
 /** A time as records of tenants have it (contract §2); here it is like every other one. */
 const isTimestamp = ({ shape }: Member): boolean =>

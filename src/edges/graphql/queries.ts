@@ -7,10 +7,11 @@ import {
 } from 'graphql';
 import type { Performed } from '../../operations/perform.ts';
 import { aboutOf, memberOf, membersOf } from './about.ts';
-import { connectionOf, type Listed } from './connections.ts';
+import { connectionOf } from './connections.ts';
 import { type Context, read } from './context.ts';
 import type { QueryField } from './fields.ts';
 import type { Inputs } from './inputs.ts';
+import type { Listed } from './listed.ts';
 import { pascal } from './names.ts';
 import { type Outputs, USUAL_ENTRIES } from './outputs.ts';
 import { type Shape, shapeOf } from './schemas.ts';
@@ -24,6 +25,8 @@ type Body = Readonly<Record<string, unknown>>;
 interface Makers {
   inputs: Inputs;
   outputs: Outputs;
+  /** For the schema that is executed, not for the one that is shown. */
+  executed: boolean;
 }
 
 export function queryField(makers: Makers, name: string, row: QueryField): Field {
@@ -61,7 +64,12 @@ function shownType(outputs: Outputs, shape: Shape, row: QueryField, place: strin
 
 const PAGING = { limit: 'first', cursor: 'after' } as const;
 
-function pagesField({ inputs, outputs }: Makers, name: string, { operation }: QueryField, pages: string): Field {
+function pagesField(
+  { inputs, outputs, executed }: Makers,
+  name: string,
+  { operation }: QueryField,
+  pages: string,
+): Field {
   const body = shapeOf(operation.output, 'output').shape;
   const member = body.kind === 'list' ? null : pages;
   const list = member === null ? body : memberOf(body, member);
@@ -73,7 +81,7 @@ function pagesField({ inputs, outputs }: Makers, name: string, { operation }: Qu
   Object.assign(args.first ?? {}, { description: 'At most so many entries: 1 to 200, 50 where it is left out' });
   Object.assign(args.after ?? {}, { description: 'A cursor: what comes after it' });
   return {
-    type: connectionOf(outputs, node, beside),
+    type: connectionOf(outputs, node, beside, executed),
     description: aboutOf(operation),
     args,
     extensions: { cost: READ_COST, operation, pages: true },

@@ -13,8 +13,8 @@ import { queryField } from './queries.ts';
 import { type Shape, shapeOf } from './schemas.ts';
 import { subscriptionFields } from './subscriptions.ts';
 
-/** The whole schema, from the operations' own. */
-export function makeSchema(): GraphQLSchema {
+/** The whole schema, from the operations' own; `executed`: with what documents are rewritten to (plain.ts). */
+export function makeSchema({ executed = false } = {}): GraphQLSchema {
   const enums = new Enums();
   const inputs = new Inputs(enums);
   const whole = objectIn(memberOf(shapeOf(getDevice.output, 'output').shape, 'device'));
@@ -37,7 +37,7 @@ export function makeSchema(): GraphQLSchema {
   });
   // The whole of it goes before its part.
   outputs.object(whole, 'Device');
-  const makers = { inputs, outputs, refused: refusedType(enums) };
+  const makers = { inputs, outputs, refused: refusedType(enums), executed };
   return new GraphQLSchema({
     description: 'All that REST does, over the same operations: the same roles, scopes, refusals and audit.',
     query: root('Query', queries, (name, row) => queryField(makers, name, row)),

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type ExecutionArgs, type GraphQLError, type GraphQLSchema, Kind, OperationTypeNode } from 'graphql';
+import { type ExecutionArgs, type GraphQLError, Kind, OperationTypeNode } from 'graphql';
 import { handleProtocols, makeServer } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import { parseJson } from '../../domain/json.ts';
@@ -35,7 +35,6 @@ export interface SocketParts {
     Services,
     'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
   >;
-  schema: GraphQLSchema;
   ready: Ready;
   feed: Feed;
   identity: Pick<Identity, 'authenticate'>;
@@ -93,7 +92,7 @@ interface Client {
 
 /** Subscriptions, and queries and mutations on the same connection (graphql-transport-ws). */
 export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
-  const { services, schema, ready, feed, gate, perform, production } = parts;
+  const { services, ready, feed, gate, perform, production } = parts;
   const { clock, log, newId } = services;
   const limits = { ...defaultLimits, ...parts.limits };
   const signIn = makeSignIn(services, parts.identity, gate);
@@ -167,8 +166,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       if (barred !== null) return refused(barred);
       const { operationName, variables } = read.value;
       return {
-        schema,
-        document: found.document,
+        ...found.executed,
         operationName,
         variableValues: variables,
         contextValue: context,

@@ -1,0 +1,62 @@
+import { parse, print } from 'graphql';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { compiled } from '../../../src/edges/graphql/plain.ts';
+import { makeSchema } from '../../../src/edges/graphql/schema.ts';
+import { askGraphql } from '../../support/graphql.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+const schema = makeSchema({ executed: true });
+const executed = (query: string): string => print(compiled(parse(query), schema));
+
+let house: House;
+let mine: Tenancy;
+beforeAll(async () => {
+  house = await openHouse();
+  mine = await makeTenancy(house);
+  await mine.register({ name: 'Lamp' });
+  const { device_id: id } = await mine.register();
+  await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
+});
+afterAll(() => house.close());
+
+const ask = async (query: string) => (await askGraphql(house, query, { token: mine.tokens.owner })).body;
+
+describe('a list of plain members', () => {
+  it.each([
+    ['devices', 'id deviceType homeId roomId firmware lastSeen revoked name online called: name'],
+    ['confirmations', 'commandId deviceId action params reason requestedAt'],
+    ['actors', 'kind id state version since live mailbox quarantined'],
+    ['members', 'id email role status'],
+    ['audit', 'at by key via action subject outcome requestId'],
+    ['homes', 'id homeName timezone createdAt'],
+  ])('of %s is the same as when each is resolved by itself', async (list, members) => {
+    const plain = `{ ${list}(first: 20) { nodes { ${members} } pageInfo { hasNextPage } } }`;
+    expect(executed(plain)).toContain('nodes: plainNodes');
+    const fragment = `{ ${list}(first: 20) { nodes { ...F } pageInfo { hasNextPage } } } fragment F on ${list === 'audit' ? 'AuditEntry' : list === 'actors' ? 'ActorEntry' : list.replace(/^(.)(.*)s$/, (_, first: string, rest: string) => first.toUpperCase() + rest)} { ${members} }`;
+    expect(executed(fragment)).not.toContain('plainNodes');
+    const answer = await ask(plain);
+    expect(answer.errors).toBeUndefined();
+    const { data } = await ask(fragment);
+    // What was asked for by the first is in the audit of the second at most.
+    expect(answer.data).toEqual(data);
+  });
+
+  it.each([
+    ['leads on', '{ devices { nodes { id home { homeName } } } }'],
+    ['has what only the whole record has', '{ devices { nodes { id state } } }'],
+    ['has a fragment', '{ devices { nodes { ... on Device { id } } } }'],
+    ['has a directive', 'query ($a: Boolean!) { devices { nodes { id @include(if: $a) } } }'],
+    ['is named twice', '{ devices { nodes { id } nodes { home { homeName } } } }'],
+  ])('stays as it is where it %s', (_, query) => expect(executed(query)).toBe(print(parse(query))));
+
+  it('is written under the names that were asked for', async () => {
+    const { data } = await ask('{ all: devices(first: 1) { those: nodes { a: id b: id } } }');
+    expect(data.all.those).toEqual([{ a: expect.any(String), b: data.all.those[0].a }]);
+  });
+
+  it('is no field that anybody may ask for', async () => {
+    const { errors } = await ask('{ devices { plainNodes } }');
+    expect(errors[0].message).toMatch(/Cannot query field "plainNodes"/);
+  });
+});

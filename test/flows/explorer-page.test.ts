@@ -1,0 +1,68 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasChromium, launchChromium } from '../support/chromium.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
+  let at: TestService;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    at = await startService();
+    browser = await launchChromium();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+  });
+
+  /** Fails with what the browser complains of: a refused script, a missing file. */
+  async function look(width: number, work: (page: Page) => Promise<void>): Promise<void> {
+    const page = await browser.newPage({ viewport: { width, height: 900 } });
+    page.setDefaultTimeout(15_000);
+    const complaints: string[] = [];
+    page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
+    page.on('pageerror', (error) => void complaints.push(error.message));
+    await page.goto(`${at.url}/graphql`);
+    await work(page);
+    await page.close();
+    expect(complaints.filter((one) => !/favicon/.test(one))).toEqual([]);
+  }
+
+  it('asks, listens, and shows the schema', { timeout: 60_000 }, async () => {
+    const owner = await at.owner();
+    await look(1_200, async (page) => {
+      await page.getByLabel('Token or API key').fill(owner.token);
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByText(/^200 after/).waitFor();
+      expect(await page.locator('#result').textContent()).toContain('"totalCount": 0');
+
+      await page.getByLabel('Query, mutation or subscription').fill('subscription { planChanged { planId status } }');
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByText('Listening.').waitFor();
+      const { body } = await owner.post('/v1/device/register', { device_type: 'smart_light', home_id: owner.homeId });
+      await expect
+        .poll(
+          async () => {
+            await owner.post('/v1/plans', { steps: [{ id: 'on', device_id: body.device_id, action: 'turn_on' }] });
+            return page.locator('#result').textContent();
+          },
+          { timeout: 15_000, interval: 500 },
+        )
+        .toContain('"status": "RUNNING"');
+      await page.getByRole('button', { name: 'Stop' }).click();
+      await page.getByText(/The connection is closed: 1000/).waitFor();
+
+      await page.getByRole('button', { name: 'Show the schema' }).click();
+      await page.getByLabel('Find').fill('commandDevice');
+      await page.locator('summary', { hasText: /^Mutation$/ }).waitFor();
+      expect(await page.locator('#types details:visible').count()).toBeLessThan(8);
+    });
+  });
+
+  it('fits a telephone', async () => {
+    await look(360, async (page) => {
+      expect(await page.evaluate('document.documentElement.scrollWidth > innerWidth')).toBe(false);
+    });
+  });
+});
