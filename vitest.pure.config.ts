@@ -6,6 +6,7 @@ export default defineConfig({
     include: ['test/domain/**/*.test.ts', 'test/machines/**/*.test.ts'],
     pool: 'threads',
     maxWorkers: 2,
+    testTimeout: 30_000,
     coverage: { provider: 'v8', include: ['src/domain/**', 'src/machines/**'], reporter: ['text'] },
   },
 });
