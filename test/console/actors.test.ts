@@ -1,7 +1,8 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
-import { accessibility, look, openConsole, picture } from '../support/console.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { startProxy } from '../support/proxy.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
 
@@ -71,5 +72,116 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await picture(page, 'command');
     expect(await accessibility(page)).toEqual([]);
     await close();
+  });
+
+  it('replays what happened step by step, and comes back to now', async () => {
+    const { command_id } = await command(light, 'set_brightness', { level: 55 });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_100 });
+    await go(`/actors/command/${command_id}`);
+    await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
+    const slider = page.getByRole('slider', { name: 'Step of its history' });
+    await slider.focus();
+    await page.keyboard.press('Home');
+    await page.getByText('In the past').waitFor();
+    await page.getByRole('img', { name: /lifecycle: now dispatched/ }).waitFor();
+    expect(await page.locator('.label.took').first().textContent()).toContain('has session');
+    await page.getByRole('button', { name: 'A step on' }).click();
+    await page.getByRole('img', { name: /lifecycle: now acknowledged/ }).waitFor();
+    await picture(page, 'replay');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Play it again' }).click();
+    await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
+    await page.getByText('In the past').waitFor({ state: 'detached' });
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('lights another state the moment that a device goes, and tells which step that was', async () => {
+    const sensor = home.members.at(-1)?.registration.device_id ?? '';
+    const { page, go, close } = await look(browser, at, { token: owner.token });
+    await go(`/actors/device/${sensor}`);
+    await page.getByRole('img', { name: 'link: now online' }).waitFor();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await home.unplug(sensor);
+    await page.getByRole('img', { name: 'link: now offline' }).waitFor();
+    await page.getByText('presence.lost brought it here').waitFor();
+    await close();
+  });
+
+  it('lets go what is held back', async () => {
+    await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
+    await at.services.actors.releaseQuarantine({ kind: 'device', id: lock });
+    await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
+    const { page, go, close } = await look(browser, at, { token: owner.token });
+    await go('/actors?held=true');
+    await page.getByRole('link', { name: 'Front door' }).click();
+    await page.getByText('it failed three times').waitFor();
+    await page.getByRole('button', { name: 'Release it' }).click();
+    await page.getByText('it failed three times').waitFor({ state: 'detached' });
+    await close();
+  });
+
+  it('filters by kind and state, and finds by name, in an address that can be sent', async () => {
+    const { page, go, close } = await look(browser, at, { token: owner.token });
+    await go('/actors');
+    await page.getByRole('radio', { name: 'Commands' }).check();
+    await page.getByLabel('State').selectOption('lifecycle.succeeded');
+    await page
+      .getByRole('row', { name: /set_brightness/ })
+      .first()
+      .waitFor();
+    expect(new URL(page.url()).search).toBe('?kind=command&state=lifecycle.succeeded');
+    await page.reload();
+    await page
+      .getByRole('row', { name: /set_brightness/ })
+      .first()
+      .waitFor();
+    await page.getByLabel('Find by name or id').fill('no such thing');
+    await page.getByText('No actor fits.').waitFor();
+    await page.getByRole('link', { name: 'Show all' }).click();
+    await page.getByRole('row', { name: /Ceiling light/ }).waitFor();
+    await close();
+  });
+
+  it('says so of an actor that is none', async () => {
+    const { page, go, close } = await look(browser, at, { token: owner.token, expects: [404] });
+    await go(`/actors/device/${owner.tenantId}`);
+    await page.getByText('There is no such actor.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)('can be used on a small screen, in %s colours', async (colorScheme) => {
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, width: 400, colorScheme });
+    await go('/actors');
+    await page.getByRole('row', { name: /Ceiling light/ }).waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('link', { name: 'Ceiling light' }).click();
+    await page.getByRole('img', { name: 'link: now online' }).waitFor();
+    expect(await isTooWide(page)).toBe(false);
+    expect(await accessibility(page)).toEqual([]);
+    await picture(page, `device-small-${colorScheme}`);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('says that the connection is lost, and finds it again', async () => {
+    const line = await startProxy(at.url);
+    const through = { ...at, url: line.through(at.url).replace(/\/$/, '') };
+    const { page, go, close } = await look(browser, through, { token: owner.token });
+    await go(`/actors/device/${light}`);
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    line.cut();
+    await page.getByText(/The connection was lost/).waitFor();
+    await page.getByText('Reconnecting').waitFor();
+    await picture(page, 'reconnecting');
+    await home.unplug(light);
+    line.restore();
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await page.getByRole('img', { name: 'link: now offline' }).waitFor();
+    await page.getByText(/The connection was lost/).waitFor({ state: 'detached' });
+    await close();
+    await line.close();
   });
 });

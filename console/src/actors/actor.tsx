@@ -112,8 +112,8 @@ function Known({ path, actor, machine, refetch }: KnownProps) {
             It still follows version {actor.machine_version} of this machine; drawn is version {machine.version}.
           </Note>
         )}
+        <Replay entries={steps} at={at} go={setAt} older={journal.older} actor={actor} />
         <Chart machine={machine} moment={moment} />
-        <Replay entries={steps} at={at} go={setAt} older={journal.older} self={id} />
         {step?.data && (
           <details>
             <summary>What the journal keeps of this step</summary>

@@ -2,7 +2,7 @@ import { Link } from 'wouter';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../api/shapes.ts';
 import { Time } from '../ui/time.tsx';
-import { plain } from '../ui/words.ts';
+import { endOf, plain } from '../ui/words.ts';
 import { linkTo, shortId } from './words.ts';
 
 /** Members that name another actor. */
@@ -13,6 +13,7 @@ const actorsNamed: Readonly<Record<string, ActorKind>> = {
   tenant_id: 'tenant',
 };
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
 /** What an actor remembers, without secrets. What is empty says nothing and is left out. */
@@ -61,6 +62,13 @@ function Value({ name, value }: { name: string; value: Json }) {
   if (typeof value === 'string') {
     const kind = Object.hasOwn(actorsNamed, name) ? actorsNamed[name] : undefined;
     if (kind !== undefined) return <Link href={linkTo(kind, value)}>{`${kind} …${shortId(value)}`}</Link>;
+    if (UUID.test(value)) {
+      return (
+        <code title={value} className="quiet">
+          {endOf(value)}
+        </code>
+      );
+    }
     if (ISO.test(value)) return <Time at={value} />;
     return <span className="text">{value}</span>;
   }

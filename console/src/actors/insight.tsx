@@ -82,7 +82,7 @@ function Why({ actor, steps }: Props) {
     <>
       <p>
         {moved.from === null ? 'It began with ' : null}
-        <Told step={moved} self={actor.id} />
+        <Told step={moved} actor={actor} />
         {moved.from === null ? null : ' brought it here'}
         {moved.at !== null && (
           <>
@@ -103,20 +103,20 @@ function Why({ actor, steps }: Props) {
       )}
       {latest !== moved && latest.at !== null && (
         <p className="quiet small">
-          Since then: <Told step={latest} self={actor.id} />, <Time at={latest.at} />, which left it as it was.
+          Since then: <Told step={latest} actor={actor} />, <Time at={latest.at} />, which left it as it was.
         </p>
       )}
     </>
   );
 }
 
-const Told = ({ step: { event, by }, self }: { step: Step; self: string }) => (
+const Told = ({ step: { event, by }, actor }: { step: Step; actor: ActorRecord }) => (
   <>
-    {event === null ? 'a message of its own' : <code>{event}</code>}
+    {event === null ? 'A message of its own' : <code>{event}</code>}
     {by !== null && (
       <>
         {' '}
-        by <Who id={by} self={self} />
+        by <Who id={by} actor={actor} />
       </>
     )}
   </>

@@ -13,6 +13,8 @@ import { iconOf, linkTo, shortId } from './words.ts';
 import './list.css';
 
 const ROW_PX = 46;
+/** More than are ever in the document at a time. */
+const SLOTS = 128;
 
 /** Every device, command, plan and the tenant itself, as they are now. */
 export function Actors() {
@@ -118,8 +120,7 @@ function Rows({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => ROW_PX,
-    overscan: 10,
-    getItemKey: (index) => rows[index]?.id ?? index,
+    overscan: 3,
   });
   const items = virtual.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
@@ -140,9 +141,11 @@ function Rows({
       </thead>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
       <tbody ref={scroller} tabIndex={0} style={{ '--whole': `${virtual.getTotalSize()}px` } as CSSProperties}>
-        {items.map(({ key, index, start }) => (
-          <Row key={key} entry={rows[index] as ActorEntry} index={index} start={start} />
-        ))}
+        {items.map(({ index, start }) => {
+          const entry = rows[index];
+          // A row that leaves on one side comes back on the other with another actor: changing texts is cheaper than elements.
+          return entry && <Row key={index % SLOTS} entry={entry} index={index} start={start} />;
+        })}
       </tbody>
     </table>
   );
@@ -150,7 +153,7 @@ function Rows({
 
 const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; index: number; start: number }) {
   const { kind, id, name, state, since, live, mailbox, quarantined } = entry;
-  const isNews = useNews(state);
+  const isNews = useNews(id, state);
   return (
     <tr
       className={isNews ? 'roll-row news' : 'roll-row'}
@@ -178,16 +181,17 @@ const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; inde
 
 const NEWS_MS = 2_000;
 
-/** Whether it changed while somebody looked on. */
-function useNews(value: string): boolean {
-  const before = useRef(value);
-  const [news, setNews] = useState(false);
+/** Whether the state of this actor changed while somebody looked on. */
+function useNews(id: string, state: string): boolean {
+  const before = useRef({ id, state });
+  const [news, setNews] = useState<string | null>(null);
   useEffect(() => {
-    if (before.current === value) return;
-    before.current = value;
-    setNews(true);
-    const timer = setTimeout(() => setNews(false), NEWS_MS);
+    const { current } = before;
+    before.current = { id, state };
+    if (current.id !== id || current.state === state) return;
+    setNews(id);
+    const timer = setTimeout(() => setNews(null), NEWS_MS);
     return () => clearTimeout(timer);
-  }, [value]);
-  return news;
+  }, [id, state]);
+  return news === id;
 }

@@ -1,4 +1,5 @@
 import { useEffect, useId, useState } from 'react';
+import type { ActorRecord } from '../api/shapes.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { fullTime, lapse, Time } from '../ui/time.tsx';
 import { StatePills } from './state-pills.tsx';
@@ -16,11 +17,11 @@ export interface ReplayProps {
   go(at: number | null): void;
   /** Loads what was before the first; null where there is nothing. */
   older: (() => void) | null;
-  self: string;
+  actor: ActorRecord;
 }
 
 /** A slider through what happened to an actor, step by step. */
-export function Replay({ entries, at, go, older, self }: ReplayProps) {
+export function Replay({ entries, at, go, older, actor }: ReplayProps) {
   const last = entries.length - 1;
   const shown = at ?? last;
   const [playing, setPlaying] = useState(false);
@@ -84,7 +85,7 @@ export function Replay({ entries, at, go, older, self }: ReplayProps) {
           {entry.by !== null && (
             <>
               {' '}
-              by <Who id={entry.by} self={self} />
+              by <Who id={entry.by} actor={actor} />
             </>
           )}
           {entry.at !== null && (

@@ -39,6 +39,8 @@ const PAGE = 200;
 /** Rows below what is seen that are loaded ahead. */
 const AHEAD = 150;
 const STALE_MS = 15_000;
+/** Who scrolls by looks at nothing yet. */
+const REST_MS = 400;
 
 export interface Roll {
   view(): RollView;
@@ -114,12 +116,14 @@ export function makeRoll({ kind, state, held }: RollFilter): Roll {
     again = setTimeout(look, ms);
   }
 
+  /** Whether rows are missing below what is seen. */
+  const isShort = (): boolean => parts.length === 0 || (next !== null && inSight[1] + AHEAD >= view.entries.length);
+
   /** The next thing to ask for, if any. */
   function look(): void {
     if (busy || closed) return;
     const [from, to] = inSight;
-    if (parts.length === 0) return void load(0);
-    if (next !== null && to + AHEAD >= view.entries.length) return void load(parts.length);
+    if (isShort()) return void load(parts.length);
     let start = 0;
     const old = parts.findIndex(({ entries, askedAt }) => {
       const seen = start <= to && start + Math.max(1, entries.length) > from;
@@ -142,7 +146,8 @@ export function makeRoll({ kind, state, held }: RollFilter): Roll {
     },
     see(from, to) {
       inSight = [from, to];
-      look();
+      if (isShort()) look();
+      else later(REST_MS);
     },
     transitions(told) {
       const latest = new Map(told.map((one) => [one.id, one]));

@@ -1,7 +1,10 @@
+import type { ActorRecord } from '../api/shapes.ts';
 import { useNames } from '../people/names.ts';
 
-/** Who did something: a user, the actor itself, or the service. */
-export function Who({ id, self }: { id: string; self: string }) {
+/** Who did something to an actor: a user, the actor itself, its device, or the service. */
+export function Who({ id, actor }: { id: string; actor: ActorRecord }) {
   const nameOf = useNames();
-  return id === self ? <>itself</> : <span title={id}>{nameOf(id)}</span>;
+  if (id === actor.id) return <>itself</>;
+  if (id === actor.context?.device_id) return <>the device</>;
+  return <span title={id}>{nameOf(id)}</span>;
 }

@@ -36,8 +36,8 @@ export function Interruption() {
     <Note tone="warn">
       <div className="interruption">
         <p>
-          <strong>The connection was lost {ago(connection.since, now)}.</strong> {connection.why} What you see may be
-          old; it is tried again by itself{connection.next > Date.now() ? ` in ${left} s` : ' now'}.
+          <strong>The connection was lost {ago(connection.since, now)}.</strong> What you see may be old; it is tried
+          again by itself{connection.next > Date.now() ? ` in ${left} s` : ' now'}.
         </p>
         <button type="button" className="button" onClick={retryAll}>
           Try now
