@@ -2,6 +2,7 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { routes } from '../../src/edges/rest/table.ts';
 import type { House } from '../support/house.ts';
+import { standIn } from '../support/stand-in-sidecar.ts';
 import { openHouse } from '../support/tenancy.ts';
 import { type Answered, type Edge, inputOf, type Request } from './edges/edge.ts';
 import { graphql } from './edges/graphql.ts';
@@ -30,6 +31,7 @@ let world: World;
 
 beforeAll(async () => {
   house = await openHouse();
+  standIn(house.services);
   for (const edge of edges) worlds.set(edge, await makeWorld(house));
   const scopes = new Set(rows.flatMap(([, { scope }]) => (scope === null ? [] : [scope])));
   for (const [edge, world] of worlds) {
