@@ -55,4 +55,43 @@ export const pages: readonly PageEntry[] = [
     ...{ path: '/commands/:id', role: 'user' },
     load: () => import('./commands/page.tsx').then(({ CommandPage }) => CommandPage),
   },
+  {
+    ...{ path: '/audit', label: 'Audit', icon: 'audit', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/audit.tsx').then(({ Audit }) => Audit),
+  },
+  {
+    ...{ path: '/keys', label: 'API keys', icon: 'key', group: 'Govern', role: 'viewer' },
+    load: () => import('./govern/keys.tsx').then(({ ApiKeys }) => ApiKeys),
+  },
+  {
+    ...{ path: '/members', label: 'Members', icon: 'people', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/members.tsx').then(({ Members }) => Members),
+  },
+  {
+    ...{ path: '/firmware', label: 'Firmware', icon: 'firmware', group: 'Govern', role: 'viewer' },
+    load: () => import('./govern/firmware.tsx').then(({ Firmware }) => Firmware),
+  },
+  {
+    ...{ path: '/policy', label: 'Policy', icon: 'policy', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/policy.tsx').then(({ Policy }) => Policy),
+  },
+  {
+    ...{ path: '/platform/tenants', label: 'Tenants', icon: 'tenant', group: 'Platform', role: 'none', platform: true },
+    load: () => import('./platform/tenants.tsx').then(({ Tenants }) => Tenants),
+  },
+  {
+    ...{ path: '/platform/flags', label: 'Flags', icon: 'flag', group: 'Platform', role: 'none', platform: true },
+    load: () => import('./platform/flags.tsx').then(({ Flags }) => Flags),
+  },
+  {
+    ...{
+      path: '/platform/audit',
+      label: 'Service audit',
+      icon: 'audit',
+      group: 'Platform',
+      role: 'none',
+      platform: true,
+    },
+    load: () => import('./govern/audit.tsx').then(({ PlatformAudit }) => PlatformAudit),
+  },
 ];

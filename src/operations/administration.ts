@@ -14,7 +14,11 @@ const timestamp = z.object({ _seconds: z.int(), _nanoseconds: z.int() });
 const timestampOf = (at: number) => ({ _seconds: Math.floor(at / 1_000), _nanoseconds: (at % 1_000) * 1_000_000 });
 
 const tenant = z
-  .object({ id: z.uuid(), name: z.string(), slug: z.string(), created_at: timestamp })
+  .object({
+    ...{ id: z.uuid(), name: z.string(), slug: z.string(), created_at: timestamp },
+    status: z.enum(['active', 'suspended']),
+    tier: z.string(),
+  })
   .meta({ id: 'Tenant' });
 
 const TENANT = '0195d9a2-7f00-7000-8000-000000000004';
@@ -31,7 +35,10 @@ export const listTenants = operation({
   changes: false,
   example: {
     output: [
-      { id: TENANT, name: 'Lakeside', slug: 'lakeside', created_at: { _seconds: 1_772_366_400, _nanoseconds: 0 } },
+      {
+        ...{ id: TENANT, name: 'Lakeside', slug: 'lakeside', status: 'active', tier: 'free' },
+        created_at: { _seconds: 1_772_366_400, _nanoseconds: 0 },
+      },
     ],
   },
   async run({ store }, { input }) {
@@ -39,8 +46,9 @@ export const listTenants = operation({
     const start = startOf(listing, input.cursor);
     if (!start.ok) return start;
     const page = await store.administration.tenants(input.limit, start.value);
-    const body = page.items.map(({ id, name, slug, createdAt }) => ({
-      ...{ id, name, slug, created_at: timestampOf(createdAt) },
+    const body = page.items.map(({ id, name, slug, suspended, tier, createdAt }) => ({
+      ...{ id, name, slug, created_at: timestampOf(createdAt), tier },
+      status: suspended ? ('suspended' as const) : ('active' as const),
     }));
     return done({ body, next: cursorAfter(listing, page), cursors: cursorsIn(listing, page) });
   },

@@ -30,6 +30,8 @@ export const forgetCsrf = (): void => {
 
 export interface Sent {
   body?: unknown;
+  /** Instead of JSON. */
+  file?: Blob;
   headers?: Record<string, string>;
 }
 
@@ -50,7 +52,22 @@ async function changing<T>(method: Method, path: string, sent: Sent): Promise<T>
   return once<T>(method, path, { ...sent, headers: { ...sent.headers, 'x-csrf-token': await csrfToken() } });
 }
 
-async function once<T>(method: Method, path: string, { body, headers = {} }: Sent = {}): Promise<T> {
+/** Of a list that is a bare array, with the path of its next page from the `Link` header. */
+export async function askList<T>(path: string): Promise<{ rows: T[]; next: string | null }> {
+  const { answer, response } = await exchange('GET', path);
+  const [, next = null] = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
+  const at = next === null ? null : new URL(next, location.origin);
+  return { rows: answer as T[], next: at === null ? null : (at.pathname + at.search).slice(SERVICE.length) };
+}
+
+const once = async <T>(method: Method, path: string, sent: Sent = {}): Promise<T> =>
+  (await exchange(method, path, sent)).answer as T;
+
+async function exchange(
+  method: Method,
+  path: string,
+  { body, file, headers = {} }: Sent = {},
+): Promise<{ answer: unknown; response: Response }> {
   const response = await fetch(SERVICE + path, {
     method,
     credentials: 'same-origin',
@@ -58,8 +75,10 @@ async function once<T>(method: Method, path: string, { body, headers = {} }: Sen
       accept: 'application/json',
       ...headers,
       ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...(file !== undefined && { 'content-type': 'application/octet-stream' }),
     },
     ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(file !== undefined && { body: file }),
   }).catch(() => {
     throw unreachable();
   });
@@ -69,7 +88,7 @@ async function once<T>(method: Method, path: string, { body, headers = {} }: Sen
   });
   const isJson = /json/.test(response.headers.get('content-type') ?? '');
   const answer: unknown = isJson && text !== '' ? JSON.parse(text) : text;
-  if (response.ok) return answer as T;
+  if (response.ok) return { answer, response };
   const problem = problemOf(response, answer);
   if (problem.status === 401) for (const hear of signedOut) hear();
   throw problem;

@@ -46,6 +46,7 @@ export interface Change {
   method: Exclude<Method, 'GET'>;
   path: string;
   body?: unknown;
+  file?: Blob;
   headers?: Record<string, string>;
 }
 

@@ -9,7 +9,7 @@ export function ConnectionSign() {
   return (
     <p className="connection" role="status">
       {connection === null ? (
-        <Pill tone="quiet">Refreshed now and then</Pill>
+        <Pill tone="quiet">Refreshed at times</Pill>
       ) : connection.is === 'live' ? (
         <Pill tone="good">Live</Pill>
       ) : connection.is === 'connecting' ? (

@@ -8,6 +8,7 @@ export interface TenantRow {
   name: string;
   slug: string;
   suspended: boolean;
+  tier: string;
   createdAt: EpochMs;
 }
 

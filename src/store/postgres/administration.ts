@@ -11,10 +11,11 @@ export const administrationStore = (database: Database): AdministrationStore => 
       name: string;
       slug: string;
       suspended: boolean;
+      tier: string;
       created_at: EpochMs;
     }>({
       name: 'tenants',
-      text: `select id, name, slug, suspended, created_at from tenants where (created_at, id) < ($1, $2)
+      text: `select id, name, slug, suspended, context->>'tier' as tier, created_at from tenants where (created_at, id) < ($1, $2)
         order by created_at desc, id desc limit $3`,
       values: [...beginning(after), limit + 1],
     });

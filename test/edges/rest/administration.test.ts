@@ -85,6 +85,8 @@ describe('the tenants', () => {
       id: ids[0],
       name: 'Tenant 4',
       slug: expect.stringMatching(/^tenant-4/),
+      status: 'active',
+      tier: 'free',
       created_at: { _seconds: Math.floor(now / 1_000), _nanoseconds: (now % 1_000) * 1_000_000 },
     });
     expect((await admin('GET', '/tenants?limit=200')).headers.get('link')).toBeNull();

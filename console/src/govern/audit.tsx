@@ -1,0 +1,175 @@
+import { useId } from 'react';
+import { Link, useSearchParams } from 'wouter';
+import type { listAudit } from '../../../src/operations/audit.ts';
+import type { listMembers } from '../../../src/operations/members.ts';
+import { usePages } from '../api/pages.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { commandHref } from '../commands/status.tsx';
+import { deviceHref } from '../devices/name.tsx';
+import { useNames } from '../people/names.ts';
+import { planHref } from '../plans/words.ts';
+import { useSession } from '../session.tsx';
+import { type Column, LongTable } from '../ui/long-table.tsx';
+import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { fullTime, zone } from '../ui/time.tsx';
+import { capital, endOf, headline, plain } from '../ui/words.ts';
+import './govern.css';
+
+type AuditPage = Answer<typeof listAudit>;
+type Entry = AuditPage['entries'][number];
+
+export const Audit = () => <AuditLog platform={false} />;
+/** What concerns no tenant, such as flags. */
+export const PlatformAudit = () => <AuditLog platform />;
+
+const filters = ['by', 'action', 'subject'] as const;
+
+/** Who did what, and what was refused. */
+function AuditLog({ platform }: { platform: boolean }) {
+  const [query, setQuery] = useSearchParams();
+  const asked = new URLSearchParams({ limit: '100', ...(platform && { platform: 'true' }) });
+  for (const name of filters) {
+    const value = query.get(name)?.trim();
+    if (value) asked.set(name, value);
+  }
+  const path = `/v1/audit?${asked}`;
+  const { first, rows, whole, problem, more, again } = usePages<AuditPage, Entry>(path, ({ entries }) => entries);
+  const nameOf = useNames();
+  const columns: readonly Column<Entry>[] = [
+    {
+      title: 'When',
+      width: 'minmax(6rem, 1.2fr)',
+      cell: ({ at }) => <time dateTime={at}>{fullTime(at)}</time>,
+    },
+    {
+      title: 'Who',
+      width: 'minmax(7rem, 1.2fr)',
+      cell: ({ by, key }) => (
+        <>
+          {nameOf(by)}
+          {key !== null && <span className="quiet small"> with key {key}</span>}
+        </>
+      ),
+    },
+    { title: 'What', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => headline(action) },
+    { title: 'Of', width: 'minmax(9rem, 1.4fr)', extra: true, cell: ({ subject }) => <Subject of={subject} /> },
+    { title: 'Through', width: '6rem', extra: true, cell: ({ via }) => via },
+    {
+      title: 'Outcome',
+      width: 'minmax(6rem, 1.1fr)',
+      cell: ({ outcome }) =>
+        outcome === 'done' ? (
+          <span className="quiet">done</span>
+        ) : (
+          <Pill tone="bad">{plain(outcome).toLowerCase()}</Pill>
+        ),
+    },
+  ];
+  const newest = rows[0];
+  return (
+    <div className="govern-long">
+      <header className="page-head">
+        <div>
+          <h1>{platform ? 'Service audit' : 'Audit'}</h1>
+          <p className="quiet">
+            {platform ? 'What operators did to the whole service.' : 'Who did what, and what was refused.'} Newest
+            first; times in {zone}.
+          </p>
+        </div>
+        <button type="button" className="button" onClick={again}>
+          Look again
+        </button>
+      </header>
+      <Filters query={query} change={setQuery} platform={platform} />
+      {problem !== null && rows.length === 0 ? (
+        <Failure problem={problem} retry={again} />
+      ) : first === null ? (
+        <Loading what="Reading the audit" />
+      ) : rows.length === 0 && whole ? (
+        <Empty icon="audit" title="Nothing fits.">
+          Nobody did such a thing, or its time to be kept is over.
+        </Empty>
+      ) : (
+        <LongTable
+          label={newest === undefined ? 'Audit' : `Audit, up to ${fullTime(newest.at)}`}
+          columns={columns}
+          rows={rows}
+          keyOf={({ at, subject, action, request_id }) => `${at} ${subject} ${action} ${request_id}`}
+          whole={whole}
+          more={more}
+        />
+      )}
+    </div>
+  );
+}
+
+const places: Readonly<Record<string, (id: string) => string>> = {
+  device: deviceHref,
+  command: commandHref,
+  plan: planHref,
+};
+
+/** `device:<id>`, as a link where there is a page of it. */
+function Subject({ of }: { of: string }) {
+  const [kind = '', id = ''] = of.split(/:(.*)/s);
+  const place = places[kind];
+  const text = `${capital(kind)} ${id.length > 12 ? endOf(id) : id}`;
+  return place === undefined ? <span title={of}>{text}</span> : <Link href={place(id)}>{text}</Link>;
+}
+
+type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+
+function Filters({ query, change, platform }: { query: URLSearchParams; change: ChangeQuery; platform: boolean }) {
+  const { may } = useSession();
+  const [whoId, whatId, ofId] = [useId(), useId(), useId()];
+  const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', {
+    when: !platform && may('admin'),
+  });
+  const set = (name: string, value: string): void =>
+    change(
+      (before) => {
+        const after = new URLSearchParams(before);
+        if (value === '') after.delete(name);
+        else after.set(name, value);
+        return after;
+      },
+      { replace: true },
+    );
+  const people = data?.members.filter(({ status }) => status === 'active') ?? [];
+  return (
+    <search className="fields-row">
+      {people.length > 0 && (
+        <div>
+          <label htmlFor={whoId}>Who</label>
+          <select id={whoId} value={query.get('by') ?? ''} onChange={({ target }) => set('by', target.value)}>
+            <option value="">Anybody</option>
+            {people.map(({ id, email }) => (
+              <option key={id} value={id}>
+                {email ?? endOf(id)}
+              </option>
+            ))}
+          </select>
+        </div>
+      )}
+      <div>
+        <label htmlFor={whatId}>What</label>
+        <input
+          id={whatId}
+          placeholder="As commandDevice"
+          value={query.get('action') ?? ''}
+          onChange={({ target }) => set('action', target.value.replaceAll(/\s/g, ''))}
+        />
+      </div>
+      <div>
+        <label htmlFor={ofId}>Of</label>
+        <input
+          id={ofId}
+          placeholder="As device:<id>"
+          value={query.get('subject') ?? ''}
+          onChange={({ target }) => set('subject', target.value.replaceAll(/\s/g, ''))}
+        />
+      </div>
+    </search>
+  );
+}

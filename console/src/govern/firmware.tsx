@@ -1,0 +1,161 @@
+import { useId, useState } from 'react';
+import type { listReleases } from '../../../src/operations/firmware.ts';
+import { useChange, useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { useSession } from '../session.tsx';
+import { AskFirst } from '../ui/ask-first.tsx';
+import { Empty, Failed, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
+import { Time } from '../ui/time.tsx';
+import { NewRelease } from './new-release.tsx';
+import './govern.css';
+
+type Release = Answer<typeof listReleases>['releases'][number];
+
+const FIRMWARE = '/v1/firmware';
+
+const tones = { draft: 'info', released: 'good', withdrawn: 'quiet' } as const;
+
+/** What devices are offered to install. */
+export function Firmware() {
+  const { may } = useSession();
+  const { data, error, refetch } = useGet<Answer<typeof listReleases>>(`${FIRMWARE}?limit=200`);
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>Firmware</h1>
+          <p className="quiet">
+            A draft gets its file, is released to some or all devices, and can be withdrawn for good.
+          </p>
+        </div>
+        {may('admin') && <NewRelease />}
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the releases" />
+        ) : (
+          <Failure problem={error} retry={refetch} />
+        )
+      ) : data.releases.length === 0 ? (
+        <Empty icon="firmware" title="No firmware yet.">
+          {may('admin')
+            ? 'Draft a release, with the file that devices will fetch.'
+            : 'An admin drafts the first release.'}
+        </Empty>
+      ) : (
+        <section className="card" aria-label="Releases">
+          <Table
+            label="Firmware releases"
+            columns={['Version', 'For', 'Status', 'Offered to', 'File', ...(may('admin') ? ['Change'] : [])]}
+          >
+            {data.releases.map((release) => (
+              <tr key={release.id}>
+                <th scope="row">
+                  {release.version}
+                  {release.notes !== null && <p className="quiet small what">{release.notes}</p>}
+                </th>
+                <td>{release.device_type}</td>
+                <td>
+                  <Pill tone={tones[release.status]}>{release.status}</Pill>
+                  <p className="quiet small what">
+                    <Time at={release.released_at ?? release.created_at} />
+                  </p>
+                </td>
+                <td>{release.status === 'released' ? `${release.rollout_percent} %` : '—'}</td>
+                <td>
+                  {release.checksum === null ? (
+                    <span className="quiet">none yet</span>
+                  ) : (
+                    <span className="mono quiet small" title={`SHA-256 ${release.checksum}`}>
+                      {release.checksum.slice(0, 12)}…
+                    </span>
+                  )}
+                </td>
+                {may('admin') && (
+                  <td>
+                    <Changes of={release} />
+                  </td>
+                )}
+              </tr>
+            ))}
+          </Table>
+          {data.next_cursor !== null && <p className="quiet">The newest 200 releases.</p>}
+        </section>
+      )}
+    </>
+  );
+}
+
+function Changes({ of: release }: { of: Release }) {
+  const { id, version, status, checksum } = release;
+  if (status === 'withdrawn') return null;
+  return (
+    <div className="row-actions">
+      {status === 'draft' && <Upload of={release} />}
+      {checksum !== null && <Rollout of={release} />}
+      <AskFirst
+        label="Withdraw"
+        about={version}
+        title={`Withdraw ${version}?`}
+        verb="Withdraw it"
+        change={{ method: 'POST', path: `${FIRMWARE}/${id}/withdraw`, body: {} }}
+        stale={[FIRMWARE]}
+      >
+        <p>It is offered and served to no device any more, for good. Devices that have it keep it.</p>
+      </AskFirst>
+    </div>
+  );
+}
+
+function Rollout({ of: { id, version, status, rollout_percent, device_type } }: { of: Release }) {
+  const [percent, setPercent] = useState(rollout_percent);
+  const rangeId = useId();
+  return (
+    <AskFirst
+      label={status === 'draft' ? 'Release' : 'Roll out'}
+      about={version}
+      title={`Release ${version} for ${device_type}`}
+      verb={`Offer it to ${percent} %`}
+      tone="primary"
+      change={{ method: 'POST', path: `${FIRMWARE}/${id}/release`, body: { rollout_percent: percent } }}
+      stale={[FIRMWARE]}
+    >
+      <label htmlFor={rangeId}>Part of the devices that are offered it</label>
+      <input
+        id={rangeId}
+        type="range"
+        min={0}
+        max={100}
+        value={percent}
+        onChange={({ target }) => setPercent(Number(target.value))}
+      />
+      <p className="quiet small">{percent} % of the devices of this type, always the same ones.</p>
+    </AskFirst>
+  );
+}
+
+function Upload({ of: { id, version, checksum } }: { of: Release }) {
+  const upload = useChange([FIRMWARE]);
+  const fileId = useId();
+  return (
+    <>
+      <label htmlFor={fileId} className="button upload">
+        {upload.isPending ? 'Uploading …' : checksum === null ? 'Upload the file' : 'Another file'}
+        <span className="unseen"> of {version}</span>
+        <input
+          id={fileId}
+          type="file"
+          className="unseen"
+          disabled={upload.isPending}
+          onChange={({ target }) => {
+            const file = target.files?.[0];
+            if (file) upload.mutate({ method: 'PUT', path: `${FIRMWARE}/${id}/artifact`, file });
+            target.value = '';
+          }}
+        />
+      </label>
+      <Failed error={upload.error} />
+    </>
+  );
+}

@@ -1,0 +1,176 @@
+import { type FormEvent, useId, useState } from 'react';
+import { mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
+import type { listMembers } from '../../../src/operations/members.ts';
+import { useChange, useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { useSession } from '../session.tsx';
+import { AskFirst } from '../ui/ask-first.tsx';
+import { Dialog } from '../ui/dialog.tsx';
+import { Failed, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
+import { endOf } from '../ui/words.ts';
+import './govern.css';
+
+type Member = Answer<typeof listMembers>['members'][number];
+type MemberRole = (typeof memberRoles)[number];
+
+const MEMBERS = '/v1/tenant/members';
+const STALE = [MEMBERS, '/v1/auth/me'];
+
+const about: Readonly<Record<MemberRole, string>> = {
+  viewer: 'reads homes, plans, manifests and firmware',
+  user: 'sees devices and commands them, runs plans, answers confirmations',
+  admin: 'registers devices, releases firmware, sees audit and actors, manages members and policy',
+  owner: 'as an admin, and makes owners',
+};
+
+/** Who belongs to the tenant, and who is invited. */
+export function Members() {
+  const { data, error, refetch } = useGet<Answer<typeof listMembers>>(`${MEMBERS}?limit=200`);
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>Members</h1>
+          <p className="quiet">Nobody grants, changes or removes what is above their own role.</p>
+        </div>
+        <Invite />
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the members" />
+        ) : (
+          <Failure problem={error} retry={refetch} />
+        )
+      ) : (
+        <section className="card" aria-label="People">
+          <Table label="Members" columns={['Who', 'Role', 'Status', 'Change']}>
+            {data.members.map((member) => (
+              <Row key={member.id} of={member} />
+            ))}
+          </Table>
+          {data.next_cursor !== null && <p className="quiet">The newest 200 members.</p>}
+        </section>
+      )}
+    </>
+  );
+}
+
+const nameOf = ({ email, id }: Member): string => email ?? endOf(id);
+
+function Row({ of: member }: { of: Member }) {
+  const { me, role: mine } = useSession();
+  const change = useChange(STALE);
+  const self = member.id === me.user.id;
+  const mayChange = !self && mayDecideOn(mine, member.role);
+  const invited = member.status === 'invited';
+  return (
+    <tr>
+      <th scope="row">
+        {nameOf(member)} {self && <span className="quiet small">(you)</span>}
+      </th>
+      <td>
+        {mayChange ? (
+          <select
+            aria-label={`Role of ${nameOf(member)}`}
+            value={member.role}
+            disabled={change.isPending}
+            onChange={({ target }) =>
+              change.mutate({ method: 'PATCH', path: `${MEMBERS}/${member.id}`, body: { role: target.value } })
+            }
+          >
+            {memberRoles
+              .filter((role) => mayDecideOn(mine, role))
+              .map((role) => (
+                <option key={role}>{role}</option>
+              ))}
+          </select>
+        ) : (
+          member.role
+        )}
+        <Failed error={change.error} />
+      </td>
+      <td>
+        <Pill tone={invited ? 'warn' : 'good'}>{member.status}</Pill>
+      </td>
+      <td>
+        <div className="row-actions">
+          {(mayChange || self) && (
+            <AskFirst
+              label={self ? 'Leave' : invited ? 'Take back' : 'Remove'}
+              about={nameOf(member)}
+              title={self ? 'Leave this tenant?' : invited ? 'Take the invitation back?' : `Remove ${nameOf(member)}?`}
+              verb={self ? 'Leave it' : invited ? 'Take it back' : 'Remove them'}
+              change={{ method: 'DELETE', path: `${MEMBERS}/${member.id}` }}
+              stale={STALE}
+            >
+              <p>
+                {invited
+                  ? 'It can be accepted no more.'
+                  : `${self ? 'You lose' : 'They lose'} access at once, and all of ${self ? 'your' : 'their'} keys are dead.`}
+              </p>
+            </AskFirst>
+          )}
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+function Invite() {
+  const { role: mine } = useSession();
+  const [open, setOpen] = useState(false);
+  const invite = useChange(STALE);
+  const [emailId, roleId] = [useId(), useId()];
+  const [role, setRole] = useState<MemberRole>('user');
+  const close = (): void => {
+    setOpen(false);
+    invite.reset();
+  };
+  const send = (event: FormEvent<HTMLFormElement>): void => {
+    event.preventDefault();
+    const email = `${new FormData(event.currentTarget).get('email')}`.trim();
+    invite.mutate({ method: 'POST', path: MEMBERS, body: { email, role } }, { onSuccess: close });
+  };
+  return (
+    <>
+      <button type="button" className="button primary" onClick={() => setOpen(true)}>
+        Invite somebody …
+      </button>
+      {open && (
+        <Dialog title="Invite somebody" close={close}>
+          <p>They find it when they sign in with this address. It can be accepted for 14 days.</p>
+          <form onSubmit={send}>
+            <label htmlFor={emailId}>Address</label>
+            <input id={emailId} name="email" type="email" required maxLength={254} autoComplete="off" />
+            <label htmlFor={roleId}>Role</label>
+            <select
+              id={roleId}
+              value={role}
+              aria-describedby={`${roleId}-about`}
+              onChange={({ target }) => setRole(target.value as MemberRole)}
+            >
+              {memberRoles
+                .filter((one) => mayDecideOn(mine, one))
+                .map((one) => (
+                  <option key={one}>{one}</option>
+                ))}
+            </select>
+            <p id={`${roleId}-about`} className="quiet small">
+              Such a member {about[role]}.
+            </p>
+            <Failed error={invite.error} />
+            <div className="actions">
+              <button type="button" className="button" onClick={close}>
+                Back
+              </button>
+              <button type="submit" className="button primary" disabled={invite.isPending}>
+                Invite
+              </button>
+            </div>
+          </form>
+        </Dialog>
+      )}
+    </>
+  );
+}

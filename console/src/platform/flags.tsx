@@ -1,0 +1,66 @@
+import type { listFlags } from '../../../src/operations/administration.ts';
+import { useGet } from '../api/queries.ts';
+import type { Answer } from '../api/shapes.ts';
+import { AskFirst } from '../ui/ask-first.tsx';
+import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { headline } from '../ui/words.ts';
+import '../govern/govern.css';
+
+type FlagName = keyof Answer<typeof listFlags>['flags'];
+
+const FLAGS = '/v1/admin/flags';
+
+const about: Readonly<Record<FlagName, string>> = {
+  maintenance_mode: 'Whatever changes something is refused, for everybody. Reading, devices, and cancelling go on.',
+  registration_lock: 'No new tenants and no new devices.',
+  commands_disabled: 'No command is sent to any device. Plans wait.',
+  cognition_disabled: 'No goals and observations go to agents.',
+};
+
+/** Switches of the whole service. */
+export function Flags() {
+  const { data, error, refetch } = useGet<Answer<typeof listFlags>>(FLAGS, { every: 15_000 });
+  return (
+    <>
+      <header className="page-head">
+        <div>
+          <h1>Flags</h1>
+          <p className="quiet">Each counts for every tenant, at once.</p>
+        </div>
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the flags" />
+        ) : (
+          <Failure problem={error} retry={refetch} />
+        )
+      ) : (
+        <section className="card narrow-card" aria-label="Flags of the service">
+          {(Object.keys(about) as FlagName[]).map((flag) => {
+            const set = data.flags[flag] === true;
+            return (
+              <div key={flag} className="flag">
+                <div>
+                  <h2>{headline(flag)}</h2>
+                  <p className="quiet small">{about[flag]}</p>
+                </div>
+                <Pill tone={set ? 'warn' : 'quiet'}>{set ? 'set' : 'not set'}</Pill>
+                <AskFirst
+                  label={set ? 'Clear' : 'Set'}
+                  about={headline(flag).toLowerCase()}
+                  title={`${set ? 'Clear' : 'Set'} ${headline(flag).toLowerCase()}?`}
+                  verb={set ? 'Clear it' : 'Set it'}
+                  tone={set ? 'primary' : 'danger'}
+                  change={{ method: 'POST', path: `${FLAGS}/${flag}`, body: { state: !set } }}
+                  stale={[FLAGS]}
+                >
+                  <p>{set ? 'What it stopped goes on at once, for every tenant.' : about[flag]}</p>
+                </AskFirst>
+              </div>
+            );
+          })}
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,224 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { join, type Member } from '../support/cast.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
+import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+describe.runIf(hasChromium())('governing in the console', () => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let admin: Member;
+  let viewer: Member;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner('ada');
+    admin = await join(at, owner, 'admin', 'grace');
+    viewer = await join(at, owner, 'viewer', 'vera');
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+  });
+
+  const operator = async () => at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
+
+  it('makes a key that is shown once, rotates and revokes it', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
+    await go('/keys');
+    await page.getByText('No keys yet.').waitFor();
+    await page.getByRole('button', { name: 'New key …' }).click();
+    await page.getByLabel('Its name').fill('Night shift');
+    await page.getByLabel('read:devices').check();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Make it' }).click();
+    const shown = page.getByRole('dialog', { name: 'The key Night shift' });
+    const key = `${await shown.locator('code').textContent()}`;
+    expect(key).toMatch(/^tk_[a-z0-9]{8}_/);
+    const devices = (credential: string) => at.api(credential).get('/v1/devices');
+    expect((await devices(key)).status).toBe(200);
+    await shown.getByRole('button', { name: 'I have it' }).click();
+    await page.getByRole('row', { name: /^Night shift/ }).waitFor();
+    expect(await page.content()).not.toContain(key);
+    await picture(page, 'keys');
+    expect(await accessibility(page)).toEqual([]);
+
+    await page.getByRole('button', { name: 'Rotate … Night shift' }).click();
+    await page.getByRole('button', { name: 'Rotate it' }).click();
+    const rotated = `${await shown.locator('code').textContent()}`;
+    expect([(await devices(key)).status, (await devices(rotated)).status]).toEqual([401, 200]);
+    await shown.getByRole('button', { name: 'I have it' }).click();
+    await page.getByRole('button', { name: 'Revoke … Night shift' }).click();
+    await page.getByRole('button', { name: 'Revoke it' }).click();
+    await page.getByRole('button', { name: 'Revoke … Night shift' }).waitFor({ state: 'detached' });
+    expect((await devices(rotated)).status).toBe(401);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('invites somebody, changes a role, removes somebody', async () => {
+    const uma = await join(at, owner, 'user', 'uma');
+    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
+    await go('/members');
+    await page.getByRole('button', { name: 'Invite somebody …' }).click();
+    await page.getByLabel('Address').fill('ines@example.com');
+    await page.getByLabel('Role', { exact: true }).selectOption('viewer');
+    expect(await page.getByLabel('Role', { exact: true }).getByText('owner').count()).toBe(0);
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Invite', exact: true }).click();
+    await page
+      .getByRole('row', { name: /^ines@example.com/ })
+      .getByText('invited')
+      .waitFor();
+    await page.getByLabel('Role of uma@example.com').selectOption('viewer');
+    await eventually(async () => (await uma.get('/v1/auth/me')).body.user.role === 'viewer');
+    await picture(page, 'members');
+    expect(await accessibility(page)).toEqual([]);
+    // Above one's own role there is nothing to change.
+    expect(await page.getByLabel('Role of ada@example.com').count()).toBe(0);
+    await page.getByRole('button', { name: 'Remove … uma@example.com' }).click();
+    await page.getByRole('button', { name: 'Remove them' }).click();
+    await page.getByRole('row', { name: /^uma@example.com/ }).waitFor({ state: 'detached' });
+    expect((await uma.get('/v1/auth/me')).body.has_tenant).toBe(false);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('drafts firmware, uploads it, releases it to a part of the devices, and withdraws it', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
+    await go('/firmware');
+    await page.getByRole('button', { name: 'Draft a release …' }).click();
+    await page.getByLabel('Type of device').fill('smart_light');
+    await page.getByLabel('Version').fill('1.5.0');
+    await page.getByLabel('What is new').fill('Smoother dimming');
+    await page.getByRole('button', { name: 'Draft it' }).click();
+    const row = page.getByRole('row', { name: /^1\.5\.0/ });
+    await row.getByText('none yet').waitFor();
+    await row.locator('input[type=file]').setInputFiles({
+      ...{ name: 'light.bin', mimeType: 'application/octet-stream', buffer: Buffer.from('firmware') },
+    });
+    await row.getByRole('button', { name: 'Release … 1.5.0' }).click();
+    await page.getByLabel('Part of the devices that are offered it').fill('25');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Offer it to 25 %' }).click();
+    await row.getByRole('cell', { name: '25 %', exact: true }).waitFor();
+    await picture(page, 'firmware');
+    expect(await accessibility(page)).toEqual([]);
+    const { releases } = (await owner.get('/v1/firmware')).body;
+    expect(releases[0]).toMatchObject({ version: '1.5.0', status: 'released', rollout_percent: 25 });
+    await row.getByRole('button', { name: 'Withdraw … 1.5.0' }).click();
+    await page.getByRole('button', { name: 'Withdraw it' }).click();
+    await row.getByText('withdrawn').waitFor();
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('changes who confirms critical commands', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
+    await go('/policy');
+    await page.getByLabel('Somebody other than who asked').check();
+    await page.getByLabel('Within how many seconds').fill('600');
+    await picture(page, 'policy');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Keep it so' }).click();
+    await page.getByText('Kept.').waitFor();
+    expect((await owner.get('/v1/tenant/policy')).body.policy).toEqual({
+      confirm_by: 'another_principal',
+      confirm_ttl_s: 600,
+    });
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('reads who did what and what was refused, by person and by subject', async () => {
+    const lamp = await register(owner, { device_type: 'smart_light', name: 'Lamp' });
+    await viewer.get('/v1/devices');
+    await owner.post('/v1/homes', { home_name: 'Cabin' });
+    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
+    await go('/audit');
+    await page.getByRole('row').filter({ hasText: 'vera@example.com' }).getByText('forbidden role').first().waitFor();
+    await picture(page, 'audit');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByLabel('Who').selectOption({ label: 'ada@example.com' });
+    await page.getByLabel('Of', { exact: true }).fill(`device:${lamp.device_id}`);
+    await page.getByRole('row').filter({ hasText: 'Register device' }).waitFor();
+    expect(await page.getByRole('row').filter({ hasText: 'vera@example.com' }).count()).toBe(0);
+    expect(page.url()).toContain('subject=device');
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('shows a viewer their own keys and the firmware, nothing to change, and no other page', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
+    await go('/firmware');
+    await page.getByRole('table').waitFor();
+    expect(await page.getByRole('button', { name: /…/ }).count()).toBe(0);
+    const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
+    expect(await menu.allTextContents()).toEqual(['Home', 'Plans', 'API keys', 'Firmware']);
+    for (const path of ['/audit', '/members', '/policy', '/devices', '/platform/flags']) {
+      await page.goto(`${at.url}/console${path}`);
+      await page.getByText('There is no such page, or it is not for your role.').waitFor();
+    }
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('lets platform operators suspend and resume a tenant, and set a flag', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: await operator() });
+    await go('/platform/tenants');
+    const row = page.getByRole('row', { name: /^Tenant of ada/ });
+    await row.getByRole('button', { name: /^Suspend/ }).click();
+    await page.getByLabel(/^Why/).fill('Unpaid since March');
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Suspend it' }).click();
+    await row.getByText('suspended').waitFor();
+    await picture(page, 'tenants');
+    expect(await accessibility(page)).toEqual([]);
+    expect((await owner.get('/v1/homes')).body.code).toBe('TENANT_SUSPENDED');
+    await row.getByRole('button', { name: /^Resume/ }).click();
+    await page.getByRole('button', { name: 'Resume it' }).click();
+    await row.getByText('active').waitFor();
+    await row.getByRole('button', { name: /^Tier/ }).click();
+    await page.getByLabel('Tier', { exact: true }).fill('pro');
+    await page.getByRole('button', { name: 'Set it' }).click();
+    await row.getByText('pro').waitFor();
+
+    await go('/platform/flags');
+    await page.getByRole('button', { name: 'Set … commands disabled' }).click();
+    await page.getByRole('button', { name: 'Set it' }).click();
+    await page.getByRole('button', { name: 'Clear … commands disabled' }).waitFor();
+    await picture(page, 'flags');
+    expect(await accessibility(page)).toEqual([]);
+    expect(at.services.flags().commands_disabled).toBe(true);
+    await page.getByRole('button', { name: 'Clear … commands disabled' }).click();
+    await page.getByRole('button', { name: 'Clear it' }).click();
+    await page.getByRole('button', { name: 'Set … commands disabled' }).waitFor();
+    await go('/platform/audit');
+    await page.getByRole('row').filter({ hasText: 'Set flag' }).first().waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it.each(['light', 'dark'] as const)('fits a small screen, in %s colours', async (colorScheme) => {
+    const mine = await look(browser, at, { token: admin.token, colorScheme, width: 400 });
+    const theirs = await look(browser, at, { token: await operator(), colorScheme, width: 400 });
+    const pages = [
+      ...['/keys', '/members', '/firmware', '/policy', '/audit'].map((path) => [mine, path] as const),
+      ...['/platform/tenants', '/platform/flags'].map((path) => [theirs, path] as const),
+    ];
+    for (const [{ page, go }, path] of pages) {
+      await go(path);
+      await page.locator('.card').first().waitFor();
+      expect([path, await isTooWide(page)]).toEqual([path, false]);
+      expect(await accessibility(page)).toEqual([]);
+    }
+    expect([...mine.complaints(), ...theirs.complaints()]).toEqual([]);
+    await Promise.all([mine.close(), theirs.close()]);
+  });
+});
