@@ -178,10 +178,11 @@ function Next({ actor, machine }: Props) {
       </ul>
       {staying.length > 0 && (
         <p className="quiet small">
-          It also takes {staying.join(', ')}
-          {follows.length === 0
-            ? ', and stays where it is.'
-            : `; what it finds then may move it to ${follows.map((to) => plain(leafOf(to))).join(' or ')}.`}
+          {moving.length + timers.length + follows.length === 0
+            ? `Nothing moves it any more. It still takes ${staying.join(', ')}.`
+            : follows.length === 0
+              ? `It also takes ${staying.join(', ')}, and stays where it is.`
+              : `It also takes ${staying.join(', ')}; what it finds then may move it to ${follows.map((to) => plain(leafOf(to))).join(' or ')}.`}
         </p>
       )}
     </>

@@ -1,0 +1,86 @@
+import { describe, expect, it } from 'vitest';
+import { beginningOf, mayTake, momentAfter, wasTaken } from '../../console/src/actors/moment.ts';
+import { stepsOf } from '../../console/src/actors/steps.ts';
+import { statesOf, transitionsOf, typeOf } from '../../src/machines/chart.ts';
+import { commandMachine } from '../../src/machines/command.ts';
+import { deviceMachine } from '../../src/machines/device.ts';
+
+const entry = (version: number, from: string | null, to: string, event = 'patch') => ({
+  ...{ version, at: `2026-03-01T12:00:0${version}.000Z`, by: 'somebody', event, from, to, data: null },
+});
+const now = (state: string) => ({ state, since: '2026-03-01T12:00:09.000Z' });
+
+describe('the steps of an actor', () => {
+  it('are those of its journal, oldest first', () => {
+    const steps = stepsOf([entry(2, 'a', 'b'), entry(1, null, 'a', 'register')], [], now('b'));
+    expect(steps.map(({ event, to }) => [event, to])).toEqual([
+      ['register', 'a'],
+      ['patch', 'b'],
+    ]);
+  });
+
+  it('have what nobody wrote down where the journal has a hole, and at its end', () => {
+    const steps = stepsOf([entry(3, 'b', 'c'), entry(1, null, 'a')], [], now('d'));
+    expect(steps.map(({ event, from, to, at }) => [event, from, to, at?.slice(-5)])).toEqual([
+      ['patch', null, 'a', '.000Z'],
+      [null, 'a', 'b', undefined],
+      ['patch', 'b', 'c', '.000Z'],
+      [null, 'c', 'd', '.000Z'],
+    ]);
+  });
+
+  it('have what was heard live, once', () => {
+    const heard = (to: string, second: number, event: string, from: string) => ({
+      ...{ kind: 'device' as const, id: 'x', from, to, event, at: Date.parse(`2026-03-01T12:00:0${second}.000Z`) },
+    });
+    const told = [heard('b', 2, 'patch', 'a'), heard('c', 3, 'presence.lost', 'b')];
+    const steps = stepsOf([entry(2, 'a', 'b'), entry(1, null, 'a')], told, now('c'));
+    expect(steps.map(({ event }) => event)).toEqual(['patch', 'patch', 'presence.lost']);
+  });
+
+  it('are none where nothing is kept any more', () => expect(stepsOf([], [], now('a'))).toEqual([]));
+});
+
+/** As `GET /machines/{kind}` tells of it. */
+const machineOf = (machine: typeof deviceMachine | typeof commandMachine) => ({
+  ...{ kind: 'device' as const, version: 1, description: '', events: [], diagram: '', page: '' },
+  type: typeOf(machine.root),
+  states: statesOf(machine).map(({ path, ...rest }) => ({ state: path.join('.'), ...rest })),
+  transitions: transitionsOf(machine).map(({ from, to, ...rest }) => ({
+    ...{ from: from.join('.'), to: to?.join('.') ?? null },
+    ...rest,
+  })),
+});
+
+const arrow = (from: string, to: string, event: string) => ({
+  ...{ id: `${from}→${to}`, from, to, points: [], label: null },
+  transitions: [{ from, to, event, when: null, does: [] }],
+});
+
+describe('a moment of an actor', () => {
+  const device = machineOf(deviceMachine);
+  const online = 'administration.active.one_key,link.online';
+  const offline = 'administration.active.one_key,link.offline';
+
+  it('begins where the machine begins', () => {
+    expect(beginningOf(device)).toEqual(['administration.unregistered', 'link.offline']);
+    expect(beginningOf(machineOf(commandMachine))).toContain('lifecycle.submitted');
+  });
+
+  it('shows the way of the last step, and no other', () => {
+    const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
+    const moment = momentAfter(device, step, ['hello.received', 'revoke']);
+    expect(wasTaken(arrow('link.online', 'link.offline', 'presence.lost'), moment)).toBe(true);
+    expect(wasTaken(arrow('link.online', 'link.offline', 'revoke'), moment)).toBe(false);
+    expect(wasTaken(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(false);
+  });
+
+  it('shows where it can go from where it is, from around it too, and nothing of the past', () => {
+    const step = { event: 'presence.lost', from: online, to: offline, at: null, by: null, data: null };
+    const moment = momentAfter(device, step, ['hello.received', 'revoke']);
+    expect(mayTake(arrow('link.offline', 'link.online', 'hello.received'), moment)).toBe(true);
+    expect(mayTake(arrow('administration.active', 'administration.revoked', 'revoke'), moment)).toBe(true);
+    expect(mayTake(arrow('administration.revoked', 'administration.active', 'reinstate'), moment)).toBe(false);
+    expect(mayTake(arrow('link.offline', 'link.online', 'hello.received'), momentAfter(device, step))).toBe(false);
+  });
+});
