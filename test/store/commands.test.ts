@@ -61,14 +61,16 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toHaveLength(4);
   });
 
-  it('are found by the hash of a token, of this device and tenant alone, while it can be used', async () => {
+  it('are found by the hash of a token, of this device (or of any) and tenant alone, while it can be used', async () => {
     const tenantId = newId();
     const deviceId = newId();
     const hash = newId();
     const commit = commandCommit({ tenantId, columns: { device_id: deviceId, token_hash: hash } });
     await turn(commit);
-    expect(await commands().byToken(tenantId, deviceId, hash)).toBe(commit.ref.id);
-    expect(await commands().byToken(newId(), deviceId, hash)).toBeNull();
+    for (const named of [deviceId, null]) {
+      expect(await commands().byToken(tenantId, named, hash)).toEqual({ id: commit.ref.id, deviceId });
+      expect(await commands().byToken(newId(), named, hash)).toBeNull();
+    }
     expect(await commands().byToken(tenantId, newId(), hash)).toBeNull();
     await turn(next(commit, { columns: { ...commit.columns, token_hash: null } }));
     expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
