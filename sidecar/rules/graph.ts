@@ -2,8 +2,8 @@ import { type Act, type Device, MAX_STEPS, type Memory, type Step, titleOf } fro
 import { same } from '../schema.ts';
 import { isDone, undoOf } from '../undo.ts';
 import type { Instruction, Wish } from './instructions.ts';
-import { isSpared } from './memories.ts';
-import { find } from './targets.ts';
+import { type Preferences, preferencesOf } from './memories.ts';
+import { find, findBeside } from './targets.ts';
 import { actsFor } from './wishes.ts';
 import { slugOf } from './words.ts';
 
@@ -18,18 +18,18 @@ export interface Graph {
 
 export type Drawn = Graph | { impossible: string; code: 'NO_SUCH_DEVICE' | 'NOT_POSSIBLE' | 'TOO_MANY_STEPS' };
 
-interface World {
-  devices: readonly Device[];
-  memories: readonly Memory[];
-}
-
 /** `there` are the steps that the context has already: none of them is wished a second time. */
-export function draw(instructions: readonly Instruction[], world: World, there: readonly Step[]): Drawn {
+export function draw(
+  instructions: readonly Instruction[],
+  { devices, memories }: { devices: readonly Device[]; memories: readonly Memory[] },
+  there: readonly Step[],
+): Drawn {
   const drawing = makeDrawing(there);
+  const preferences = preferencesOf(memories, devices);
   const leftOut = new Set<Device>();
   for (const instruction of instructions) {
     if (instruction.afterwards) drawing.nextStage();
-    const able = ableTo(instruction, world);
+    const able = ableTo(instruction, devices, preferences);
     if ('impossible' in able) {
       if (instruction.lenient) continue;
       return able;
@@ -39,33 +39,46 @@ export function draw(instructions: readonly Instruction[], world: World, there: 
     const chosen = online.length > 0 ? online : able;
     for (const { device } of able) if (!device.online && online.length > 0) leftOut.add(device);
     for (const { device, acts } of chosen) drawing.add(device, acts);
+    // What comes to far more is not drawn to its end.
+    if (there.length + drawing.steps().length > MAX_STEPS) {
+      return { impossible: `That takes more than the ${MAX_STEPS} steps of a plan.`, code: 'TOO_MANY_STEPS' };
+    }
   }
-  const steps = drawing.steps();
-  const total = there.length + steps.length;
-  return total <= MAX_STEPS
-    ? { steps, leftOut: [...leftOut] }
-    : { impossible: `That takes ${total} steps; a plan has ${MAX_STEPS} at most.`, code: 'TOO_MANY_STEPS' };
+  return { steps: drawing.steps(), leftOut: [...leftOut] };
 }
 
 type Able = readonly { device: Device; acts: readonly Act[] }[];
 
-function ableTo(instruction: Instruction, { devices, memories }: World): Able | Extract<Drawn, { impossible: string }> {
-  const { wish, target, except } = instruction;
-  const found = find(target, devices);
-  if (found === null) return { impossible: `Nothing here is called "${shown(target)}".`, code: 'NO_SUCH_DEVICE' };
-  const spared = except === '' ? null : find(except, devices);
+function ableTo(
+  instruction: Instruction,
+  devices: readonly Device[],
+  preferences: Preferences,
+): Able | Extract<Drawn, { impossible: string }> {
+  const { wish, target, beside, except } = instruction;
+  const found = findBeside(target, beside, devices);
+  if (found === null) return noSuchDevice(target);
+  const spared = new Set<Device>();
+  for (const words of except) {
+    const left = find(words, devices);
+    // Nobody wants done to everything what was not to be done to one.
+    if (left === null) return noSuchDevice(words);
+    for (const device of left.devices) spared.add(device);
+  }
   const be = 'be' in wish && (wish.be === 'on' || wish.be === 'off') ? wish.be : null;
   const meant = found.devices.filter(
-    (device) => !spared?.devices.includes(device) && (found.named || be === null || !isSpared(be, device, memories)),
+    (device) => !spared.has(device) && (found.named || be === null || !preferences.spares(be, device)),
   );
   const able = meant.flatMap((device) => {
-    const acts = actsFor(wish, device, { devices, memories, meant, broad: found.broad });
+    const acts = actsFor(wish, device, { preferences, meant, broad: found.broad });
     return acts === null ? [] : [{ device, acts }];
   });
   if (able.length > 0) return able;
   const where = target === '' ? 'here' : `called "${shown(target)}"`;
   return { impossible: `Nothing ${where} can be ${participle(wish)}.`, code: 'NOT_POSSIBLE' };
 }
+
+const noSuchDevice = (words: string) =>
+  ({ impossible: `Nothing here is called "${shown(words)}".`, code: 'NO_SUCH_DEVICE' }) as const;
 
 /** What somebody wrote, as far as an error repeats it. */
 export const shown = (text: string): string => (text.length > 80 ? `${text.slice(0, 79)}…` : text);
@@ -76,6 +89,7 @@ function participle(wish: Wish): string {
   if ('celsius' in wish) return `set to ${wish.celsius} °C`;
   if ('kelvin' in wish) return `set to ${wish.kelvin} K`;
   if ('percent' in wish) return `set to ${wish.percent} %`;
+  if ('amount' in wish) return `set to ${wish.amount}`;
   if ('more' in wish)
     return { warm: 'made warmer', cool: 'made cooler', bright: 'made brighter', dark: 'made darker' }[wish.more];
   return 'mode' in wish ? `set to "${shown(wish.mode)}"` : `made ${wish.quality}`;

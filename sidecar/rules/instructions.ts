@@ -12,6 +12,8 @@ export type Wish =
   | { celsius: number }
   | { kelvin: number }
   | { percent: number; of: 'brightness' | 'humidity' | 'position' | null }
+  /** Without a unit. */
+  | { amount: number }
   | { quality: Quality }
   | { more: 'warm' | 'cool' | 'bright' | 'dark' }
   | { mode: string };
@@ -20,8 +22,10 @@ export interface Instruction {
   wish: Wish;
   /** The words that say what it is about; empty: whatever there is. */
   target: string;
+  /** What else the same verb is about. */
+  beside: readonly string[];
   /** Left out of it. */
-  except: string;
+  except: readonly string[];
   /** It waits for all before it. */
   afterwards: boolean;
   /** Nothing is wrong where there is nothing to do it with. */
@@ -31,17 +35,33 @@ export interface Instruction {
 /** Sentences that are no instruction of their own but stand for others: null where a name stands for none. */
 export type Named = (name: string) => { text: string; lenient: boolean } | null;
 
-export type Understood = { instructions: Instruction[] } | { unclear: string };
+export type Understood = { instructions: Instruction[] } | { unclear: string } | { endless: true };
 
 const DEPTH = 3;
+/** Routines that name routines that name routines come to any number. */
+const MOST_SENTENCES = 100;
 
 /** A goal or a routine, sentence by sentence. */
-export function understand(text: string, named: Named, depth = 0): Understood {
+export function understand(text: string, named: Named): Understood {
+  let read = 0;
+  return understandAt(0, text, (sentence, depth) => {
+    read += 1;
+    if (read > MOST_SENTENCES) return 'endless';
+    return depth < DEPTH ? named(sentence) : null;
+  });
+}
+
+function understandAt(
+  depth: number,
+  text: string,
+  named: (sentence: string, depth: number) => ReturnType<Named> | 'endless',
+): Understood {
   const instructions: Instruction[] = [];
   for (const { sentence, afterwards } of sentences(plain(text))) {
-    const meant = depth < DEPTH ? named(sentence) : null;
-    const found = meant === null ? clausesOf(sentence) : understand(meant.text, named, depth + 1);
-    if ('unclear' in found) return found;
+    const meant = named(sentence, depth);
+    if (meant === 'endless') return { endless: true };
+    const found = meant === null ? clausesOf(sentence) : understandAt(depth + 1, meant.text, named);
+    if (!('instructions' in found)) return found;
     for (const [n, one] of found.instructions.entries()) {
       instructions.push({
         ...one,
@@ -53,9 +73,12 @@ export function understand(text: string, named: Named, depth = 0): Understood {
   return { instructions };
 }
 
+const EXCEPT = / (?:except(?: for)?|but not|apart from|but leave) /;
+
 /** Split where one thing ends and the next begins; `then` makes the next wait. */
 function sentences(text: string): { sentence: string; afterwards: boolean }[] {
   return text
+    .replace(/,(?=(?:except|but not|apart from|but leave) )/g, ' ')
     .replace(/(?:[ ,;\n]|^)(?:and )?(?:then|after that|afterwards)(?=[ ,]|$)/g, ';>')
     .split(/[;\n]/)
     .map((part) => ({ sentence: bare(part.replace(/^[>, ]+|[, ]+$/g, '')), afterwards: part.startsWith('>') }))
@@ -68,23 +91,37 @@ function clausesOf(sentence: string): Understood {
   return { instructions: clauses.map((clause) => ({ ...clause, afterwards: false, lenient: false })) };
 }
 
-type Clause = Pick<Instruction, 'wish' | 'target' | 'except'>;
+type Clause = Pick<Instruction, 'wish' | 'target' | 'beside' | 'except'>;
 
-/** `lock the door and turn off the lamp and the fan`: a part without a verb takes the wish of the part before it. */
+/** What one verb is about, part by part. */
+interface Verb {
+  wish: Wish;
+  targets: string[];
+  except: string[];
+}
+
+/**
+ * `lock the door and turn off the lamp and the fan`: a part without a verb belongs to the verb before it, and to what is
+ * left out where that was begun.
+ */
 function understandSentence(sentence: string): Clause[] | null {
   const whole = clauseOf(sentence);
   const parts = sentence.split(/,and |,| and /).filter((part) => part !== '');
-  if (parts.length === 1) return whole && [whole];
-  const clauses: Clause[] = [];
+  if (parts.length === 1) return whole && clausesFor(whole);
+  const verbs: Verb[] = [];
   for (const part of parts) {
-    const clause = clauseOf(bare(part));
-    const before = clauses.at(-1);
-    if (clause !== null) clauses.push(clause);
-    else if (before !== undefined && !/\d/.test(part)) clauses.push({ ...before, target: bare(part), except: '' });
-    else return whole && [whole];
+    const verb = clauseOf(bare(part));
+    const before = verbs.at(-1);
+    if (verb !== null) verbs.push(verb);
+    else if (before !== undefined && before.except.length > 0) before.except.push(bare(part));
+    else if (before !== undefined && !/^-?\d/.test(part)) before.targets.push(bare(part));
+    else return whole && clausesFor(whole);
   }
-  return clauses;
+  return verbs.flatMap(clausesFor);
 }
+
+const clausesFor = ({ wish, targets, except }: Verb): Clause[] =>
+  targets.map((target) => ({ wish, target, beside: targets.filter((other) => other !== target), except }));
 
 const NUMBER = '(-?\\d+(?:\\.\\d+)?)';
 const UNIT = '(%|percent|°c?|degrees?(?: celsius)?|celsius|c|°f|degrees fahrenheit|fahrenheit|f|k|kelvin)?';
@@ -109,8 +146,12 @@ const patterns: readonly (readonly [RegExp, Reader])[] = [
   ],
   [/^(dis)?arm(?: (.+))?$/, ([, dis, target]) => ({ wish: { be: dis ? 'disarmed' : 'armed' }, target: target ?? '' })],
   [
+    new RegExp(`^(?:heat|cool|warm)(?: up| down)? (.+?) (?:to|at) ${NUMBER} ?${UNIT}$`),
+    ([, target, amount, unit]) => ofAmount(target ?? '', Number(amount), unit || 'celsius'),
+  ],
+  [
     new RegExp(
-      `^(?:dim|brighten|lower|raise|open|close|set|put|turn|bring|heat|cool|warm|change|adjust|keep)(?: up| down)? (.+?) (?:to|at|on) ${NUMBER} ?${UNIT}$`,
+      `^(?:dim|brighten|lower|raise|open|close|set|put|turn|bring|change|adjust|keep)(?: up| down)? (.+?) (?:to|at|on) ${NUMBER} ?${UNIT}$`,
     ),
     ([, target, amount, unit]) => ofAmount(target ?? '', Number(amount), unit ?? ''),
   ],
@@ -138,13 +179,13 @@ const patterns: readonly (readonly [RegExp, Reader])[] = [
   ],
 ];
 
-/** One instruction, or null where it is none. */
-function clauseOf(text: string): Clause | null {
-  const [said = '', except = ''] = text.split(/ (?:except|but not|apart from|but leave) /, 2);
+/** One verb with what it is about, or null where there is none. */
+function clauseOf(text: string): Verb | null {
+  const [said = '', ...except] = text.split(EXCEPT);
   for (const [pattern, read] of patterns) {
     const found = pattern.exec(said);
     const clause = found && read(found);
-    if (clause) return { ...clause, target: bare(clause.target), except };
+    if (clause) return { wish: clause.wish, targets: [bare(clause.target)], except: except.map(bare) };
   }
   return null;
 }
@@ -169,8 +210,7 @@ function ofAmount(target: string, amount: number, unit: string): { wish: Wish; t
   if (unit !== '' || of?.[1] === 'temperature' || /\b(?:thermostat|heating|heater|climate|radiator)s?\b/.test(about)) {
     return { wish: { celsius: amount }, target: about };
   }
-  // A bare number is what the device takes: percent of a lamp or a blind, degrees of a thermostat.
-  return { wish: { percent: amount, of: null }, target: about };
+  return { wish: { amount }, target: about };
 }
 
 const isQuantity = (text: string | undefined): text is 'brightness' | 'humidity' | 'position' =>

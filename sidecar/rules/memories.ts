@@ -1,6 +1,6 @@
 import type { Device, Memory } from '../model.ts';
 import { type Quality, qualityOf } from './instructions.ts';
-import { isAbout, namesSomething } from './targets.ts';
+import { isAbout } from './targets.ts';
 import { bare, plain, wordsOf } from './words.ts';
 
 // What a tenant's memories say to the rules. Their newest word counts; they come newest first.
@@ -55,35 +55,41 @@ const units: Readonly<Record<Unit, RegExp>> = {
   kelvin: /(\d+(?:\.\d+)?) ?(?:k|kelvin)(?![a-z])/,
 };
 
-/**
- * The number that somebody prefers for this device and quality: a preference about its room or itself comes before one
- * about no place.
- */
-export function preferred(
-  quality: Quality,
-  unit: Unit,
-  device: Device,
-  all: readonly Device[],
-  memories: readonly Memory[],
-): number | null {
-  let general: number | null = null;
-  for (const { kind, subject, content, tags } of memories) {
-    if (kind !== 'preference' || !says(quality, [subject, content, ...tags])) continue;
-    const number = Number(units[unit].exec(plain(content))?.[1]);
-    if (Number.isNaN(number)) continue;
-    if (isAbout(subject, device)) return number;
-    if (!namesSomething(subject, all)) general ??= number;
-  }
-  return general;
+const LONGEST_NAME = 200;
+
+/** What somebody prefers. */
+export interface Preferences {
+  /** The number for this device and quality: one about its room or itself comes before one about no place. */
+  number(quality: Quality, unit: Unit, device: Device): number | null;
+  /** It is never to be switched so: `never turn off the fridge`. */
+  spares(be: 'on' | 'off', device: Device): boolean;
 }
 
-/** Devices that a preference says never to switch: `never turn off the fridge`. */
-export function isSpared(be: 'on' | 'off', device: Device, memories: readonly Memory[]): boolean {
-  return memories.some(({ kind, subject, content }) => {
-    const found = kind === 'preference' && /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(bare(plain(content)));
-    return found ? found[1] === be && isAbout(found[2] === undefined ? subject : found[2], device) : false;
-  });
+/** Each memory is read once, however many devices ask. */
+export function preferencesOf(memories: readonly Memory[], devices: readonly Device[]): Preferences {
+  const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => preferenceIn(memory, devices));
+  return {
+    number(quality, unit, device) {
+      const saying = all.filter(({ qualities, numbers }) => qualities.has(quality) && numbers[unit] !== null);
+      const own = saying.find(({ about }) => about.has(device)) ?? saying.find(({ about }) => about.size === 0);
+      return own?.numbers[unit] ?? null;
+    },
+    spares: (be, device) => all.some(({ never }) => never?.be === be && never.devices.has(device)),
+  };
 }
 
-const says = (quality: Quality, texts: readonly string[]): boolean =>
-  texts.some((text) => wordsOf(text).some((word) => qualityOf(word) === quality));
+function preferenceIn({ subject, content, tags }: Memory, devices: readonly Device[]) {
+  const text = plain(content);
+  const number = (unit: Unit): number | null => {
+    const found = units[unit].exec(text)?.[1];
+    return found === undefined ? null : Number(found);
+  };
+  const about = (said: string) => new Set(devices.filter((device) => isAbout(said.slice(0, LONGEST_NAME), device)));
+  const [, be, what = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(bare(text)) ?? [];
+  return {
+    about: about(subject),
+    qualities: new Set([subject, content, ...tags].flatMap((said) => wordsOf(said).map(qualityOf))),
+    numbers: { celsius: number('celsius'), percent: number('percent'), kelvin: number('kelvin') },
+    never: be === undefined ? null : { be, devices: about(what) },
+  };
+}

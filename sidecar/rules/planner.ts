@@ -3,7 +3,7 @@ import { obey } from '../obey.ts';
 import { finalStateOf, summaryOf } from '../summary.ts';
 import { customOf } from './customs.ts';
 import { draw, shown } from './graph.ts';
-import { type Instruction, type Named, understand } from './instructions.ts';
+import { type Instruction, type Named, type Understood, understand } from './instructions.ts';
 import { routineOf } from './memories.ts';
 import { callsOf } from './thresholds.ts';
 
@@ -38,13 +38,13 @@ function pursue(view: View): Decision {
   const devices = context.deviceId === null ? view.devices : view.devices.filter(({ id }) => id === context.deviceId);
   if (devices.length === 0) return { code: 'NO_SUCH_DEVICE', failed: 'There are no devices here.' };
   const understood = understand(context.text, namedIn(view));
-  if ('unclear' in understood) return notUnderstood(understood.unclear);
-  if (understood.instructions.length === 0) return notUnderstood(context.text);
+  if (!('instructions' in understood)) return notUnderstood(understood);
+  if (understood.instructions.length === 0) return notUnderstood({ unclear: context.text });
   // What is said to one device is about it, whatever else the words name.
   const instructions =
     context.deviceId === null
       ? understood.instructions
-      : understood.instructions.map((one) => ({ ...one, target: '' }));
+      : understood.instructions.map((one) => ({ ...one, target: '', beside: [] }));
   return drawn(instructions, { ...view, devices, memories }, 'Everything is so already.');
 }
 
@@ -61,10 +61,10 @@ function drawn(instructions: readonly Instruction[], view: View, nothing: string
   return { steps: [first, ...more], because: `${because}${left}`.trim() };
 }
 
-const notUnderstood = (sentence: string): Decision => ({
-  code: 'GOAL_NOT_UNDERSTOOD',
-  failed: `The rules do not understand "${shown(sentence)}".`,
-});
+const notUnderstood = (why: Exclude<Understood, { instructions: unknown }>): Decision =>
+  'endless' in why
+    ? { code: 'GOAL_TOO_LONG', failed: 'That comes to more sentences than the rules read for a goal.' }
+    : { code: 'GOAL_NOT_UNDERSTOOD', failed: `The rules do not understand "${shown(why.unclear)}".` };
 
 const namedIn =
   ({ memories }: View): Named =>
@@ -88,7 +88,7 @@ function observe(view: View): Decision {
   const instructions: Instruction[] = [];
   for (const { text, lenient } of calls) {
     const understood = understand(text, namedIn(view));
-    if ('unclear' in understood) return notUnderstood(understood.unclear);
+    if (!('instructions' in understood)) return notUnderstood(understood);
     instructions.push(...understood.instructions.map((one) => (lenient ? { ...one, lenient } : one)));
   }
   return drawn(instructions, view, 'There is nothing to do it with, or it is done.', because);

@@ -60,6 +60,25 @@ export function find(target: string, devices: readonly Device[]): Found | null {
   return described.length > 0 && left.length > 0 ? { devices: described, named: true, broad: false } : null;
 }
 
+/** `the lights in the bedroom and the kitchen`: a room beside things in another room means such things there. */
+export function findBeside(target: string, beside: readonly string[], devices: readonly Device[]): Found | null {
+  if (thingsIn(target, devices) === '') {
+    for (const other of beside) {
+      const things = thingsIn(other, devices);
+      if (things) return find(`${target} ${things}`, devices);
+    }
+  }
+  return find(target, devices);
+}
+
+/** What is meant in a room: empty for all that is there, null where no room is named or a device is. */
+function thingsIn(target: string, devices: readonly Device[]): string | null {
+  const words = wordsOf(target);
+  if (devices.some((device) => sameWords(nameWords(device), words))) return null;
+  const { rest, inRoom } = roomOf(words, devices);
+  return inRoom && rest.filter((word) => !BETWEEN.has(word) && !EVERYTHING.has(word)).join(' ');
+}
+
 /** Whether a memory or a measurement with this subject is about the device. */
 export function isAbout(subject: string, device: Device): boolean {
   const words = wordsOf(subject);
@@ -76,7 +95,7 @@ export function isAbout(subject: string, device: Device): boolean {
 export const namesSomething = (subject: string, devices: readonly Device[]): boolean =>
   devices.some((device) => isAbout(subject, device));
 
-const nameWords = (device: Device): string[] => wordsOf(device.name ?? '');
+const nameWords = (device: Device): readonly string[] => wordsOf(device.name ?? '');
 
 const sameWords = (one: readonly string[], other: readonly string[]): boolean =>
   one.length > 0 && one.length === other.length && placeOf(one, other) === 0;

@@ -31,10 +31,17 @@ const alarmed = (value: JsonValue) =>
 /** The dangerous first. */
 const usuals: readonly Usual[] = [
   {
-    names: /^(?:smoke|gas|fire|co|carbon monoxide|smoke alarm|smoke detected|gas detected|fire alarm)$/,
+    names: /^(?:smoke|fire|smoke alarm|smoke detected|fire alarm)$/,
     calls: alarmed,
     text: () => 'turn on the lights; open the covers; turn off the appliances; turn off the climate',
-    because: () => 'Smoke or gas was detected.',
+    because: () => 'Smoke was detected.',
+  },
+  {
+    // A lamp that is switched may be the spark.
+    names: /^(?:gas|gas alarm|gas detected|co|carbon monoxide|co alarm|co detected)$/,
+    calls: alarmed,
+    text: () => 'close the valves; open the covers',
+    because: () => 'Gas was detected.',
   },
   {
     names: /^(?:leak|water leak|leak detected|water detected|flood|wet|water)$/,

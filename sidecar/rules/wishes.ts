@@ -1,14 +1,13 @@
-import type { Act, Device, JsonValue, Memory, Tool } from '../model.ts';
+import type { Act, Device, JsonValue, Tool } from '../model.ts';
 import { isObject, misfit } from '../schema.ts';
 import type { Quality, Wish } from './instructions.ts';
-import { preferred } from './memories.ts';
+import type { Preferences } from './memories.ts';
 
 // What a wish comes to on one device: its actions, one after another. Null where the device can do nothing of the kind.
 
 /** What a wish is measured against. */
 export interface Surroundings {
-  devices: readonly Device[];
-  memories: readonly Memory[];
+  preferences: Preferences;
   /** What the wish is about, this device among it. */
   meant: readonly Device[];
   /** Everything was meant, so that nothing dangerous is. */
@@ -18,7 +17,8 @@ export interface Surroundings {
 export function actsFor(wish: Wish, device: Device, around: Surroundings): Act[] | null {
   if ('be' in wish) return one(firstOf(device, statesOf[wish.be], around.broad));
   if ('run' in wish) return one(firstOf(device, runs[wish.run], false));
-  if ('celsius' in wish) return climate(device, wish.celsius, null);
+  if ('celsius' in wish) return celsius(device, wish.celsius);
+  if ('amount' in wish) return amount(device, wish.amount, around.meant);
   if ('kelvin' in wish) return one(withValue(device, 'set_color_temperature', 'kelvin', wish.kelvin));
   if ('percent' in wish) return percent(device, wish.percent, wish.of);
   if ('more' in wish) return more(device, wish.more);
@@ -66,6 +66,19 @@ function withValue(device: Device, action: string, usual: string, value: JsonVal
   return misfit(tool.params, params) === null ? { action, params } : null;
 }
 
+/** Somebody who says 70 means another scale: the highest that can be set is not what was asked for. */
+function celsius(device: Device, value: number): Act[] | null {
+  const acts = climate(device, value, null);
+  const set = Object.values(acts?.at(-1)?.params ?? {})[0];
+  return typeof set === 'number' && Math.abs(set - value) < 1 ? acts : null;
+}
+
+/** A number without a unit: degrees where something heats or cools, whose lamps and blinds are left alone, else percent. */
+function amount(device: Device, value: number, meant: readonly Device[]): Act[] | null {
+  const heated = meant.some(({ tools }) => tools.has('set_temperature'));
+  return heated ? celsius(device, value) : percent(device, value, null);
+}
+
 /** A manifest of one's own may call the only parameter otherwise. */
 function paramOf(tool: Tool, usual: string): string | undefined {
   const names = isObject(tool.params.properties) ? Object.keys(tool.params.properties) : [];
@@ -98,11 +111,11 @@ function percent(device: Device, value: number, of: 'brightness' | 'humidity' | 
   if (of === 'brightness') return one(withValue(device, 'set_brightness', 'level', value));
   if (of === 'humidity') return one(withValue(device, 'set_humidity', 'percent', value));
   if (of === 'position') return one(withValue(device, 'set_position', 'position', value));
-  const act =
+  return one(
     withValue(device, 'set_brightness', 'level', value) ??
-    withValue(device, 'set_position', 'position', value) ??
-    withValue(device, 'set_flow', 'percent', value);
-  return act === null ? climate(device, value, null) : [act];
+      withValue(device, 'set_position', 'position', value) ??
+      withValue(device, 'set_flow', 'percent', value),
+  );
 }
 
 const STEP_CELSIUS = 1;
@@ -143,9 +156,9 @@ const usualCelsius: Partial<Record<Quality, number>> = {
 const usualPercent: Partial<Record<Quality, number>> = { bright: 100, cosy: 40, dim: 30 };
 const usualKelvin: Partial<Record<Quality, number>> = { warm: 2_700, cool: 5_000 };
 
-function quality(device: Device, wanted: Quality, { devices, memories, meant }: Surroundings): Act[] | null {
+function quality(device: Device, wanted: Quality, { preferences, meant }: Surroundings): Act[] | null {
   const value = (unit: 'celsius' | 'percent' | 'kelvin', usual: number | undefined) =>
-    usual === undefined ? null : (preferred(wanted, unit, device, devices, memories) ?? usual);
+    usual === undefined ? null : (preferences.number(wanted, unit, device) ?? usual);
   const celsius = value('celsius', usualCelsius[wanted]);
   if (celsius !== null && device.tools.has('set_temperature')) {
     return climate(device, celsius, wanted === 'warm' ? 'heat' : wanted === 'cool' ? 'cool' : null);

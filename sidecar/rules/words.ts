@@ -31,13 +31,23 @@ export function bare(sentence: string): string {
   return text.replace(ARTICLES, '').replace(/ +/g, ' ').trim();
 }
 
+/** The same names are looked at for each device, each memory and each sentence. */
+const known = new Map<string, readonly string[]>();
+const MOST_KNOWN = 5_000;
+
 /** The words of a name or a phrase, each in the singular, as far as an `s` tells. */
-export const wordsOf = (text: string): string[] =>
-  plain(text)
+export function wordsOf(text: string): readonly string[] {
+  const before = known.get(text);
+  if (before !== undefined) return before;
+  const words = plain(text)
     .replace(ARTICLES, '')
     .split(/[^\p{L}\p{N}]+/u)
     .filter((word) => word !== '')
     .map(singular);
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(text, words);
+  return words;
+}
 
 export const singular = (word: string): string =>
   word.length > 3 && word.endsWith('s') && !word.endsWith('ss') ? word.slice(0, -1) : word;

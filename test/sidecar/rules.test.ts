@@ -43,6 +43,25 @@ describe('goals by rules', () => {
       ],
     ],
     ['set the thermostat to dry', ['Thermostat set_mode "dry" undone by set_mode "heat"']],
+    [
+      'turn off everything except the fridge plug, the bed light and the heating',
+      ['Ceiling light turn_off undone by turn_on'],
+    ],
+    [
+      'Turn off the lights, except for the bed light, and lock the door',
+      ['Ceiling light turn_off undone by turn_on', 'Front door lock'],
+    ],
+    [
+      'turn off the lights in the living room and the bedroom',
+      ['Ceiling light turn_off undone by turn_on', 'Bed light turn_off undone by turn_on'],
+    ],
+    [
+      'turn off the bedroom and the living room lights',
+      ['Bed light turn_off undone by turn_on', 'Ceiling light turn_off undone by turn_on'],
+    ],
+    ['cool the living room to 18', ['Thermostat set_temperature 18 undone by set_temperature 20']],
+    ['set the living room to 21', ['Thermostat set_temperature 21 undone by set_temperature 20']],
+    ['set the bedroom to 40 %', ['Bed light set_brightness 40 undone by set_brightness 30']],
   ])('%s', (text, steps) => {
     expect(plan(text)).toEqual(steps);
   });
@@ -149,13 +168,17 @@ describe('goals by rules', () => {
     ['lock the ceiling light', 'NOT_POSSIBLE: Nothing called "ceiling light" can be locked.'],
     ['make the hall warm', 'NOT_POSSIBLE: Nothing called "hall" can be made warm.'],
     ['...', 'GOAL_NOT_UNDERSTOOD: The rules do not understand "...".'],
+    ['turn off everything except the aquarium', 'NO_SUCH_DEVICE: Nothing here is called "aquarium".'],
+    ['turn off the lights in the bedroom and the kitchen', 'NO_SUCH_DEVICE: Nothing here is called "kitchen".'],
+    ['set the thermostat to 70', 'NOT_POSSIBLE: Nothing called "thermostat" can be set to 70 °C.'],
+    ['heat the bedroom to 70', 'NOT_POSSIBLE: Nothing called "bedroom" can be set to 70 °C.'],
   ])('says honestly what it cannot do: %s', (text, said) => {
     expect(plan(text)).toEqual([said]);
   });
 
   it('does not begin what takes more steps than a plan has', () => {
     const devices = Array.from({ length: 101 }, (_, n) => device('light', `Lamp ${n}`, { state: { on: true } }));
-    expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: That takes 101 steps; a plan has 100 at most.']);
+    expect(plan('lights off', { devices })).toEqual(['TOO_MANY_STEPS: That takes more than the 100 steps of a plan.']);
   });
 
   it('ends with what the devices report once all is done, and gives up where a step is refused', () => {
@@ -288,8 +311,9 @@ describe('observations', () => {
         'Thermostat turn_off undone by turn_on',
         'Radiator turn_off undone by turn_on',
       ],
-      'Smoke or gas was detected.',
+      'Smoke was detected.',
     ],
+    [{ gas: 1 }, ['Main valve close_valve'], 'Gas was detected.'],
   ])('%o leads to a proposal with a reason', (data, steps, because) => {
     const decision = decide(observed(data, 'Ceiling light'));
     expect(told(decision)).toEqual(steps);
