@@ -75,7 +75,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByText('Verified, done').waitFor();
     await page
       .getByRole('row', { name: /^brightness/ })
-      .getByText('11')
+      .getByText('11', { exact: true })
       .waitFor();
     await page.evaluate('scrollTo(0, 0)');
     await picture(page, 'twin');
@@ -114,7 +114,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByText('Verified, done').waitFor();
     await page
       .getByRole('row', { name: /^locked/ })
-      .getByText('no')
+      .getByText('no', { exact: true })
       .waitFor();
     expect(complaints()).toEqual([]);
     await close();
@@ -169,10 +169,10 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await go(`/devices/${registered.device_id}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const brightness = page.getByRole('row', { name: /^brightness/ });
-    await brightness.getByText('40').waitFor();
+    await brightness.getByText('40', { exact: true }).waitFor();
     at.clock.advance(61_000);
     await speaker.say('state', { state: { brightness: 70 } }, { sequence: 2 });
-    await brightness.getByText('70').waitFor();
+    await brightness.getByText('70', { exact: true }).waitFor();
     await speaker.say('state', { state: { brightness: 1 } }, { sequence: 2 });
     await page.reload();
     await page.getByText('sequence reused').waitFor();
@@ -191,9 +191,9 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   it('can be ten thousand, of which the rows in sight stand in the document', async () => {
     const rich = await at.owner('rita');
     const NUMBER = 10_000;
-    for (let from = 0; from < NUMBER; from += 500) {
+    for (let from = 0; from < NUMBER; from += 100) {
       await Promise.all(
-        Array.from({ length: 500 }, (_, n) => register(rich, { device_type: 'smart_light', name: `Lamp ${from + n}` })),
+        Array.from({ length: 100 }, (_, n) => register(rich, { device_type: 'smart_light', name: `Lamp ${from + n}` })),
       );
     }
     const { page, go, complaints, close } = await look(browser, at, { token: rich.token });

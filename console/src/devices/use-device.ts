@@ -18,7 +18,13 @@ export function useDeviceNews(id: string): void {
   const queries = useQueryClient();
   const stale = useRef(new Set<string>());
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      stale.current.clear();
+    },
+    [],
+  );
   const path = `/v1/devices/${id}`;
   const change = (changes: Partial<Answer<typeof getDevice>['device']>): void => {
     queries.setQueryData<Answer<typeof getDevice>>(

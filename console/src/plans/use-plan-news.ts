@@ -12,7 +12,13 @@ export function usePlanNews(path: string, id: string | null = null): void {
   const { may } = useSession();
   const queries = useQueryClient();
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    },
+    [],
+  );
   const anew = (): void => {
     timer.current ??= setTimeout(() => {
       timer.current = undefined;

@@ -1,5 +1,5 @@
 import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
-import { Link, Route, Switch, useLocation } from 'wouter';
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
 import { type PageEntry, pages } from '../pages.ts';
 import { useSession } from '../session.tsx';
 import { Icon, Mark } from '../ui/icons.tsx';
@@ -91,6 +91,8 @@ export function Frame() {
               {shown.map((page) => (
                 <Route key={page.path} path={page.path} component={bodies.get(page) as Body} />
               ))}
+              {/* Who operates the service without a tenant of their own has no home: they begin with the first of their pages. */}
+              <Route path="/">{shown[0] !== undefined && <Redirect to={shown[0].path} replace />}</Route>
               <Route>
                 <Empty icon="search" title="There is no such page, or it is not for your role.">
                   <Link href="/">Go to the start</Link>
