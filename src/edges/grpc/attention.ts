@@ -28,13 +28,41 @@ export const partOf = ({ tenantId, homeId, deviceId, kind }: ActiveContext): Par
 
 const keyOf = ({ tenantId, homeId, deviceId }: Part): string => deviceId ?? homeId ?? tenantId;
 
+/** Parts of the world that wait for their turn: the tenants take turns, and of each the part that waits longest comes first. */
+class Waiting {
+  private readonly tenants = new Map<Uuid, Set<Watched>>();
+  size = 0;
+
+  add(part: Watched): void {
+    let own = this.tenants.get(part.tenantId);
+    if (own === undefined) {
+      own = new Set();
+      this.tenants.set(part.tenantId, own);
+    }
+    this.size += own.has(part) ? 0 : 1;
+    own.add(part);
+  }
+
+  delete(part: Watched): void {
+    const own = this.tenants.get(part.tenantId);
+    if (!own?.delete(part)) return;
+    this.size -= 1;
+    this.tenants.delete(part.tenantId);
+    if (own.size > 0) this.tenants.set(part.tenantId, own);
+  }
+
+  *[Symbol.iterator](): Generator<Watched> {
+    for (const own of this.tenants.values()) yield* own;
+  }
+}
+
 export class Attention {
   private readonly limits: SidecarLimits;
   private readonly parts = new Map<string, Watched>();
   private readonly contexts = new Map<Uuid, { part: Watched; kind: ActiveContext['kind'] }>();
   /** There is something new to think about. */
-  private readonly asked = new Set<Watched>();
-  private readonly changed = new Set<Watched>();
+  private readonly asked = new Waiting();
+  private readonly changed = new Waiting();
   /** Homes about which there is nothing to think, by their tenants. */
   private readonly quiet = new Map<Uuid, Uuid>();
   private quietAt: Milliseconds = 0;
@@ -46,6 +74,8 @@ export class Attention {
   get size(): number {
     return this.contexts.size;
   }
+
+  knows = (contextId: Uuid): boolean => this.contexts.has(contextId);
 
   /** The context waits for the sidecar. */
   open(context: ActiveContext): void {

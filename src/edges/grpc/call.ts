@@ -26,7 +26,14 @@ const encode = (event: RuntimeEvent): Buffer => {
   const bytes = toBinary(RuntimeEventSchema, event);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 };
-const decode = (bytes: Buffer): CognitionProposal => fromBinary(CognitionProposalSchema, bytes);
+interface Heard {
+  proposal: CognitionProposal;
+  bytes: number;
+}
+const decode = (bytes: Buffer): Heard => ({
+  proposal: fromBinary(CognitionProposalSchema, bytes),
+  bytes: bytes.length,
+});
 
 export interface Call {
   /** True once the next one may be written, false when the stream is over. One at a time. */
@@ -42,7 +49,8 @@ export interface CallListener {
   ready(call: Call): void;
   /** The sidecar took the stream. */
   taken(): void;
-  heard(proposal: CognitionProposal): void;
+  /** `bytes`: how much of the wire it took. */
+  heard(proposal: CognitionProposal, bytes: number): void;
   /** Once, whatever became of it. `why` is short, and the sidecar may have written it. */
   over(why: string): void;
 }
@@ -87,7 +95,7 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     listener.over(brief(why));
   }
 
-  const open = () => client.makeBidiStreamRequest<RuntimeEvent, CognitionProposal>(PATH, encode, decode);
+  const open = () => client.makeBidiStreamRequest<RuntimeEvent, Heard>(PATH, encode, decode);
 
   function converse(): void {
     const opened = open();
@@ -99,10 +107,10 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
       listener.taken();
     };
     opened.on('metadata', taken);
-    opened.on('data', (proposal: CognitionProposal) => {
+    opened.on('data', ({ proposal, bytes }: Heard) => {
       if (over) return;
       taken();
-      listener.heard(proposal);
+      listener.heard(proposal, bytes);
     });
     opened.on('error', ({ code, details }: ServiceError) => end(`${status[code] ?? code}: ${details}`));
     opened.on('end', () => end('the sidecar ended the stream'));

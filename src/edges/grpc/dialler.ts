@@ -6,7 +6,7 @@ import type { SidecarLimits } from './limits.ts';
 
 /** What is done with a stream that stands. */
 export interface Conversation {
-  heard(proposal: CognitionProposal): void;
+  heard(proposal: CognitionProposal, bytes: number): void;
   /** The stream is gone: nothing more can be said. */
   over(): void;
 }
@@ -70,7 +70,7 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
         log.info({ address: to }, 'the sidecar is connected');
         changed?.(true);
       },
-      heard: (proposal) => conversation?.heard(proposal),
+      heard: (proposal, bytes) => conversation?.heard(proposal, bytes),
       over(why) {
         current = null;
         conversation?.over();

@@ -109,7 +109,7 @@ class Stream implements Conversation {
     });
   }
 
-  heard: Conversation['heard'] = (proposal) => this.hearing.hear(proposal);
+  heard: Conversation['heard'] = (proposal, bytes) => this.hearing.hear(proposal, bytes);
 
   over(): void {
     for (const stop of this.ears) stop();

@@ -46,8 +46,9 @@ export class Hearing {
     this.tokens = parts.limits.proposals.burst;
   }
 
-  hear(proposal: CognitionProposal): void {
-    this.tokens -= 1;
+  /** Reading a large one costs as much as reading many. */
+  hear(proposal: CognitionProposal, bytes: number): void {
+    this.tokens -= Math.max(1, bytes / this.parts.limits.proposals.bytes);
     this.inFlight += 1;
     const about = named(proposal);
     this.parts.heard(proposal.proposal.case ?? 'nothing');

@@ -18,8 +18,8 @@ export interface SidecarLimits {
   maxProposal: number;
   /** Events that wait to be written; beyond it everything is told anew instead. */
   queued: number;
-  /** Proposals a second, and at once; beyond it the stream is not read. */
-  proposals: { perSecond: number; burst: number };
+  /** Proposals a second, and at once; beyond it the stream is not read. One of more bytes counts as several. */
+  proposals: { perSecond: number; burst: number; bytes: number };
   /** Proposals that are being answered; beyond it the stream is not read. */
   inFlight: number;
   /** A part of the world that changed is told at most once in this time. */
@@ -28,6 +28,8 @@ export interface SidecarLimits {
   quietMs: Milliseconds;
   /** Homes that changed and wait to be told; the others are told when they change again. */
   quietHomes: number;
+  /** Contexts that are kept in mind; those beyond it are looked for when others are over. */
+  allContexts: number;
   /** Contexts in one perception. */
   contexts: number;
 }
@@ -41,11 +43,12 @@ export const defaultLimits: SidecarLimits = {
   keepaliveTimeoutMs: 10_000,
   stallMs: 30_000,
   maxProposal: 1024 * 1024,
-  queued: 1_000,
-  proposals: { perSecond: 100, burst: 500 },
+  queued: 10_000,
+  proposals: { perSecond: 100, burst: 500, bytes: 4 * 1024 },
   inFlight: 64,
   coalesceMs: 1_000,
   quietMs: 500,
   quietHomes: 10_000,
+  allContexts: 10_000,
   contexts: 100,
 };

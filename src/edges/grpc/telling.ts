@@ -39,9 +39,6 @@ const STREAK = 50;
 const RETRY_MS: Milliseconds = 1_000;
 /** Between two warnings that something could not be told. */
 const WARN_MS: Milliseconds = 60_000;
-/** Of all contexts; what is more waits until others are over, or ends by itself. */
-const CONTEXTS = 10_000;
-
 /**
  * All that is told on one stream: first what devices can do, then what waits for the sidecar with the world around it, then
  * what happens. One event is on its way at a time, so that a sidecar that does not read holds up nothing but itself: what
@@ -54,6 +51,8 @@ export class Telling {
   /** Of homes about which there is nothing to think. */
   private readonly hashes: LRUCache<Uuid, string>;
   private readonly opened = new Set<Uuid>();
+  /** Contexts that there was no room for wait too. */
+  private leftOut = false;
   private learnt: CapabilitySet[] = [];
   private queue: Event[] = [];
   private eventId = 0n;
@@ -99,8 +98,9 @@ export class Telling {
 
   /** It waits for the sidecar. What it is about is read in its turn. */
   open(contextId: Uuid): void {
-    if (this.over || this.attention.size + this.opened.size >= CONTEXTS) return;
-    this.opened.add(contextId);
+    if (this.over) return;
+    if (this.attention.size + this.opened.size >= this.parts.limits.allContexts) this.leftOut = true;
+    else this.opened.add(contextId);
     this.stir();
   }
 
@@ -136,6 +136,7 @@ export class Telling {
       return true;
     }
     for (const id of [...this.opened]) await this.look(id);
+    if (this.leftOut && this.hasRoom) await this.begin();
     const now = performance.now();
     const watched = attention.next(now);
     if (watched !== null) {
@@ -164,10 +165,22 @@ export class Telling {
 
   /** All that waits already. */
   private async find(): Promise<void> {
+    const { attention } = this;
+    this.leftOut = false;
     for await (const context of this.parts.cognition.active()) {
-      if (this.over || this.attention.size >= CONTEXTS) return;
-      this.attention.open(context);
+      if (this.over) return;
+      if (attention.knows(context.id)) continue;
+      if (attention.size >= this.parts.limits.allContexts) {
+        this.leftOut = true;
+        return;
+      }
+      attention.open(context);
     }
+  }
+
+  /** There is room enough again that it is worth the reading. */
+  private get hasRoom(): boolean {
+    return this.attention.size + this.opened.size <= this.parts.limits.allContexts * 0.9;
   }
 
   private async begin(): Promise<void> {

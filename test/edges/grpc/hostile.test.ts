@@ -51,7 +51,7 @@ describe('a sidecar that means no good', () => {
   });
 
   it('floods: it is read no faster than it may speak, and what it may say is done', async () => {
-    const { sidecar, cognition, counts } = await house({ proposals: { perSecond: 100, burst: 50 } });
+    const { sidecar, cognition, counts } = await house({ proposals: { perSecond: 100, burst: 50, bytes: 4_096 } });
     const there = await sidecar();
     const stream = await there.streamed();
     const from = performance.now();
@@ -63,6 +63,20 @@ describe('a sidecar that means no good', () => {
     // What was on its way when the reading stopped is heard too: at most what the library holds.
     expect(counts.get('heard complete')).toBeLessThan(50 + 100 * seconds + 40);
     expect(cognition.words.length).toBeLessThan(50 + 100 * seconds + 40);
+  });
+
+  it('floods with few words that are long: they count as many', async () => {
+    const { sidecar, counts } = await house({ proposals: { perSecond: 100, burst: 50, bytes: 4_096 } });
+    const stream = await (await sidecar()).streamed();
+    const from = performance.now();
+    const params = { text: 'x'.repeat(10 * 4_096) };
+    for (let count = 0; count < 200; count++) {
+      stream.say({ contextId: newId(), proposal: { case: 'graphNode', value: { node: { nodeId: 'a', params } } } });
+    }
+    await eventually(() => (counts.get('heard graphNode') ?? 0) >= 25);
+    const seconds = (performance.now() - from) / 1000;
+    expect(counts.get('heard graphNode')).toBeLessThan((50 + 100 * seconds) / 10 + 25);
+    expect(seconds).toBeGreaterThan(0.2);
   });
 
   it('asks for much that is slow: no more is taken on than may be in flight', async () => {
@@ -127,7 +141,7 @@ describe('a sidecar that means no good', () => {
 
   it('says anything of the right shape: the service stays as it is', async () => {
     const { sidecar, cognition, edge, device, tenantId, homeId } = await house({
-      proposals: { perSecond: 10_000, burst: 10_000 },
+      proposals: { perSecond: 10_000, burst: 10_000, bytes: 1024 * 1024 },
     });
     const lamp = device();
     const there = await sidecar();

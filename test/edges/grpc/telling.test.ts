@@ -195,6 +195,38 @@ describe('what a sidecar is told', () => {
     expect(shown()).toEqual(ids.slice(1));
   });
 
+  it('keeps no more contexts in mind than it may, and looks for the others when some are over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ allContexts: 2 });
+    device();
+    const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
+    const stream = await (await sidecar()).streamed();
+    const shown = () =>
+      stream
+        .told('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    await eventually(() => shown()?.length === 2);
+    const late = cognition.open({ id: newId(), tenantId, homeId }).id;
+    expect(shown()).toEqual(early.slice(0, 2));
+    cognition.interrupt(early[0] as string, 'CANCELLED');
+    await eventually(() => shown()?.includes(early[2] as string));
+    for (const id of early.slice(1)) cognition.interrupt(id, 'CANCELLED');
+    await eventually(() => shown()?.includes(late));
+  });
+
+  it('tells of tenants in turn, however much one of them has asked', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    for (let count = 0; count < 50; count++) cognition.open({ id: newId(), tenantId, homeId: newId() });
+    const other = newId();
+    const { id } = cognition.open({ id: newId(), tenantId: other, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 51);
+    const tenants = stream.told('perceptionUpdate').map((one) => one.tenantId);
+    expect(tenants.indexOf(other)).toBe(1);
+    expect(stream.told('perceptionUpdate')[1]?.activeContexts).toMatchObject([{ contextId: id }]);
+  });
+
   it('tells of everything else while one thing cannot be read', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
