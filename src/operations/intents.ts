@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { done, type Outcome, type RefusalCode, refusals } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { PlanContext } from '../machines/plan-types.ts';
-import { goalFields, mode, modeOf, startGoal } from './cognition/goals.ts';
+import { goalFields, mayAsk, mode, modeOf, startGoal } from './cognition/goals.ts';
 import { commandAll, type Entry, groupTargets, roomTargets } from './command-all.ts';
 import { deviceOf } from './device-view.ts';
 import { wishFields } from './dispatch.ts';
@@ -86,7 +86,7 @@ export const postIntent = operation({
   scope: 'execute:intents',
   changes: true,
   audit: 'journal',
-  refuses: ['NOT_FOUND', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
+  refuses: ['NOT_FOUND', 'CONFLICT', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
   example: {
     input: {
       type: 'device.control',
@@ -107,6 +107,7 @@ export const postIntent = operation({
       ],
     },
   },
+  policy: async (_, { input, caller }) => (input.type === 'goal' ? mayAsk(caller) : done(null)),
   async run(services, call) {
     const { input } = call;
     if (input.type === 'goal') return seekGoal(services, call, input.payload);

@@ -9,7 +9,7 @@ import { deviceOf } from '../device-view.ts';
 import { wishFields } from '../dispatch.ts';
 import { idOf, isUuid, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
-import { startPlan } from '../plans.ts';
+import { type PlanMade, startPlan } from '../plans.ts';
 
 // What is asked of the sidecar: a goal, or something for one device. Each is a plan from its first moment, without steps yet.
 
@@ -40,18 +40,45 @@ const nameOf = (text: string): string => Array.from(text.replace(/\s+/gu, ' ').t
 export const nobodyThinks = ({ sidecar }: Pick<Services, 'sidecar'>) =>
   sidecar.connected() ? null : refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could think about it.');
 
+/** Goals and device requests of one tenant that the sidecar is not done with. */
+const MOST_OPEN = 500;
+
+/** A plan for the sidecar to think about, unless too many are. */
+async function startThought(
+  services: Services,
+  caller: Caller,
+  made: PlanMade,
+  row: Row,
+): Promise<Outcome<PlanContext>> {
+  const { locks, store } = services;
+  const tenantId = tenantOf(caller);
+  return locks.alone(`goals:${tenantId}`, async () => {
+    const { items } = await store.plans.thought(MOST_OPEN, undefined, tenantId);
+    if (items.length >= MOST_OPEN) {
+      return refuse(
+        'CONFLICT',
+        `The sidecar is not done with ${MOST_OPEN} goals: wait, or cancel some of their plans.`,
+      );
+    }
+    return done(await startPlan(services, caller, made, row));
+  });
+}
+
 type Row = (plan: PlanContext) => IdempotencyRow | null;
 
-/** Of an intent; who asks for one may command devices. */
+/** Who asks for a goal may command devices. */
+export const mayAsk = ({ scopes }: Caller): Outcome<null> =>
+  allows(scopes, 'execute:commands')
+    ? done(null)
+    : refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
+
+/** Of an intent. */
 export async function startGoal(
   services: Services,
   caller: Caller,
   { text, home_id }: z.infer<z.ZodObject<typeof goalFields>>,
   row: Row,
 ): Promise<Outcome<PlanContext>> {
-  if (!allows(caller.scopes, 'execute:commands')) {
-    return refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
-  }
   if (services.flags().cognition_disabled) {
     return refuse('COGNITION_DISABLED', 'The cognitive layer is switched off for the moment.');
   }
@@ -60,9 +87,7 @@ export async function startGoal(
   const nobody = nobodyThinks(services);
   if (nobody !== null) return nobody;
   const cognition = { kind: 'goal', homeId, deviceId: null, text, action: null, note: null, proposalId: null } as const;
-  return done(
-    await startPlan(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row),
-  );
+  return startThought(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row);
 }
 
 const hasHome = async ({ store }: Services, caller: Caller, id: Uuid): Promise<boolean> =>
@@ -97,7 +122,7 @@ export const orchestrateCommand = operation({
   changes: true,
   audit: 'journal',
   stoppedBy: 'cognition_disabled',
-  refuses: ['NOT_FOUND', 'SIDECAR_UNAVAILABLE'],
+  refuses: ['NOT_FOUND', 'CONFLICT', 'SIDECAR_UNAVAILABLE'],
   example: {
     input: { goal: 'Dim the light for the film.', context: 'Two people watch.' },
     output: {
@@ -118,7 +143,7 @@ export const orchestrateCommand = operation({
     const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
       body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
     });
-    const plan = await startPlan(
+    const plan = await startThought(
       services,
       caller,
       {
@@ -127,6 +152,6 @@ export const orchestrateCommand = operation({
       },
       (made) => idempotent?.row(answer(made)) ?? null,
     );
-    return done(answer(plan));
+    return plan.ok ? done(answer(plan.value)) : plan;
   },
 });

@@ -134,11 +134,12 @@ export const acceptProposal = operation({
   changes: true,
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT'],
+  async policy(_, { caller }) {
+    if (allows(caller.scopes, 'execute:commands')) return done(null);
+    return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
+  },
   run(services, { input, caller, idempotent }) {
     return alone(services, input.id, async () => {
-      if (!allows(caller.scopes, 'execute:commands')) {
-        return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
-      }
       const found = await findProposal(services, caller, input.id);
       if (!found.ok) return found;
       const no = whyNot(found.value, services.clock.now());

@@ -92,6 +92,19 @@ describe('a goal', () => {
     expect(world.sidecar.of(first.body.plan_id)).toHaveLength(1);
   });
 
+  it('is not shown again to a token that could not have asked for it', async () => {
+    const headers = { 'idempotency-key': v4() };
+    const { house, mine } = world;
+    const sub = v4();
+    const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
+    await house.become(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    const strong = await house.token(sub, { scope: 'execute:intents execute:commands' });
+    const weak = await house.token(sub, { scope: 'execute:intents' });
+    expect((await intent({ text: 'Light, please.' }, { headers, token: strong })).status).toBe(200);
+    const { status, body } = await intent({ text: 'Light, please.' }, { headers, token: weak });
+    expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
+  });
+
   it('is refused without a sidecar, under the flag, and to a key that may not command', async () => {
     const text = 'Light, please.';
     const alone = await withoutSidecar(() => intent({ text }));
