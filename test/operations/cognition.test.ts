@@ -1,9 +1,13 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PATIENCE_MS } from '../../src/domain/cognition.ts';
+import type { Proposal } from '../../src/domain/proposal.ts';
 import type { Json } from '../../src/domain/values.ts';
+import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { ActiveContext, Cognition } from '../../src/operations/cognition/contract.ts';
 import { eventually } from '../support/clock.ts';
+import type { Received } from '../support/house.ts';
+import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
 import { refusedWith, type Thought, taken, thoughtful, turnOn } from '../support/thought.ts';
 
 let world: Thought;
@@ -152,9 +156,43 @@ describe('a suspension of thinking', () => {
     taken(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
     expect(await cognition.context(id)).toMatchObject({ phase: 'suspended' });
     world.house.clock.advance(31_000);
-    await eventually(() => kindsOf(id).length === 2);
-    expect([kindsOf(id), (await cognition.context(id))?.phase]).toEqual([['opened', 'opened'], 'thinking']);
+    await eventually(async () => (await world.house.store.proposals.find(id))?.phase === 'thinking');
+    await eventually(() => kindsOf(id).length >= 2);
+    expect([new Set(kindsOf(id)), (await cognition.context(id))?.phase]).toEqual([new Set(['opened']), 'thinking']);
     taken(await cognition.complete(id, { summary: '' }));
+  });
+
+  it('of an observation is over when the service is started again', async () => {
+    const id = await world.observe(await world.light());
+    taken(await cognition.suspend(id, { reason: 'It dries.' }));
+    const restarted = openCognition(world.house.services, { hear: () => () => {} });
+    expect(await restarted.context(id)).toMatchObject({ phase: 'thinking' });
+    const phases: string[] = [];
+    for await (const one of restarted.active(world.mine.tenantId)) if (one.id === id) phases.push(one.phase);
+    expect(phases).toEqual(['thinking']);
+    restarted.close();
+    taken(await cognition.complete(id, { summary: '' }));
+  });
+
+  it('of an observation that is given up for newer ones is over, and stays so', async () => {
+    const { store, clock } = world.house;
+    const device = await world.light();
+    const id = await world.observe(device);
+    taken(await cognition.propose(id, turnOn('light', device)));
+    taken(await cognition.suspend(id, { reason: 'It dries.', forS: 30 }));
+    const one = await store.proposals.find(id);
+    for (let count = 0; count < 199; count++) {
+      const newer = { id: v7(), createdAt: clock.now() + 1, phase: 'thinking', steps: [] } as const;
+      await store.proposals.insert({ ...(one as Proposal), ...newer }, 1_000, '');
+    }
+    clock.advance(2);
+    await world.observe(device);
+    expect(kindsOf(id).at(-1)).toBe('interrupted PREEMPTED');
+    clock.advance(31_000);
+    refusedWith(await cognition.propose(id, turnOn('more', device)), 'CONFLICT');
+    await eventually(async () => (await store.proposals.find(id))?.phase === 'done');
+    expect(await world.proposal(id)).toMatchObject({ status: 'pending', steps: [] });
+    expect((await world.mine.call('POST', `/cognition/proposals/${id}/accept`, {})).status).toBe(409);
   });
 
   it.each([0, -1, 3_601, Number.NaN, Number.POSITIVE_INFINITY])('does not last %s seconds', async (forS) => {
@@ -350,5 +388,26 @@ describe('the world', () => {
     }
     const kinds = (await cognition.memories(world.other.tenantId)).map(({ kind }) => kind);
     expect(kinds).toEqual(['preference', 'routine', 'observation']);
+  });
+});
+
+describe('goals that a sidecar is not done with', () => {
+  it('are so many for one tenant, and the others are not held up', async () => {
+    const crowd = await makeTenancy(world.house);
+    const ask = (tenancy: Tenancy) =>
+      tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
+    const answers: Received[] = [];
+    for (let round = 0; round < 26; round++) {
+      answers.push(...(await Promise.all(Array.from({ length: 20 }, () => ask(crowd)))));
+    }
+    const refused = answers.filter(({ status }) => status !== 200);
+    expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
+      Array.from({ length: 20 }, () => [409, 'CONFLICT']),
+    );
+    const { device_id } = await crowd.register();
+    expect((await crowd.call('POST', `/devices/${device_id}/command`, { goal: 'Dim it.' })).status).toBe(409);
+    expect((await ask(world.other)).status).toBe(200);
+    taken(await cognition.complete(answers[0]?.body.plan_id, { summary: '' }));
+    expect((await ask(crowd)).status).toBe(200);
   });
 });

@@ -62,6 +62,14 @@ eachStore('proposals', (backend) => {
     expect(await proposals().change(newId(), { status: 'refused' })).toBeNull();
   });
 
+  it('are thought about no more when that is done', async () => {
+    const { id } = await keep({ phase: 'suspended' });
+    const done = await proposals().change(id, { phase: 'done' });
+    expect(await proposals().change(id, { phase: 'thinking' })).toBeNull();
+    expect(await proposals().change(id, { phase: 'thinking', steps: [step] })).toBeNull();
+    expect(await proposals().find(id)).toEqual(done);
+  });
+
   it('are accepted in the commit of their plan, once; nothing is kept of a second plan', async () => {
     const { id } = await keep({ phase: 'done', steps: [step] });
     const accepting = (proposalId: string) => {
@@ -115,13 +123,15 @@ eachStore('proposals', (backend) => {
 
   it('that wait are so many at most, and the oldest are given up for new ones', async () => {
     const tenantId = newId();
-    const all = [await keep({ tenantId }, 2), await keep({ tenantId }, 2), await keep({ tenantId }, 2)];
+    const all = [await keep({ tenantId, steps: [step] }, 2), await keep({ tenantId }, 2), proposal({ tenantId })];
+    expect(await proposals().insert(all[2] as Proposal, 2, GIVEN_UP)).toEqual([all[0]?.id]);
     const other = await keep();
     expect((await proposals().open(0, 99, undefined, tenantId)).items).toEqual(all.slice(1));
     expect(await proposals().find(String(all[0]?.id))).toMatchObject({
       phase: 'done',
       reason: GIVEN_UP,
       status: 'pending',
+      steps: [],
     });
     expect(await proposals().find(other.id)).toEqual(other);
   });

@@ -20,13 +20,13 @@ export class MemoryProposals implements ProposalStore {
     this.held.set(id, { ...one, status: 'accepted', planId });
   }
 
-  async insert(proposal: Proposal, mostOpen: number, givenUp: string, also?: IdempotencyRow | null): Promise<void> {
+  async insert(proposal: Proposal, mostOpen: number, givenUp: string, also?: IdempotencyRow | null): Promise<Uuid[]> {
     const open = [...this.held.values()].filter((one) => one.tenantId === proposal.tenantId && isOpen(one));
-    for (const one of open.reverse().slice(mostOpen - 1)) {
-      this.held.set(one.id, { ...one, phase: 'done', reason: givenUp });
-    }
+    const left = open.reverse().slice(mostOpen - 1);
+    for (const one of left) this.held.set(one.id, { ...one, phase: 'done', reason: givenUp, steps: [] });
     this.held.set(proposal.id, proposal);
     this.keep(also);
+    return left.map(({ id }) => id);
   }
 
   async find(id: Uuid): Promise<Proposal | null> {
@@ -40,7 +40,7 @@ export class MemoryProposals implements ProposalStore {
 
   async change(id: Uuid, changes: Partial<Proposal>, also?: IdempotencyRow | null): Promise<Proposal | null> {
     const one = this.held.get(id);
-    if (one?.status !== 'pending') return null;
+    if (one?.status !== 'pending' || (changes.phase !== undefined && one.phase === 'done')) return null;
     const changed = { ...one, ...changes };
     this.held.set(id, changed);
     this.keep(also);

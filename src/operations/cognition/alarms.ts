@@ -23,6 +23,8 @@ export class Alarms {
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref();
   }
 
+  has = (id: Uuid): boolean => this.due.has(id);
+
   clear(id: Uuid): void {
     this.due.delete(id);
     if (this.due.size === 0) this.close();

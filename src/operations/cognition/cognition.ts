@@ -32,6 +32,12 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
     ...{ contextId: id, tenantId, homeId, at: clock.now() },
   });
 
+  /** A suspension that nobody here will end, as after a restart, is over. */
+  const awake = (context: ActiveContext): ActiveContext =>
+    context.kind === 'observation' && context.phase === 'suspended' && !alarms.has(context.id)
+      ? { ...context, phase: 'thinking' }
+      : context;
+
   async function wake(id: Uuid): Promise<void> {
     const woken = await store.proposals.change(id, { phase: 'thinking' });
     if (woken !== null) tell({ ...about(woken), type: 'opened' });
@@ -62,14 +68,15 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
       if (tenantId !== undefined && (await barredNow(services, tenantId)) !== null) return;
       for await (const context of everyContext(services, tenantId)) {
         if (services.flags().cognition_disabled) return;
-        yield context;
+        yield awake(context);
       }
     },
 
     async context(id) {
       const found = await findContext(services, id);
       if (found === null || (await barredNow(services, tenantOfContext(found))) !== null) return null;
-      return activeOf(services, found);
+      const active = activeOf(services, found);
+      return active && awake(active);
     },
 
     world: worlds.of,

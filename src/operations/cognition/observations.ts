@@ -50,7 +50,10 @@ export const postObservation = operation({
       ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };
     const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
-    await services.store.proposals.insert(proposal, MOST_OPEN, GIVEN_UP, idempotent?.row(answer));
+    const left = await services.store.proposals.insert(proposal, MOST_OPEN, GIVEN_UP, idempotent?.row(answer));
+    for (const id of left) {
+      tellOf(services, { ...proposal, id }, { type: 'interrupted', reason: 'PREEMPTED', detail: GIVEN_UP });
+    }
     tellOf(services, proposal, { type: 'opened' });
     return done(answer);
   },

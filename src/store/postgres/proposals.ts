@@ -39,22 +39,23 @@ const position = ({ createdAt, id }: Proposal) => ({ createdAt, id });
 export const proposalStore = (database: Database): ProposalStore => ({
   async insert(one, mostOpen, givenUp, also) {
     const { id, tenantId, deviceId, homeId, data, note, askedBy, status, reason, steps, phase, planId } = one;
-    await database.write({
+    const rows = await database.write<{ id: Uuid }>({
       name: 'proposal_insert',
       text: `with made as (
           insert into proposals (${columns})
           values ($1, $2, $3, $4, $5::jsonb, $6, $7::jsonb, $8, $9, $10::jsonb, $11, $12, $13, $14) returning id),
         given_up as (
-          update proposals set phase = 'done', reason = $16 where id in (
+          update proposals set phase = 'done', reason = $16, steps = '[]'::jsonb where id in (
             select id from proposals where tenant_id = $2 and ${isOpen}
-            order by created_at desc, id desc offset $15::bigint - 1)),
+            order by created_at desc, id desc offset $15::bigint - 1) returning id),
         ${alsoPut(17, 'made')}
-        select id from made`,
+        select id from given_up`,
       values: [
         ...[id, tenantId, deviceId, homeId, JSON.stringify(data), note, JSON.stringify(askedBy), status, reason],
         ...[JSON.stringify(steps), phase, planId, one.createdAt, one.spokenAt, mostOpen, givenUp, alsoValue(also)],
       ],
     });
+    return rows.map((row) => row.id);
   },
 
   async find(id) {
@@ -82,7 +83,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
       text: `with changed as (
           update proposals set status = coalesce($2, status), reason = coalesce($3, reason),
             steps = coalesce($4::jsonb, steps), phase = coalesce($5, phase), spoken_at = coalesce($6::bigint, spoken_at)
-          where id = $1 and status = 'pending' returning ${columns}),
+          where id = $1 and status = 'pending' and ($5::text is null or phase <> 'done') returning ${columns}),
         ${alsoPut(7, 'changed')}
         select * from changed`,
       values: [
