@@ -1,12 +1,14 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
+import type { getDeviceActivity } from '../../../src/operations/device-activity.ts';
 import type { getDevice } from '../../../src/operations/devices.ts';
 import { refresh } from '../api/queries.ts';
 import type { Answer } from '../api/shapes.ts';
 import { useStream } from '../live/use-stream.ts';
 
+type State = Answer<typeof getDevice>['device']['state'];
 type Told =
-  | { type: 'state_update'; state: Answer<typeof getDevice>['device']['state'] }
+  | { type: 'state_update'; state: State; timestamp: number }
   | { type: 'presence_update'; online: boolean }
   | { type: 'command_update'; command_id: string };
 
@@ -32,6 +34,16 @@ export function useDeviceNews(id: string): void {
       (before) => before && { ...before, device: { ...before.device, ...changes } },
     );
   };
+  /** What changed was reported just then; of the rest the service tells in a moment. */
+  const date = (state: State, at: number): void => {
+    const before = queries.getQueryData<Answer<typeof getDevice>>([path])?.device.state ?? {};
+    const changed = Object.keys(state).filter((name) => JSON.stringify(state[name]) !== JSON.stringify(before[name]));
+    const times = Object.fromEntries(changed.map((name) => [name, new Date(at).toISOString()]));
+    queries.setQueryData<Answer<typeof getDeviceActivity>>(
+      [`${path}/activity`],
+      (known) => known && { activity: { ...known.activity, properties: { ...known.activity.properties, ...times } } },
+    );
+  };
   const soon = (...paths: string[]): void => {
     if (stale.current.size === 0) {
       timer.current = setTimeout(() => {
@@ -48,6 +60,7 @@ export function useDeviceNews(id: string): void {
     hear(message) {
       const told = message as Told;
       if (told.type === 'state_update') {
+        date(told.state, told.timestamp);
         change({ state: told.state });
         soon(`${path}/activity`);
       } else if (told.type === 'presence_update') {
