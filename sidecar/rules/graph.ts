@@ -108,6 +108,14 @@ function makeDrawing(there: readonly Step[]) {
     ids.add(id);
     return id;
   };
+  const taken = new Set<Step>();
+  /** Parameters that were reckoned from a state are others by now. */
+  const knownAs = (device: Device, act: Act): Step | undefined => {
+    const alike = there.filter(({ deviceId, action }) => deviceId === device.id && action === act.action);
+    const found = alike.find(({ params }) => same(params, act.params)) ?? alike.find((step) => !taken.has(step));
+    if (found !== undefined) taken.add(found);
+    return found;
+  };
   const follow = (device: Device, id: string) => {
     stage = [...stage.filter((other) => other !== lastOf.get(device)), id];
     lastOf.set(device, id);
@@ -120,19 +128,15 @@ function makeDrawing(there: readonly Step[]) {
     },
     add(device: Device, acts: readonly Act[]) {
       for (const act of acts) {
-        const known = there.find(({ deviceId, action }) => deviceId === device.id && action === act.action);
+        const known = knownAs(device, act);
         if (known !== undefined) {
           follow(device, known.id);
           continue;
         }
         const previous = lastOf.get(device);
         if (previous === undefined && isDone(device, act)) continue;
-        if (
-          steps.some(
-            (step) => step.deviceId === device.id && step.action === act.action && same(step.params, act.params),
-          )
-        )
-          continue;
+        const last = steps.find(({ id }) => id === previous);
+        if (last !== undefined && last.action === act.action && same(last.params, act.params)) continue;
         const id = free(`${slugOf(titleOf(device))}-${slugOf(act.action)}`.slice(0, 60));
         const dependsOn = previous !== undefined && stage.includes(previous) ? [previous] : before;
         steps.push({ ...act, id, deviceId: device.id, dependsOn, compensation: undoOf(device, act) });

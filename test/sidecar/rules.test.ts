@@ -103,6 +103,25 @@ describe('goals by rules', () => {
     ]);
   });
 
+  it('goes back and forth where that is asked for, and goes on in the middle of it', () => {
+    expect(plan('dim the bed light to 10; then dim the bed light to 50; dim the bed light to 50')).toEqual([
+      'Bed light set_brightness 10 undone by set_brightness 30',
+      'Bed light set_brightness 50 after bed-light-set-brightness undone by set_brightness 30',
+    ]);
+    expect(plan('reading lamp on; reading lamp off; reading lamp on')).toEqual([
+      'Reading lamp turn_on undone by turn_off',
+      'Reading lamp turn_off after reading-lamp-turn-on undone by turn_off',
+      'Reading lamp turn_on after reading-lamp-turn-off undone by turn_off',
+    ]);
+    const two = goal('dim the bed light to 10; then dim the bed light to 50');
+    const nodes = nodesOf(decide(two), 'succeeded');
+    const cut = { ...two, context: { ...two.context, nodes: nodes.slice(0, 1) } };
+    expect(told(decide(cut))).toEqual([
+      'Bed light set_brightness 50 after bed-light-set-brightness undone by set_brightness 30',
+    ]);
+    expect(decide({ ...two, context: { ...two.context, nodes } })).toHaveProperty('done');
+  });
+
   it('notices a door that cannot be locked before a good night begins', () => {
     expect(plan('Good night!')).toEqual([
       'Front door lock',
