@@ -66,7 +66,12 @@ export function endpoint(
         signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
       }).catch(() => null);
       signal.throwIfAborted();
-      if (response?.ok) return answerOf(await bounded(response));
+      if (response?.ok) {
+        const text = await bounded(response);
+        // Whatever is answered may be shown to whoever asked.
+        if (apiKey !== null && text.includes(apiKey)) throw malformed('repeats the key');
+        return answerOf(text);
+      }
       await response?.body?.cancel().catch(() => {});
       if (response !== null && !passing.has(response.status)) {
         throw new ModelFailed('MODEL_REFUSED', `The language model's endpoint answered ${response.status}.`);
@@ -115,7 +120,8 @@ function answerOf(text: string): Answer {
   }
   const choice = isObject(body) && Array.isArray(body.choices) ? body.choices[0] : undefined;
   const message = isObject(choice) ? choice.message : undefined;
-  if (!isObject(message)) throw malformed('holds no message');
+  if (!isObject(choice) || !isObject(message)) throw malformed('holds no message');
+  if (choice.finish_reason === 'length') throw malformed('was cut off');
   const { content = null, tool_calls: given = null } = message;
   if (content !== null && typeof content !== 'string') throw malformed('holds a message of an unknown kind');
   if (given !== null && !Array.isArray(given)) throw malformed('holds calls of an unknown kind');
