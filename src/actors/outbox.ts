@@ -89,7 +89,10 @@ export class Outbox {
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH);
         const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !tried.has(keyOf(row)));
         for (const row of fresh) tried.add(keyOf(row));
-        await this.deliver(fresh).catch(() => {});
+        // What memory does not know of yet its release delivers, and a resolver would take it for long over.
+        const due = fresh.filter((row) => !this.supervisor.isBefore(row.from, row.version));
+        if (due.length < fresh.length) this.later();
+        await this.deliver(due).catch(() => {});
         if (rows.length < SWEEP_BATCH || fresh.length === 0) return;
       }
     } catch (error) {

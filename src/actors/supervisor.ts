@@ -171,6 +171,12 @@ export class Supervisor implements Actors, TurnEnd {
     return true;
   }
 
+  /** It is in a turn that was not released, and of which this version may be. */
+  isBefore(ref: ActorRef, version: number): boolean {
+    const live = this.entities.get(addressOf(ref));
+    return live?.busy === true && live.version < version;
+  }
+
   inspect(ref: ActorRef): Inspection {
     const live = this.entities.get(addressOf(ref));
     const mailbox = (live?.mailbox.length ?? 0) + this.arrivals.waitingFor(ref);

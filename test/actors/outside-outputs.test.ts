@@ -114,6 +114,41 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([tries, store.outbox.size]).toEqual([2, 0]);
   });
 
+  it('is left to the release of its turn by a sweep that finds it before', async () => {
+    runtime.outbox.resolve('plan.ask', async () =>
+      (await runtime.actors.read({ kind: 'plan', id: 'p' })) === null ? null : making(),
+    );
+    let [release, end] = [() => {}, () => {}];
+    store.after = () => new Promise<void>((resolve) => (release = resolve));
+    const asked = ask();
+    await eventually(() => store.outbox.size === 1);
+    store.after = () => {};
+    store.before = ({ actors }) => (actors.length === 0 ? new Promise<void>((resolve) => (end = resolve)) : undefined);
+    const swept = runtime.outbox.sweep();
+    for (let n = 0; n < 10; n += 1) await new Promise(setImmediate);
+    release();
+    const { told } = await asked;
+    end();
+    await Promise.all([told, swept]);
+    expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
+  });
+
+  it('is found by a later sweep where nobody could say whether its turn was kept', async () => {
+    runtime = assemble({ devicePatienceMs: 1 });
+    runtime.outbox.resolve('plan.ask', async () => making());
+    let lose = () => {};
+    store.after = () => new Promise<void>((_, reject) => (lose = () => reject(new CommitUnknown('connection lost'))));
+    const asked = expect(ask()).rejects.toThrow(CommitUnknown);
+    await eventually(() => store.outbox.size === 1);
+    store.after = () => {};
+    await runtime.outbox.sweep();
+    expect(store.rows.has('device:c')).toBe(false);
+    lose();
+    await asked;
+    await eventually(() => store.rows.has('device:c'));
+    expect(store.outbox.size).toBe(0);
+  });
+
   it('is resolved after a crash by the next process', async () => {
     (await ask()).told.catch(() => {});
     runtime.halt();
