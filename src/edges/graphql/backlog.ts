@@ -1,11 +1,12 @@
+import { GraphQLError } from 'graphql';
+
 /** More that waits for one subscription is kept by its subject, the newest of each. */
 const FRESH = 256;
 /** Subjects that may wait; beyond it the subscription ends. */
 const MOST = 10_000;
 
-export class TooSlow extends Error {
-  override name = 'TooSlow';
-}
+const tooSlow = () =>
+  new GraphQLError('Too slow: subscribe again.', { extensions: { code: 'OVERLOADED', status: 503 } });
 
 /** What happened and was not taken yet, in order; for who takes it too slowly the newest of each subject. */
 export class Backlog<T> implements AsyncGenerator<T, void> {
@@ -27,7 +28,7 @@ export class Backlog<T> implements AsyncGenerator<T, void> {
     // A newer one goes to the end: what is told last is what is so.
     this.#waiting.delete(key);
     this.#waiting.set(key, item);
-    if (this.#waiting.size > MOST) this.#end(new TooSlow('too slow: subscribe again'));
+    if (this.#waiting.size > MOST) this.#end(tooSlow());
     this.#wake?.();
   }
 

@@ -78,14 +78,20 @@ export interface GraphqlSockets {
   close(): Promise<void>;
 }
 
+/** One thing that is listened for, as long as it is. */
+interface Hearing {
+  kind: KindName;
+  stop(): void;
+}
+
 interface Client {
   ws: WebSocket;
   requestId: Uuid;
   address: string;
   caller: Caller | null;
   interest: Interest;
-  /** What its subscriptions tell, by their ids. */
-  hears: Map<string, KindName>;
+  /** What its subscriptions listen for, each once. */
+  hears: Set<Hearing>;
   messages: number;
   silent: number;
 }
@@ -100,6 +106,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
   const clients = new Set<Client>();
   const guests = keepGuests(services, () => clients, end);
   let closing: (() => void) | null = null;
+  const tooMany: Refusal = { code: 'OVERLOADED', detail: `At most ${limits.maxOperations} operations run at a time.` };
 
   function end({ ws }: Client, refusal: Refusal): void {
     const { code, reason } = closeOf(refusal);
@@ -124,11 +131,32 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     // Each operation is a request of its own.
     const requestId = newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
-    return makeContext({ caller, perform, feed });
+    return makeContext({ caller, perform, feed: feedOf(client, caller) });
+  }
+
+  /**
+   * The feed, as far as one connection hears it. What its standing is looked at for is what it really listens for, and all of
+   * that ends with the connection: an id tells neither, since a client may use one again while its first operation runs on.
+   */
+  function feedOf(client: Client, { requestId }: Caller): Feed {
+    return {
+      ears: feed.ears,
+      listen(kind, tenantId, ear) {
+        if (!clients.has(client) || client.hears.size >= limits.maxOperations) throw new Refusing(tooMany, requestId);
+        const hearing: Hearing = { kind, stop: feed.listen(kind, tenantId, ear) };
+        client.hears.add(hearing);
+        lookFor(client);
+        return () => {
+          if (!client.hears.delete(hearing)) return;
+          hearing.stop();
+          lookFor(client);
+        };
+      },
+    };
   }
 
   /** Why an operation is not carried out for this caller. */
-  async function barsOperation(client: Client, caller: Caller, found: Readied, id: string): Promise<Refusal | null> {
+  async function barsOperation(client: Client, caller: Caller, found: Readied): Promise<Refusal | null> {
     const barred = found.introspects ? barsIntrospection(caller, production) : null;
     if (barred !== null) return barred;
     if (found.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
@@ -137,9 +165,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     const kind = subscribed(found);
     if (kind === null) return null;
     const interest: Interest = { ...NOTHING, kinds: new Map([[kind, kinds[kind]]]) };
-    const refusal = bars(caller, interest);
-    if (refusal === null) client.hears.set(id, kind);
-    return refusal;
+    return bars(caller, interest);
   }
 
   const server = makeServer<Record<string, unknown>, Client>({
@@ -150,19 +176,23 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       end(client, refusal);
       return false;
     },
-    async onSubscribe({ extra: client, subscriptions }, id, payload): Promise<ExecutionArgs | GraphQLError[]> {
+    async onSubscribe({ extra: client, subscriptions }, _id, payload): Promise<ExecutionArgs | GraphQLError[]> {
       const context = await contextFor(client);
       const { caller } = context;
       const refused = (refusal: Refusal) => [new Refusing(refusal, caller.requestId)];
       if (Object.keys(subscriptions).length > limits.maxOperations) {
-        return refused({ code: 'OVERLOADED', detail: `At most ${limits.maxOperations} operations run at a time.` });
+        return refused(tooMany);
       }
       const read = asked(payload as never);
       if (!read.ok) return refused(read.refusal);
       const found = ready(read.value);
-      if ('errors' in found) return [...found.errors];
-      const barred = await barsOperation(client, caller, found, id);
-      hearing(client);
+      if ('errors' in found) {
+        // It was read all the same. Who goes on beyond the rate has to connect again, since a refusal would cost them nothing.
+        const { refusal } = await gate.caller(caller, client.address);
+        if (refusal !== null) throw new Refusing(refusal, caller.requestId);
+        return [...found.errors];
+      }
+      const barred = await barsOperation(client, caller, found);
       if (barred !== null) return refused(barred);
       const { operationName, variables } = read.value;
       return {
@@ -175,24 +205,15 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     },
     onNext: ({ extra: client }, _id, _payload, _args, result) =>
       result.errors === undefined ? undefined : ({ ...result, errors: shown(client, result.errors) } as never),
-    onError: ({ extra: client }, id, _payload, errors) => {
-      forget(client, id);
-      return shown(client, errors);
-    },
-    onComplete: ({ extra: client }, id) => forget(client, id),
+    onError: ({ extra: client }, _id, _payload, errors) => shown(client, errors),
   });
 
   const shown = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
     errors.map((error) => shownError(error, log, requestId).toJSON());
 
-  function forget(client: Client, id: string): void {
-    client.hears.delete(id);
-    hearing(client);
-  }
-
   function serve(ws: WebSocket, requestId: Uuid, address: string): void {
     const client: Client = {
-      ...{ ws, requestId, address, caller: null, interest: NOTHING, hears: new Map() },
+      ...{ ws, requestId, address, caller: null, interest: NOTHING, hears: new Set() },
       messages: 0,
       silent: 0,
     };
@@ -230,6 +251,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     ws.on('error', () => {});
     ws.on('close', (code, reason) => {
       clients.delete(client);
+      for (const { stop } of client.hears) stop();
       closed(code, String(reason)).catch((thrown: unknown) => faultOf(thrown, requestId));
       if (clients.size === 0) closing?.();
     });
@@ -277,8 +299,8 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
 }
 
 /** What the client hears now needs the role and scope that its standing is looked at for. */
-function hearing(client: Client): void {
-  client.interest = { ...NOTHING, kinds: new Map([...client.hears.values()].map((kind) => [kind, kinds[kind]])) };
+function lookFor(client: Client): void {
+  client.interest = { ...NOTHING, kinds: new Map([...client.hears].map(({ kind }) => [kind, kinds[kind]])) };
 }
 
 function subscribed({ operation, document }: Readied): KindName | null {

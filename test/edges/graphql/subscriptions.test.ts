@@ -163,6 +163,50 @@ describe('a subscription', () => {
   });
 });
 
+/** A connection that says what it likes; what it was answered. */
+async function speak(token: string) {
+  const socket = new WebSocket(`${house.url.replace('http', 'ws')}/graphql`, ['graphql-transport-ws']);
+  const told: Told[] = [];
+  const closed: number[] = [];
+  socket.on('message', (data) => told.push(JSON.parse(String(data))));
+  socket.on('close', (code) => closed.push(code));
+  const send = (...messages: object[]) => messages.forEach((one) => void socket.send(JSON.stringify(one)));
+  const subscribe = (id: string, query: string) => send({ id, type: 'subscribe', payload: { query } });
+  await new Promise((resolve) => socket.once('open', resolve));
+  send({ type: 'connection_init', payload: { Authorization: `Bearer ${token}` } });
+  await expect.poll(() => told[0]?.type).toBe('connection_ack');
+  return { socket, told, closed, send, subscribe };
+}
+
+describe('an id that is used again before its first operation has ended', () => {
+  const STATE = 'subscription { stateChanged { deviceId } }';
+
+  it('leaves nothing behind that is listened for when the connection has ended', async () => {
+    const { socket, send, subscribe } = await speak(mine.tokens.user);
+    for (let n = 0; n < 5; n++) {
+      subscribe('1', STATE);
+      send({ id: '1', type: 'complete' });
+    }
+    subscribe('1', STATE);
+    await listening('state');
+    socket.close();
+    await expect.poll(() => house.graphql.hears(mine.tenantId, 'state')).toBe(0);
+  });
+
+  it('ends all the same with the role that it needs', async () => {
+    const token = await house.member(mine.tenantId, 'user');
+    const { told, closed, send, subscribe } = await speak(token);
+    subscribe('1', '{ devices(first: 200) { totalCount nodes { id } } }');
+    send({ id: '1', type: 'complete' });
+    subscribe('1', STATE);
+    await listening('state');
+    await expect.poll(() => told.map(({ type }) => type)).toContain('complete');
+    const { body } = await house.call('GET', '/v1/auth/me', { token });
+    await house.become(body.user.id, { role: 'viewer' });
+    await expect.poll(() => closed[0], { timeout: 1_000 }).toBe(4403);
+  });
+});
+
 describe('queries and mutations', () => {
   it('go over the same connection, each counted and carried out as the caller is now', async () => {
     const token = await house.member(mine.tenantId, 'admin');
@@ -187,6 +231,9 @@ describe('queries and mutations', () => {
       const [one, other] = [listen(client, '{ me { hasTenant } }'), listen(client, '{ me { hasTenant } }')];
       await expect.poll(() => one.told.length + other.told.length).toBe(1);
       await expect.poll(() => [...one.faults, ...other.faults][0]?.[0]?.extensions.code).toBe('RATE_LIMIT_EXCEEDED');
+      const { closed, subscribe } = await speak(token);
+      subscribe('1', '{ nothing }');
+      await expect.poll(() => closed[0]).toBe(1013);
     } finally {
       rateLimits.free = 0;
     }
