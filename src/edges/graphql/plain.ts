@@ -2,6 +2,7 @@ import {
   type DocumentNode,
   type FieldNode,
   type GraphQLFieldConfig,
+  GraphQLNonNull,
   type GraphQLObjectType,
   type GraphQLSchema,
   getNamedType,
@@ -41,7 +42,7 @@ interface Column {
 const columnsOf = new WeakMap<FieldNode, readonly Column[]>();
 
 export const plainNodes: GraphQLFieldConfig<Listed, Context> = {
-  type: json,
+  type: new GraphQLNonNull(json),
   resolve({ nodes }, _, __, { fieldNodes: [node] }) {
     const columns = node === undefined ? undefined : columnsOf.get(node);
     if (columns === undefined) throw new Error('nobody said which members are wanted');
@@ -80,7 +81,8 @@ const keyOf = ({ alias, name }: FieldNode): string => (alias ?? name).value;
 function isSimple({ selections }: SelectionSetNode): boolean {
   const keys = new Set<string>();
   return selections.every((selection) => {
-    if (selection.kind !== Kind.FIELD || keys.has(keyOf(selection))) return false;
+    // An object's prototype is no member of it.
+    if (selection.kind !== Kind.FIELD || keys.has(keyOf(selection)) || keyOf(selection) === '__proto__') return false;
     keys.add(keyOf(selection));
     return selection.selectionSet === undefined || isSimple(selection.selectionSet);
   });

@@ -47,12 +47,16 @@ describe('a list of plain members', () => {
     ['has what only the whole record has', '{ devices { nodes { id state } } }'],
     ['has a fragment', '{ devices { nodes { ... on Device { id } } } }'],
     ['has a directive', 'query ($a: Boolean!) { devices { nodes { id @include(if: $a) } } }'],
+    ['has a name that is no member of an object', '{ devices { nodes { __proto__: id name } } }'],
     ['is named twice', '{ devices { nodes { id } nodes { home { homeName } } } }'],
   ])('stays as it is where it %s', (_, query) => expect(executed(query)).toBe(print(parse(query))));
 
   it('is written under the names that were asked for', async () => {
     const { data } = await ask('{ all: devices(first: 1) { those: nodes { a: id b: id } } }');
     expect(data.all.those).toEqual([{ a: expect.any(String), b: data.all.those[0].a }]);
+    const odd = await ask('{ devices(first: 1) { nodes { __proto__: id constructor: id } } }');
+    const [only] = odd.data.devices.nodes;
+    expect(Object.entries(only)).toEqual(['__proto__', 'constructor'].map((key) => [key, data.all.those[0].a]));
   });
 
   it('is no field that anybody may ask for', async () => {
