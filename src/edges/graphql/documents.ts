@@ -9,7 +9,7 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import { costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
+import { asksForSchema, costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
 import { compiled } from './plain.ts';
 
 /** A document that may be executed. */
@@ -67,7 +67,7 @@ export function makeReady(
     if (errors.length > 0) return { errors, excessive: false };
     const fragments = fragmentsOf(document);
     const operations = document.definitions.filter((one) => one.kind === Kind.OPERATION_DEFINITION);
-    const introspects = /__schema|__type\b/.test(query);
+    const introspects = asksForSchema(document);
     const known = {
       document,
       executed: introspects ? { schema, document } : { schema: running, document: compiled(document, running) },

@@ -32,6 +32,9 @@ export const limits = {
 const USUAL_PAGE = 50;
 const MOST_ON_A_PAGE = 200;
 
+/** Of asking once about the schema, all of which may be the answer. */
+const SCHEMA_COST = 2_000;
+
 /** What a field says of its cost, in its `extensions`. */
 export interface Costs {
   /** Of asking for it, whatever it answers. */
@@ -70,6 +73,19 @@ export function overloaded(document: DocumentNode): string | null {
   return null;
 }
 
+const isOfSchema = ({ name }: FieldNode): boolean => name.value === '__schema' || name.value === '__type';
+
+/** Whether any operation of a document asks about the schema itself. */
+export function asksForSchema({ definitions }: DocumentNode): boolean {
+  const asks = ({ selections }: SelectionSetNode): boolean =>
+    selections.some(
+      (one) =>
+        (one.kind === Kind.FIELD && isOfSchema(one)) ||
+        (one.kind !== Kind.FRAGMENT_SPREAD && one.selectionSet !== undefined && asks(one.selectionSet)),
+    );
+  return definitions.some((one) => 'selectionSet' in one && one.selectionSet !== undefined && asks(one.selectionSet));
+}
+
 export type Fragments = ReadonlyMap<string, FragmentDefinitionNode>;
 
 export const fragmentsOf = ({ definitions }: DocumentNode): Fragments =>
@@ -96,7 +112,7 @@ export function depthOf(operation: OperationDefinitionNode, fragments: Fragments
 
 /**
  * What a valid operation asks for, in points: one for each field of each entry that it may answer, 10 for each read and 100
- * for each change beside. A list that nobody bounds counts as ten entries.
+ * for each change beside, and 2,000 for the schema itself. A list that nobody bounds counts as ten entries.
  */
 export function costOf(
   operation: OperationDefinitionNode,
@@ -140,7 +156,7 @@ export function costOf(
 
   /** `each`: how many entries the connection has that this is a field of. */
   function fieldCost(node: FieldNode, field: GraphQLField<unknown, unknown> | undefined, each: number): number {
-    if (field === undefined) return 1;
+    if (field === undefined) return isOfSchema(node) ? SCHEMA_COST : 1;
     const costs = field.extensions as Costs;
     const own = 1 + (costs.cost ?? 0);
     if (node.selectionSet === undefined) return own;

@@ -117,6 +117,26 @@ describe('the schema', () => {
     expect(body.errors[0].message).toMatch(/introspection depth/i);
   });
 
+  it('is asked for a few times at once, not many', async () => {
+    const times = (n: number) =>
+      ask(`{ ${Array.from({ length: n }, (_, i) => `a${i}: __schema { types { name } }`).join(' ')} }`);
+    expect((await times(4)).status).toBe(200);
+    const { status, body } = await times(6);
+    expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/points at most/)]);
+  });
+
+  it('is not meant by a text that has its name', async () => {
+    const theirs = await makeTenancy(closed);
+    const named = 'mutation { createHome(input: {homeName: "__schema"}) { __typename } }';
+    const { body } = await askGraphql(closed, named, { token: theirs.tokens.admin });
+    expect(body.data.createHome.__typename).toBe('Created');
+    const inside = '{ ...F } fragment F on Query { ... { __type(name: "Device") { name } } }';
+    expect((await askGraphql(closed, inside, { token: theirs.tokens.user })).body.code).toBe('FORBIDDEN_ROLE');
+    const search = '{ memories(q: "__schema") { nodes { id } } }';
+    const found = await askGraphql(closed, search, { token: theirs.tokens.user });
+    expect(found.body).toEqual({ data: { memories: { nodes: [] } } });
+  });
+
   it('is shown in production to administrators alone, and nothing of it is guessed for others', async () => {
     const theirs = await makeTenancy(closed);
     const look = (token?: string) => askGraphql(closed, getIntrospectionQuery(), token === undefined ? {} : { token });
