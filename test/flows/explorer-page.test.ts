@@ -51,7 +51,17 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
         )
         .toContain('"status": "RUNNING"');
       await page.getByRole('button', { name: 'Stop' }).click();
-      await page.getByText(/The connection is closed: 1000/).waitFor();
+      await page.getByText('Stopped.').waitFor();
+
+      // Asked again without a stop, the new one is listened to and no longer the old one.
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByText('Listening.').waitFor();
+      await page.getByLabel('Query, mutation or subscription').fill('subscription { stateChanged { deviceId } }');
+      await page.getByRole('button', { name: 'Run' }).click();
+      await page.getByText('Listening.').waitFor();
+      await expect.poll(() => page.getByRole('button', { name: 'Stop' }).isEnabled()).toBe(true);
+      await page.getByRole('button', { name: 'Stop' }).click();
+      await page.getByText('Stopped.').waitFor();
 
       await page.getByRole('button', { name: 'Show the schema' }).click();
       await page.getByLabel('Find').fill('commandDevice');

@@ -40,16 +40,20 @@ async function credentialForSocket(credential) {
 async function subscribe(query, variables, credential) {
   const authorization = 'Bearer ' + (await credentialForSocket(credential));
   const told = [];
-  socket = new WebSocket(location.origin.replace(/^http/, 'ws') + endpoint, 'graphql-transport-ws');
-  const send = (message) => socket.send(JSON.stringify(message));
+  const opened = new WebSocket(location.origin.replace(/^http/, 'ws') + endpoint, 'graphql-transport-ws');
+  const send = (message) => opened.send(JSON.stringify(message));
+  socket = opened;
   part('stop').disabled = false;
-  socket.onopen = () => send({ type: 'connection_init', payload: { Authorization: authorization } });
-  socket.onclose = ({ code, reason }) => {
+  opened.onopen = () => send({ type: 'connection_init', payload: { Authorization: authorization } });
+  opened.onclose = ({ code, reason }) => {
+    // Another one may be listened to by now.
+    if (socket !== opened) return;
     socket = null;
     part('stop').disabled = true;
     say('The connection is closed: ' + code + ' ' + reason, code !== 1000);
   };
-  socket.onmessage = ({ data }) => {
+  opened.onmessage = ({ data }) => {
+    if (socket !== opened) return;
     const message = JSON.parse(data);
     if (message.type === 'connection_ack') {
       say('Listening.');
@@ -60,11 +64,18 @@ async function subscribe(query, variables, credential) {
       told.unshift(message.payload);
       told.length = Math.min(told.length, 50);
       show(told);
-      if (message.type === 'error') socket.close(1000);
+      if (message.type === 'error') opened.close(1000);
     } else if (message.type === 'complete') {
-      socket.close(1000);
+      opened.close(1000);
     }
   };
+}
+
+/** What is listened to tells nothing more, however long its connection takes to close. */
+function stop() {
+  socket?.close(1000);
+  socket = null;
+  part('stop').disabled = true;
 }
 
 async function run() {
@@ -77,7 +88,7 @@ async function run() {
     return say('The variables are no JSON.', true);
   }
   part('run').disabled = true;
-  if (socket !== null) socket.close(1000);
+  stop();
   say('Asking …');
   try {
     if (/^\\s*subscription\\b/m.test(query)) return await subscribe(query, variables, credential);
@@ -150,7 +161,10 @@ part('asking').addEventListener('submit', (event) => {
 part('asking').addEventListener('keydown', (event) => {
   if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) run();
 });
-part('stop').addEventListener('click', () => socket?.close(1000));
+part('stop').addEventListener('click', () => {
+  stop();
+  say('Stopped.');
+});
 part('load').addEventListener('click', () => loadSchema().catch((fault) => say(String(fault.message), true)));
 part('find').addEventListener('input', find);
 `;
