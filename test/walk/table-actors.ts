@@ -47,7 +47,7 @@ export const actorRows: readonly Row[] = [
       ILLEGAL_TRANSITION: async (world) => ({ path: `/actors/device/${await world.device()}/release` }),
       VALIDATION_FAILED: async (world) => ({
         path: `/actors/device/${await quarantined(world)}/release`,
-        body: { tenant_id: world.tenantId },
+        body: { reason: 'Well again' },
       }),
     },
   },
