@@ -18,6 +18,8 @@ export interface Watched extends Part {
   contexts: Set<Uuid>;
   /** On the process' own clock, as all times here. */
   toldAt: Milliseconds;
+  /** How long it took to read when it was told. */
+  cost: Milliseconds;
   /** The world's hash as it was told; null: something other than the world is to be told too. */
   told: string | null;
 }
@@ -56,6 +58,16 @@ class Waiting {
   }
 }
 
+function first(waiting: Iterable<Watched>, isDue: (one: Watched) => boolean): Watched | undefined {
+  for (const one of waiting) if (isDue(one)) return one;
+  return undefined;
+}
+
+/** Of the time that passes, one part in so many may go into reading what was asked about, and what only changed. */
+const ASKED_SHARE = 4;
+const CHANGED_SHARE = 20;
+const MOST_COST_MS: Milliseconds = 1_000;
+
 export class Attention {
   private readonly limits: SidecarLimits;
   private readonly parts = new Map<string, Watched>();
@@ -83,7 +95,7 @@ export class Attention {
     const key = keyOf(part);
     let watched = this.parts.get(key);
     if (watched === undefined) {
-      watched = { ...part, key, contexts: new Set(), toldAt: 0, told: null };
+      watched = { ...part, key, contexts: new Set(), toldAt: 0, cost: 0, told: null };
       this.parts.set(key, watched);
     }
     watched.contexts.add(context.id);
@@ -126,10 +138,15 @@ export class Attention {
     return before === 0 && changed.size + quiet.size > 0;
   }
 
+  /** A device may have left its home: every part of its tenant's world may be another. */
+  placed(tenantId: Uuid): void {
+    for (const part of this.parts.values()) if (part.tenantId === tenantId) this.changed.add(part);
+  }
+
   /** The part that is to be told now, if any; it is told when this answers it. */
   next(now: Milliseconds): Watched | null {
-    const [first] = this.asked;
-    const watched = first ?? this.ripe(now);
+    const watched =
+      first(this.asked, (one) => now >= this.askedAt(one)) ?? first(this.changed, (one) => now >= this.ripeAt(one));
     if (watched === undefined) return null;
     this.asked.delete(watched);
     this.changed.delete(watched);
@@ -137,10 +154,10 @@ export class Attention {
     return watched;
   }
 
-  private ripe(now: Milliseconds): Watched | undefined {
-    for (const watched of this.changed) if (now - watched.toldAt >= this.limits.coalesceMs) return watched;
-    return undefined;
-  }
+  // At once, or at most so often; what is large takes no more than its share of the time, whoever asks about it.
+  private askedAt = ({ toldAt, cost }: Watched): Milliseconds => (cost === 0 ? 0 : toldAt + ASKED_SHARE * cost);
+  private ripeAt = ({ toldAt, cost }: Watched): Milliseconds =>
+    toldAt + Math.max(this.limits.coalesceMs, CHANGED_SHARE * cost);
 
   /** It could not be told: it is tried again a little later. */
   later(watched: Watched, now: Milliseconds): void {
@@ -161,11 +178,21 @@ export class Attention {
     return null;
   }
 
+  /** The home took so long to read. */
+  tookQuiet(cost: Milliseconds): void {
+    this.quietAt += CHANGED_SHARE * Math.min(cost, MOST_COST_MS);
+  }
+
+  /** The part took so long to read. */
+  took(watched: Watched, cost: Milliseconds): void {
+    watched.cost = Math.min(cost, MOST_COST_MS);
+  }
+
   /** How long nothing is to be told unless something happens; null: for ever. */
   pause(now: Milliseconds): Milliseconds | null {
-    if (this.asked.size > 0) return 0;
     let at = this.quiet.size > 0 ? this.quietAt : Number.POSITIVE_INFINITY;
-    for (const { toldAt } of this.changed) at = Math.min(at, toldAt + this.limits.coalesceMs);
+    for (const one of this.asked) at = Math.min(at, this.askedAt(one));
+    for (const one of this.changed) at = Math.min(at, this.ripeAt(one));
     return at === Number.POSITIVE_INFINITY ? null : Math.max(0, at - now);
   }
 }

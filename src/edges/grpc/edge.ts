@@ -172,9 +172,16 @@ class Stream implements Conversation {
         if (ref.kind !== 'device' || !changesDevices.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
         moved({ tenantId: device.tenantId, deviceId: device.id });
+        if (changesPlaces.has(event.type)) this.place(device);
         if (changesManifests.has(event.type)) this.learn(device);
       }),
     ];
+  }
+
+  /** Where it was nobody knows any more: a home that lost it did not report anything. */
+  private place({ tenantId }: DeviceContext): void {
+    this.telling.attention.placed(tenantId);
+    this.telling.stir();
   }
 
   private learn({ id, manifestVersion }: DeviceContext): void {
@@ -192,6 +199,8 @@ class Stream implements Conversation {
 /** What a person changes of a device that a sidecar may see. */
 const changesManifests = new Set(['manifest.register', 'manifest.update']);
 const changesDevices = new Set(['register', 'patch', 'revoke', 'reinstate', 'delete', ...changesManifests]);
+/** What may take a device out of its home. */
+const changesPlaces = new Set(['patch', 'revoke', 'delete']);
 
 const interruption = ({ contextId, reason, detail }: Extract<ContextChange, { type: 'interrupted' }>): Event => ({
   case: 'interruptSignal',

@@ -33,6 +33,8 @@ export interface TellingParts {
 const SETS = 10_000;
 /** In one event: a manifest of one's own has at most 256 KiB. */
 const SETS_AT_ONCE = 4;
+/** Sets that wait to be told of: one may take some hundred KiB. */
+const LEARNT = 200;
 /** Events in a row before a part of the world gets its turn. */
 const STREAK = 50;
 /** After something could not be read. */
@@ -53,7 +55,8 @@ export class Telling {
   private readonly opened = new Set<Uuid>();
   /** Contexts that there was no room for wait too. */
   private leftOut = false;
-  private learnt: CapabilitySet[] = [];
+  /** By their ids. */
+  private readonly learnt = new Map<string, CapabilitySet>();
   private queue: Event[] = [];
   private eventId = 0n;
   private over = false;
@@ -93,7 +96,10 @@ export class Telling {
   }
 
   say(event: Event): void {
-    this.wait(this.queue, event);
+    if (this.over) return;
+    this.queue.push(event);
+    if (this.queue.length > this.parts.limits.queued) this.parts.flooded();
+    else this.stir();
   }
 
   /** It waits for the sidecar. What it is about is read in its turn. */
@@ -104,16 +110,12 @@ export class Telling {
     this.stir();
   }
 
-  /** The device's manifest is another now. */
+  /** The device's manifest is another now. One of very many at once is told of with the device that has it. */
   learn(manifest: Manifest): void {
-    this.wait(this.learnt, capabilitySet(manifest));
-  }
-
-  private wait<T>(queue: T[], one: T): void {
-    if (this.over) return;
-    queue.push(one);
-    if (queue.length > this.parts.limits.queued) this.parts.flooded();
-    else this.stir();
+    if (this.over || this.learnt.size >= LEARNT) return;
+    const set = capabilitySet(manifest);
+    this.learnt.set(set.capabilitySetId, set);
+    this.stir();
   }
 
   /** Looks again whether there is something to tell. */
@@ -129,7 +131,11 @@ export class Telling {
 
   /** True where it was something that happened. */
   private async one(streak: number): Promise<boolean> {
-    if (this.learnt.length > 0) await this.sync(this.learnt.splice(0));
+    if (this.learnt.size > 0) {
+      const news = [...this.learnt.values()];
+      this.learnt.clear();
+      await this.sync(news);
+    }
     const { queue, attention } = this;
     if (queue.length > 0 && streak < STREAK) {
       await this.write(queue.shift() as Event);
@@ -144,7 +150,7 @@ export class Telling {
         this.failed(error, 'a part of the world');
         attention.later(watched, performance.now());
       });
-    } else if (queue.length + this.learnt.length + this.opened.size === 0) {
+    } else if (queue.length + this.learnt.size + this.opened.size === 0) {
       const home = attention.nextQuiet(now);
       if (home !== null) await this.showQuiet(home);
       else await this.rest(attention.pause(now));
@@ -203,7 +209,9 @@ export class Telling {
       else contexts.push(context);
     }
     if (watched.contexts.size === 0) return;
+    const from = performance.now();
     const world = await cognition.world(watched);
+    this.attention.took(watched, performance.now() - from);
     if (watched.told === world.hash) return;
     const memories = await cognition.memories(watched.tenantId);
     await this.sync(setsOf(world.devices));
@@ -215,7 +223,9 @@ export class Telling {
   }
 
   private async showQuiet(part: Part): Promise<void> {
+    const from = performance.now();
     const world = await this.parts.cognition.world(part);
+    this.attention.tookQuiet(performance.now() - from);
     if (this.hashes.get(part.homeId as Uuid) === world.hash) return;
     this.hashes.set(part.homeId as Uuid, world.hash);
     const value = perception({ ...part, world, contexts: [], waiting: 0, memories: [] });

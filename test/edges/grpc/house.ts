@@ -1,4 +1,5 @@
 import { onTestFinished } from 'vitest';
+import type { Committed } from '../../../src/actors/contract.ts';
 import { Sinks } from '../../../src/actors/sinks.ts';
 import { automaticManifest } from '../../../src/domain/registry.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
@@ -23,6 +24,8 @@ export interface House {
   device(given?: Partial<WorldDevice> & { tenantId?: string }): WorldDevice;
   /** The device reports another state. */
   report(device: WorldDevice, state: JsonObject): void;
+  /** Somebody puts the device elsewhere. */
+  place(device: WorldDevice, homeId: string | null): void;
   /** A sidecar where the house dials. */
   sidecar(options?: { headers?: boolean; reads?(): boolean }): Promise<TestSidecar>;
 }
@@ -82,6 +85,13 @@ export async function house(limits: Partial<SidecarLimits> = {}): Promise<House>
     report(device, state) {
       device.state = state;
       sinks.emit({ type: 'device.state', tenantId, deviceId: device.id, state, stateVersion: 1, at: Date.now() });
+    },
+    place(device, homeId) {
+      device.homeId = homeId;
+      homes.set(device.id, homeId);
+      const context = { id: device.id, tenantId };
+      const committed = { ref: { kind: 'device', id: device.id }, snapshot: { context } } as unknown as Committed;
+      sinks.transition(committed, { type: 'patch', at: Date.now() }, null);
     },
     async sidecar(options = {}) {
       const sidecar = await startSidecar({ port, ...options });

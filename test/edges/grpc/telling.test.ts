@@ -80,6 +80,37 @@ describe('what a sidecar is told', () => {
     expect(stream.told('perceptionUpdate')).toHaveLength(2);
   });
 
+  it('tells of a home that a device left', async () => {
+    const { sidecar, cognition, device, place, tenantId, homeId } = await house();
+    const lamp = device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    place(lamp, null);
+    await eventually(() => stream.told('perceptionUpdate').length === 2);
+    expect(stream.told('perceptionUpdate')[1]?.devices).toEqual([]);
+  });
+
+  it('reads a world that takes long no more often than it has time for', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    const { world } = cognition;
+    let busy = 0;
+    cognition.world = async (asked) => {
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      busy += performance.now() - from;
+      return world.call(cognition, asked);
+    };
+    const stream = await (await sidecar()).streamed();
+    const from = performance.now();
+    await eventually(() => {
+      cognition.open({ id: newId(), tenantId, homeId });
+      return stream.told('perceptionUpdate').length >= 5;
+    });
+    expect((busy - 50) / (performance.now() - from)).toBeLessThan(0.4);
+  });
+
   it('says nothing of a report that changes nothing', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house();
     const lamp = device({ state: { on: true } });
