@@ -57,7 +57,7 @@ export interface World {
   homeId: Uuid | null;
   /** Not revoked, in the order of their ids; `MOST_DEVICES` at most. */
   devices: readonly WorldDevice[];
-  /** SHA-256 hex over the canonical JSON of the devices: another one where anything of it is another. */
+  /** SHA-256 hex over the canonical JSON of the devices, each with the hash of its state: another one where anything is another. */
   hash: string;
 }
 

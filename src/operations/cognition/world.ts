@@ -1,8 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { payloadHash } from '../../domain/canonical.ts';
 import type { ContextWish } from '../../domain/cognition.ts';
 import type { Memory } from '../../domain/memory.ts';
-import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
+import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Position } from '../../store/contract.ts';
@@ -72,7 +73,7 @@ export function makeWorlds(services: Pick<Services, 'actors' | 'store' | 'manife
         const { id, roomId } = device.snapshot.context;
         return shownOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
       });
-      return { tenantId, homeId, devices: shown, hash: payloadHash(shown.map(hashed)) };
+      return { tenantId, homeId, devices: shown, hash: await hashOfAll(shown) };
     },
 
     async stateOf(tenantId, deviceId) {
@@ -92,12 +93,32 @@ function shownOf(
   return { id, name, type, category, homeId, room, online: isOnline(snapshot), state, manifest };
 }
 
-/** A manifest stands for itself by its version: it is long, and the same for most devices. */
-const hashed = ({ manifest, room, ...rest }: WorldDevice): Json => ({
-  ...rest,
-  room: room && { ...room },
-  manifest: manifest?.version ?? 0,
-});
+// What a device reported is replaced and never changed, so that of many devices only those that said something new are hashed.
+const hashes = new WeakMap<JsonObject, string>();
+
+function hashOf(state: JsonObject): string {
+  const known = hashes.get(state);
+  if (known !== undefined) return known;
+  const hash = payloadHash(state);
+  hashes.set(state, hash);
+  return hash;
+}
+
+/** How long others may wait while states are hashed. */
+const TURN_MS: Milliseconds = 5;
+
+/** A manifest stands for itself by its version, and a state by its hash: they are long. */
+async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
+  const lines: Json[] = [];
+  let from = performance.now();
+  for (const { manifest, room, state, ...rest } of devices) {
+    lines.push({ ...rest, room: room && { ...room }, state: hashOf(state), manifest: manifest?.version ?? 0 });
+    if (performance.now() - from < TURN_MS) continue;
+    await turn();
+    from = performance.now();
+  }
+  return payloadHash(lines);
+}
 
 const MOST = { preference: 100, routine: 100, observation: 50 } as const;
 
