@@ -7,6 +7,8 @@ import { readSettings } from './settings.ts';
 // The reference sidecar as a process of its own: started by the service as its child, or by anybody with these variables:
 // SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
 
+const ALIVE_MS = 5_000;
+
 async function main(): Promise<void> {
   const { listen, llm, logLevel } = readSettings(process.env);
   const log = makeLog(process.stdout, logLevel);
@@ -27,6 +29,8 @@ async function main(): Promise<void> {
   process.on('disconnect', end);
   process.stdout.on('error', () => {});
   process.send?.({ listening: `${host}:${server.port}` });
+  // Whoever started it cannot see otherwise that it still does something.
+  setInterval(() => process.connected && process.send?.({ alive: true }), ALIVE_MS).unref();
 }
 
 main().catch((error: unknown) => {

@@ -28,7 +28,9 @@ export interface ChildParts {
   pauses?: typeof usualPauses;
 }
 
-const usualPauses = { firstMs: 250, mostMs: 30_000, steadyMs: 60_000, endMs: 2_000 };
+const usualPauses = { firstMs: 250, mostMs: 30_000, steadyMs: 60_000, endMs: 2_000, lookMs: 15_000 };
+/** Looks in a row at which it had said nothing: it lives, and does nothing any more. */
+const MOST_SILENT = 4;
 
 /** Beside the sources, or beside what was built of them. */
 const builtIn = (): string => {
@@ -37,7 +39,7 @@ const builtIn = (): string => {
 };
 
 /**
- * Starts the sidecar, and starts it again whenever it ends. It is given the language model's settings and nothing else of
+ * Starts the sidecar, and starts it again whenever it ends or no longer says that it is there. It is given the language model's settings and nothing else of
  * the environment: no key of the service, no address of its store.
  */
 export function superviseSidecar(parts: ChildParts): SidecarChild {
@@ -64,13 +66,23 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
     child = own;
     eachLine(own.stdout, (line) => relay(log, line));
     eachLine(own.stderr, (line) => log.warn({ part: 'sidecar' }, line));
+    let silent = 0;
+    const watch = setInterval(() => {
+      silent += 1;
+      if (silent <= MOST_SILENT || own !== child) return;
+      log.warn({ part: 'sidecar' }, 'the sidecar hangs and is killed');
+      own.kill('SIGKILL');
+    }, pauses.lookMs);
+    watch.unref();
     own.on('message', (message) => {
+      silent = 0;
       const told = (message as { listening?: unknown } | null)?.listening;
       if (typeof told !== 'string' || own !== child) return;
       address = told;
       listening();
     });
     const over = (why: object) => {
+      clearInterval(watch);
       if (own !== child) return;
       child = null;
       address = null;

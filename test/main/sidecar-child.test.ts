@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -15,7 +15,7 @@ const lines: { level: string; fields: Record<string, unknown>; message: string }
 const line = (level: string) => (fields: object, message: string) =>
   void lines.push({ level, fields: { ...fields }, message });
 const log: Log = { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
-const pauses = { firstMs: 5, mostMs: 20, steadyMs: 60_000, endMs: 2_000 };
+const pauses = { firstMs: 5, mostMs: 20, steadyMs: 60_000, endMs: 2_000, lookMs: 60_000 };
 
 function start(more: Partial<ChildParts> = {}) {
   const listened: string[] = [];
@@ -124,6 +124,26 @@ describe('the sidecar as a child', () => {
     process.kill(first, 'SIGKILL');
     await until(() => child.address() === null || listened[1]);
     expect(Number((await until(() => listened[1])).slice(4))).not.toBe(first);
+  });
+
+  it('is killed and started again where it hangs; the reference sidecar says that it is there', async () => {
+    const often = { ...pauses, lookMs: 500 };
+    const entry = program('hang.mjs', `process.send({ listening: 'pid:' + process.pid }, () => { for (;;) {} });`);
+    const { listened } = start({ entry, pauses: often });
+    const first = Number((await until(() => listened[0])).slice(4));
+    await until(() => listened[1]);
+    expect(isAlive(first)).toBe(false);
+    expect(lines.map(({ message }) => message)).toContain('the sidecar hangs and is killed');
+
+    const said: unknown[] = [];
+    const alone = fork(new URL('../../sidecar/main.ts', import.meta.url), [], {
+      env: { SIDECAR_ADDRESS: '127.0.0.1:0' },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    });
+    alone.on('message', (message) => void said.push(message));
+    await until(() => said.length >= 2);
+    alone.kill('SIGKILL');
+    expect(said[1]).toEqual({ alive: true });
   });
 
   it('ends with the service, also where that is killed', async () => {
