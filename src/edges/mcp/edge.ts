@@ -18,7 +18,7 @@ import { METADATA_PATH } from '../shared/protected-resource.ts';
 import { cutOff } from '../shared/upgrade.ts';
 import { ownHosts } from './hosts.ts';
 import { LegacyWire, MESSAGES_PATH } from './legacy.ts';
-import { counts, type Posted, readMessages, revisionFault } from './messages.ts';
+import { counts, knowsStructure, type Posted, readMessages, revisionFault } from './messages.ts';
 import { makeServer, type ServerParts } from './server.ts';
 import { defaultLimits, keepSessions, type Session, type SessionLimits } from './sessions.ts';
 import { StreamableWire } from './streamable.ts';
@@ -152,6 +152,8 @@ export function makeMcp(parts: McpParts): McpEdge {
     await connected;
     if (wire !== passing && taken(wire, messages)) return sendRefusal(known, TAKEN);
     const bearings = await charged(known, messages);
+    // Its credential may have ended meanwhile.
+    if (wire.closed) return sendRefusal(known, NO_SESSION);
     wire.post(known, messages, bearings, batch);
   }
 
@@ -184,10 +186,11 @@ export function makeMcp(parts: McpParts): McpEdge {
   /** What each message came with; the rate of those that count is in the answer's headers. */
   async function charged(known: Known, messages: readonly JSONRPCMessage[]): Promise<Bearing[]> {
     const bearings: Bearing[] = [];
+    const structure = knowsStructure(known.request.headers);
     for (const message of messages) {
       const charge = counts(message) ? await gate.caller(known.caller, known.address) : null;
       if (charge !== null) known.charged = charge.headers;
-      bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null });
+      bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null, structure });
     }
     return bearings;
   }

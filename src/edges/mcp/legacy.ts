@@ -37,7 +37,8 @@ export class LegacyWire extends Wire {
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
-    if (!('method' in message) && message.id !== undefined) this.#pending.delete(message.id);
+    // What was taken back is answered no more.
+    if (!('method' in message) && message.id !== undefined && !this.#pending.delete(message.id)) return;
     if (!this.#stream.open) throw new Error('nobody reads');
     this.#stream.message(message);
   }

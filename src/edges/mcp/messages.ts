@@ -52,6 +52,14 @@ const counted: ReadonlySet<string> = new Set(['tools/call', 'resources/read']);
 export const counts = (message: JSONRPCMessage): boolean =>
   'method' in message && 'id' in message && counted.has(message.method);
 
+/** The first revision that has structured content. */
+const STRUCTURED_SINCE = '2025-06-18';
+
+/** Whether the client's revision has structured content; one that names none may be an older one. */
+export function knowsStructure({ 'mcp-protocol-version': version }: IncomingHttpHeaders): boolean {
+  return SUPPORTED_PROTOCOL_VERSIONS.includes(`${version}`) && `${version}` >= STRUCTURED_SINCE;
+}
+
 /** Why the revision that the client says it speaks is not spoken here; null where it is, or none is named. */
 export function revisionFault(headers: IncomingHttpHeaders): Refusal | null {
   const version = headers['mcp-protocol-version'];

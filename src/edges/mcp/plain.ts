@@ -61,7 +61,12 @@ function made(value: Json): Json {
 
 /**
  * JSON between marks that nothing inside can close: what stands there was written by devices and users, and is data. Without
- * `<` the text is the same JSON.
+ * `<` the text is the same JSON; beyond `max` characters it is cut.
  */
-export const marked = (value: Json): string =>
-  `<twinkeep-data>${JSON.stringify(value).replaceAll('<', '\\u003c')}</twinkeep-data>`;
+export function marked(value: Json, max = Number.POSITIVE_INFINITY): { text: string; cut: boolean } {
+  const json = JSON.stringify(value);
+  const cut = json.length > max;
+  // With an ellipsis in place of the dots the whole answer would be held, and written, as text of two bytes a character.
+  const shown = (cut ? `${json.slice(0, max - 3).toWellFormed()}...` : json).replaceAll('<', '\\u003c');
+  return { text: `<twinkeep-data>${shown}</twinkeep-data>`, cut };
+}

@@ -9,17 +9,27 @@ export const REFUSAL = 'twinkeep/refusal';
 /** Says of a result that what is in it was written by devices and users. */
 export const UNTRUSTED = 'twinkeep/untrusted';
 
-/** A short text of ours, and what was asked for: as structure, and marked as data for models that see texts only. */
-export function resultOf(words: string, body: JsonObject): CallToolResult {
-  const structuredContent = plain(body) as JsonObject;
-  return {
-    content: [
-      { type: 'text', text: words },
-      { type: 'text', text: marked(structuredContent) },
-    ],
-    structuredContent,
-    _meta: { [UNTRUSTED]: true },
-  };
+/** A short text of ours, and what was asked for. */
+export const resultOf = (words: string, body: JsonObject): CallToolResult => ({
+  content: [{ type: 'text', text: words }],
+  structuredContent: plain(body) as JsonObject,
+  _meta: { [UNTRUSTED]: true },
+});
+
+/** What of the structure stands in a text too, where the client has both. */
+const MAX_AGAIN = 4_096;
+const CUT = 'The text is cut; structured content has all of it. To see all in texts, ask for less at once.';
+
+/**
+ * A result as a client is told it: beside the words stands what was asked for, marked as data, for models that are shown texts
+ * only. `structure` says that its revision of MCP has structured content; without, the text has to say all.
+ */
+export function told(result: CallToolResult, structure: boolean): CallToolResult {
+  const { content, structuredContent } = result;
+  if (structuredContent === undefined) return result;
+  const { text, cut } = marked(structuredContent as JsonObject, structure ? MAX_AGAIN : Number.POSITIVE_INFINITY);
+  const more = cut ? [CUT, text] : [text];
+  return { ...result, content: [...content, ...more.map((one) => ({ type: 'text' as const, text: one }))] };
 }
 
 /** A refusal is a result: the model reads why, and what to do next. */

@@ -1,7 +1,6 @@
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { RequestHandlerExtra } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import {
-  CallToolRequestSchema,
   CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
@@ -11,7 +10,6 @@ import {
   ListToolsRequestSchema,
   McpError,
   ReadResourceRequestSchema,
-  type RequestId,
   type ServerNotification,
   type ServerRequest,
   SubscribeRequestSchema,
@@ -21,17 +19,17 @@ import type { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validatio
 import type { Log } from '../../domain/log.ts';
 import type { JsonObject, Milliseconds } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
-import type { Services } from '../../operations/operation.ts';
+import type { Caller, Services } from '../../operations/operation.ts';
 import { mayCall, type Perform } from '../../operations/perform.ts';
 import { SERVICE_VERSION } from '../../operations/system.ts';
 import { completed } from './completions.ts';
-import type { Dialogue } from './dialogue.ts';
+import type { Dialogue, Reply } from './dialogue.ts';
 import { promptsFor, writtenOut } from './prompts.ts';
 import { listResources, namedBy, readResource, refusedError, resources, templates } from './resources.ts';
-import { refusedResult } from './results.ts';
+import { refusedResult, told } from './results.ts';
 import type { Follower, Subscriptions } from './subscriptions.ts';
 import { toolNamed, toolsFor } from './tools/table.ts';
-import { bearingOf, type Wire } from './wire.ts';
+import { bearingOf, type Called, type Wire } from './wire.ts';
 
 export interface ServerParts {
   perform: Perform;
@@ -69,16 +67,19 @@ export function makeServer(parts: ServerParts, wire: Wire, follower: Follower | 
   );
 
   /** A fault of ours is logged, and not described. */
+  function faultOf(thrown: unknown, { requestId }: Caller): McpError {
+    if (thrown instanceof McpError) return thrown;
+    const refusal = refusalOf(thrown, log, { request_id: requestId, operation: 'mcp' });
+    return new McpError(ErrorCode.InternalError, `${refusal.code}: ${refusal.detail}`);
+  }
+
   const guarded =
     <Asked, Answer>(answer: (asked: Asked, extra: Extra) => Answer | Promise<Answer>) =>
     async (asked: Asked, extra: Extra): Promise<Answer> => {
       try {
         return await answer(asked, extra);
       } catch (thrown) {
-        if (thrown instanceof McpError) throw thrown;
-        const { caller } = bearingOf(extra.authInfo);
-        const refusal = refusalOf(thrown, log, { request_id: caller.requestId, operation: 'mcp' });
-        throw new McpError(ErrorCode.InternalError, `${refusal.code}: ${refusal.detail}`);
+        throw faultOf(thrown, bearingOf(extra.authInfo).caller);
       }
     };
 
@@ -96,21 +97,20 @@ export function makeServer(parts: ServerParts, wire: Wire, follower: Follower | 
     }),
   );
 
-  server.setRequestHandler(
-    CallToolRequestSchema,
-    guarded(async ({ params }, extra) => {
-      const tool = toolNamed(params.name);
-      if (tool === undefined) throw wrong(`There is no such tool: ${params.name.slice(0, 100)}`);
-      const { caller, refusal } = bearingOf(extra.authInfo);
-      if (refusal !== null) return refusedResult(refusal);
-      const args = (params.arguments ?? {}) as JsonObject;
-      try {
-        return await tool.call({ args, caller, perform, services, dialogue: dialogueFor(extra) });
-      } finally {
-        wire.forget(extra.requestId);
-      }
-    }),
-  );
+  wire.oncall = async (called) => {
+    const { params, bearing } = called;
+    const { caller, refusal } = bearing;
+    const tool = toolNamed(params.name);
+    if (tool === undefined) throw wrong(`There is no such tool: ${params.name.slice(0, 100)}`);
+    if (refusal !== null) return refusedResult(refusal);
+    const args = (params.arguments ?? {}) as JsonObject;
+    try {
+      const result = await tool.call({ args, caller, perform, services, dialogue: dialogueFor(called) });
+      return told(result, bearing.structure);
+    } catch (thrown) {
+      throw faultOf(thrown, caller);
+    }
+  };
 
   server.setRequestHandler(
     ListResourcesRequestSchema,
@@ -165,41 +165,40 @@ export function makeServer(parts: ServerParts, wire: Wire, follower: Follower | 
     guarded(({ params }, { authInfo }) => completed(perform, bearingOf(authInfo).caller, params)),
   );
 
-  function dialogueFor({ requestId, signal, _meta, sendNotification }: Extra): Dialogue {
-    const progressToken = _meta?.progressToken;
+  function dialogueFor(called: Called): Dialogue {
+    const { id, params: asked, cancelled } = called;
+    const progressToken = asked._meta?.progressToken;
     return {
-      ask: (question, untilMs) => ask(question, requestId, untilMs - services.clock.now(), signal),
+      ask: (question, untilMs) => ask(question, called, untilMs - services.clock.now()),
       progress:
         progressToken === undefined
           ? null
           : (progress, total, message) => {
+              if (cancelled.aborted) return;
               const params = { progressToken, progress, total, message };
-              sendNotification({ method: 'notifications/progress', params }).catch(() => {}); // nobody reads any more
+              const notification = { method: 'notifications/progress' as const, params };
+              server.notification(notification, { relatedRequestId: id }).catch(() => {}); // nobody reads any more
             },
-      cancelled: wire.cancellation(requestId),
+      cancelled,
       stopping: parts.stopping,
     };
   }
 
-  async function ask(
-    message: string,
-    relatedRequestId: RequestId,
-    forMs: Milliseconds,
-    signal: AbortSignal,
-  ): Promise<'yes' | 'no' | 'none'> {
-    if (follower === null || server.getClientCapabilities()?.elicitation?.form === undefined) return 'none';
+  async function ask(message: string, { id, cancelled }: Called, forMs: Milliseconds): Promise<Reply | null> {
+    if (follower === null || server.getClientCapabilities()?.elicitation?.form === undefined) return null;
     const timeout = Math.min(forMs, MAX_QUESTION_MS);
-    if (timeout <= 0) return 'none';
+    if (timeout <= 0) return null;
     try {
       const { action, content } = await server.elicitInput(
         { message, requestedSchema: YES_OR_NO },
-        { relatedRequestId, timeout, signal: AbortSignal.any([signal, parts.stopping]) },
+        { relatedRequestId: id, timeout, signal: AbortSignal.any([cancelled, parts.stopping]) },
       );
-      if (action === 'accept') return content?.confirm === true ? 'yes' : 'no';
-      return action === 'decline' ? 'no' : 'none';
+      const caller = wire.answeredBy;
+      if (caller === null || action === 'cancel') return null;
+      return { agrees: action === 'accept' && content?.confirm === true, caller };
     } catch {
       // Nobody answered, or not as asked: the token is still there.
-      return 'none';
+      return null;
     }
   }
 

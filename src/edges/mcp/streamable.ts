@@ -43,6 +43,10 @@ export class StreamableWire extends Wire {
     return this.#stream?.open === true;
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   isPending(id: RequestId): boolean {
     return this.#replies.has(id);
   }

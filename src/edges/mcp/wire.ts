@@ -1,15 +1,19 @@
 import type { Transport, TransportSendOptions } from '@modelcontextprotocol/sdk/shared/transport.js';
 import {
+  type CallToolRequest,
   CallToolRequestSchema,
+  type CallToolResult,
   CompleteRequestSchema,
   ErrorCode,
   GetPromptRequestSchema,
   InitializeRequestSchema,
   type JSONRPCMessage,
+  type JSONRPCRequest,
   ListPromptsRequestSchema,
   ListResourcesRequestSchema,
   ListResourceTemplatesRequestSchema,
   ListToolsRequestSchema,
+  McpError,
   type MessageExtraInfo,
   ReadResourceRequestSchema,
   type RequestId,
@@ -26,6 +30,17 @@ export interface Bearing {
   caller: Caller;
   /** Why it is not to be answered otherwise: its rate. */
   refusal: Refusal | null;
+  /** The client's revision of MCP has structured content, so that no text has to say all of it. */
+  structure: boolean;
+}
+
+/** A call of a tool. */
+export interface Called {
+  id: RequestId;
+  params: CallToolRequest['params'];
+  bearing: Bearing;
+  /** Aborts when the client takes the call back, and not when its connection breaks. */
+  cancelled: AbortSignal;
 }
 
 /** As the SDK hands it to the handlers of requests. */
@@ -48,7 +63,11 @@ export abstract class Wire implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void;
+  /** Answers calls of tools. They do not go through the SDK, which looks at each of them and its result six times over. */
+  oncall?: (called: Called) => Promise<CallToolResult>;
   abstract readonly sessionId: string | undefined;
+  /** With whose credential the client answered a question of ours last. */
+  answeredBy: Caller | null = null;
   readonly #cancels = new Map<RequestId, AbortController>();
 
   async start(): Promise<void> {}
@@ -60,17 +79,6 @@ export abstract class Wire implements Transport {
   abstract tell(message: JSONRPCMessage): boolean;
   abstract keepAlive(): void;
 
-  /** Aborts when the client takes this request back, and not when its connection breaks. */
-  cancellation(id: RequestId): AbortSignal {
-    const made = this.#cancels.get(id) ?? new AbortController();
-    this.#cancels.set(id, made);
-    return made.signal;
-  }
-
-  forget(id: RequestId): void {
-    this.#cancels.delete(id);
-  }
-
   protected deliver(message: JSONRPCMessage, borne: Bearing): void {
     if ('method' in message && 'id' in message) {
       const fault = paramsFault(message);
@@ -79,7 +87,12 @@ export abstract class Wire implements Transport {
         void this.send({ jsonrpc: '2.0', id: message.id, error });
         return;
       }
+      if (message.method === 'tools/call') {
+        this.#call(message, borne);
+        return;
+      }
     }
+    if (!('method' in message)) this.answeredBy = borne.caller;
     if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId as RequestId | undefined;
       if (id !== undefined) {
@@ -88,6 +101,21 @@ export abstract class Wire implements Transport {
       }
     }
     this.onmessage?.(message, extraOf(borne));
+  }
+
+  #call({ id, params }: JSONRPCRequest, bearing: Bearing): void {
+    const cancel = new AbortController();
+    this.#cancels.set(id, cancel);
+    const called = { id, params: params as CallToolRequest['params'], bearing, cancelled: cancel.signal };
+    (this.oncall?.(called) ?? Promise.reject(new McpError(ErrorCode.MethodNotFound, 'Method not found')))
+      .then(
+        (result) => this.send({ jsonrpc: '2.0', id, result }),
+        ({ code, message }: McpError) => this.send({ jsonrpc: '2.0', id, error: { code, message } }),
+      )
+      .catch((thrown: Error) => this.onerror?.(thrown))
+      .finally(() => {
+        if (this.#cancels.get(id) === cancel) this.#cancels.delete(id);
+      });
   }
 
   /** The client wants no answer to this any more, and gets none. */

@@ -83,6 +83,23 @@ describe.each(transports)('over %s', (transport) => {
       expect(body).toMatchObject({ status: 'dry_run_required', dry_run_token: expect.any(String) });
     });
 
+    it('is not sent by who may do so no more when they answer', async () => {
+      const id = await device('smart_lock');
+      const { body } = await house.call('GET', '/v1/auth/me', { token: mine.tokens.user });
+      const role = (to: string) => mine.call('PATCH', `/tenant/members/${body.user.id}`, { role: to }, owner);
+      const owner = { token: await fresh() };
+      const theirs = await mcpClient(house.url, mine.tokens.user, { transport, capabilities: { elicitation: {} } });
+      theirs.setRequestHandler(ElicitRequestSchema, async () => {
+        expect((await role('viewer')).status).toBe(200);
+        return yes;
+      });
+      await theirs.listTools();
+      expect(codeOf(await callTool(theirs, 'execute_proto_command', unlock(id)))).toBe('FORBIDDEN_ROLE');
+      await theirs.close();
+      await role('user');
+      expect((await commandOf(id)).status).toBe('awaiting_confirmation');
+    });
+
     it('is not asked about where a dry run was asked for', async () => {
       const id = await device('smart_lock');
       expect(structured(await asked(yes, unlock(id, { dry_run: true }))).status).toBe('dry_run_required');

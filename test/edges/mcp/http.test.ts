@@ -155,6 +155,40 @@ describe('a POST', () => {
     expect(body.map(({ id }: { id: unknown }) => id).sort()).toEqual([1, 'two']);
   });
 
+  it('that takes a call back in the same breath starts nothing that goes on', async () => {
+    await open();
+    const { device_id } = await mine.register({ device_type: 'smart_light' });
+    await mine.connect(device_id);
+    const steps = [{ id: 'a', device_id, action: 'turn_on' }];
+    const call = rpc('tools/call', { name: 'execute_plan', arguments: { name: 'never mind', steps } }, 'plan');
+    const back = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'plan' } };
+    const { body } = await ask([call, back], await begin());
+    expect(body).toBe('');
+    const plan = await eventually(async () => {
+      const { plans } = (await mine.call('GET', '/plans')).body;
+      return plans.find(({ status }: { status: string }) => status !== 'pending');
+    });
+    expect(plan.status).toMatch(/^(cancel|roll)/);
+  });
+
+  it('has all in texts where its revision knows no structured content, and a part of what is long where it does', async () => {
+    await open();
+    for (let n = 0; n < 30; n += 1) await mine.register({ device_type: 'smart_light', name: `Lamp ${n}` });
+    const listed = rpc('tools/call', { name: 'list_devices', arguments: {} });
+    for (const version of [null, '2025-03-26', '2025-06-18', '2025-11-25']) {
+      const { result } = (await ask(listed, version === null ? {} : { 'mcp-protocol-version': version })).body;
+      const [text] = result.content.slice(-1).map((one: { text: string }) => one.text);
+      const data = text.slice('<twinkeep-data>'.length, -'</twinkeep-data>'.length);
+      expect(result.structuredContent.devices).toHaveLength(30);
+      if (version === null || version < '2025-06') {
+        expect(JSON.parse(data)).toEqual(result.structuredContent);
+      } else {
+        expect([data.length, data.slice(-3)]).toEqual([4_096, '...']);
+        expect(result.content[1].text).toContain('ask for less');
+      }
+    }
+  });
+
   it('of notifications alone is accepted without an answer', async () => {
     await open();
     const { status, body } = await ask({ jsonrpc: '2.0', method: 'notifications/initialized' }, await begin());

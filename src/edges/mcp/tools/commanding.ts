@@ -7,8 +7,9 @@ import { cancelled } from '../../../operations/command-view.ts';
 import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands.ts';
 import { mayConfirmOwn } from '../../../operations/confirming.ts';
 import { wishFields } from '../../../operations/dispatch.ts';
-import type { Operation } from '../../../operations/operation.ts';
-import { mayCall } from '../../../operations/perform.ts';
+import type { Caller, Operation } from '../../../operations/operation.ts';
+import { mayCall, type Perform } from '../../../operations/perform.ts';
+import type { Reply } from '../dialogue.ts';
 import { refusedResult, resultOf } from '../results.ts';
 import { inputSchema, outputSchema } from '../schemas.ts';
 import { questionAbout, type Waiting } from './question.ts';
@@ -78,15 +79,15 @@ const NOT_YOURS =
   'This is critical and was not sent. The tenant’s policy wants somebody else to confirm it: ask the user to look at the confirmations that wait.';
 
 async function afterDryRun(call: ToolCall, waiting: DryRun): Promise<CallToolResult> {
-  const { caller, perform } = call;
-  const { answer, shown } = await asked(call, [{ ...waiting, device_id: String(call.args.target_id) }]);
-  if (answer === 'none') return resultOf(shown, waiting as unknown as JsonObject);
-  if (answer === 'no') {
-    await refuseAll(call, [waiting.command_id]);
+  const { reply, shown } = await asked(call, [{ ...waiting, device_id: String(call.args.target_id) }]);
+  if (reply === null) return resultOf(shown, waiting as unknown as JsonObject);
+  const { caller, agrees } = reply;
+  if (!agrees) {
+    await refuseAll(call.perform, caller, [waiting.command_id]);
     return resultOf('The user said no; nothing is sent.', { status: 'cancelled', command_id: waiting.command_id });
   }
   const input = { dry_run_token: waiting.dry_run_token };
-  const outcome = await perform(confirmByToken, { input, caller, keyed: null });
+  const outcome = await call.perform(confirmByToken, { input, caller, keyed: null });
   if (!outcome.ok) return refusedResult(outcome.refusal);
   return resultOf('The user agreed, and the command is on its way.', outcome.value.body as JsonObject);
 }
@@ -96,22 +97,20 @@ const isWaiting = (one: Entry): one is Entry & Waiting => one.code === 'DRY_RUN_
 async function afterBatch(call: ToolCall, results: readonly Entry[]): Promise<CallToolResult> {
   const waiting = results.filter(isWaiting);
   if (waiting.length === 0) return resultOf(countWords(results), { results } as unknown as JsonObject);
-  const { answer, shown } = await asked(call, waiting);
-  if (answer === 'none') {
+  const { reply, shown } = await asked(call, waiting);
+  if (reply === null) {
     return resultOf(`${countWords(results)} ${shown}`, { results } as unknown as JsonObject);
   }
-  if (answer === 'no')
-    await refuseAll(
-      call,
-      waiting.map(({ command_id }) => command_id),
-    );
+  const { caller, agrees } = reply;
+  const ids = waiting.map(({ command_id }) => command_id);
+  if (!agrees) await refuseAll(call.perform, caller, ids);
   const after = await Promise.all(
     results.map((one) => {
       if (!isWaiting(one)) return one;
-      return answer === 'no' ? refusedByUser(one) : confirmed(call, one);
+      return agrees ? confirmed(call.perform, caller, one) : refusedByUser(one);
     }),
   );
-  const told = answer === 'no' ? 'The user said no to what was critical.' : 'The user agreed to what was critical.';
+  const told = agrees ? 'The user agreed to what was critical.' : 'The user said no to what was critical.';
   return resultOf(`${told} ${countWords(after)}`, { results: after } as unknown as JsonObject);
 }
 
@@ -126,7 +125,11 @@ const refusedByUser = ({ device_id, command_id }: Entry): Entry => ({
   code: 'CONFIRMATION_FAILED',
 });
 
-async function confirmed({ perform, caller }: ToolCall, { device_id, command_id, dry_run_token }: Entry & Waiting) {
+async function confirmed(
+  perform: Perform,
+  caller: Caller,
+  { device_id, command_id, dry_run_token }: Entry & Waiting,
+): Promise<Entry> {
   const input = { dry_run_token, deviceId: device_id };
   const outcome = await perform(confirmByToken, { input, caller, keyed: null });
   if (outcome.ok) {
@@ -137,7 +140,7 @@ async function confirmed({ perform, caller }: ToolCall, { device_id, command_id,
   return { device_id, success: false, command_id, error: detail, code };
 }
 
-async function refuseAll({ perform, caller }: ToolCall, commandIds: readonly string[]): Promise<void> {
+async function refuseAll(perform: Perform, caller: Caller, commandIds: readonly string[]): Promise<void> {
   const input = { reason: 'The user was asked and said no.' };
   await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
 }
@@ -146,10 +149,10 @@ async function refuseAll({ perform, caller }: ToolCall, commandIds: readonly str
 async function asked(
   { caller, services, dialogue, args }: ToolCall,
   waiting: readonly Waiting[],
-): Promise<{ answer: 'yes' | 'no' | 'none'; shown: string }> {
-  if (!(await mayConfirmOwn(services, caller))) return { answer: 'none', shown: NOT_YOURS };
+): Promise<{ reply: Reply | null; shown: string }> {
+  if (!(await mayConfirmOwn(services, caller))) return { reply: null, shown: NOT_YOURS };
   const until = Math.min(...waiting.map(({ expires_at }) => Date.parse(expires_at)));
-  return { answer: await dialogue.ask(questionAbout(services, String(args.action), waiting), until), shown: SHOW };
+  return { reply: await dialogue.ask(questionAbout(services, String(args.action), waiting), until), shown: SHOW };
 }
 
 const confirmCommand = toolOf({
