@@ -13,8 +13,8 @@ import { iconOf, linkTo, shortId } from './words.ts';
 import './list.css';
 
 const ROW_PX = 46;
-/** More than are ever in the document at a time. */
-const SLOTS = 128;
+/** Rows that may come and go in one step of a scroll. After a longer one the rows that are there show what is there now. */
+const FEW = 4;
 
 /** Every device, command, plan and the tenant itself, as they are now. */
 export function Actors() {
@@ -124,6 +124,7 @@ function Rows({
   });
   const items = virtual.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
+  const keyOf = useKeys(first);
   // Rows that are searched stand elsewhere in the list: nothing is loaded for where they stand.
   useEffect(() => {
     if (!searching) roll.see(first, last);
@@ -143,12 +144,24 @@ function Rows({
       <tbody ref={scroller} tabIndex={0} style={{ '--whole': `${virtual.getTotalSize()}px` } as CSSProperties}>
         {items.map(({ index, start }) => {
           const entry = rows[index];
-          // A row that leaves on one side comes back on the other with another actor: changing texts is cheaper than elements.
-          return entry && <Row key={index % SLOTS} entry={entry} index={index} start={start} />;
+          return entry && <Row key={keyOf(index)} entry={entry} index={index} start={start} />;
         })}
       </tbody>
     </table>
   );
+}
+
+/**
+ * Changing the texts of a row is much cheaper than making another: after a jump each row goes on in its place, with another
+ * actor. None ever moves among the others, which would style it anew.
+ */
+function useKeys(first: number): (index: number) => number {
+  const place = useRef({ first, base: 0 });
+  const { current } = place;
+  const gone = first - current.first;
+  if (Math.abs(gone) > FEW) current.base += gone;
+  current.first = first;
+  return (index) => index - current.base;
 }
 
 const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; index: number; start: number }) {
