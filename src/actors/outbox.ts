@@ -31,6 +31,8 @@ interface Knowing {
 export class Outbox {
   private readonly underWay = new Map<string, number>();
   private readonly knowing = new Map<OutsideOutput['type'], Knowing>();
+  /** Ended since a sweep began to read: what it read may name them still. */
+  private readonly ended = new Set<string>();
   private again: NodeJS.Timeout | null = null;
   private sweeping: Promise<void> | null = null;
 
@@ -67,6 +69,7 @@ export class Outbox {
   sweep(): Promise<void> {
     this.sweeping ??= this.sweepAll().finally(() => {
       this.sweeping = null;
+      this.ended.clear();
     });
     return this.sweeping;
   }
@@ -86,8 +89,10 @@ export class Outbox {
     const tried = new Set<string>();
     try {
       for (;;) {
+        this.ended.clear();
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH);
-        const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !tried.has(keyOf(row)));
+        const known = [this.underWay, this.ended, tried];
+        const fresh = rows.filter((row) => !known.some((keys) => keys.has(keyOf(row))));
         for (const row of fresh) tried.add(keyOf(row));
         // What memory does not know of yet its release delivers, and a resolver would take it for long over.
         const due = fresh.filter((row) => !this.supervisor.isBefore(row.from, row.version));
@@ -117,6 +122,7 @@ export class Outbox {
     this.underWay.set(key, this.clock.now());
     try {
       await this.hand(row.output, row);
+      if (this.sweeping) this.ended.add(key);
     } catch (error) {
       this.log.warn({ err: error, from: addressOf(row.from) }, 'an output is delivered later');
       this.later();

@@ -133,6 +133,31 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
   });
 
+  it('is not resolved anew by a sweep that read of it before it ended', async () => {
+    let [resolved, answer, goOn] = [0, () => {}, () => {}];
+    runtime.outbox.resolve('plan.ask', async () => {
+      resolved += 1;
+      await new Promise<void>((resolve) => (answer = resolve));
+      return making();
+    });
+    const { told } = await ask();
+    const read = store.pendingOutbox.bind(store);
+    store.pendingOutbox = async (limit) => {
+      const rows = await read(limit);
+      await new Promise<void>((resolve) => (goOn = resolve));
+      return rows;
+    };
+    const swept = runtime.outbox.sweep();
+    await new Promise(setImmediate);
+    answer();
+    await told;
+    goOn();
+    await new Promise(setImmediate);
+    answer();
+    await swept;
+    expect([resolved, store.rows.has('device:c')]).toEqual([1, true]);
+  });
+
   it('is found by a later sweep where nobody could say whether its turn was kept', async () => {
     runtime = assemble({ devicePatienceMs: 1 });
     runtime.outbox.resolve('plan.ask', async () => making());
