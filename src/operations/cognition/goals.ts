@@ -19,18 +19,20 @@ export const mode = z
 export const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>): z.infer<typeof mode> =>
   sidecar.connected() ? 'CLOUD_ENHANCED' : 'CLOUD_DIRECT';
 
-/** What somebody says to whoever thinks: text that a person would see whole. */
-export const said = (max: number) =>
+const seen = (max: number) =>
   z
     .string()
-    .min(1)
     .max(max)
-    .regex(/\S/, 'must not be blank')
     .refine((text) => !UNSEEN.test(text), 'must hold no control or invisible characters');
+
+/** What somebody says to whoever thinks: text that a person would see whole. */
+const said = (max: number) => seen(max).min(1).regex(/\S/, 'must not be blank');
+
+/** What they say beside it, which may be nothing. */
+export const note = seen(4_000).optional().meta({ description: 'What else the sidecar should know' });
 
 export const goalFields = { text: said(4_000), home_id: z.string().min(1).max(64).toLowerCase().optional() };
 
-export const MAX_NOTE = 4_000;
 const MAX_NAME = 100;
 
 /** The first words of a goal: one line, as names are. */
@@ -104,7 +106,7 @@ export const orchestrateCommand = operation({
       goal: said(4_000).optional().meta({ description: 'In words; or `action`' }),
       action: action.optional(),
       params,
-      context: said(MAX_NOTE).optional().meta({ description: 'What else the sidecar should know' }),
+      context: note,
     })
     .refine(({ goal, action }) => (goal === undefined) !== (action === undefined), {
       path: ['goal'],
@@ -138,7 +140,7 @@ export const orchestrateCommand = operation({
     const nobody = nobodyThinks(services);
     if (nobody !== null) return nobody;
     const { homeId } = device.value.snapshot.context;
-    const { goal: text = null, action, params = {}, context: note = null } = input;
+    const { goal: text = null, action, params = {}, context } = input;
     const asked = action === undefined ? null : { action, params };
     const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
       body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
@@ -148,7 +150,15 @@ export const orchestrateCommand = operation({
       caller,
       {
         ...{ name: text === null ? (action ?? null) : nameOf(text), onFailure: 'rollback', steps: [] },
-        cognition: { kind: 'device', homeId, deviceId: input.id, text, action: asked, note, proposalId: null },
+        cognition: {
+          kind: 'device',
+          homeId,
+          deviceId: input.id,
+          text,
+          action: asked,
+          note: context || null,
+          proposalId: null,
+        },
       },
       (made) => idempotent?.row(answer(made)) ?? null,
     );

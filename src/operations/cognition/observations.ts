@@ -5,9 +5,9 @@ import type { Proposal } from '../../domain/proposal.ts';
 import { done } from '../../domain/refusals.ts';
 import { deviceOf } from '../device-view.ts';
 import { withoutRequest } from '../dispatch.ts';
-import { notFound } from '../inputs.ts';
+import { idOf, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
-import { MAX_NOTE, nobodyThinks, said } from './goals.ts';
+import { nobodyThinks, note } from './goals.ts';
 import { tellOf } from './telling.ts';
 
 /** Observations of one tenant that wait for the sidecar's word; beyond it the oldest are given up. */
@@ -19,11 +19,11 @@ export const postObservation = operation({
   name: 'postObservation',
   summary: 'Tell the sidecar what was measured; what it proposes waits until somebody accepts it',
   input: z.strictObject({
-    device_id: z.uuid().toLowerCase(),
+    device_id: idOf('device'),
     data: jsonObject
       .refine((data) => jsonBytes(data) <= MAX_DATA_BYTES, `is over ${MAX_DATA_BYTES} bytes`)
       .meta({ description: 'Measurements, at most 16 KiB', examples: [{ humidity: 81 }] }),
-    context: said(MAX_NOTE).optional().meta({ description: 'What else the sidecar should know' }),
+    context: note,
   }),
   output: z
     .object({ status: z.literal('OBSERVATION_RECEIVED'), proposal_id: z.uuid() })
@@ -45,7 +45,7 @@ export const postObservation = operation({
     if (nobody !== null) return nobody;
     const proposal: Proposal = {
       ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
-      ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context ?? null },
+      ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context || null },
       ...{ askedBy: withoutRequest(caller.principal), status: 'pending', reason: null, steps: [] },
       ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };

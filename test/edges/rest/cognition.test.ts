@@ -266,6 +266,18 @@ describe('an observation', () => {
     }
   });
 
+  it('of what is no device finds none, and one with nothing said beside it is taken', async () => {
+    const body = { device_id: await world.light(), data: { humidity: 81 }, context: '' };
+    const none = await ask('/cognition/observation', { ...body, device_id: 'nowhere' });
+    expect([none.status, none.body.code]).toEqual([404, 'NOT_FOUND']);
+    const { status, body: taken } = await ask('/cognition/observation', body);
+    expect([status, (await world.proposal(taken.proposal_id)).context]).toEqual([202, undefined]);
+    const asked = await ask('/devices/nowhere/command', { goal: 'Dim it.', context: '' });
+    expect([asked.status, asked.body.code]).toEqual([404, 'NOT_FOUND']);
+    const dim = await ask(`/devices/${body.device_id}/command`, { goal: 'Dim it.', context: '' });
+    expect(dim.status).toBe(202);
+  });
+
   it('runs nothing before somebody accepts it, and then as theirs', async () => {
     const { id, device } = await spoken();
     const { commands } = (await world.mine.call('GET', `/device/${device}/commands`)).body;
