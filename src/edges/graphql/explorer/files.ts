@@ -4,7 +4,7 @@ import { SCRIPT } from './script.ts';
 import { STYLE } from './style.ts';
 
 const POLICY =
-  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const files: Readonly<Record<string, Content>> = {

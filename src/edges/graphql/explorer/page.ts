@@ -5,6 +5,7 @@ export const PAGE = `<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Twinkeep GraphQL</title>
+<link rel="icon" href="/docs/favicon-32x32.png">
 <link rel="stylesheet" href="/graphql/explorer.css">
 </head>
 <body>

@@ -60,13 +60,17 @@ async function subscribe(query, variables, credential) {
       send({ id: '1', type: 'subscribe', payload: { query, variables } });
     } else if (message.type === 'ping') {
       send({ type: 'pong' });
-    } else if (message.type === 'next' || message.type === 'error') {
+    } else if (message.type === 'next') {
       told.unshift(message.payload);
       told.length = Math.min(told.length, 50);
       show(told);
-      if (message.type === 'error') opened.close(1000);
+    } else if (message.type === 'error') {
+      stop();
+      show({ errors: message.payload });
+      say('Refused.', true);
     } else if (message.type === 'complete') {
-      opened.close(1000);
+      stop();
+      say('It is complete.');
     }
   };
 }

@@ -14,6 +14,7 @@ body { margin: 0; background: var(--ground); color: var(--text); font: 16px/1.5 
 a { color: var(--link); }
 main { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 1.5rem; padding: 1.25rem; }
 section { min-width: 0; }
+section[aria-labelledby='schema'] { grid-column: 1 / -1; }
 h1, h2 { font-size: 1.2rem; margin: 0 0 0.5rem; }
 label { display: block; margin: 0.6rem 0 0.2rem; font-weight: 600; }
 input, textarea { width: 100%; padding: 0.5rem; background: var(--panel); color: var(--text); border: 1px solid var(--quiet); border-radius: 6px; }

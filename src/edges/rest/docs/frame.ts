@@ -3,6 +3,7 @@ import { html, type Markup } from './markup.ts';
 const places = [
   { path: '/docs', name: 'REST API' },
   { path: '/docs/events', name: 'Events' },
+  { path: '/graphql', name: 'GraphQL' },
   { path: '/openapi.json', name: 'openapi.json' },
   { path: '/asyncapi.json', name: 'asyncapi.json' },
 ] as const;
