@@ -1,8 +1,10 @@
-import { GraphQLInt, GraphQLList, GraphQLNonNull } from 'graphql';
+import { GraphQLID, GraphQLInt, GraphQLList, GraphQLNonNull } from 'graphql';
+import { refuse } from '../../domain/refusals.ts';
 import type { Context } from './context.ts';
 import { load } from './loaders.ts';
 import { camel } from './names.ts';
 import type { Fields, ObjectShape, Outputs } from './outputs.ts';
+import { Refusing } from './refusing.ts';
 
 // Where one thing leads to another. What it leads to is loaded for all of an answer at once, and needs the role and the
 // scope that it needs anywhere else.
@@ -16,6 +18,13 @@ const first = (defaultValue: number) => ({
   description: `At most ${MOST}`,
 });
 const bounded = (asked: number): number => Math.min(MOST, Math.max(1, asked));
+
+function following(ids: readonly string[], after: unknown, { caller }: Context): readonly string[] {
+  if (typeof after !== 'string') return ids;
+  const place = ids.indexOf(after.toLowerCase());
+  if (place >= 0) return ids.slice(place + 1);
+  throw new Refusing(refuse('VALIDATION_FAILED', 'after: names no device of the group').refusal, caller.requestId);
+}
 
 const device = (outputs: Outputs, member = 'device_id'): Fields => ({
   device: {
@@ -60,11 +69,11 @@ export const links: Readonly<Record<string, (outputs: Outputs) => Fields>> = {
   Group: (outputs) => ({
     devices: {
       type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.named('Device')))),
-      description: 'The first of them',
-      args: { first: first(20) },
+      description: 'In the order of `deviceIds`, from the first or after another one; deleted ones are left out',
+      args: { first: first(20), after: { type: GraphQLID, description: 'A device of the group' } },
       extensions: { entries: 'first' },
       resolve: async ({ device_ids }, args, context) => {
-        const ids = (device_ids as string[]).slice(0, bounded(args.first as number));
+        const ids = following(device_ids as string[], args.after, context).slice(0, bounded(args.first as number));
         const found = await Promise.all(ids.map((id) => load.device(context, id)));
         return found.filter((one) => one !== null);
       },

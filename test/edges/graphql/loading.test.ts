@@ -68,6 +68,24 @@ describe('what a list leads to', () => {
     }
   });
 
+  it('is gone through to its end where a group has many', async () => {
+    const { body } = await mine.call('GET', '/devices?limit=3');
+    const ids = body.devices.map(({ id }: { id: string }) => id);
+    await mine.call('POST', '/groups', { name: 'Three', device_ids: ids });
+    const ask = async (args: string) =>
+      (
+        await askGraphql(house, `{ groups { nodes { deviceIds devices(${args}) { id } } } }`, {
+          token: mine.tokens.owner,
+        })
+      ).body;
+    const { deviceIds, devices } = (await ask('first: 2')).data.groups.nodes[0];
+    expect(devices).toEqual([{ id: deviceIds[0] }, { id: deviceIds[1] }]);
+    const rest = await ask(`first: 2, after: "${deviceIds[1]}"`);
+    expect(rest.data.groups.nodes[0].devices).toEqual([{ id: deviceIds[2] }]);
+    const lost = await ask(`after: "${mine.homeId}"`);
+    expect(lost.errors[0].extensions.code).toBe('VALIDATION_FAILED');
+  });
+
   it('needs what it needs alone: a key that may not read homes sees none through its devices', async () => {
     const { body: key } = await mine.call('POST', '/auth/api-keys', {
       name: 'Devices alone',
