@@ -1,5 +1,5 @@
 import { type RequestListener, STATUS_CODES } from 'node:http';
-import { type ExecutionArgs, execute, type GraphQLSchema, OperationTypeNode } from 'graphql';
+import { type ExecutionArgs, execute, GraphQLError, type GraphQLSchema, OperationTypeNode } from 'graphql';
 import { createHandler, type Response } from 'graphql-http';
 import { checkJson } from '../../domain/json.ts';
 import type { Log } from '../../domain/log.ts';
@@ -120,6 +120,7 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
       onSubscribe: () => {
         if ('errors' in ready)
           return ready.excessive ? written(JSON.stringify({ errors: ready.errors }), 400, accept) : ready.errors;
+        if (ready.operation.operation === OperationTypeNode.SUBSCRIPTION) return [new GraphQLError(ELSEWHERE)];
         const args: ExecutionArgs & { contextValue: Context } = {
           ...ready.executed,
           operationName: asked.operationName,
@@ -181,6 +182,7 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
   }
 }
 
+const ELSEWHERE = 'A subscription is asked for by a WebSocket on the same path (graphql-transport-ws).';
 const NO_KEY = done(null);
 const JSON_TYPE = 'application/json; charset=utf-8';
 

@@ -16,6 +16,11 @@ const ask = (query: string, more: Parameters<typeof askGraphql>[2] = {}) =>
   askGraphql(house, query, { token: mine.tokens.owner, ...more });
 
 describe('a request', () => {
+  it('for a subscription is told where those are', async () => {
+    const { body } = await ask('subscription { stateChanged { deviceId } }');
+    expect(body).toEqual({ errors: [{ message: expect.stringContaining('WebSocket') }] });
+  });
+
   it('carries the headers of every answer, and is charged', async () => {
     const requestId = v4();
     const { status, headers, body } = await ask('{ me { user { role } } }', { headers: { 'x-request-id': requestId } });
