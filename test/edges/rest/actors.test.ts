@@ -33,7 +33,8 @@ describe('the list of actors', () => {
       ['tenant', mine.tenantId],
     ]);
     expect(actors[1]).toEqual({
-      ...{ kind: 'device', id, state: 'administration.active.one_key,link.offline', version: 1 },
+      ...{ kind: 'device', id, name: 'smart_light', version: 1 },
+      state: 'administration.active.one_key,link.offline',
       since: expect.stringMatching(/^\d{4}-.*Z$/),
       ...{ live: true, mailbox: 0, quarantined: false },
     });
