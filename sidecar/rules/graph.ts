@@ -55,7 +55,8 @@ function ableTo(
   preferences: Preferences,
 ): Able | Extract<Drawn, { impossible: string }> {
   const { wish, target, beside, except } = instruction;
-  const found = findBeside(target, beside, devices);
+  const alone = (device: Device) => actsFor(wish, device, { preferences, meant: [device], broad: false }) !== null;
+  const found = findBeside(target, beside, devices, alone);
   if (found === null) return noSuchDevice(target);
   const spared = new Set<Device>();
   for (const words of except) {

@@ -39,12 +39,23 @@ const EVERYTHING = new Set([
 ]);
 const BETWEEN = new Set(['in', 'of', 'at', 'on', 'for', 'from', 'all', 'every', 'each', 'both', 'room']);
 
-/** Null where the words name nothing that is here. */
-export function find(target: string, devices: readonly Device[]): Found | null {
+type Can = (device: Device) => boolean;
+const anything: Can = () => true;
+
+/**
+ * Null where the words name nothing that is here. A device of just that name comes first, if it `can`: a sensor that is
+ * called “Door” is not what is to be locked.
+ */
+export function find(target: string, devices: readonly Device[], can: Can = anything): Found | null {
   const words = wordsOf(target);
   if (words.every((word) => EVERYTHING.has(word) || BETWEEN.has(word))) return { devices, named: false, broad: true };
   const exact = devices.filter((device) => sameWords(nameWords(device), words));
-  if (exact.length > 0) return { devices: exact, named: true, broad: false };
+  const named = exact.length > 0 ? { devices: exact, named: true, broad: false } : null;
+  return exact.some(can) ? named : (findMeant(words, devices) ?? named);
+}
+
+/** By room and kind, or by some of the words of a name. */
+function findMeant(words: readonly string[], devices: readonly Device[]): Found | null {
   const { rest, inRoom } = roomOf(words, devices);
   const left = rest.filter((word) => !BETWEEN.has(word) && !EVERYTHING.has(word));
   if (inRoom !== null && left.length === 0) return { devices: inRoom, named: false, broad: false };
@@ -61,14 +72,19 @@ export function find(target: string, devices: readonly Device[]): Found | null {
 }
 
 /** `the lights in the bedroom and the kitchen`: a room beside things in another room means such things there. */
-export function findBeside(target: string, beside: readonly string[], devices: readonly Device[]): Found | null {
+export function findBeside(
+  target: string,
+  beside: readonly string[],
+  devices: readonly Device[],
+  can: Can,
+): Found | null {
   if (thingsIn(target, devices) === '') {
     for (const other of beside) {
       const things = thingsIn(other, devices);
-      if (things) return find(`${target} ${things}`, devices);
+      if (things) return find(`${target} ${things}`, devices, can);
     }
   }
-  return find(target, devices);
+  return find(target, devices, can);
 }
 
 /** What is meant in a room: empty for all that is there, null where no room is named or a device is. */

@@ -122,6 +122,15 @@ describe('goals by rules', () => {
     expect(decide({ ...two, context: { ...two.context, nodes } })).toHaveProperty('done');
   });
 
+  it('locks the doors where a sensor is called so', () => {
+    const devices = [...flat(), device('sensor', 'Door'), device('light', 'Doors', { state: { on: true } })];
+    expect(plan('lock the doors', { devices })).toEqual(['Front door lock']);
+    expect(plan('good night', { devices })[0]).toBe('Front door lock');
+    expect(plan('turn off the doors', { devices })).toEqual(['Doors turn_off undone by turn_on']);
+    const open = [device('sensor', 'Door')];
+    expect(plan('lock the door', { devices: open })).toEqual(['NOT_POSSIBLE: Nothing called "door" can be locked.']);
+  });
+
   it('notices a door that cannot be locked before a good night begins', () => {
     expect(plan('Good night!')).toEqual([
       'Front door lock',
