@@ -48,7 +48,7 @@ function askedIn({ context }: View): string {
     context.note === '' ? '' : ` This was written beside it:\n${marked(dataOf(clean(context.note, 1_000), 1_200))}`;
   if (context.kind === 'observation') {
     const by = context.deviceId === null ? '' : ` by the device ${context.deviceId}`;
-    return `This was observed${by}:\n${marked(dataOf(context.data, 4_000))}${note}\nPropose what should be done about it, if anything; a person will accept it or not. If nothing should be done, say why in one sentence.`;
+    return `This was observed${by}:\n${marked(dataOf(context.data, 4_000))}${note}\nPropose what should be done about it, if anything; a person will accept it or not. In either case say why in one sentence.`;
   }
   const about = context.deviceId === null ? '' : ` It is about the device ${context.deviceId} alone.`;
   return `The goal of somebody who may use these devices: ${JSON.stringify(clean(context.text, GOAL_CHARACTERS))}.${about}${note}`;

@@ -93,7 +93,9 @@ function conclude(view: View, { content }: Answer, steps: Step[]): Decision {
   const total = view.context.nodes.length + steps.length;
   if (total > MAX_STEPS)
     return { code: 'TOO_MANY_STEPS', failed: `The language model wants more than ${MAX_STEPS} steps.` };
-  return { steps: [first, ...more], because: said };
+  // Whoever is to accept it should know that none was given.
+  const because = said === '' && view.context.kind === 'observation' ? 'The language model gave no reason.' : said;
+  return { steps: [first, ...more], because };
 }
 
 type Read = { steps: Step[] } | { reason: string } | { wrong: Map<string, string> };

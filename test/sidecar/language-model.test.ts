@@ -172,6 +172,11 @@ describe('the language model as a planner', () => {
   it('proposes for an observation, with the model’s own reason', async () => {
     const { asked, next } = await planner(says('It is warm enough.'));
     expect(told(await next(observed({ temperature: 21 }, 'Bath sensor')))).toEqual(['done: It is warm enough.']);
+    await server?.close();
+    const silent = await planner(calls(['turn_on', { device_id: 'id-of-Reading lamp' }]));
+    expect(await silent.next(observed({ dark: true }, 'Bath sensor'))).toMatchObject({
+      because: 'The language model gave no reason.',
+    });
     expect(asked[0]?.body.messages[1]?.content).toContain('This was observed by the device id-of-Bath sensor');
   });
 
