@@ -8,10 +8,11 @@ const MAX_TEXT = 4_096;
 const MAX_NAME = 256;
 
 /**
- * Control characters but line breaks and tabs, characters that turn the direction of what is read, and those that can spell
- * a hidden text: Unicode's tags and the variation selectors of its supplement.
+ * Control characters but line breaks and tabs, characters that turn the direction of what is read, those without a width that
+ * no script needs, and those that can spell a hidden text: Unicode's tags and the variation selectors of its supplement.
  */
-const UNSEEN = /[\u202a-\u202e\u2066-\u2069]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]|[\p{Cc}--[\n\t]]/gv;
+const UNSEEN =
+  /[\u202a-\u202e]|[\u00ad\u200b\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}\u{e0100}-\u{e01ef}]|[\p{Cc}--[\n\t]]/gv;
 
 /** Most texts are this, and then nothing has to be looked for. */
 const ASCII = /^[\x20-\x7e]*$/;

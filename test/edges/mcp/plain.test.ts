@@ -10,6 +10,7 @@ describe('what devices and users wrote', () => {
     expect(plainText('line\nbreak\ttab')).toBe('line\nbreak\ttab');
     expect(plainText('turn\u202eed\u2066')).toBe('turned');
     expect(plainText('lamp\u{e0049}\u{e0067}\u{e006e}\u{e0100}')).toBe('lamp');
+    expect(plainText('\ufeffun\u200block\u2060 \u2063it\u00ad')).toBe('unlock it');
     expect(plainText('👨‍👩‍👧 ❤️ 漢字 café')).toBe('👨‍👩‍👧 ❤️ 漢字 café');
   });
 

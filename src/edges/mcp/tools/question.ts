@@ -28,4 +28,4 @@ export function questionAbout(
   return `The action ${oneLine(action)} is critical. Do it on ${whole.join(', ')}?`;
 }
 
-const oneLine = (text: string): string => plainText(text, MAX_NAME).replace(/[\n\t]/g, ' ');
+const oneLine = (text: string): string => plainText(text, MAX_NAME).replace(/[\n\t\u2028\u2029]/g, ' ');
