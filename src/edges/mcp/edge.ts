@@ -180,6 +180,10 @@ export function makeMcp(parts: McpParts): McpEdge {
 
   function used(session: Session, caller: Caller): void {
     session.usedAt = clock.now();
+    // From now on the session ends with this credential: who listens with another one comes back with one that is good.
+    if (session.wire instanceof StreamableWire && credentialOf(caller) !== credentialOf(session.caller)) {
+      session.wire.deafen();
+    }
     session.caller = caller;
   }
 
@@ -208,7 +212,7 @@ export function makeMcp(parts: McpParts): McpEdge {
 
   async function openLegacy(known: Known): Promise<void> {
     // It ends with its connection; so nobody is sent away whose session cannot be opened.
-    if (sessions.count() >= limits.inAll) return sendRefusal(known, FULL);
+    if (!sessions.hasRoom(known.caller.principal.id)) return sendRefusal(known, FULL);
     const wire = new LegacyWire(known, pathOf(publicUrl()));
     const session = sessions.open({ owner: legacyOwner(known), caller: known.caller, wire });
     if (session === null) return wire.close();
@@ -284,6 +288,8 @@ const pathOf = (url: string): string => new URL(url).pathname.replace(/\/$/, '')
 
 /** A user of a tenant may come back with a fresh token; a key is itself. */
 const ownerOf = ({ principal, tenantId }: Caller): string => `${principal.id} ${tenantId} ${principal.key ?? ''}`;
+
+const credentialOf = ({ principal, token }: Caller): string | undefined => token?.id ?? principal.key;
 
 /** Only the credential that opened it may use it (contract §6). */
 const legacyOwner = ({ caller, credential }: Known): string => `${ownerOf(caller)} ${hash('sha256', credential)}`;

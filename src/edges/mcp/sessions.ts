@@ -9,6 +9,7 @@ import type { Wire } from './wire.ts';
 export interface SessionLimits {
   /** Of one user; beyond it one ends that nobody reads, or else any: the one that was used least lately. */
   perUser: number;
+  /** Beyond it one ends, in the same way, of whoever has the most, while that is more than the newcomer has then. */
   inAll: number;
   /** Nobody reads it, and nothing was asked for so long: it ends. */
   idleMs: Milliseconds;
@@ -39,6 +40,8 @@ export interface Session extends Guest {
 }
 
 export interface Sessions {
+  /** Whether this user can have one more. */
+  hasRoom(userId: Uuid): boolean;
   /** Null where there are too many in all. */
   open(parts: { owner: string; caller: Caller; wire: Wire & { sessionId: string } }): Session | null;
   find(id: string, owner: string): Session | null;
@@ -98,16 +101,27 @@ export function keepSessions(
   }, limits.lookMs);
   looking.unref();
 
-  /** Whoever opens more and more ends their own. */
-  function makeRoom(userId: Uuid): void {
+  /** Of whom one ends before this user can have one more; null where nobody's does, or none may. */
+  function holderFor(userId: Uuid): Set<Session> | null {
     const theirs = byUser.get(userId);
-    if (theirs === undefined || theirs.size < limits.perUser) return;
-    const unread = [...theirs].filter(({ wire }) => parts.isIdle(wire));
-    const [oldest] = (unread.length > 0 ? unread : [...theirs]).sort((a, b) => a.usedAt - b.usedAt);
+    if (theirs !== undefined && theirs.size >= limits.perUser) return theirs;
+    if (sessions.size < limits.inAll) return null;
+    let most: Set<Session> | null = null;
+    for (const held of byUser.values()) if (held.size > (most?.size ?? (theirs?.size ?? 0) + 1)) most = held;
+    return most;
+  }
+
+  /** Whoever opens more and more ends their own, and does not shut out who has few. */
+  function makeRoom(userId: Uuid): void {
+    const holder = holderFor(userId);
+    if (holder === null) return;
+    const unread = [...holder].filter(({ wire }) => parts.isIdle(wire));
+    const [oldest] = (unread.length > 0 ? unread : [...holder]).sort((a, b) => a.usedAt - b.usedAt);
     if (oldest !== undefined) end(oldest);
   }
 
   return {
+    hasRoom: (userId) => sessions.size < limits.inAll || holderFor(userId) !== null,
     open({ owner, caller, wire }) {
       const userId = caller.principal.id;
       makeRoom(userId);

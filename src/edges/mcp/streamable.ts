@@ -87,6 +87,12 @@ export class StreamableWire extends Wire {
     stream.keepAlive();
   }
 
+  /** Ends what is read beside the requests; whoever may opens it again. */
+  deafen(): void {
+    this.#stream?.end();
+    this.#stream = null;
+  }
+
   async send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void> {
     if ('result' in message || 'error' in message) {
       if (message.id !== undefined) this.#answer(message.id, message);

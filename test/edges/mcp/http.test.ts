@@ -259,6 +259,22 @@ describe('a session', () => {
     expect((await ask(WHOAMI, session)).status).toBe(404);
   });
 
+  it('is listened to with the credential that it was used with last', async () => {
+    await open();
+    const session = await begin();
+    const stream = await listen(session);
+    await ask(WHOAMI, session);
+    expect(stream.ended).toBe(false);
+    const { body } = await mine.call('GET', '/auth/me');
+    const fresh = { ...session, authorization: `Bearer ${await house.token(body.user.ext_id)}` };
+    expect((await ask(WHOAMI, fresh)).status).toBe(200);
+    await eventually(() => stream.ended);
+    const again = await listen(fresh);
+    await ask(WHOAMI, fresh);
+    expect([again.status, again.ended]).toEqual([200, false]);
+    again.close();
+  });
+
   it('answers two tenants at once, each with its own', async () => {
     await open();
     const other = await makeTenancy(house);
@@ -287,7 +303,7 @@ describe('a session', () => {
     stream.close();
   });
 
-  it('is one of a bounded number: of a user’s own the oldest makes room, beyond all of them there is none', async () => {
+  it('is one of a bounded number: of a user’s own the oldest makes room, and so does one of who has the most', async () => {
     await open({ mcpLimits: { perUser: 2, inAll: 3 } });
     const first = await begin();
     house.clock.advance(1);
@@ -303,12 +319,15 @@ describe('a session', () => {
     expect((await ask(WHOAMI, third)).status).toBe(404);
     stream.close();
     const asAdmin = { authorization: `Bearer ${mine.tokens.admin}` };
-    await begin(asAdmin);
-    const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.user}` });
+    const admins = await begin(asAdmin);
+    const users = await begin({ authorization: `Bearer ${mine.tokens.user}` });
+    expect((await ask(WHOAMI, second)).status).toBe(404);
+    for (const session of [admins, users]) expect((await ask(WHOAMI, session)).status).toBe(200);
+    const full = await ask(INITIALIZE, { authorization: `Bearer ${mine.tokens.viewer}` });
     expect([full.status, full.body.code, full.headers.get('retry-after')]).toEqual([503, 'OVERLOADED', '60']);
-    expect((await listen({ authorization: `Bearer ${mine.tokens.user}` })).status).toBe(503);
+    expect((await listen({ authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(503);
     // Without one it goes on.
-    expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.user}` })).status).toBe(200);
+    expect((await ask(WHOAMI, { authorization: `Bearer ${mine.tokens.viewer}` })).status).toBe(200);
   });
 
   it('ends with what it was opened with: a key that is revoked, a member who leaves, a tenant that is suspended', async () => {
