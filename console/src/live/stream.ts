@@ -38,12 +38,15 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
   let socket: WebSocket | null = null;
   let over = false;
   let failures = 0;
+  let underway = false;
   let since = Date.now();
   let waiting: ReturnType<typeof setTimeout> | undefined;
   let watch: ReturnType<typeof setInterval> | undefined;
   let heardAt = 0;
 
   async function connect(): Promise<void> {
+    if (underway) return;
+    underway = true;
     clearTimeout(waiting);
     if (failures === 0) changed({ is: 'connecting' });
     try {
@@ -92,6 +95,7 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
   }
 
   function lost(why: string, final: boolean): void {
+    underway = false;
     if (final) {
       changed({ is: 'refused', why });
       return;
