@@ -5,7 +5,7 @@ import { ask, forgetCsrf, onSignedOut } from './api/client.ts';
 import { useGet } from './api/queries.ts';
 import type { Me } from './api/shapes.ts';
 import { Newcomer } from './shell/newcomer.tsx';
-import { SignIn } from './shell/sign-in.tsx';
+import { discardLink, SignIn } from './shell/sign-in.tsx';
 import { Failure, Loading } from './ui/states.tsx';
 
 const ME = '/v1/auth/me';
@@ -35,6 +35,9 @@ export function SessionGate({ children }: { children: ReactNode }) {
   const nobody = useRef(false);
   if (error?.status === 401) nobody.current = true;
   else if (me !== undefined) nobody.current = false;
+  useEffect(() => {
+    if (me !== undefined) discardLink();
+  }, [me]);
   useEffect(() => onSignedOut(() => void queries.refetchQueries({ queryKey: [ME] })), [queries]);
 
   const enter = async (): Promise<void> => {

@@ -84,6 +84,30 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await Promise.all([first.close(), second.close()]);
   });
 
+  it('leaves whoever is signed in as they are when they open a link, and is not done by it later', async () => {
+    const [ada, grace] = [await at.owner(), await at.owner()];
+    const { body } = await grace.post('/v1/auth/link');
+    const { page, close } = await look(browser, at, { token: ada.token });
+    await page.goto(body.url);
+    await page.getByRole('heading', home).waitFor();
+    expect(page.url()).toBe(`${at.url}/console`);
+    const me = async () => (await page.context().request.get(`${at.url}/v1/auth/me`)).json();
+    expect((await me()).user.id).toBe(ada.userId);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+    expect((await page.context().request.get(`${at.url}/v1/auth/me`)).status()).toBe(401);
+    await close();
+  });
+
+  it('is done by a link for one alone of two that open it at once', async () => {
+    const owner = await at.owner();
+    const { body } = await owner.post('/v1/auth/link');
+    const token = `${body.url}`.split('sign-in=')[1];
+    const open = () => at.api('').post('/v1/auth/session', { token });
+    const answers = await Promise.all([open(), open(), open()]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([204, 401, 401]);
+  });
+
   it('leads who has no tenant to one of their own, or to the one they are invited to', async () => {
     const owner = await at.owner();
     const invited = await at.token('ines', { email: 'ines@example.com' });

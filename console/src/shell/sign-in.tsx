@@ -18,6 +18,11 @@ function takeCode(): string | null {
 const linkCode = takeCode();
 let unused = linkCode;
 
+/** A link is for a browser in which nobody is: whoever is signed in stays so, and no later sign-out ends in its use. */
+export const discardLink = (): void => {
+  unused = null;
+};
+
 export function SignIn({ entered }: { entered(): Promise<void> }) {
   const field = useRef<HTMLInputElement>(null);
   const tokenId = useId();
