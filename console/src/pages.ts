@@ -14,21 +14,23 @@ export interface PageEntry {
   role: Role;
   /** For platform operators alone. */
   platform?: true;
+  /** Platform operators see it of any tenant, whatever their role in their own. */
+  anyTenant?: true;
   load(): Promise<ComponentType<{ params: Readonly<Record<string, string>> }>>;
 }
 
 /** In the order of the menu. */
 export const pages: readonly PageEntry[] = [
   {
-    ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer' },
+    ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer', anyTenant: true },
     load: () => import('./home/home.tsx').then(({ Home }) => Home),
   },
   {
-    ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin' },
+    ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin', anyTenant: true },
     load: () => import('./actors/list.tsx').then(({ Actors }) => Actors),
   },
   {
-    ...{ path: '/actors/:kind/:id', role: 'admin' },
+    ...{ path: '/actors/:kind/:id', role: 'admin', anyTenant: true },
     load: () => import('./actors/actor.tsx').then(({ Actor }) => Actor),
   },
   {

@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { commandStatuses } from '../domain/command.ts';
 import { done } from '../domain/refusals.ts';
 import { iso, isoTime } from './inputs.ts';
-import { operation, tenantOf } from './operation.ts';
+import { operation } from './operation.ts';
+import { askedTenant, tenantId } from './tenant-asked.ts';
 
 /** How far it looks back. */
 const LOOKED_BACK_MS = 3_600_000;
@@ -10,7 +11,7 @@ const LOOKED_BACK_MS = 3_600_000;
 export const getOverview = operation({
   name: 'getOverview',
   summary: 'The tenant at a glance: its devices, its commands of the last hour, and what went wrong',
-  input: z.strictObject({}),
+  input: z.strictObject({ tenant_id: tenantId }),
   output: z.object({
     since: isoTime.meta({ description: 'Commands and plans are those that were made from then on' }),
     devices: z.object({ total: z.int(), online: z.int() }),
@@ -30,11 +31,16 @@ export const getOverview = operation({
       .meta({ description: 'Plans that could not be undone, the newest first; at most 5' }),
   }),
   role: 'viewer',
+  acrossTenants: true,
   scope: 'read:tenant',
   changes: false,
-  async run({ store, clock }, { caller }) {
+  refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const tenant = await askedTenant(services, caller, input, 'viewer');
+    if (!tenant.ok) return tenant;
+    const { store, clock } = services;
     const since = clock.now() - LOOKED_BACK_MS;
-    const { devices, commands, failing, rollbacksFailed } = await store.inspection.overview(tenantOf(caller), since);
+    const { devices, commands, failing, rollbacksFailed } = await store.inspection.overview(tenant.value, since);
     const counted = commandStatuses.map((status) => [status, commands[status] ?? 0] as const);
     return done({
       body: {

@@ -63,6 +63,10 @@ export const actorRows: readonly Row[] = [
   {
     ...{ ...reading, path: '/overview', role: 'viewer', scope: 'read:tenant' },
     ask: () => ({ path: '/overview' }),
+    refusals: {
+      FORBIDDEN: ({ tenantId }) => ({ path: `/overview?tenant_id=${tenantId}` }),
+      NOT_FOUND: ({ operator }) => ({ path: `/overview?tenant_id=${v4()}`, token: operator }),
+    },
   },
   {
     ...{ ...reading, path: '/audit', scope: 'read:audit' },

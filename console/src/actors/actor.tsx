@@ -6,6 +6,7 @@ import type { Problem } from '../api/problem.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import type { ActorKind, ActorRecord, JournalPage, Machine } from '../api/shapes.ts';
 import { useStream } from '../live/use-stream.ts';
+import { inTenant, useTenant } from '../platform/tenant.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Failed, Failure, Loading, Note, Pill } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
@@ -29,20 +30,36 @@ export function Actor({ params }: { params: Readonly<Record<string, string>> }) 
   const kind = params.kind as ActorKind;
   const id = params.id ?? '';
   const path = `/v1/actors/${kind}/${encodeURIComponent(id)}`;
-  const actor = useGet<{ actor: ActorRecord }>(path, { every: EVERY_MS });
+  const tenant = useTenant();
+  const actor = useGet<{ actor: ActorRecord }>(inTenant(path, tenant), { every: EVERY_MS });
   const machine = useGet<{ machine: Machine }>(`/v1/machines/${kind}`);
   const failed = actor.error ?? machine.error;
   if (actor.data === undefined || machine.data === undefined) {
     if (failed !== null && !actor.isFetching)
-      return <Gone kind={kind} id={id} problem={failed} retry={actor.refetch} />;
+      return <Gone kind={kind} id={id} tenant={tenant} problem={failed} retry={actor.refetch} />;
     return <Loading what="Looking at it" />;
   }
   return (
-    <Known key={path} path={path} actor={actor.data.actor} machine={machine.data.machine} refetch={actor.refetch} />
+    <Known
+      key={`${tenant} ${path}`}
+      path={path}
+      tenant={tenant}
+      actor={actor.data.actor}
+      machine={machine.data.machine}
+      refetch={actor.refetch}
+    />
   );
 }
 
-const Gone = ({ kind, id, problem, retry }: { kind: string; id: string; problem: Problem; retry(): unknown }) => (
+interface GoneProps {
+  kind: string;
+  id: string;
+  tenant: string | null;
+  problem: Problem;
+  retry(): unknown;
+}
+
+const Gone = ({ kind, id, tenant, problem, retry }: GoneProps) => (
   <>
     <header className="page-head">
       <h1>
@@ -51,26 +68,27 @@ const Gone = ({ kind, id, problem, retry }: { kind: string; id: string; problem:
     </header>
     <Failure problem={problem} retry={retry} />
     <p>
-      <Link href="/actors">All actors</Link>
+      <Link href={inTenant('/actors', tenant)}>All actors</Link>
     </p>
   </>
 );
 
 interface KnownProps {
   path: string;
+  tenant: string | null;
   actor: ActorRecord;
   machine: Machine;
   refetch(): Promise<unknown>;
 }
 
-function Known({ path, actor, machine, refetch }: KnownProps) {
+function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
   const { kind, id } = actor;
-  const journal = useJournal(path, actor.version);
+  const journal = useJournal(path, tenant, actor.version);
   const [heard, setHeard] = useState<readonly Transition[]>([]);
   const reload = useCallback(() => Promise.all([refetch(), journal.reload()]), [refetch, journal.reload]);
   useStream({
     path: '/ws/actors',
-    query: { kind },
+    query: { kind, ...(tenant && { tenant_id: tenant }) },
     hear(message) {
       const transition = message as Transition;
       if (transition.id !== id) return;
@@ -99,8 +117,8 @@ function Known({ path, actor, machine, refetch }: KnownProps) {
 
   return (
     <>
-      <Head actor={actor} />
-      <Held actor={actor} path={path} reload={reload} />
+      <Head actor={actor} tenant={tenant} />
+      <Held actor={actor} path={path} tenant={tenant} reload={reload} />
       <Insight actor={actor} machine={machine} steps={steps} />
       <section className="card machine" aria-labelledby="machine">
         <header>
@@ -133,13 +151,14 @@ function Known({ path, actor, machine, refetch }: KnownProps) {
   );
 }
 
-function Head({ actor }: { actor: ActorRecord }) {
+function Head({ actor, tenant }: { actor: ActorRecord; tenant: string | null }) {
   const { kind, id, name, live, mailbox, version, since, machine_version } = actor;
   return (
     <header className="page-head actor-head">
       <div>
         <p className="crumbs">
-          <Link href="/actors">Actors</Link> › <Link href={`/actors?kind=${kind}`}>{kind}</Link>
+          <Link href={inTenant('/actors', tenant)}>Actors</Link> ›{' '}
+          <Link href={inTenant(`/actors?kind=${kind}`, tenant)}>{kind}</Link>
         </p>
         <h1>
           <Icon name={iconOf(kind)} /> {name ?? `${kind} ${shortId(id)}`}
@@ -168,7 +187,12 @@ const Fact = ({ name, children }: { name: string; children: ReactNode }) => (
 );
 
 /** Only of an actor that is held back. */
-function Held({ actor, path, reload }: { actor: ActorRecord; path: string; reload(): Promise<unknown> }) {
+function Held({
+  actor,
+  path,
+  tenant,
+  reload,
+}: Omit<KnownProps, 'machine' | 'refetch'> & { reload(): Promise<unknown> }) {
   const release = useChange([path, '/v1/actors']);
   if (!actor.quarantined) return <Failed error={release.error} />;
   return (
@@ -181,7 +205,10 @@ function Held({ actor, path, reload }: { actor: ActorRecord; path: string; reloa
         className="button"
         disabled={release.isPending}
         onClick={() =>
-          release.mutate({ method: 'POST', path: `${path}/release`, body: {} }, { onSettled: () => void reload() })
+          release.mutate(
+            { method: 'POST', path: inTenant(`${path}/release`, tenant), body: {} },
+            { onSettled: () => void reload() },
+          )
         }
       >
         Release it
@@ -200,11 +227,14 @@ const Legend = () => (
 );
 
 /** The newest pages of its journal, and what is below them where somebody asks. */
-function useJournal(path: string, version: number) {
+function useJournal(path: string, tenant: string | null, version: number) {
   const query = useInfiniteQuery<JournalPage, Problem, { pages: JournalPage[] }, string[], string | null>({
-    queryKey: [`${path}/journal`],
+    queryKey: [inTenant(`${path}/journal`, tenant)],
     queryFn: ({ pageParam }) =>
-      ask('GET', `${path}/journal?limit=${JOURNAL_PAGE}${pageParam === null ? '' : `&cursor=${pageParam}`}`),
+      ask(
+        'GET',
+        inTenant(`${path}/journal?limit=${JOURNAL_PAGE}${pageParam === null ? '' : `&cursor=${pageParam}`}`, tenant),
+      ),
     initialPageParam: null,
     getNextPageParam: ({ next_cursor }) => next_cursor,
   });

@@ -1,6 +1,7 @@
 import { Link } from 'wouter';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorKind } from '../api/shapes.ts';
+import { inTenant, useTenant } from '../platform/tenant.tsx';
 import { Time } from '../ui/time.tsx';
 import { endOf, plain } from '../ui/words.ts';
 import { linkTo, shortId } from './words.ts';
@@ -61,7 +62,7 @@ function Value({ name, value }: { name: string; value: Json }) {
   }
   if (typeof value === 'string') {
     const kind = Object.hasOwn(actorsNamed, name) ? actorsNamed[name] : undefined;
-    if (kind !== undefined) return <Link href={linkTo(kind, value)}>{`${kind} …${shortId(value)}`}</Link>;
+    if (kind !== undefined) return <Named kind={kind} id={value} />;
     if (UUID.test(value)) {
       return (
         <code title={value} className="quiet">
@@ -73,4 +74,9 @@ function Value({ name, value }: { name: string; value: Json }) {
     return <span className="text">{value}</span>;
   }
   return <code>{JSON.stringify(value)}</code>;
+}
+
+function Named({ kind, id }: { kind: ActorKind; id: string }) {
+  const tenant = useTenant();
+  return <Link href={inTenant(linkTo(kind, id), tenant)}>{`${kind} …${shortId(id)}`}</Link>;
 }

@@ -1,4 +1,4 @@
-import { useId } from 'react';
+import { type ReactNode, useId } from 'react';
 import { useGet } from '../api/queries.ts';
 import type { ActorKind, Machine } from '../api/shapes.ts';
 import { plain } from '../ui/words.ts';
@@ -18,7 +18,7 @@ export function filterIn(query: URLSearchParams): RollFilter {
   };
 }
 
-export function Filters({ query, change }: { query: URLSearchParams; change: Change }) {
+export function Filters({ query, change, children }: { query: URLSearchParams; change: Change; children: ReactNode }) {
   const { kind, state = '', held = false } = filterIn(query);
   const [stateId, findId] = [useId(), useId()];
   const set = (values: Record<string, string | null>): void =>
@@ -83,6 +83,7 @@ export function Filters({ query, change }: { query: URLSearchParams; change: Cha
         />
         Held back only
       </label>
+      {children}
     </search>
   );
 }

@@ -3,6 +3,8 @@ import { type CSSProperties, memo, useEffect, useMemo, useRef, useState, useSync
 import { Link, useSearchParams } from 'wouter';
 import type { ActorEntry } from '../api/shapes.ts';
 import { useStream } from '../live/use-stream.ts';
+import { inTenant, NoTenant, TenantChoice, useTenant } from '../platform/tenant.tsx';
+import { useSession } from '../session.tsx';
 import { Icon } from '../ui/icons.tsx';
 import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
@@ -18,17 +20,8 @@ const FEW = 4;
 
 /** Every device, command, plan and the tenant itself, as they are now. */
 export function Actors() {
-  const [query, setQuery] = useSearchParams();
-  const filter = filterIn(query);
-  const roll = useRoll(filter);
-  const { entries, whole, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
-  const wanted = (query.get('find') ?? '').trim().toLowerCase();
-  const shown = useMemo(
-    () =>
-      wanted === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(wanted)),
-    [entries, wanted],
-  );
-  const count = `${entries.length.toLocaleString()}${whole ? '' : '+'}`;
+  const { may } = useSession();
+  const tenant = useTenant();
   return (
     <div className="actors">
       <header className="page-head">
@@ -38,15 +31,36 @@ export function Actors() {
             Every device, command and plan is an actor: it is in a state, and knows what it takes next.
           </p>
         </div>
+        <TenantChoice />
+      </header>
+      {tenant !== null || may('admin') ? <Listed key={tenant} tenant={tenant} /> : <NoTenant />}
+    </div>
+  );
+}
+
+function Listed({ tenant }: { tenant: string | null }) {
+  const [query, setQuery] = useSearchParams();
+  const filter = filterIn(query);
+  const roll = useRoll(filter, tenant);
+  const { entries, whole, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
+  const wanted = (query.get('find') ?? '').trim().toLowerCase();
+  const shown = useMemo(
+    () =>
+      wanted === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(wanted)),
+    [entries, wanted],
+  );
+  const count = `${entries.length.toLocaleString()}${whole ? '' : '+'}`;
+  return (
+    <>
+      <Filters query={query} change={setQuery}>
         <p className="quiet" role="status">
           {entries.length === 0
             ? ''
             : wanted === ''
-              ? `${count} actors`
+              ? `${count} ${count === '1' ? 'actor' : 'actors'}`
               : `${shown.length.toLocaleString()} of ${count} loaded`}
         </p>
-      </header>
-      <Filters query={query} change={setQuery} />
+      </Filters>
       {problem !== null && entries.length === 0 ? (
         <Failure problem={problem} retry={roll.doubt} />
       ) : entries.length === 0 && loading ? (
@@ -54,21 +68,22 @@ export function Actors() {
       ) : shown.length === 0 ? (
         <Nothing
           filtered={wanted !== '' || Object.keys(filter).length > 0}
+          all={inTenant('/actors', tenant)}
           whole={whole}
           more={() => roll.see(entries.length, entries.length)}
         />
       ) : (
-        <Rows rows={shown} whole={whole} roll={roll} searching={wanted !== ''} />
+        <Rows rows={shown} whole={whole} roll={roll} searching={wanted !== ''} tenant={tenant} />
       )}
-    </div>
+    </>
   );
 }
 
-const Nothing = ({ filtered, whole, more }: { filtered: boolean; whole: boolean; more(): void }) =>
+const Nothing = ({ filtered, all, whole, more }: { filtered: boolean; all: string; whole: boolean; more(): void }) =>
   filtered ? (
     <Empty icon="search" title="No actor fits.">
       {whole ? (
-        <Link href="/actors">Show all</Link>
+        <Link href={all}>Show all</Link>
       ) : (
         <button type="button" className="button" onClick={more}>
           Look through more
@@ -82,10 +97,11 @@ const Nothing = ({ filtered, whole, more }: { filtered: boolean; whole: boolean;
   );
 
 /** One for each filter, told of what happens. Many transitions in one moment are one change of the list. */
-function useRoll({ kind, state, held }: RollFilter): Roll {
+function useRoll({ kind, state, held }: RollFilter, tenant: string | null): Roll {
   const roll = useMemo(
-    () => makeRoll({ ...(kind && { kind }), ...(state && { state }), ...(held && { held }) }),
-    [kind, state, held],
+    () =>
+      makeRoll({ ...(tenant && { tenant }), ...(kind && { kind }), ...(state && { state }), ...(held && { held }) }),
+    [tenant, kind, state, held],
   );
   useEffect(() => {
     roll.open();
@@ -94,7 +110,7 @@ function useRoll({ kind, state, held }: RollFilter): Roll {
   const told = useRef<Transition[]>([]);
   useStream({
     path: '/ws/actors',
-    ...(kind && { query: { kind } }),
+    query: { ...(kind && { kind }), ...(tenant && { tenant_id: tenant }) },
     hear(message) {
       told.current.push(message as Transition);
       if (told.current.length === 1) setTimeout(() => roll.transitions(told.current.splice(0)), 100);
@@ -109,11 +125,13 @@ function Rows({
   whole,
   roll,
   searching,
+  tenant,
 }: {
   rows: readonly ActorEntry[];
   whole: boolean;
   roll: Roll;
   searching: boolean;
+  tenant: string | null;
 }) {
   const scroller = useRef<HTMLTableSectionElement>(null);
   const virtual = useVirtualizer({
@@ -144,7 +162,7 @@ function Rows({
       <tbody ref={scroller} tabIndex={0} style={{ '--whole': `${virtual.getTotalSize()}px` } as CSSProperties}>
         {items.map(({ index, start }) => {
           const entry = rows[index];
-          return entry && <Row key={keyOf(index)} entry={entry} index={index} start={start} />;
+          return entry && <Row key={keyOf(index)} entry={entry} index={index} start={start} tenant={tenant} />;
         })}
       </tbody>
     </table>
@@ -164,7 +182,14 @@ function useKeys(first: number): (index: number) => number {
   return (index) => index - current.base;
 }
 
-const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; index: number; start: number }) {
+interface RowProps {
+  entry: ActorEntry;
+  index: number;
+  start: number;
+  tenant: string | null;
+}
+
+const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
   const { kind, id, name, state, since, live, mailbox, quarantined } = entry;
   const isNews = useNews(id, state);
   return (
@@ -175,7 +200,7 @@ const Row = memo(function Row({ entry, index, start }: { entry: ActorEntry; inde
     >
       <td className="roll-name">
         <Icon name={iconOf(kind)} />
-        <Link href={linkTo(kind, id)}>{name ?? `${kind} ${shortId(id)}`}</Link>
+        <Link href={inTenant(linkTo(kind, id), tenant)}>{name ?? `${kind} ${shortId(id)}`}</Link>
         <span className="quiet small">{kind}</span>
       </td>
       <td>

@@ -6,6 +6,8 @@ import type { ActorEntry, ActorKind, ActorPage } from '../api/shapes.ts';
 // pages in sight are asked for again from time to time.
 
 export interface RollFilter {
+  /** Another than the reader's own. */
+  tenant?: string;
   kind?: ActorKind;
   state?: string;
   held?: boolean;
@@ -55,7 +57,7 @@ export interface Roll {
   close(): void;
 }
 
-export function makeRoll({ kind, state, held }: RollFilter): Roll {
+export function makeRoll({ tenant, kind, state, held }: RollFilter): Roll {
   const listeners = new Set<() => void>();
   let parts: Part[] = [];
   let next: string | null = null;
@@ -80,6 +82,7 @@ export function makeRoll({ kind, state, held }: RollFilter): Roll {
     const query = new URLSearchParams({ limit: `${PAGE}` });
     if (kind !== undefined) query.set('kind', kind);
     if (state !== undefined) query.set('state', state);
+    if (tenant !== undefined) query.set('tenant_id', tenant);
     if (held) query.set('quarantined', 'true');
     if (cursor !== null) query.set('cursor', cursor);
     return `/v1/actors?${query}`;

@@ -2,6 +2,7 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { useGet } from '../api/queries.ts';
 import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/shapes.ts';
+import { inTenant } from '../platform/tenant.tsx';
 import { useSession } from '../session.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
 import { Failure, Loading } from '../ui/states.tsx';
@@ -11,11 +12,20 @@ import { endOf, headline } from '../ui/words.ts';
 const EVERY_MS = 10_000;
 
 /** What somebody should look at, most pressing first. */
-export function Attention({ overview }: { overview: Overview }) {
+export function Attention({ overview, tenant }: { overview: Overview; tenant: string | null }) {
   const { may } = useSession();
-  const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', { every: EVERY_MS, when: may('user') });
-  const held = useGet<ActorPage>('/v1/actors?quarantined=true&limit=5', { every: EVERY_MS, when: may('admin') });
-  const inspect = (kind: ActorKind, id: string): string | null => (may('admin') ? `/actors/${kind}/${id}` : null);
+  const sees = tenant !== null || may('admin');
+  const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', {
+    every: EVERY_MS,
+    // Those of another tenant are not an operator's to answer.
+    when: may('user') && tenant === null,
+  });
+  const held = useGet<ActorPage>(inTenant('/v1/actors?quarantined=true&limit=5', tenant), {
+    every: EVERY_MS,
+    when: sees,
+  });
+  const inspect = (kind: ActorKind, id: string): string | null =>
+    sees ? inTenant(`/actors/${kind}/${id}`, tenant) : null;
   const failed = waiting.error ?? held.error;
   if (failed !== null && waiting.data === undefined && held.data === undefined) {
     return <Failure problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;

@@ -1,6 +1,7 @@
 import { lazy, type ReactNode, Suspense, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
 import type { Overview } from '../api/shapes.ts';
+import { inTenant, useTenant } from '../platform/tenant.tsx';
 import { useSession } from '../session.tsx';
 import type { Tone } from '../ui/tone.ts';
 import { plain } from '../ui/words.ts';
@@ -42,6 +43,7 @@ const groups: readonly { title: string; tone: Tone; statuses: readonly (keyof Ov
 
 export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
   const { may } = useSession();
+  const tenant = useTenant();
   const counted = groups.map((group) => ({
     ...group,
     number: group.statuses.reduce((all, status) => all + commands[status], 0),
@@ -69,9 +71,9 @@ export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
           ))}
       </ul>
       {all === 0 && <p className="quiet small">None was asked for.</p>}
-      {may('admin') && all > 0 && (
+      {(tenant !== null || may('admin')) && all > 0 && (
         <p className="small">
-          <Link href="/actors?kind=command">Look at them</Link>
+          <Link href={inTenant('/actors?kind=command', tenant)}>Look at them</Link>
         </p>
       )}
     </Figure>

@@ -3,6 +3,7 @@ import { useRef } from 'react';
 import { refresh, useGet } from '../api/queries.ts';
 import type { Overview } from '../api/shapes.ts';
 import { useStream } from '../live/use-stream.ts';
+import { inTenant, TenantChoice, useTenant } from '../platform/tenant.tsx';
 import { useSession } from '../session.tsx';
 import { Failure, Loading } from '../ui/states.tsx';
 import { Attention } from './attention.tsx';
@@ -16,19 +17,22 @@ const REST_MS = 1_500;
 /** What happens now, and what needs somebody. */
 export function Home() {
   const { me, may } = useSession();
-  const overview = useGet<Overview>('/v1/overview', { every: EVERY_MS, when: me.has_tenant });
-  useNews(may('user'));
+  const tenant = useTenant();
+  const known = me.has_tenant || tenant !== null;
+  const overview = useGet<Overview>(inTenant('/v1/overview', tenant), { every: EVERY_MS, when: known });
+  useNews(may('user') && tenant === null);
   return (
     <>
       <header className="page-head">
         <div>
-          <h1>{me.user.tenant_slug ?? 'Twinkeep'}</h1>
+          <h1>{(tenant === null ? me.user.tenant_slug : null) ?? 'Twinkeep'}</h1>
           <p className="quiet">What happens now, and what needs you.</p>
         </div>
+        <TenantChoice />
       </header>
       {overview.data === undefined ? (
         overview.error === null ? (
-          me.has_tenant && <Loading what="Counting" />
+          known && <Loading what="Counting" />
         ) : (
           <Failure problem={overview.error} retry={overview.refetch} />
         )
@@ -38,7 +42,7 @@ export function Home() {
             <header>
               <h2 id="attention">Needs attention</h2>
             </header>
-            <Attention overview={overview.data} />
+            <Attention overview={overview.data} tenant={tenant} />
           </section>
           <DevicesFigure devices={overview.data.devices} />
           <CommandsFigure commands={overview.data.commands} />

@@ -1,5 +1,6 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useId, useState } from 'react';
+import { Link } from 'wouter';
 import type { listTenants } from '../../../src/operations/administration.ts';
 import { askList } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
@@ -8,6 +9,7 @@ import { AskFirst } from '../ui/ask-first.tsx';
 import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
+import { inTenant } from './tenant.tsx';
 import '../govern/govern.css';
 
 type Tenant = Answer<typeof listTenants>[number];
@@ -53,7 +55,8 @@ export function Tenants() {
             {tenants.map((tenant) => (
               <tr key={tenant.id}>
                 <th scope="row">
-                  {tenant.name} <span className="quiet small">{tenant.slug}</span>
+                  <Link href={inTenant('/actors', tenant.id)}>{tenant.name}</Link>{' '}
+                  <span className="quiet small">{tenant.slug}</span>
                 </th>
                 <td>
                   <Pill tone={tenant.status === 'active' ? 'good' : 'warn'}>{tenant.status}</Pill>

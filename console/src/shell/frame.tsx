@@ -22,7 +22,9 @@ export function Frame() {
   const [path] = useLocation();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
-  const shown = pages.filter((page) => (page.platform ? platform : may(page.role)));
+  const shown = pages.filter((page) =>
+    page.platform ? platform : may(page.role) || (platform && page.anyTenant === true),
+  );
 
   // A new page begins at its top, for eyes and for screen readers alike.
   const before = useRef(path);

@@ -1,0 +1,71 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasChromium } from '../support/chromium.ts';
+import { accessibility, isTooWide, look, openConsole } from '../support/console.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+describe.runIf(hasChromium())('platform operators in the console', () => {
+  let at: TestService;
+  let ada: Awaited<ReturnType<TestService['owner']>>;
+  let grace: Awaited<ReturnType<TestService['owner']>>;
+  let browser: Browser;
+  let operator: string;
+
+  beforeAll(async () => {
+    at = await startService();
+    ada = await at.owner('ada');
+    grace = await at.owner('grace');
+    operator = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
+    await register(ada, { name: 'Porch light' });
+    browser = await openConsole();
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await at?.stop();
+  });
+
+  it('look into the tenant that they choose, from its figures to one of its actors', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: operator });
+    await go('/');
+    expect(await page.getByText('Devices online').count()).toBe(0);
+    await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
+    await page.getByText('Devices online').waitFor();
+    await page.getByText('of 1', { exact: true }).waitFor();
+    await page.getByText('Nothing needs you now.').waitFor();
+
+    await go('/actors');
+    await page.getByText('You belong to no tenant.').waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
+    await page.getByText('2 actors', { exact: true }).waitFor();
+    expect(await accessibility(page)).toEqual([]);
+    await page.getByRole('link', { name: 'Porch light' }).click();
+    await page.getByRole('heading', { level: 1, name: 'Porch light' }).waitFor();
+    await page.getByText('Live', { exact: true }).waitFor();
+    await page.getByText('register', { exact: true }).first().waitFor();
+    expect(new URL(page.url()).searchParams.get('tenant_id')).toBe(ada.tenantId);
+    await page.getByRole('link', { name: 'Actors' }).last().click();
+    await page.getByText('2 actors', { exact: true }).waitFor();
+
+    await page.getByRole('combobox', { name: 'Tenant' }).selectOption(grace.tenantId);
+    await page.getByText('1 actor', { exact: true }).waitFor();
+    expect(await page.getByText('Porch light').count()).toBe(0);
+    await page.setViewportSize({ width: 400, height: 860 });
+    expect(await isTooWide(page)).toBe(false);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('alone may: for others a tenant in the address is none', async () => {
+    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
+    await go(`/actors?tenant_id=${ada.tenantId}`);
+    await page.getByText('1 actor', { exact: true }).waitFor();
+    expect(await page.getByText('Porch light').count()).toBe(0);
+    expect(await page.getByRole('combobox', { name: 'Tenant' }).count()).toBe(0);
+    expect(complaints()).toEqual([]);
+    await close();
+    const refused = await at.api(grace.token).get(`/v1/overview?tenant_id=${ada.tenantId}`);
+    expect(refused.status).toBe(403);
+  });
+});
