@@ -1,7 +1,9 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
+import { eventually } from '../support/clock.ts';
 import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import { register } from '../support/device.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
@@ -60,6 +62,33 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await picture(page, 'device');
     expect(await accessibility(page)).toEqual([]);
     expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('shows a name that is markup as the text that it is', async () => {
+    const name = `"><img src=x onerror="document.title='owned'"><b>bold</b>`;
+    const { device_id } = await register(owner, { name });
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/actors/device/${device_id}`);
+    await page.getByRole('heading', { level: 1, name: 'bold' }).getByText(name).waitFor();
+    await page.getByRole('img', { name: 'link: now offline' }).waitFor();
+    expect(await page.locator('main :is(img, b)').count()).toBe(0);
+    expect(await page.title()).not.toBe('owned');
+    await owner.delete(`/v1/devices/${device_id}`);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('begins a drawing that is larger than the screen where the actor is', async () => {
+    const { command_id } = await command(light, 'set_brightness', { level: 35 });
+    const { page, go, close } = await look(browser, at, { token: owner.token, width: 400 });
+    await go(`/actors/command/${command_id}`);
+    await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
+    const seen = `(() => {
+      const [around, box] = ['.chart-scroll', '.chart .box.final.lit'].map((one) => document.querySelector(one).getBoundingClientRect());
+      return around.left <= box.left && box.right <= around.right && box.width > 50;
+    })()`;
+    await eventually(async () => (await page.evaluate(seen)) === true);
     await close();
   });
 

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { useId } from 'react';
+import { useEffect, useId, useRef } from 'react';
 import type { Machine } from '../api/shapes.ts';
 import { roundedPath } from '../graph/path.ts';
 import { Loading, Note } from '../ui/states.tsx';
@@ -52,12 +52,21 @@ function costOf({ width, height }: Drawing): number {
 }
 const USUAL_WIDTH = 880;
 /** Texts are not made smaller than this part of their size: a larger drawing is pushed to and fro. */
-const LEAST_SCALE = 0.68;
+const LEAST_SCALE = 0.8;
 
 function Region({ title, drawing, moment }: { title: string; drawing: Drawing; moment: Moment }) {
   const { width, height, states, arrows } = drawing;
   const id = useId();
   const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isLit(state.path, moment));
+  const scroller = useRef<HTMLElement>(null);
+  const middle = lit[0] === undefined ? null : (lit[0].x + lit[0].width / 2) / width;
+  // What is larger than the screen begins where the actor is.
+  useEffect(() => {
+    const { current } = scroller;
+    if (current !== null && middle !== null) {
+      current.scrollLeft = middle * current.scrollWidth - current.clientWidth / 2;
+    }
+  }, [middle]);
   const told = arrows
     .map((arrow) => ({ arrow, look: lookOf(arrow, moment) }))
     .sort((a, b) => order[a.look] - order[b.look]);
@@ -65,7 +74,7 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
     <figure className="chart" style={{ flexBasis: width + 2 }}>
       <figcaption>{plain(title)}</figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
-      <section className="chart-scroll" tabIndex={0} aria-label={`Chart of ${plain(title)}`}>
+      <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${plain(title)}`}>
         <svg
           style={{ width: `clamp(${Math.round(width * LEAST_SCALE)}px, 100%, ${width}px)` }}
           viewBox={`0 0 ${width} ${height}`}
