@@ -54,15 +54,16 @@ export const getDeviceActivity = operation({
   async run(services, { input, caller }) {
     const found = await deviceOf(services, caller, input.id);
     if (!found.ok) return found;
-    const { id, reported, state } = found.value.snapshot.context;
+    const { id, tenantId, reported, state } = found.value.snapshot.context;
     const { heard, store } = services;
     const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
-    const times = heard.properties(id);
+    const speaker = { tenantId, deviceId: id };
+    const times = heard.properties(speaker);
     const named = Object.keys(state).flatMap((name) => {
       const at = times.get(name);
       return at === undefined ? [] : [[name, iso(at)]];
     });
-    const messages = heard.messages(id).map(({ at, channel, sequence, refusal, repeat }) => ({
+    const messages = heard.messages(speaker).map(({ at, channel, sequence, refusal, repeat }) => ({
       ...{ at: iso(at), channel, sequence_number: sequence },
       outcome: refusal !== null ? ('refused' as const) : repeat ? ('repeated' as const) : ('accepted' as const),
       code: refusal,

@@ -1,4 +1,3 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../domain/clock.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { DeviceChannel } from '../domain/topics.ts';
@@ -27,52 +26,116 @@ export interface Reported {
   full: boolean;
 }
 
+/** Whose words they are: a session, as a rule. */
+interface Speaker {
+  tenantId: Uuid;
+  deviceId: Uuid;
+}
+
 interface Device {
   /** A ring: the next one goes to `count % MAX_MESSAGES`. */
   messages: HeardMessage[];
   count: number;
   /** When each property of the state was last reported. */
   properties: Map<string, EpochMs>;
+  /** Heard again since it was last looked at for its place. */
+  again: boolean;
 }
 
 /**
  * What devices said lately: for who looks at one and asks what it does, so it is kept in memory alone and only of those
- * that were heard last. What was said is not in it, only that something was.
+ * that were heard lately. What was said is not in it, only that something was. Where there is no room left, a tenant with
+ * its share of it or more gives up a device for the next: no tenant takes the room of another.
  */
 export class Heard {
   readonly since: EpochMs;
-  private readonly devices = new LRUCache<Uuid, Device>({ max: MAX_DEVICES });
+  private readonly tenants = new Map<Uuid, Map<Uuid, Device>>();
+  private readonly max: number;
+  private count = 0;
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, max = MAX_DEVICES) {
     this.since = clock.now();
+    this.max = max;
   }
 
-  message(deviceId: Uuid, message: HeardMessage, reported: Reported | null = null): void {
-    let device = this.devices.get(deviceId);
-    if (device === undefined) {
-      device = { messages: [], count: 0, properties: new Map() };
-      this.devices.set(deviceId, device);
-    }
+  message(speaker: Speaker, message: HeardMessage, reported: Reported | null = null): void {
+    let device = this.find(speaker);
+    if (device === undefined) device = this.take(speaker);
+    else device.again = true;
     device.messages[device.count++ % MAX_MESSAGES] = message;
     if (reported !== null) noteProperties(device.properties, reported, message.at);
   }
 
   /** Newest first. */
-  messages(deviceId: Uuid): HeardMessage[] {
-    const { messages, count } = this.devices.peek(deviceId) ?? { messages: [], count: 0 };
+  messages(speaker: Speaker): HeardMessage[] {
+    const { messages, count } = this.find(speaker) ?? { messages: [], count: 0 };
     return messages.map((_, back) => messages[(count - 1 - back) % MAX_MESSAGES] as HeardMessage);
   }
 
-  properties(deviceId: Uuid): ReadonlyMap<string, EpochMs> {
-    return this.devices.peek(deviceId)?.properties ?? new Map();
+  properties(speaker: Speaker): ReadonlyMap<string, EpochMs> {
+    return this.find(speaker)?.properties ?? new Map();
+  }
+
+  forget({ tenantId, deviceId }: Speaker): void {
+    const devices = this.tenants.get(tenantId);
+    if (devices?.delete(deviceId) !== true) return;
+    this.count -= 1;
+    if (devices.size === 0) this.tenants.delete(tenantId);
+  }
+
+  private find({ tenantId, deviceId }: Speaker): Device | undefined {
+    return this.tenants.get(tenantId)?.get(deviceId);
+  }
+
+  private take({ tenantId, deviceId }: Speaker): Device {
+    let devices = this.tenants.get(tenantId);
+    if (devices === undefined) {
+      devices = new Map();
+      this.tenants.set(tenantId, devices);
+    }
+    if (this.count >= this.max) this.makeRoom(devices);
+    const device = { messages: [], count: 0, properties: new Map(), again: false };
+    devices.set(deviceId, device);
+    this.count += 1;
+    return device;
+  }
+
+  private makeRoom(own: Map<Uuid, Device>): void {
+    const share = this.max / this.tenants.size;
+    if (own.size >= share) {
+      this.dropOne(own);
+      return;
+    }
+    for (const [tenantId, devices] of this.tenants) {
+      if (devices.size > share) {
+        this.dropOne(devices);
+        return;
+      }
+      // Those who have less are asked last the next time.
+      this.tenants.delete(tenantId);
+      this.tenants.set(tenantId, devices);
+    }
+  }
+
+  /** The first that was not heard again since it had its place; those that were go to the end. */
+  private dropOne(devices: Map<Uuid, Device>): void {
+    for (const [deviceId, device] of devices) {
+      devices.delete(deviceId);
+      if (!device.again) {
+        this.count -= 1;
+        return;
+      }
+      device.again = false;
+      devices.set(deviceId, device);
+    }
   }
 }
 
 /** As a merge patch does it: null takes a property away. */
 function noteProperties(properties: Map<string, EpochMs>, { state, full }: Reported, at: EpochMs): void {
   if (full) properties.clear();
-  for (const [name, value] of Object.entries(state)) {
-    if (value === null && !full) properties.delete(name);
+  for (const name of Object.keys(state)) {
+    if (state[name] === null && !full) properties.delete(name);
     else if (properties.has(name) || properties.size < MAX_PROPERTIES) properties.set(name, at);
   }
 }

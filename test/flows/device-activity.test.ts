@@ -61,3 +61,14 @@ it('another tenant’s device says nothing at all', async () => {
   const { device_id: id } = await register(owner);
   expect((await stranger.get(`/v1/devices/${id}/activity`)).status).toBe(404);
 });
+
+it('what a device said is forgotten as it is revoked', async () => {
+  const registered = await register(owner);
+  const id = registered.device_id;
+  const device = await speak(at, registered);
+  speakers.push(device);
+  await device.say('state', { state: { on: true }, full: true }, { sequence: 1 });
+  expect((await activityOf(id)).messages).toHaveLength(1);
+  await owner.post(`/v1/device/${id}/revoke`, {});
+  expect(await activityOf(id)).toMatchObject({ messages: [], properties: {} });
+});

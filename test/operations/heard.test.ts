@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Heard, type HeardMessage } from '../../src/operations/heard.ts';
 
-const DEVICE = '0195d9a2-7f00-7000-8000-000000000001';
+const DEVICE = { tenantId: 'a', deviceId: '1' };
 const said = (at: number): HeardMessage => ({ at, channel: 'state', sequence: at, refusal: null, repeat: false });
 const listening = () => new Heard({ now: () => 500 });
 
@@ -34,5 +34,36 @@ describe('what devices said lately', () => {
     const state = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`p${n}`, n]));
     heard.message(DEVICE, said(1), { state, full: false });
     expect(heard.properties(DEVICE).size).toBe(200);
+  });
+
+  it("keeps no tenant's devices in the place of another's", () => {
+    const heard = new Heard({ now: () => 0 }, 6);
+    const keeps = (tenantId: string, deviceId: string) => heard.messages({ tenantId, deviceId }).length > 0;
+    heard.message({ tenantId: 'small', deviceId: 's1' }, said(1));
+    for (let n = 1; n <= 50; n++) heard.message({ tenantId: 'large', deviceId: `l${n}` }, said(n));
+    expect(keeps('small', 's1')).toBe(true);
+    expect([45, 46, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, true, true]);
+    // What it lacks to its share comes from who has more.
+    for (const name of ['s2', 's3']) heard.message({ tenantId: 'small', deviceId: name }, said(1));
+    expect(['s1', 's2', 's3'].map((name) => keeps('small', name))).toEqual([true, true, true]);
+    expect([46, 47, 48, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, false, true, true]);
+  });
+
+  it('keeps rather those that are heard again', () => {
+    const heard = new Heard({ now: () => 0 }, 3);
+    const hear = (deviceId: string) => heard.message({ tenantId: 'a', deviceId }, said(1));
+    for (const name of ['1', '2', '3', '1', '4', '5']) hear(name);
+    const kept = ['1', '2', '3', '4', '5'].filter((deviceId) => heard.messages({ tenantId: 'a', deviceId }).length > 0);
+    expect(kept).toEqual(['1', '4', '5']);
+  });
+
+  it('is forgotten of a device, and makes room', () => {
+    const heard = new Heard({ now: () => 0 }, 2);
+    for (const deviceId of ['1', '2']) heard.message({ tenantId: 'a', deviceId }, said(1));
+    heard.forget(DEVICE);
+    heard.forget(DEVICE);
+    expect(heard.messages(DEVICE)).toEqual([]);
+    heard.message({ tenantId: 'b', deviceId: '3' }, said(1));
+    expect(heard.messages({ tenantId: 'a', deviceId: '2' })).toHaveLength(1);
   });
 });

@@ -241,15 +241,17 @@ class Edge implements BrokerEnds {
 
   /** What the actors say that ends sessions or is to be written to them. */
   #follow(): () => void {
-    const { actors, news } = this.#parts.services;
+    const { actors, news, heard } = this.#parts.services;
     const off = [
       news.hear((item) => {
         if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
         else if (item.about !== 'presented') this.#lookAgain();
       }),
       actors.on('command.write', this.#downlink.command),
-      actors.on('session.end', ({ deviceId, keyVersion }) => {
+      actors.on('session.end', ({ tenantId, deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
+        // Not one key ended, but the device.
+        if (keyVersion === undefined) heard.forget({ tenantId, deviceId });
         if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
       }),
       actors.on('tenant.changed', ({ tenantId, suspended }) => {

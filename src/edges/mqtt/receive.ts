@@ -212,7 +212,7 @@ export class Receiver {
     const { event, channel, sequence } = arrival;
     const reported = repeat ? null : reportIn(event);
     const { heard } = this.#parts.services;
-    heard.message(session.deviceId, { at: event.at, channel, sequence, refusal: null, repeat }, reported);
+    heard.message(session, { at: event.at, channel, sequence, refusal: null, repeat }, reported);
     if (!repeat) this.#tell(session, arrival);
   }
 
@@ -241,7 +241,7 @@ export class Receiver {
     const { sessions, heard, clock } = services;
     meter.refused(code);
     sessions.refused(session.deviceId);
-    heard.message(session.deviceId, { at: clock.now(), channel, sequence, refusal: code, repeat: false });
+    heard.message(session, { at: clock.now(), channel, sequence, refusal: code, repeat: false });
     if (messageId !== null) {
       downlink.tell(session, messageId, { type: 'error', payload: { code, message_id: messageId } });
     }
