@@ -2,6 +2,8 @@ import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { useGet } from '../api/queries.ts';
 import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/shapes.ts';
+import { deviceHref } from '../devices/name.tsx';
+import { planHref } from '../plans/words.ts';
 import { inTenant } from '../platform/tenant.tsx';
 import { useSession } from '../session.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
@@ -44,13 +46,7 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
   return (
     <ul className="attention">
       {rollbacks.map(({ id, name, since }) => (
-        <Item
-          key={id}
-          icon="plan"
-          tone="bad"
-          href={inspect('plan', id)}
-          title={`${name ?? 'A plan'} could not be undone`}
-        >
+        <Item key={id} icon="plan" tone="bad" href={planHref(id)} title={`${name ?? 'A plan'} could not be undone`}>
           It failed, and so did a step of its rollback, <Time at={since} />: somebody has to look at the devices.
         </Item>
       ))}
@@ -75,7 +71,7 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
           key={id}
           icon="device"
           tone="warn"
-          href={inspect('device', id)}
+          href={may('user') ? deviceHref(id) : null}
           title={`${name ?? `Device ${endOf(id)}`} fails`}
         >
           {failures === 1 ? 'A command' : `${failures} commands`} of the last hour failed or had no answer.
