@@ -7,9 +7,11 @@ import { CONSOLE } from './base.ts';
 import { SessionGate } from './session.tsx';
 import { Frame } from './shell/frame.tsx';
 import { wearKept } from './shell/theme.tsx';
+import { takeFirstClicks } from './ui/double-click.ts';
 import './style.css';
 
 wearKept();
+takeFirstClicks();
 const queries = makeQueries();
 
 createRoot(document.getElementById('root') as HTMLElement).render(

@@ -86,6 +86,21 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await close();
   });
 
+  it('take a double click as one', async () => {
+    const id = home.idOf('set_brightness');
+    const countOf = async (): Promise<number> => (await owner.get(`/v1/device/${id}/commands`)).body.commands.length;
+    const before = await countOf();
+    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
+    await go(`/devices/${id}`);
+    await page.getByLabel('Action').selectOption('turn_on');
+    // As slow as a hand, so that the first is answered before the second comes.
+    await page.getByRole('button', { name: 'Turn on' }).dblclick({ delay: 80 });
+    await page.getByText('Verified, done').waitFor();
+    expect(await countOf()).toBe(before + 1);
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
   it('do not send what the schema refuses, and say where', async () => {
     const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
     await go(`/devices/${light}`);

@@ -31,7 +31,7 @@ export const forgetCsrf = (): void => {
 export interface Sent {
   body?: unknown;
   /** Instead of JSON. */
-  file?: Blob;
+  file?: Blob | undefined;
   headers?: Record<string, string>;
 }
 

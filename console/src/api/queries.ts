@@ -6,7 +6,9 @@ import {
   useQuery,
   useQueryClient,
 } from '@tanstack/react-query';
+import { useState } from 'react';
 import { ask, type Method } from './client.ts';
+import { Once } from './once.ts';
 import { Problem } from './problem.ts';
 
 /** Tries again what may go better by itself: no answer, a busy service. */
@@ -53,8 +55,12 @@ export interface Change {
 /** A change; afterwards everything whose path begins with one of `stale` is asked for anew. */
 export function useChange<T = unknown>(stale: readonly string[] = []): UseMutationResult<T, Problem, Change> {
   const queries = useQueryClient();
+  const [once] = useState(() => new Once());
   return useMutation<T, Problem, Change>({
-    mutationFn: ({ method, path, ...sent }) => ask<T>(method, path, sent),
+    mutationFn: ({ method, path, file, body, headers }) =>
+      once.send({ text: JSON.stringify([method, path, body, headers]), file }, (key) =>
+        ask<T>(method, path, { body, file, headers: { ...headers, 'idempotency-key': key } }),
+      ),
     onSuccess: () => refresh(queries, stale),
   });
 }

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { Once } from '../../console/src/api/once.ts';
+import { Problem, unreachable } from '../../console/src/api/problem.ts';
+
+const ON = { text: 'turn_on' };
+const busy = new Problem({ code: 'RATE_LIMIT_EXCEEDED', detail: 'Too much.', status: 429 });
+
+/** What was sent, by its key, and what comes of each in turn. */
+function asking(...outcomes: (Error | string)[]) {
+  const keys: string[] = [];
+  const ask = async (key: string): Promise<string> => {
+    keys.push(key);
+    const outcome = outcomes[keys.length - 1];
+    if (outcome instanceof Error) throw outcome;
+    return outcome ?? 'done';
+  };
+  return { keys, ask };
+}
+
+describe('what a person asks for', () => {
+  it('is sent once while it runs', async () => {
+    const [once, { keys, ask }] = [new Once(), asking()];
+    expect(await Promise.all([once.send(ON, ask), once.send(ON, ask)])).toEqual(['done', 'done']);
+    expect(keys).toHaveLength(1);
+  });
+
+  it('has the same key where nobody knows what became of it', async () => {
+    const [once, { keys, ask }] = [new Once(), asking(unreachable())];
+    await expect(once.send(ON, ask)).rejects.toThrow('does not answer');
+    await once.send(ON, ask);
+    expect(keys[1]).toBe(keys[0]);
+    expect(keys[0]).toMatch(/^[0-9a-f]{32}$/);
+  });
+
+  it('is another thing after an answer, after a refusal, and with other words', async () => {
+    const [once, { keys, ask }] = [new Once(), asking('done', busy, unreachable())];
+    await once.send(ON, ask);
+    await expect(once.send(ON, ask)).rejects.toThrow('Too much.');
+    await expect(once.send(ON, ask)).rejects.toThrow('does not answer');
+    await once.send({ text: 'turn_off' }, ask);
+    expect(new Set(keys).size).toBe(4);
+  });
+});
