@@ -100,6 +100,44 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await close();
   });
 
+  it('say so where one is answered elsewhere while somebody looks at it', async () => {
+    const id = await ask('unlock');
+    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
+    await go('/confirmations');
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await page.getByRole('button', { name: 'Approve …' }).click();
+    const dialog = page.getByRole('dialog');
+    await owner.post(`/v1/commands/${id}/cancel`, {});
+    await dialog.getByText('It waits no more').waitFor();
+    expect(await dialog.getByRole('button', { name: 'Approve: unlock' }).isDisabled()).toBe(true);
+    expect(await accessibility(page)).toEqual([]);
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    expect(await page.evaluate('document.activeElement.id')).toBe('content');
+    expect(complaints()).toEqual([]);
+    await close();
+  });
+
+  it('take no approval of what expires while somebody looks at it', async () => {
+    const id = await ask('unlock');
+    const { page, go, close } = await look(browser, at, { token: grace.token });
+    let soon: string | null = null;
+    await page.route('**/v1/confirmations?*', async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      soon ??= new Date(Date.now() + 6_000).toISOString();
+      for (const one of body.confirmations) one.expires_at = soon;
+      await route.fulfill({ response, json: body });
+    });
+    await go('/confirmations');
+    await page.getByRole('button', { name: 'Refuse …' }).click();
+    await page.getByLabel(/^Why/).fill('Nobody is at home.');
+    await page.getByRole('dialog').getByText('It expired before it was answered').waitFor();
+    expect(await page.getByRole('button', { name: 'Refuse it' }).isDisabled()).toBe(true);
+    await close();
+    await owner.post(`/v1/commands/${id}/cancel`, {});
+  });
+
   it('say why the service does not take an approval', async () => {
     await ask('unlock');
     const { page, go, close } = await look(browser, at, { token: grace.token, expects: [503] });

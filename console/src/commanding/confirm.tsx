@@ -5,8 +5,9 @@ import type { Answer } from '../api/shapes.ts';
 import { Effect } from '../confirmations/effect.tsx';
 import { type DeviceRecord, nameOf } from '../devices/name.tsx';
 import { useSession } from '../session.tsx';
+import { useNow } from '../ui/clock.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { Failed } from '../ui/states.tsx';
+import { Failed, Note } from '../ui/states.tsx';
 import { Countdown } from '../ui/time.tsx';
 import { headline } from '../ui/words.ts';
 import type { DryRun } from './use-ask.ts';
@@ -26,23 +27,28 @@ export function ConfirmDryRun({ device, dryRun, close, confirmed }: ConfirmProps
   const confirm = useChange(stale);
   const cancel = useChange(stale);
   const forAnother = policy.data?.policy.confirm_by === 'another_principal';
+  const over = Date.parse(dryRun.expiresAt) <= useNow() && confirm.isIdle && cancel.isIdle;
   const verb = headline(dryRun.action);
   return (
     <Dialog title={`${verb}: ${nameOf(device)}?`} close={close}>
       <p>{dryRun.reason}</p>
       <Effect of={{ ...dryRun, device_id: device.id }} />
-      <p className="quiet small">
-        {forAnother
-          ? 'The policy wants somebody else to approve it. It waits for them in '
-          : 'Until it is confirmed it waits in '}
-        <Link href="/confirmations">the confirmations</Link>, and expires <Countdown until={dryRun.expiresAt} />.
-      </p>
+      {over ? (
+        <Note tone="warn">It expired before it was confirmed, and was not sent. Close this, and ask for it again.</Note>
+      ) : (
+        <p className="quiet small">
+          {forAnother
+            ? 'The policy wants somebody else to approve it. It waits for them in '
+            : 'Until it is confirmed it waits in '}
+          <Link href="/confirmations">the confirmations</Link>, and expires <Countdown until={dryRun.expiresAt} />.
+        </p>
+      )}
       <Failed error={confirm.error ?? cancel.error} />
       <div className="actions">
         <button
           type="button"
           className="button danger"
-          disabled={cancel.isPending}
+          disabled={over || cancel.isPending}
           onClick={() =>
             cancel.mutate(
               { method: 'POST', path: `/v1/commands/${dryRun.commandId}/cancel`, body: {} },
@@ -52,13 +58,13 @@ export function ConfirmDryRun({ device, dryRun, close, confirmed }: ConfirmProps
         >
           Cancel it
         </button>
-        <button type="button" className="button" onClick={() => confirmed(dryRun.commandId)}>
-          Let it wait
+        <button type="button" className="button" onClick={() => (over ? close() : confirmed(dryRun.commandId))}>
+          {over ? 'Close' : 'Let it wait'}
         </button>
         <button
           type="button"
           className="button primary"
-          disabled={forAnother || confirm.isPending}
+          disabled={over || forAnother || confirm.isPending}
           onClick={() =>
             confirm.mutate(
               {

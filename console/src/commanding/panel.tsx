@@ -8,7 +8,7 @@ import { CommandWay } from '../commands/way.tsx';
 import { type ManifestRecord, manifestPath, SafetyPill } from '../devices/manifest.tsx';
 import type { DeviceRecord } from '../devices/name.tsx';
 import { useSession } from '../session.tsx';
-import { Failed, Loading, Note } from '../ui/states.tsx';
+import { Failed, Failure, Loading, Note } from '../ui/states.tsx';
 import { headline } from '../ui/words.ts';
 import { ConfirmDryRun } from './confirm.tsx';
 import { useAsk } from './use-ask.ts';
@@ -66,8 +66,10 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
 }
 
 function Followed({ id, device }: { id: string; device: DeviceRecord }) {
-  const { data } = useCommand(id, device.id);
-  if (data === undefined) return <Loading what="Following it" />;
+  const { data, error, refetch } = useCommand(id, device.id);
+  if (data === undefined) {
+    return error === null ? <Loading what="Following it" /> : <Failure problem={error} retry={refetch} />;
+  }
   return (
     <div className="followed">
       <h3>

@@ -14,7 +14,7 @@ import { Icon } from '../ui/icons.tsx';
 import { Empty, Failure, Loading } from '../ui/states.tsx';
 import { Countdown, Time } from '../ui/time.tsx';
 import { headline } from '../ui/words.ts';
-import { Approve, Refuse } from './decide.tsx';
+import { Approve, Buttons, Refuse, type Standing, type Way } from './decide.tsx';
 import { Effect } from './effect.tsx';
 import type { Waiting } from './waiting.ts';
 import './inbox.css';
@@ -26,11 +26,19 @@ export function Confirmations() {
   const queries = useQueryClient();
   const { data, error, refetch } = useGet<ConfirmationPage>(`${LIST}?limit=200`, { every: 30_000 });
   const [approved, setApproved] = useState<Waiting[]>([]);
+  const [asked, setAsked] = useState<{ one: Waiting; way: Way } | null>(null);
   const now = useNow();
   const anew = () => void refresh(queries, [LIST]);
   useStream({ path: '/ws/state', query: { events: 'confirmation' }, hear: anew, missed: anew });
   // What has expired leaves by itself, also where nobody tells it.
   const waiting = data?.confirmations.filter(({ expires_at }) => Date.parse(expires_at) > now) ?? [];
+  const putAway = () => setAsked(null);
+  const standingOf = ({ command_id, expires_at }: Waiting): Standing =>
+    Date.parse(expires_at) <= now
+      ? 'expired'
+      : waiting.some((other) => other.command_id === command_id)
+        ? 'waiting'
+        : 'answered';
   return (
     <>
       <header className="page-head">
@@ -62,16 +70,25 @@ export function Confirmations() {
       ) : (
         <ul className="inbox">
           {waiting.map((one) => (
-            <Entry key={one.command_id} of={one} approved={() => setApproved((before) => [one, ...before])} />
+            <Entry key={one.command_id} of={one} ask={(way) => setAsked({ one, way })} />
           ))}
         </ul>
       )}
       {data?.next_cursor != null && <p className="quiet">There are more: they appear as these are answered.</p>}
+      {asked?.way === 'refuse' && <Refuse of={asked.one} standing={standingOf(asked.one)} close={putAway} />}
+      {asked?.way === 'approve' && (
+        <Approve
+          of={asked.one}
+          standing={standingOf(asked.one)}
+          close={putAway}
+          done={() => setApproved((before) => [asked.one, ...before])}
+        />
+      )}
     </>
   );
 }
 
-function Entry({ of: one, approved }: { of: Waiting; approved(): void }) {
+function Entry({ of: one, ask }: { of: Waiting; ask(way: Way): void }) {
   const nameOf = useNames();
   const titleId = `asked-${one.command_id}`;
   return (
@@ -95,10 +112,7 @@ function Entry({ of: one, approved }: { of: Waiting; approved(): void }) {
           . {one.reason}
         </p>
         <Effect of={one} />
-        <div className="actions">
-          <Refuse of={one} />
-          <Approve of={one} done={approved} />
-        </div>
+        <Buttons of={one} ask={ask} />
       </article>
     </li>
   );
@@ -106,7 +120,7 @@ function Entry({ of: one, approved }: { of: Waiting; approved(): void }) {
 
 /** What becomes of what was approved just now. */
 function Approved({ of: one, close }: { of: Waiting; close(): void }) {
-  const { data } = useCommand(one.command_id, one.device_id);
+  const { data, error, refetch } = useCommand(one.command_id, one.device_id);
   return (
     <section className="card approved" aria-label={`Approved: ${headline(one.action)}`}>
       <header>
@@ -118,7 +132,13 @@ function Approved({ of: one, close }: { of: Waiting; close(): void }) {
           <span className="unseen">Put it away</span>
         </button>
       </header>
-      {data === undefined ? <Loading what="Following it" /> : <CommandWay command={data.command} />}
+      {data !== undefined ? (
+        <CommandWay command={data.command} />
+      ) : error === null ? (
+        <Loading what="Following it" />
+      ) : (
+        <Failure problem={error} retry={refetch} />
+      )}
     </section>
   );
 }

@@ -19,6 +19,8 @@ export function Dialog({ title, children, close }: DialogProps) {
     return () => {
       dialog?.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
+      // What it was opened with is gone, as an entry that is answered.
+      else document.getElementById('content')?.focus({ preventScroll: true });
     };
   }, []);
   return (
