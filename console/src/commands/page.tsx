@@ -16,7 +16,7 @@ import './page.css';
 /** One command: its way, what it was asked to do, and what the device showed. */
 export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { data, error, refetch } = useCommand(id, null);
-  if (data === undefined) {
+  if (data === undefined || error?.status === 404) {
     return error === null ? <Loading what="Loading the command" /> : <Failure problem={error} retry={refetch} />;
   }
   const { command } = data;

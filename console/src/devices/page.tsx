@@ -5,7 +5,7 @@ import { useGet } from '../api/queries.ts';
 import type { Answer } from '../api/shapes.ts';
 import { CommandPanel } from '../commanding/panel.tsx';
 import { useSession } from '../session.tsx';
-import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { Failure, Loading, Note, Pill } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, Members } from '../ui/values.tsx';
 import { History } from './history.tsx';
@@ -22,7 +22,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
   const { may } = useSession();
   const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { every: 30_000 });
   useDeviceNews(id);
-  if (data === undefined) {
+  if (data === undefined || error?.status === 404) {
     return error === null ? <Loading what="Loading the device" /> : <Failure problem={error} retry={refetch} />;
   }
   const { device } = data;
@@ -48,7 +48,13 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           <Particulars device={device} />
         </div>
         <div>
-          {!device.revoked && <CommandPanel device={device} />}
+          {device.revoked ? (
+            <Note tone="bad">
+              It is revoked: its keys are dead, and it takes no commands. An admin may reinstate it with a new key, or delete it.
+            </Note>
+          ) : (
+            <CommandPanel device={device} />
+          )}
           <History id={id} />
         </div>
       </div>

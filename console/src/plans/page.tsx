@@ -29,7 +29,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
   const { data, error, refetch } = useGet<Answer<typeof getPlan>>(path, { every: may('user') ? SELDOM_MS : OFTEN_MS });
   const nameOf = useNames();
   usePlanNews(path, id);
-  if (data === undefined) {
+  if (data === undefined || error?.status === 404) {
     return error === null ? <Loading what="Loading the plan" /> : <Failure problem={error} retry={refetch} />;
   }
   const { plan } = data;

@@ -40,6 +40,20 @@ const advice: Partial<Record<Problem['code'], string>> = {
   NOT_FOUND: 'It may have been deleted, or belongs to another tenant.',
 };
 
+/** Where a change is not tried again by itself, and what somebody entered is still there. */
+const adviceOnChange: Partial<Record<Problem['code'], string>> = {
+  ...advice,
+  UNREACHABLE: 'Nothing here is lost. Send it again once the service answers.',
+  MAINTENANCE: 'Nothing here is lost. Send it again once the maintenance is over.',
+  STORE_UNAVAILABLE: 'Nothing here is lost. The database does not answer just now: send it again in a moment.',
+  CSRF_FAILED: 'You may have signed in anew in another window: load the page again.',
+};
+
+function onChange({ code, retryAfterS }: Problem): string | undefined {
+  if (code !== 'RATE_LIMIT_EXCEEDED') return adviceOnChange[code];
+  return `Too much was asked for at once. Send it again in ${Math.max(1, retryAfterS ?? 1)} s.`;
+}
+
 /** In place of what could not be loaded. */
 export function Failure({ problem, retry }: { problem: Problem | null; retry?(): unknown }) {
   return (
@@ -72,7 +86,7 @@ export function Failed({ error }: { error: Error | null }) {
           ))}
         </ul>
       )}
-      {problem !== null && advice[problem.code] !== undefined && <p className="quiet">{advice[problem.code]}</p>}
+      {problem !== null && onChange(problem) !== undefined && <p className="quiet">{onChange(problem)}</p>}
     </Note>
   );
 }
