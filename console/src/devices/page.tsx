@@ -50,7 +50,8 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
         <div>
           {device.revoked ? (
             <Note tone="bad">
-              It is revoked: its keys are dead, and it takes no commands. An admin may reinstate it with a new key, or delete it.
+              It is revoked: its keys are dead, and it takes no commands. An admin may reinstate it with a new key, or
+              delete it.
             </Note>
           ) : (
             <CommandPanel device={device} />

@@ -53,7 +53,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
             )}
           </p>
         </div>
-        {may('user') && !isOver(plan) && <Cancel plan={plan} />}
+        {may('user') && !isOver(plan) && plan.status !== 'rolling_back' && <Cancel plan={plan} />}
       </header>
       <Note tone={toneOfPlan[plan.status]}>
         <p>

@@ -69,7 +69,7 @@ export function storyOf({ status, steps, on_failure, finished_at }: PlanRecord):
     case 'rolling_back':
       return `A step failed, or it was cancelled: what was done is undone, the last first. ${count('compensated')} undone so far.`;
     case 'rolled_back':
-      return `A step failed. What was done is undone: ${count('compensated')} steps.`;
+      return `A step failed. What was done is undone: ${count('compensated') === 1 ? 'one step' : `${count('compensated')} steps`}.`;
     case 'rollback_failed':
       return 'A step failed, and so did the undoing of another: look at the devices yourself.';
     case 'cancelled':
