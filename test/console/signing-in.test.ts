@@ -58,14 +58,14 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   it('goes to the identity provider and back to the page that was asked for', async () => {
     const { page, go, close } = await look(browser, at, { expects: [404] });
-    await go('/nowhere');
+    await go('/nowhere?find=lamp');
     await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
     await page.locator('input[name=login]').fill('grace');
     await page.locator('input[name=password]').fill('x');
     await page.getByRole('button').click();
     await page.getByRole('button').click();
     await page.getByText('You are signed in as').waitFor();
-    expect(page.url()).toBe(`${at.url}/console/nowhere`);
+    expect(page.url()).toBe(`${at.url}/console/nowhere?find=lamp`);
     await close();
   });
 

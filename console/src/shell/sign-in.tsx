@@ -76,7 +76,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
         {provider && (
           <a
             className="button primary wide"
-            href={`${SERVICE}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE) ? location.pathname : CONSOLE)}`}
+            href={`${SERVICE}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE) ? location.pathname + location.search : CONSOLE)}`}
           >
             Sign in with your identity provider
           </a>
