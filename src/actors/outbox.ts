@@ -162,6 +162,8 @@ export class Outbox {
     } catch (error) {
       const isOver = error instanceof ActorExists || error instanceof NoSuchActor;
       if (!isOver && !(error instanceof EventFailed)) throw error;
+      // One that is only being made may not come to be after all.
+      if (error instanceof ActorExists && (await this.supervisor.read(to)) === null) throw error;
       if (!isOver && otherwise) await this.post(otherwise, row);
       else await this.delivered(row);
     }
