@@ -1,0 +1,68 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Device } from '../edges/mqtt/client.ts';
+import { hasChromium } from '../support/chromium.ts';
+import { isTooWide, look, openConsole } from '../support/console.ts';
+import { register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { speak } from '../support/speaker.ts';
+
+const SCRIPT = '<img src=x onerror=alert(1)>';
+const NAME = `${SCRIPT}${'W'.repeat(100 - SCRIPT.length)}`;
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let browser: Browser;
+let speaker: Device | undefined;
+
+beforeAll(async () => {
+  at = await startService();
+  owner = await at.owner('ada');
+  browser = await openConsole();
+});
+afterAll(async () => {
+  speaker?.mqtt.end(true);
+  await browser?.close();
+  await at?.stop();
+});
+
+it.runIf(hasChromium())('what devices and people call things is text, and breaks no page of the console', async () => {
+  const registered = await register(owner, { name: NAME, metadata: { [NAME.slice(0, 60)]: SCRIPT } });
+  const id = registered.device_id;
+  speaker = await speak(at, registered);
+  const state = {
+    on: false,
+    [`${SCRIPT}${'k'.repeat(200)}`]: 'v'.repeat(5_000),
+    link: 'javascript:alert(1)',
+    __proto: {},
+  };
+  await speaker.say('state', { state, full: true }, { sequence: 1 });
+  const { body } = await owner.post('/v1/plans', {
+    name: NAME,
+    steps: [{ id: 'a'.repeat(32), device_id: id, action: 'turn_on' }],
+  });
+  const { body: sent } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
+  expect([body.plan?.name, typeof sent.command_id]).toEqual([NAME, 'string']);
+
+  const { page, go, complaints, close } = await look(browser, at, { token: owner.token, width: 400 });
+  const dialogs: string[] = [];
+  page.on('dialog', (dialog) => {
+    dialogs.push(dialog.message());
+    void dialog.dismiss();
+  });
+  for (const path of [
+    '/devices',
+    `/devices/${id}`,
+    '/plans',
+    `/plans/${body.plan.id}`,
+    `/commands/${sent.command_id}`,
+  ]) {
+    await go(path);
+    await page.getByText(SCRIPT, { exact: false }).first().waitFor({ state: 'attached' });
+    expect([path, await isTooWide(page)]).toEqual([path, false]);
+    expect(await page.locator('img[src=x], a[href^="javascript:"]').count()).toBe(0);
+  }
+  expect(dialogs).toEqual([]);
+  expect(complaints()).toEqual([]);
+  await close();
+});
