@@ -28,6 +28,10 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
   });
   const inspect = (kind: ActorKind, id: string): string | null =>
     sees ? inTenant(`/actors/${kind}/${id}`, tenant) : null;
+  // Their own pages are of the reader's tenant alone.
+  const planOf = (id: string): string | null => (tenant === null && may('viewer') ? planHref(id) : inspect('plan', id));
+  const deviceOf = (id: string): string | null =>
+    tenant === null && may('user') ? deviceHref(id) : inspect('device', id);
   const failed = waiting.error ?? held.error;
   if (failed !== null && waiting.data === undefined && held.data === undefined) {
     return <Failure problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;
@@ -46,7 +50,7 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
   return (
     <ul className="attention">
       {rollbacks.map(({ id, name, since }) => (
-        <Item key={id} icon="plan" tone="bad" href={planHref(id)} title={`${name ?? 'A plan'} could not be undone`}>
+        <Item key={id} icon="plan" tone="bad" href={planOf(id)} title={`${name ?? 'A plan'} could not be undone`}>
           It failed, and so did a step of its rollback, <Time at={since} />: somebody has to look at the devices.
         </Item>
       ))}
@@ -67,13 +71,7 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
         </Item>
       ))}
       {failing.map(({ id, name, failures }) => (
-        <Item
-          key={id}
-          icon="device"
-          tone="warn"
-          href={may('user') ? deviceHref(id) : null}
-          title={`${name ?? `Device ${endOf(id)}`} fails`}
-        >
+        <Item key={id} icon="device" tone="warn" href={deviceOf(id)} title={`${name ?? `Device ${endOf(id)}`} fails`}>
           {failures === 1 ? 'A command' : `${failures} commands`} of the last hour failed or had no answer.
         </Item>
       ))}
