@@ -62,6 +62,9 @@ it.runIf(hasChromium())('what devices and people call things is text, and breaks
     expect([path, await isTooWide(page)]).toEqual([path, false]);
     expect(await page.locator('img[src=x], a[href^="javascript:"]').count()).toBe(0);
   }
+  await go(`/devices/${id}`);
+  await page.getByText('(5,000 characters)').click();
+  expect(await page.locator('details[open]').textContent()).toContain('v'.repeat(5_000));
   expect(dialogs).toEqual([]);
   expect(complaints()).toEqual([]);
   await close();

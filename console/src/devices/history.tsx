@@ -6,10 +6,8 @@ import { commandHref, StatusPill } from '../commands/status.tsx';
 import { Failure, Loading } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import { shown } from '../ui/values.tsx';
+import { brief } from '../ui/values.tsx';
 import { headline } from '../ui/words.ts';
-
-const said = (params: Readonly<Record<string, unknown>>): string => Object.values(params).map(shown).join(', ');
 
 /** The last commands of a device. */
 export function History({ id }: { id: string }) {
@@ -33,7 +31,7 @@ export function History({ id }: { id: string }) {
             <tr key={commandId}>
               <th scope="row">
                 <Link href={commandHref(commandId)}>{headline(action)}</Link>{' '}
-                <span className="quiet small">{said(params)}</span>
+                <span className="quiet small">{brief(params)}</span>
               </th>
               <td>
                 <StatusPill status={status} />

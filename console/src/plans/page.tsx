@@ -11,7 +11,7 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Empty, Failed, Failure, Loading, Note } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import { shown } from '../ui/values.tsx';
+import { brief } from '../ui/values.tsx';
 import { headline } from '../ui/words.ts';
 import { PlanChart } from './drawing.tsx';
 import { PlanPill, StepPill } from './pills.tsx';
@@ -90,8 +90,6 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
   );
 }
 
-const paramText = (params: Readonly<Record<string, unknown>>): string => Object.values(params).map(shown).join(', ');
-
 function Steps({ steps }: { steps: readonly Step[] }) {
   const { may } = useSession();
   return (
@@ -105,7 +103,7 @@ function Steps({ steps }: { steps: readonly Step[] }) {
             ) : (
               <Link href={commandHref(command_id)}>{headline(action)}</Link>
             )}{' '}
-            <span className="quiet small">{paramText(params)}</span>
+            <span className="quiet small">{brief(params)}</span>
           </td>
           <td>
             <DeviceName id={device_id} />
@@ -124,7 +122,7 @@ function Steps({ steps }: { steps: readonly Step[] }) {
               '—'
             ) : (
               <>
-                {headline(compensation.action)} <span className="quiet small">{paramText(compensation.params)}</span>
+                {headline(compensation.action)} <span className="quiet small">{brief(compensation.params)}</span>
               </>
             )}
           </td>

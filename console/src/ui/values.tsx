@@ -13,7 +13,28 @@ export function shown(value: unknown): string {
   return isFlat ? inner.map(([name, one]) => `${plain(name)} ${shown(one)}`).join(', ') : JSON.stringify(value);
 }
 
-export const Value = ({ of }: { of: unknown }) => <span className="value">{shown(of)}</span>;
+const LONG = 400;
+const BEGINNING = 200;
+
+/** What is long is opened by whoever wants to read it: a device may say thousands of characters. */
+export function Value({ of }: { of: unknown }) {
+  const text = shown(of);
+  if (text.length <= LONG) return <span className="value">{text}</span>;
+  return (
+    <details className="value">
+      <summary>
+        {text.slice(0, BEGINNING)}… <span className="quiet small">({text.length.toLocaleString()} characters)</span>
+      </summary>
+      {text}
+    </details>
+  );
+}
+
+/** Several values on a line, as far as there is room. */
+export function brief(values: Readonly<Record<string, unknown>>): string {
+  const text = Object.values(values).map(shown).join(', ');
+  return text.length <= BEGINNING ? text : `${text.slice(0, BEGINNING)}…`;
+}
 
 /** Names and what they stand for. */
 export const Facts = ({ children }: { children: ReactNode }) => <dl className="facts">{children}</dl>;
