@@ -1,4 +1,4 @@
-import { Pill } from '../ui/states.tsx';
+import { Failure, Loading, Pill } from '../ui/states.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { plain } from '../ui/words.ts';
@@ -6,7 +6,8 @@ import { useActivity } from './twin.tsx';
 
 /** What it said lately, and what of it was not taken. */
 export function Messages({ id }: { id: string }) {
-  const activity = useActivity(id);
+  const { data, error, refetch } = useActivity(id);
+  const activity = data?.activity;
   return (
     <section className="card" aria-labelledby="messages">
       <header>
@@ -19,6 +20,8 @@ export function Messages({ id }: { id: string }) {
               : `${activity.refused.toLocaleString()} refused in all`}
         </p>
       </header>
+      {activity === undefined &&
+        (error === null ? <Loading what="Loading the messages" /> : <Failure problem={error} retry={refetch} />)}
       {activity !== undefined && activity.messages.length === 0 && (
         <p className="quiet">
           Nothing since the service was started, <Time at={activity.since} />.

@@ -11,12 +11,12 @@ import type { DeviceRecord } from './name.tsx';
 
 export type Activity = Answer<typeof getDeviceActivity>['activity'];
 
-export const useActivity = (id: string): Activity | undefined =>
-  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { every: 15_000 }).data?.activity;
+export const useActivity = (id: string) =>
+  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { every: 15_000 });
 
 /** What the device reported, property by property. */
 export function Twin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
-  const activity = useActivity(id);
+  const activity = useActivity(id).data?.activity;
   const names = Object.keys(state).sort();
   return (
     <section className="card" aria-labelledby="twin">
