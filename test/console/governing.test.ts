@@ -170,8 +170,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
 
   it('lets platform operators suspend and resume a tenant, and set a flag', async () => {
     const { page, go, complaints, close } = await look(browser, at, { token: await operator() });
-    await go('');
-    await page.waitForURL('**/console/platform/tenants');
+    await go('/platform/tenants');
     const row = page.getByRole('row', { name: /^Tenant of ada/ });
     await row.getByRole('button', { name: /^Suspend/ }).click();
     await page.getByLabel(/^Why/).fill('Unpaid since March');

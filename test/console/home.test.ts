@@ -75,7 +75,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
     await go('');
     await page.getByText(/ of 5/).waitFor();
-    await page.getByText('Refreshed now and then').waitFor();
+    await page.getByText('Refreshed at times').waitFor();
     expect(complaints()).toEqual([]);
     await close();
   });
