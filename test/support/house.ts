@@ -225,7 +225,9 @@ export async function makeHouseOn<Kept extends Store>(
   });
   const server = createServer(serverLimits, listener);
   tend(server, newId);
-  server.on('upgrade', graphql.upgrade);
+  server.on('upgrade', (request, socket, head) => {
+    if (request.url?.split('?', 1)[0] === '/graphql') graphql.upgrade(request, socket, head);
+  });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   here.apiBaseUrl = `${url}/v1`;
