@@ -110,7 +110,10 @@ describe('the page about events', () => {
     expect(policy).not.toMatch(/script-src|unsafe|https?:|\*/);
     expect(body).not.toMatch(/<script|style=|onload=|(?:src|href)="https?:/);
     for (const [, file] of body.matchAll(/(?:src|href)="(\/[^"#]+)"/g)) {
-      expect([file, (await house.call('GET', file)).status]).toEqual([file, 200]);
+      expect([file, (await house.call('GET', file, { headers: { accept: 'text/html, */*' } })).status]).toEqual([
+        file,
+        200,
+      ]);
     }
   });
 
