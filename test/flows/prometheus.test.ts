@@ -138,7 +138,7 @@ describe.runIf(prometheus)('a real Prometheus', () => {
       await eventually(async () =>
         (await ask('rules')).data.groups[0].rules.every((rule: { health: string }) => rule.health === 'ok'),
       );
-      expect(rules.length).toBe(8);
+      expect(rules.length).toBe(9);
       expect((await ask('alerts')).data.alerts).toEqual([]);
     } finally {
       child.kill('SIGKILL');
