@@ -4,7 +4,7 @@ import { routes } from '../../../src/edges/rest/table.ts';
 /** Contract §3: what goes on under `maintenance_mode` although it changes something. */
 const goesOn: readonly RegExp[] = [
   /^POST \/admin\//,
-  /^POST \/auth\/(session|logout|cli|cli\/.+)$/,
+  /^POST \/auth\/(session|link|logout|cli|cli\/.+)$/,
   /^GET \/auth\/(login|callback|cli|handshake)(\/.*)?$/,
   /^POST \/ws\/ticket$/,
   /^POST \/firmware\/check$/,
