@@ -136,6 +136,6 @@ function noteProperties(properties: Map<string, EpochMs>, { state, full }: Repor
   if (full) properties.clear();
   for (const name of Object.keys(state)) {
     if (state[name] === null && !full) properties.delete(name);
-    else if (properties.has(name) || properties.size < MAX_PROPERTIES) properties.set(name, at);
+    else if (properties.size < MAX_PROPERTIES || properties.has(name)) properties.set(name, at);
   }
 }
