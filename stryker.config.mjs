@@ -2,7 +2,7 @@
 /** @type {import('@stryker-mutator/api/core').PartialStrykerOptions} */
 export default {
   mutate: [
-    'src/domain/{signature,replay,gateway,roles}.ts',
+    'src/domain/{signature,hmac,replay,gateway,roles}.ts',
     'src/machines/*.ts',
     '!src/machines/*-types.ts',
     '!src/machines/definition.ts',

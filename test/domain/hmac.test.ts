@@ -1,0 +1,111 @@
+import { createHmac, createSecretKey } from 'node:crypto';
+import { inspect } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { hmacOf, isHmacOf } from '../../src/domain/hmac.ts';
+
+const keyOf = (secret: string | Uint8Array) => createSecretKey(Buffer.from(secret));
+const byLibrary = (secret: string | Uint8Array, text: string) =>
+  createHmac('sha256', Buffer.from(secret)).update(text).digest('base64url');
+
+describe('hmacOf', () => {
+  // RFC 4231, test cases 1, 2 and 6: the last key is longer than a block.
+  it.each([
+    [Buffer.alloc(20, 0x0b), 'Hi There', 'b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7'],
+    ['Jefe', 'what do ya want for nothing?', '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843'],
+    [
+      Buffer.alloc(131, 0xaa),
+      'Test Using Larger Than Block-Size Key - Hash Key First',
+      '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
+    ],
+  ])('is as RFC 4231 has it, %#', (secret, text, tag) => {
+    expect(Buffer.from(hmacOf(keyOf(secret), text), 'base64url').toString('hex')).toBe(tag);
+  });
+
+  it("is the library's for keys of every length and texts in any characters", () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ minLength: 1, maxLength: 140 }),
+        fc.array(fc.string({ unit: 'binary', maxLength: 400 }), { minLength: 1, maxLength: 4 }),
+        (secret, texts) => {
+          const key = keyOf(secret);
+          for (const text of texts) expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it.each(['a', 'é', '€', '😀', '\ud800'])(
+    "is the library's for every length around a block and around the room, of %j",
+    (unit) => {
+      const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
+      const key = keyOf(secret);
+      for (const middle of [0, 64, 128, 1_024, 2_048, 3_072, 6_144, 70_000]) {
+        for (let length = Math.max(0, middle - 6); length <= middle + 6; length += 1) {
+          const text = unit.repeat(length);
+          expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+          // One that was longer leaves nothing behind.
+          expect(hmacOf(key, unit)).toBe(byLibrary(secret, unit));
+        }
+      }
+    },
+  );
+
+  it('keeps keys apart, used in turn', () => {
+    const secrets = ['one', 'other', 'one\0', 'x'.repeat(64), 'x'.repeat(65)];
+    const keys = secrets.map((secret) => [secret, keyOf(secret)] as const);
+    for (const text of ['a', 'b', 'a']) {
+      for (const [secret, key] of keys) expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+    }
+  });
+
+  it('leaves a key that has been used as blank as before', () => {
+    const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
+    const key = keyOf(secret);
+    const blank = inspect(key, { depth: 9, showHidden: true });
+    hmacOf(key, 'text');
+    expect(inspect(key, { depth: 9, showHidden: true })).toBe(blank);
+    expect(Reflect.ownKeys(key)).toEqual(Reflect.ownKeys(keyOf(secret)));
+    expect(JSON.stringify(key)).toBe('{}');
+  });
+});
+
+describe('isHmacOf', () => {
+  const key = keyOf('Jefe');
+  const tag = hmacOf(key, 'text');
+
+  it('takes the one tag, and it alone', () => {
+    expect(tag).toHaveLength(43);
+    expect(isHmacOf(key, 'text', tag)).toBe(true);
+    expect(isHmacOf(key, 'text', tag)).toBe(true);
+    expect(isHmacOf(key, 'other', tag)).toBe(false);
+    expect(isHmacOf(keyOf('jefe'), 'text', tag)).toBe(false);
+    for (let at = 0; at < tag.length; at += 1) {
+      // The same low byte, and the same high byte, in another character.
+      for (const code of [tag.charCodeAt(at) + 0x100, tag.charCodeAt(at) ^ 1]) {
+        expect(isHmacOf(key, 'text', tag.slice(0, at) + String.fromCharCode(code) + tag.slice(at + 1))).toBe(false);
+      }
+    }
+  });
+
+  it('takes nothing shorter or longer, also after the tag itself', () => {
+    for (const text of ['', tag.slice(0, -1), `${tag}=`, `${tag}A`, `${tag}${tag}`]) {
+      expect(isHmacOf(key, 'text', tag)).toBe(true);
+      expect(isHmacOf(key, 'text', text)).toBe(false);
+    }
+  });
+
+  it('knows a key that was posted to another thread', async () => {
+    const source = `
+      const { parentPort, workerData } = require('node:worker_threads');
+      import(workerData.module).then(({ hmacOf, isHmacOf }) =>
+        parentPort.postMessage([hmacOf(workerData.key, 'text'), isHmacOf(workerData.key, 'text', workerData.tag)]));`;
+    const module = new URL('../../src/domain/hmac.ts', import.meta.url).href;
+    const worker = new Worker(source, { eval: true, workerData: { module, key, tag } });
+    const answer = await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject));
+    await worker.terminate();
+    expect(answer).toEqual([tag, true]);
+  });
+});
