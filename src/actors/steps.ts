@@ -2,11 +2,12 @@ import type { AnyActorScope, AnyMachineSnapshot, AnyStateMachine, EventObject } 
 import { functionOf } from '../machines/decision.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
+import { type Choice, choiceAt, choose, settled, type Transition } from './choice.ts';
 
 /*
  * What XState does with chosen transitions is the same each time: states are left, actions run and states entered in an order
  * that the chart alone decides. Each such step is done by XState once, and written down; from then on its actions' functions
- * are called without XState's bookkeeping. Choosing the transitions, with their guards, stays XState's.
+ * are called without XState's bookkeeping. Which transitions are taken is found as XState finds it (`choice.ts`).
  */
 
 /** What an event would do. Nothing has happened yet: no effect ran, no state was adopted. */
@@ -47,15 +48,23 @@ interface Place {
   value: AnyMachineSnapshot['value'];
   tags: AnyMachineSnapshot['tags'];
   steps: Steps;
+  /** By the type of the event. */
+  ways: Map<string, Way>;
 }
 
-/** By the chosen transitions, one after another. Null where XState has to do it each time. */
+/** What comes of a type of event: always the same steps, or those of the transitions that are chosen, or what XState chooses. */
+interface Way {
+  always: Steps | null;
+  choice: Choice | null;
+}
+
+/** By the chosen transitions, one after another. */
 interface Steps {
-  step?: Step | null;
+  /** Undefined until it is learnt; null where XState has to do it each time. */
+  step: Step | null | undefined;
   after: Map<object, Steps>;
 }
 
-type Transitions = ReturnType<AnyStateMachine['getTransitionData']>;
 type StateNode = AnyStateMachine['root'];
 
 /** What is known of a machine whose actions are all `deciding`, and whose only raised events of XState's are its timers. */
@@ -81,10 +90,11 @@ export function follow(
   const events: EventObject[] = [asked];
   let snapshot = from;
   for (let event = events.shift(); event !== undefined; event = events.shift()) {
-    const chosen = machine.getTransitionData(snapshot, event);
-    if (chosen.length === 0) continue;
     const place = placeOf(known, snapshot);
-    const step = stepOf({ machine, scope, known }, place, chosen, snapshot, event);
+    const steps = stepsOf(machine, place, snapshot, event);
+    if (steps === place.steps) continue;
+    if (steps.step === undefined) steps.step = learn({ machine, scope, known }, snapshot, event);
+    const { step } = steps;
     if (step === null) return null;
     let context = snapshot.context as object;
     for (const deed of step.deeds) {
@@ -123,31 +133,52 @@ function placeOf(known: Known, { _nodes: nodes, value, tags }: AnyMachineSnapsho
   const key = JSON.stringify(value);
   let place = known.places.get(key);
   if (place === undefined) {
-    place = { nodes, value, tags, steps: { after: new Map() } };
+    place = { nodes, value, tags, steps: { step: undefined, after: new Map() }, ways: new Map() };
     known.places.set(key, place);
     placesByNodes.set(nodes, place);
   }
   return place;
 }
 
-function stepOf(
-  about: { machine: AnyStateMachine; scope: AnyActorScope; known: Known },
-  place: Place,
-  chosen: Transitions,
+/** Those of the transitions that `event` takes; the place's own where it takes none. */
+function stepsOf(machine: AnyStateMachine, place: Place, snapshot: AnyMachineSnapshot, event: EventObject): Steps {
+  let way = place.ways.get(event.type);
+  if (way === undefined) {
+    const choice = choiceAt(machine, snapshot, event);
+    const always = choice && settled(choice);
+    way = { choice, always: always && stepsAfter(place, always) };
+    place.ways.set(event.type, way);
+  }
+  return way.always ?? stepsAfter(place, chosenOf(machine, way, snapshot, event));
+}
+
+function chosenOf(
+  machine: AnyStateMachine,
+  { choice }: Way,
   snapshot: AnyMachineSnapshot,
   event: EventObject,
-): Step | null {
+): readonly Transition[] {
+  if (choice !== null) {
+    try {
+      return choose(choice, snapshot.context, event);
+    } catch {
+      // XState says of which guard it is.
+    }
+  }
+  return machine.getTransitionData(snapshot, event);
+}
+
+function stepsAfter(place: Place, chosen: readonly Transition[]): Steps {
   let { steps } = place;
   for (const transition of chosen) {
     let next = steps.after.get(transition);
     if (next === undefined) {
-      next = { after: new Map() };
+      next = { step: undefined, after: new Map() };
       steps.after.set(transition, next);
     }
     steps = next;
   }
-  steps.step ??= steps.step === null ? null : learn(about, snapshot, event);
-  return steps.step;
+  return steps;
 }
 
 /** Thrown where XState has done one step: what it would do next, it would do without the events that are queued already. */

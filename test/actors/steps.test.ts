@@ -1,10 +1,10 @@
 import { deepStrictEqual } from 'node:assert';
 import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
-import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, raise, setup } from 'xstate';
+import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, not, raise, setup, stateIn } from 'xstate';
 import { blank, decide, restore, transition } from '../../src/actors/decide.ts';
 import type { Decided } from '../../src/actors/steps.ts';
-import { deciding } from '../../src/machines/decision.ts';
+import { asking, deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import { built, charts, type Nudge } from './charts.ts';
@@ -161,6 +161,88 @@ describe('a restored state', () => {
   it('is none that the chart has not', () => {
     for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
       expect(() => restore(definition, value, {})).toThrow(/does not exist|cellar/);
+    }
+  });
+});
+
+describe('which transitions are taken', () => {
+  const act = deciding<{ open: boolean }, Nudge>();
+  const when = asking<{ open: boolean }, Nudge>();
+  const machine = setup({
+    types: { context: {} as { open: boolean }, events: {} as Nudge },
+    actions: {
+      say: act((_, __, { word }: { word: string }) => ({ changes: null, outputs: [{ type: 'said', word } as never] })),
+    },
+    guards: {
+      isOpen: when(({ open }) => open),
+      isOver: when((_, { n }, { most }: { most: number }) => n > most),
+      isLit: stateIn({ lamp: 'lit' }),
+      isShut: not('isOpen'),
+      stumbles: when(() => {
+        throw new Error('a guard stumbled');
+      }),
+    },
+  }).createMachine({
+    type: 'parallel',
+    context: { open: true },
+    on: { count: { actions: { type: 'say', params: { word: 'outer' } } } },
+    states: {
+      lamp: { initial: 'dark', states: { dark: { on: { light: 'lit' } }, lit: { on: { light: 'dark' } } } },
+      door: {
+        initial: 'here',
+        on: { knock: { actions: { type: 'say', params: { word: 'around' } } } },
+        states: {
+          here: {
+            on: {
+              knock: [
+                { guard: { type: 'isOver', params: { most: 7 } }, actions: { type: 'say', params: { word: 'loud' } } },
+                { guard: 'isLit', actions: { type: 'say', params: { word: 'lit' } } },
+                { guard: { type: 'isOver', params: { most: 3 } }, actions: { type: 'say', params: { word: 'heard' } } },
+              ],
+              count: { guard: 'isOpen', actions: { type: 'say', params: { word: 'inner' } } },
+              push: { guard: 'isShut', actions: { type: 'say', params: { word: 'shut' } } },
+              trip: { guard: 'stumbles' },
+            },
+          },
+        },
+      },
+    },
+  }) as unknown as AnyStateMachine;
+  const definition = definitionOf(machine);
+  const nudge = (type: string, n: number): Nudge => ({ type, at: 0, n });
+  const taken = (n: number, type: string, { lit = false, open = true } = {}) => {
+    const from = restore(definition, { lamp: lit ? 'lit' : 'dark', door: 'here' }, { open });
+    const decided = tried(() => decide(definition, from, nudge(type, n)));
+    const stepped = tried(() => transition(definition, from, nudge(type, n)));
+    expect(decided.error).toEqual(stepped.error);
+    expect(decided.decided?.outputs).toEqual(stepped.decided?.outputs);
+    return decided.decided?.outputs.map((output) => (output as unknown as { word: string }).word) ?? decided.error;
+  };
+
+  it('is said by the guards, inner states first, each time anew', () => {
+    for (const _ of ['found', 'known']) {
+      expect([8, 4, 3].map((n) => taken(n, 'knock'))).toEqual([['loud'], ['heard'], ['around']]);
+      expect([8, 4, 3].map((n) => taken(n, 'knock', { lit: true }))).toEqual([['loud'], ['lit'], ['lit']]);
+      expect([taken(1, 'count'), taken(1, 'count', { open: false })]).toEqual([['inner'], ['outer']]);
+      expect(taken(1, 'unheard')).toEqual([]);
+    }
+  });
+
+  it("is not asked of XState, but where a guard is one of XState's own", () => {
+    const from = restore(definition, { lamp: 'dark', door: 'here' }, { open: false });
+    const asked = vi.spyOn(machine, 'getTransitionData');
+    const types = ['knock', 'count', 'light', 'push'];
+    for (const type of types) decide(definition, from, nudge(type, 1));
+    asked.mockClear();
+    for (const type of types) decide(definition, from, nudge(type, 9));
+    expect(asked.mock.calls.map(([, { type }]) => type)).toEqual(['push']);
+    asked.mockRestore();
+    expect([taken(1, 'push'), taken(1, 'push', { open: false })]).toEqual([[], ['shut']]);
+  });
+
+  it('fails as XState does where a guard throws', () => {
+    for (const _ of ['found', 'known']) {
+      expect(taken(1, 'trip')).toMatchObject({ message: expect.stringContaining("guard 'stumbles'") });
     }
   });
 });

@@ -1,0 +1,104 @@
+import { type AnyMachineSnapshot, type AnyStateMachine, type AnyStateNode, type EventObject, stateIn } from 'xstate';
+
+/*
+ * Which transitions a machine takes, as XState finds it: the innermost states are asked first, each for the first of its transitions
+ * whose guard holds, and a state only where none in it takes the event. Which transitions and guards come into question is the
+ * chart's to say, and found once for each place and kind of event; only the guards are asked each time.
+ */
+
+export type Transition = ReturnType<AnyStateMachine['getTransitionData']>[number];
+
+type Guard = (about: { context: object; event: EventObject }, params: unknown) => boolean;
+
+interface Candidate {
+  transition: Transition;
+  /** Null where nothing is asked. */
+  guard: Guard | null;
+  params: unknown;
+}
+
+/** A state's own candidates in their order, for the case that no state in it takes the event. */
+export interface Choice {
+  inner: readonly Choice[];
+  own: readonly Candidate[];
+}
+
+/** What is chosen from for `event` wherever a machine is where `snapshot` is; null where XState has to choose. */
+export function choiceAt(machine: AnyStateMachine, snapshot: AnyMachineSnapshot, event: EventObject): Choice | null {
+  const above = (node: AnyStateNode, value: AnyMachineSnapshot['value']): Choice | null => {
+    const regions = typeof value === 'string' ? { [value]: {} } : value;
+    const inner: Choice[] = [];
+    for (const [name, below] of Object.entries(regions)) {
+      const region = node.states[name];
+      const choice = region && below !== undefined ? above(region, below) : null;
+      if (choice === null) return null;
+      inner.push(choice);
+    }
+    const own = candidates(machine, node.transitions.get(event.type) ?? [], snapshot, event);
+    return own && { inner, own };
+  };
+  return above(machine.root, snapshot.value);
+}
+
+/** Throws what a guard throws. */
+export function choose({ inner, own }: Choice, context: object, event: EventObject): Transition[] {
+  const chosen: Transition[] = [];
+  for (const choice of inner) for (const transition of choose(choice, context, event)) chosen.push(transition);
+  if (chosen.length > 0) return chosen;
+  for (const { transition, guard, params } of own) {
+    if (guard === null || guard({ context, event }, params)) return [transition];
+  }
+  return chosen;
+}
+
+/** What is chosen whatever the guards say; null where it depends on them. */
+export function settled({ inner, own }: Choice): Transition[] | null {
+  const chosen: Transition[] = [];
+  for (const choice of inner) {
+    const always = settled(choice);
+    if (always === null) return null;
+    chosen.push(...always);
+  }
+  const [first] = own;
+  if (chosen.length > 0 || first === undefined) return chosen;
+  return first.guard === null ? [first.transition] : null;
+}
+
+/** Without what is known not to hold at this place, and what comes after one that always holds. */
+function candidates(
+  machine: AnyStateMachine,
+  transitions: readonly Transition[],
+  snapshot: AnyMachineSnapshot,
+  event: EventObject,
+): Candidate[] | null {
+  const found: Candidate[] = [];
+  for (const transition of transitions) {
+    const asked = guardOf(machine, transition.guard);
+    if (asked === null) return null;
+    const { guard, place, params } = asked;
+    if (place && !place(snapshot, { context: snapshot.context, event }, guard)) continue;
+    found.push({ transition, guard: place ? null : guard, params });
+    if (place || guard === null) break;
+  }
+  return found;
+}
+
+/** XState's own guard that looks at nothing but the states a machine is in. */
+type PlaceCheck = (snapshot: AnyMachineSnapshot, about: object, guard: unknown) => boolean;
+const checkOf = (guard: object | null): unknown => (guard !== null && 'check' in guard ? guard.check : undefined);
+const checkPlace = checkOf(stateIn({}));
+
+/** Null where it is one that XState has to ask. */
+function guardOf(
+  { implementations }: AnyStateMachine,
+  named: unknown,
+): { guard: Guard | null; place: PlaceCheck | null; params: unknown } | null {
+  if (named === undefined) return { guard: null, place: null, params: undefined };
+  const { type, params } =
+    typeof named === 'string' ? { type: named, params: undefined } : (named as { type: string; params?: unknown });
+  const guard = typeof named === 'function' ? (named as Guard) : (implementations.guards[type] as Guard | undefined);
+  if (typeof guard !== 'function' || typeof params === 'function') return null;
+  const check = checkOf(guard);
+  if (check !== undefined && check !== checkPlace) return null;
+  return { guard, place: (check as PlaceCheck | undefined) ?? null, params };
+}
