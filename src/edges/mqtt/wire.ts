@@ -17,14 +17,17 @@ export const CONNECT = 1;
 export const PUBLISH = 3;
 /** PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT: nothing of QoS 2, and no second CONNECT. */
 const clientTypes: ReadonlySet<number> = new Set([PUBLISH, 4, 8, 10, 12, 14]);
+/** A PUBACK's fixed header, and the length of the whole packet. */
+const PUBACK_HEADER = [0x40, 2] as const;
+const PUBACK_BYTES = 4;
 const MAX_LENGTH_SHIFT = 21;
 
 /**
  * One peer's bytes, between its socket (TCP, TLS or WebSocket) and the broker library, which knows no limits. Packets
  * are measured by their fixed header while they stream, so that a long one ends the connection before it is buffered;
  * nothing is read beyond the CONNECT until it is answered, and afterwards as the gate allows. A PUBLISH goes to the
- * gate, everything else to the library. What waits to be sent is bounded, and a peer that takes nothing, or says nothing
- * for longer than its keep-alive allows, is cut.
+ * gate, a PUBACK to nobody (nothing waits for it), everything else to the library. What waits to be sent is bounded, and
+ * a peer that takes nothing, or says nothing for longer than its keep-alive allows, is cut.
  */
 export class Wire extends Duplex {
   readonly address: string;
@@ -105,11 +108,14 @@ export class Wire extends Duplex {
   /** Writes at once, or answers false: then no byte of it has left or ever will. */
   send(frame: Buffer): boolean {
     if (this.destroyed || this.#phase === 'closed' || this.#source.destroyed) return false;
-    if (this.writableLength + this.#source.writableLength + frame.length > this.#limits.queuedBytes) {
+    const waiting = this.writableLength;
+    if (waiting + this.#source.writableLength + frame.length > this.#limits.queuedBytes) {
       this.cut('slow');
       return false;
     }
-    this.write(frame);
+    // Past what the library wrote and holds back for now nothing goes; else a frame needs no second stream.
+    if (waiting > 0 || this.writableEnded) this.write(frame);
+    else this.#send(frame, nothing);
     return true;
   }
 
@@ -221,6 +227,12 @@ export class Wire extends Duplex {
           this.#hold(chunk.subarray(at), wait);
           break;
         }
+        if (this.#phase === 'open' && isPuback(chunk, at)) {
+          this.#pass(chunk, from, at);
+          at += PUBACK_BYTES;
+          from = at;
+          continue;
+        }
         this.#begin(first);
         if (this.#type === PUBLISH) this.#pass(chunk, from, at);
         at += 1;
@@ -314,3 +326,9 @@ export class Wire extends Duplex {
     this.#stallTimer ??= setTimeout(() => this.cut('slow'), this.#limits.stallMs);
   }
 }
+
+const nothing = (): void => {};
+
+/** One that has come whole; of another form, or in pieces, the library is to judge. */
+const isPuback = (chunk: Buffer, at: number): boolean =>
+  chunk[at] === PUBACK_HEADER[0] && chunk[at + 1] === PUBACK_HEADER[1] && at + PUBACK_BYTES <= chunk.length;

@@ -1,5 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import express from 'express';
+import type { IncomingHttpHeaders, RequestListener, ServerResponse } from 'node:http';
 import type { Log } from '../../domain/log.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -60,10 +59,7 @@ interface Entry {
   answer: Answering;
 }
 
-/**
- * The request listener of the HTTP server. Express carries one handler: each step of a chain costs every request, and
- * the routes are a table that is looked up, not tried.
- */
+/** The request listener of the HTTP server: the routes are a table that is looked up, not a chain that is tried. */
 export function makeRest(given: RestParts): RequestListener {
   const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
   const router = makeRouter([
@@ -71,22 +67,24 @@ export function makeRest(given: RestParts): RequestListener {
     ...parts.pages.flatMap((page) => pagesOf(parts, page)),
   ]);
   const mounts = new Map(Object.entries(parts.mounts ?? {}));
-  const app = express();
-  app.disable('x-powered-by');
-  app.set('etag', false);
-  app.set('query parser', false);
-  app.set('trust proxy', parts.trustedProxies.length > 0 ? [...parts.trustedProxies] : false);
-  app.use((request: IncomingMessage, response: ServerResponse) => {
-    const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
+  const ends = { newId: parts.newId, isLast: parts.draining };
+  return (request, response) => {
+    const exchange = exchangeOf(request, response, ends);
     const mount = mounts.size === 0 ? undefined : mounts.get(exchange.path.split('/', 2)[1] ?? '');
     const found = mount === undefined ? router.find(exchange.method, exchange.path) : null;
     // The other edges find the same id as the trace.
     if (mount !== undefined) request.headers['x-request-id'] = exchange.requestId;
-    const answer = () => (mount === undefined ? serve(parts, exchange, found) : mount(request, response));
+    const answer = () => {
+      try {
+        if (mount === undefined) serve(parts, exchange, found);
+        else mount(request, response);
+      } catch (thrown) {
+        refuseThrown(parts, exchange, thrown);
+      }
+    };
     if (parts.trace === undefined) answer();
     else parts.trace(aboutRequest(exchange, found), answer);
-  });
-  return app;
+  };
 }
 
 function aboutRequest(
@@ -120,10 +118,13 @@ function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
     found.entry.answer(exchange, found.values, found.entry.root).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
       if (thrown instanceof TooSlow) return cutOff(exchange.request, parts.newId);
-      sendRefusal(exchange, refusalOf(thrown, parts.log, { request_id: exchange.requestId }));
+      refuseThrown(parts, exchange, thrown);
     });
   }
 }
+
+const refuseThrown = ({ log }: Parts, exchange: Exchange, thrown: unknown): void =>
+  sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
 
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
 const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
