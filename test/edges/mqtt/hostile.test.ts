@@ -147,6 +147,30 @@ describe('clients that flood', () => {
     raw.socket.destroy();
   });
 
+  it('with PUBACKs between their packets, whole or in pieces, are read past them', async () => {
+    edge = await house.open();
+    const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
+    const helper = await Device.connect(house, house.addDevice(), edge.port);
+    const own = helper.as(device, clientId);
+    const state = (id: number) => packets.publish(own.topic('state'), own.compose('state', { state: {} }), { id });
+    const puback = Buffer.from([0x40, 2, 0xff, 0x31]);
+    const bytes = Buffer.concat([
+      ...[puback, puback, state(1), puback, packets.ping, puback],
+      ...[packets.subscribe(7, own.topic('cmd')), state(2), puback, packets.ping, puback, state(3)],
+    ]);
+    raw.socket.setNoDelay(true);
+    for (const step of [bytes.length, 1, 3, 5]) {
+      raw.bytes = Buffer.alloc(0);
+      for (let at = 0; at < bytes.length; at += step) {
+        raw.socket.write(bytes.subarray(at, at + step));
+        await new Promise(setImmediate);
+      }
+      await eventually(() => expect(raw.bytes.length).toBe(3 * 4 + 2 * 2 + 5));
+      expect([1, 2, 3].every((id) => raw.bytes.includes(Buffer.from([0x40, 2, 0, id])))).toBe(true);
+    }
+    raw.socket.destroy();
+  });
+
   it('with nonsense are closed, each in its way, and nothing else happens', async () => {
     edge = await house.open();
     for (const bytes of [

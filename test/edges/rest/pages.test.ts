@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { createLocalJWKSet, jwtVerify } from 'jose';
@@ -9,7 +9,11 @@ import type { MemoryStore } from '../../support/memory-store.ts';
 
 let house: House<MemoryStore>;
 beforeAll(async () => {
-  house = await makeHouse({ mounts: { graphql: (_, response) => void response.end('elsewhere') } });
+  const graphql: RequestListener = (_, response) => void response.end('elsewhere');
+  const mcp: RequestListener = () => {
+    throw new Error('a bug');
+  };
+  house = await makeHouse({ mounts: { graphql, mcp } });
 });
 afterAll(() => house.close());
 
@@ -76,6 +80,14 @@ describe('the API reference', () => {
 it('hands what belongs to another edge over', async () => {
   expect((await get('/graphql?x=1')).body).toBe('elsewhere');
   expect((await get('/graphqlx')).status).toBe(404);
+});
+
+it('answers for a bug of theirs without a word about it', async () => {
+  const { status, body } = await get('/mcp');
+  expect(status).toBe(500);
+  expect(body).toMatchObject({ code: 'INTERNAL', instance: '/mcp' });
+  expect(JSON.stringify(body)).not.toContain('a bug');
+  expect(house.errors).toMatchObject([{ err: { message: 'a bug' }, request_id: body.request_id }]);
 });
 
 describe('what is no HTTP', () => {
