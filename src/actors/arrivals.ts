@@ -2,7 +2,8 @@ import type { Clock } from '../domain/clock.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import { StoreUnavailable } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
-import { addressOf, type Entity, type Letter } from './entity.ts';
+import { addressOf, type Entity } from './entity.ts';
+import type { Letter } from './letters.ts';
 import { partPatient } from './patience.ts';
 
 /** The letters that wait for one actor to be loaded, in their order. */
@@ -42,7 +43,7 @@ export class Arrivals {
 
   /** How many wait for it already. */
   waitingFor(ref: ActorRef): number {
-    return this.open.get(addressOf(ref))?.mailbox.length ?? 0;
+    return this.open.size === 0 ? 0 : (this.open.get(addressOf(ref))?.mailbox.length ?? 0);
   }
 
   /** They come behind those that wait already. */

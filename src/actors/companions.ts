@@ -3,7 +3,8 @@ import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, DurableOutput, OutsideOutput } from '../machines/outputs.ts';
 import type { Committed, Posted, TurnView } from './contract.ts';
 import { type Draft, draft, type Step, step } from './draft.ts';
-import { addressOf, type Entity, type Letter, newLetter } from './entity.ts';
+import { addressOf, type Entity } from './entity.ts';
+import { Letter } from './letters.ts';
 import { messageOf } from './tell.ts';
 
 /** A turn in the making. */
@@ -170,14 +171,7 @@ export class Companions {
   }
 
   private letterOf(event: MachineEvent): Letter {
-    return newLetter({
-      event,
-      sentAt: this.clock.now(),
-      patienceMs: Number.POSITIVE_INFINITY,
-      companion: true,
-      resolve: nothing,
-      reject: nothing,
-    });
+    return new Letter(event, {}, this.clock.now(), Number.POSITIVE_INFINITY);
   }
 }
 
@@ -203,5 +197,3 @@ function leave(teller: Entity, { durable }: Step, turn: Gathering): void {
 /** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */
 const isAtHand = (entity: Entity, own: Draft | undefined): boolean =>
   (own ?? entity).version > 0 && !entity.ready && !entity.stale && !isApart(entity) && entity.mailbox.length === 0;
-
-const nothing = (): void => {};

@@ -19,6 +19,12 @@ export interface Reply<Context = object> extends Committed<Context> {
   told: Promise<void>;
 }
 
+/** Who waits for what becomes of an event. */
+export interface Waiter {
+  resolve(reply: Reply): void;
+  reject(reason: Error): void;
+}
+
 export interface SendOptions {
   /** Made between decide and commit, kept or lost with the commit: the stored answer of an idempotent request. */
   idempotency?: (decided: { snapshot: Snapshot; outputs: readonly Output[] }) => IdempotencyRow | null;
@@ -94,6 +100,8 @@ export interface Inspection {
 export interface Actors {
   /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
+  /** As `send`, for whoever sends thousands a second: `waiter` is told where a promise would have been settled. */
+  post(ref: ActorRef, event: MachineEvent, waiter: Waiter): void;
   /** A new actor; throws `EventFailed` where the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** The last committed state, loaded when it is not live; null where there is none. */

@@ -1,10 +1,11 @@
 import type { AnyMachineSnapshot } from 'xstate';
 import { type EpochMs, type Json, SYSTEM } from '../domain/values.ts';
 import type { Snapshot } from '../machines/definition.ts';
-import { isDurable, isRow, type Output } from '../machines/outputs.ts';
+import { isDurable, isKept, isRow, type Output } from '../machines/outputs.ts';
 import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../store/contract.ts';
 import { decide } from './decide.ts';
-import type { Entity, Letter } from './entity.ts';
+import type { Entity } from './entity.ts';
+import type { Letter } from './letters.ts';
 
 /** What one letter did to the provisional snapshot. */
 export interface Step {
@@ -92,7 +93,7 @@ export function step(made: Draft, letter: Letter): Step {
   }
   const after = decided.snapshot;
   const moved = after !== before && !sameValue(before.value, after.value);
-  const kept = outputs.some((output) => isDurable(output) || isRow(output)) || decided.timers.length > 0;
+  const kept = outputs.some(isKept) || decided.timers.length > 0;
   const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
   const commits = kept || moved || idempotency !== null || (after !== before && !definition.isSoft(event));
   if (commits) {

@@ -1,57 +1,10 @@
 import type { AnyMachineSnapshot } from 'xstate';
 import type { EpochMs } from '../domain/values.ts';
-import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
+import type { MachineDefinition, Snapshot } from '../machines/definition.ts';
 import type { ActorRef } from '../machines/outputs.ts';
-import type { OutboxKey } from '../store/contract.ts';
-import type { Committed, Reply, SendOptions } from './contract.ts';
+import type { Committed } from './contract.ts';
 import { blank } from './decide.ts';
-
-/** An event on its way, with whoever waits for what becomes of it. */
-export interface Letter {
-  event: MachineEvent;
-  options: SendOptions | undefined;
-  /** When it was put in; it is given back unread after `patienceMs`. */
-  sentAt: EpochMs;
-  patienceMs: number;
-  /** The outbox row it answers. */
-  delivers: OutboxKey | null;
-  /** The timer that fired, removed with the transition. */
-  timer: string | null;
-  /** Said by another actor in this very turn: gone with it where it is not kept, and said again. */
-  companion: boolean;
-  attempts: number;
-  /** By one of the two below; what comes after the first is not heard. */
-  answered: boolean;
-  resolve(reply: Reply): void;
-  reject(reason: Error): void;
-}
-
-/** What the runtime's own senders add to an event; bounds and patience are for the others. */
-export interface Extra {
-  options?: SendOptions | undefined;
-  /** The outbox row it answers. */
-  delivers?: OutboxKey;
-  /** The timer that fired. */
-  timer?: string;
-  /** Durable elsewhere: waits as long as the store is away. */
-  patient?: boolean;
-}
-
-export const internal = (extra: Extra): boolean =>
-  extra.patient === true || extra.delivers !== undefined || extra.timer !== undefined;
-
-/** A letter that nobody has answered; what `given` leaves out is not so. */
-export const newLetter = (
-  given: Pick<Letter, 'event' | 'sentAt' | 'patienceMs' | 'resolve' | 'reject'> & Partial<Letter>,
-): Letter => ({
-  options: undefined,
-  delivers: null,
-  timer: null,
-  companion: false,
-  attempts: 0,
-  answered: false,
-  ...given,
-});
+import type { Letter } from './letters.ts';
 
 /** A live actor: its last committed snapshot and the events that wait for it. */
 export class Entity {

@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import type { Draft } from './draft.ts';
-import type { Letter } from './entity.ts';
+import type { Letter } from './letters.ts';
 import type { Limits } from './limits.ts';
 import { partPatient } from './patience.ts';
 

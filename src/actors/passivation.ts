@@ -1,6 +1,7 @@
 import type { EpochMs } from '../domain/values.ts';
 import type { Entity } from './entity.ts';
 import type { Limits } from './limits.ts';
+import type { Roster } from './roster.ts';
 
 const isResting = (entity: Entity): boolean => !entity.busy && !entity.ready && entity.mailbox.length === 0;
 
@@ -8,16 +9,16 @@ const isResting = (entity: Entity): boolean => !entity.busy && !entity.ready && 
  * Takes out of memory what nobody used for `idleMs`, and the longest unused of what is beyond the bound on live actors.
  * An actor with an event inside or in a turn stays. Answers how many went.
  */
-export function passivate(entities: Map<string, Entity>, now: EpochMs, limits: Limits): number {
-  const before = entities.size;
-  for (const [address, entity] of entities) {
-    if (isResting(entity) && now - entity.usedAt >= limits.idleMs) entities.delete(address);
+export function passivate(roster: Roster, now: EpochMs, limits: Limits): number {
+  const before = roster.size;
+  for (const entity of roster) {
+    if (isResting(entity) && now - entity.usedAt >= limits.idleMs) roster.drop(entity.ref);
   }
-  const over = entities.size - limits.live;
+  const over = roster.size - limits.live;
   if (over > 0) {
-    const resting = [...entities].filter(([, entity]) => isResting(entity));
-    resting.sort(([, a], [, b]) => a.usedAt - b.usedAt);
-    for (const [address] of resting.slice(0, over)) entities.delete(address);
+    const resting = [...roster].filter(isResting);
+    resting.sort((a, b) => a.usedAt - b.usedAt);
+    for (const { ref } of resting.slice(0, over)) roster.drop(ref);
   }
-  return before - entities.size;
+  return before - roster.size;
 }

@@ -1,5 +1,5 @@
 import type { EpochMs } from '../domain/values.ts';
-import type { Letter } from './entity.ts';
+import type { Letter } from './letters.ts';
 
 /** What a device itself said. Its words are kept in the order in which they came. */
 export const isDevices = (letter: Letter): boolean =>

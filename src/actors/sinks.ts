@@ -33,22 +33,27 @@ export class Sinks {
 
   emit(output: VolatileOutput): void {
     const sinks = this.byType.get(output.type);
-    if (sinks) for (const sink of sinks) this.guarded(() => sink(output as never));
-  }
-
-  get watched(): boolean {
-    return this.watchers.size > 0;
+    if (sinks === undefined) return;
+    for (const sink of sinks) {
+      try {
+        sink(output as never);
+      } catch (error) {
+        this.failed(error);
+      }
+    }
   }
 
   transition(committed: Committed, event: MachineEvent, from: Parameters<TransitionWatcher>[2]): void {
-    for (const watch of this.watchers) this.guarded(() => watch(committed, event, from));
+    for (const watch of this.watchers) {
+      try {
+        watch(committed, event, from);
+      } catch (error) {
+        this.failed(error);
+      }
+    }
   }
 
-  private guarded(act: () => void): void {
-    try {
-      act();
-    } catch (error) {
-      this.log.error({ err: error }, 'a sink failed');
-    }
+  private failed(error: unknown): void {
+    this.log.error({ err: error }, 'a sink failed');
   }
 }

@@ -3,7 +3,7 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import { type ActorKind, type ActorRef, isVolatile, type VolatileOutput } from '../machines/outputs.ts';
-import { type ActorStore, type OutboxRow, type StoredActor, StoreUnavailable } from '../store/contract.ts';
+import type { ActorStore, OutboxRow, StoredActor } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
 import { type Census, census } from './census.ts';
 import type { Others } from './companions.ts';
@@ -13,19 +13,21 @@ import {
   type Committed,
   EventFailed,
   type Inspection,
-  Overloaded,
   Quarantined,
   type Reply,
   type SendOptions,
   type VolatileSink,
+  type Waiter,
 } from './contract.ts';
 import { blank, restore } from './decide.ts';
 import type { Draft } from './draft.ts';
-import { addressOf, blankEntity, Entity, type Extra, internal, type Letter, newLetter } from './entity.ts';
+import { addressOf, blankEntity, Entity } from './entity.ts';
+import { type Extra, type Letter, Mail } from './letters.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
 import type { RuntimeMeter } from './meter.ts';
 import { passivate } from './passivation.ts';
+import { Roster } from './roster.ts';
 import { Sinks } from './sinks.ts';
 import { type TurnEnd, Turns } from './turns.ts';
 
@@ -43,14 +45,12 @@ export interface Afterwards {
 }
 
 const SETTLED: Promise<void> = Promise.resolve();
-const NEVER = Number.POSITIVE_INFINITY;
+const BY_ITSELF: Extra = {};
 
 /** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
 export class Supervisor implements Actors, TurnEnd {
-  private readonly entities = new Map<string, Entity>();
-  private waiting = 0;
+  private readonly entities = new Roster();
   private crowded = false;
-  private closed = false;
 
   private readonly store: ActorStore;
   private readonly definitions: Definitions;
@@ -58,6 +58,7 @@ export class Supervisor implements Actors, TurnEnd {
   private readonly limits: Limits;
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
+  private readonly mail: Mail;
   private readonly loader: Loader;
   private readonly arrivals: Arrivals;
   private readonly sinks: Sinks;
@@ -79,6 +80,7 @@ export class Supervisor implements Actors, TurnEnd {
     this.limits = parts.limits;
     this.log = parts.log;
     this.meter = parts.meter;
+    this.mail = new Mail(parts.limits, parts.log);
     this.loader = new Loader(parts.store);
     this.sinks = new Sinks(parts.log);
     this.arrivals = new Arrivals({
@@ -92,9 +94,9 @@ export class Supervisor implements Actors, TurnEnd {
       maxInFlight: parts.turnsInFlight,
       arrivals: () => this.arrivals.rooms(),
       others: {
-        live: (ref) => this.entities.get(addressOf(ref)),
-        find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(addressOf(ref)) : undefined),
-        isFree: (ref) => this.arrivals.waitingFor(ref) === 0 && !this.entities.has(addressOf(ref)),
+        live: (ref) => this.entities.get(ref),
+        find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(ref) : undefined),
+        isFree: (ref) => this.arrivals.waitingFor(ref) === 0 && !this.entities.has(ref),
         make: (ref) => blankEntity(ref, this.definitions(ref.kind), this.clock.now()),
         admit: (entity) => this.keep(entity),
         atHand: (output, turn) => this.afterwards.atHand(output, turn),
@@ -110,31 +112,35 @@ export class Supervisor implements Actors, TurnEnd {
     return this.deliver(ref, event, { options });
   }
 
+  post(ref: ActorRef, event: MachineEvent, waiter: Waiter): void {
+    this.direct(ref, event, BY_ITSELF, this.mail.hearing(waiter));
+  }
+
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
     return this.make(ref, event, { options });
   }
 
   /** As `create`, with what the runtime's own senders add. */
   make(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
-    if (this.entities.has(addressOf(ref))) return Promise.reject(new ActorExists('it exists already'));
-    const full = this.full(0, extra);
-    if (full) return Promise.reject(full);
+    if (this.entities.has(ref)) return Promise.reject(new ActorExists('it exists already'));
+    const barred = this.mail.bars(0, extra);
+    if (barred) return Promise.reject(barred);
     const entity = blankEntity(ref, this.definitions(ref.kind), this.clock.now());
     this.keep(entity);
-    return this.put(entity, event, extra);
+    const waiter = Promise.withResolvers<Reply>();
+    this.put(entity, event, extra, waiter);
+    return waiter.promise;
   }
 
   /** As `send`, with what the runtime's own senders add. */
   deliver(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
-    const live = this.entities.get(addressOf(ref));
-    if (live && !live.stale) return this.put(live, event, extra);
-    const full = this.full(this.arrivals.waitingFor(ref), extra);
-    if (full) return Promise.reject(full);
-    return this.write(event, extra, (letter) => this.arrivals.add(ref, letter));
+    const waiter = Promise.withResolvers<Reply>();
+    this.direct(ref, event, extra, waiter);
+    return waiter.promise;
   }
 
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
-    const live = this.entities.get(addressOf(ref));
+    const live = this.entities.get(ref);
     const entity = live && !live.stale && live.version > 0 ? live : await this.summon(ref);
     if (!entity || entity.version === 0) return null;
     entity.usedAt = this.clock.now();
@@ -149,7 +155,7 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
-    const live = this.entities.get(addressOf(ref));
+    const live = this.entities.get(ref);
     return live && live.version > 0 && !live.stale ? live.committed() : undefined;
   }
 
@@ -173,23 +179,23 @@ export class Supervisor implements Actors, TurnEnd {
 
   /** It is in a turn that was not released, and of which this version may be. */
   isBefore(ref: ActorRef, version: number): boolean {
-    const live = this.entities.get(addressOf(ref));
+    const live = this.entities.get(ref);
     return live?.busy === true && live.version < version;
   }
 
   inspect(ref: ActorRef): Inspection {
-    const live = this.entities.get(addressOf(ref));
+    const live = this.entities.get(ref);
     const mailbox = (live?.mailbox.length ?? 0) + this.arrivals.waitingFor(ref);
     return { live: live !== undefined && !live.stale, mailbox, quarantine: live?.quarantine ?? null };
   }
 
   stats(): Census & { waiting: number } {
-    return { ...census(this.entities), waiting: this.waiting };
+    return { ...census(this.entities), waiting: this.mail.waiting };
   }
 
   /** Refuses what comes from now on; resolves when every letter inside is answered. */
   async drain(): Promise<void> {
-    this.closed = true;
+    this.mail.closed = true;
     do {
       await this.arrivals.settled();
       await this.turns.drained();
@@ -213,35 +219,29 @@ export class Supervisor implements Actors, TurnEnd {
     entity.usedAt = this.clock.now();
     if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
     for (const step of made.steps) {
-      for (const output of step.outputs) if (isVolatile(output)) this.sinks.emit(output);
-      if (step.committed && this.sinks.watched) {
-        const committed = {
-          ...entity.committed(),
-          snapshot: step.snapshot as unknown as Snapshot,
-          version: step.version,
-        };
-        this.sinks.transition(committed, step.letter.event, step.from);
-      }
-      const told =
-        step.durable.length === 0
-          ? SETTLED
-          : this.afterwards.deliver(
-              step.durable.map(({ n, output }) => ({ from: entity.ref, version: made.version, n, output })),
-            );
-      told.catch(() => {}); // whoever asks is told
-      step.letter.resolve({
+      const { outputs, letter } = step;
+      for (const output of outputs) if (isVolatile(output)) this.sinks.emit(output);
+      const reply: Reply = {
         ref: entity.ref,
         version: step.version,
         snapshot: step.snapshot as unknown as Snapshot,
         since: made.since,
         understood: step.understood,
-        outputs: step.outputs,
-        told,
-      });
+        outputs,
+        told: SETTLED,
+      };
+      if (step.committed) this.sinks.transition(reply, letter.event, step.from);
+      if (step.durable.length > 0) {
+        reply.told = this.afterwards.deliver(
+          step.durable.map(({ n, output }) => ({ from: entity.ref, version: made.version, n, output })),
+        );
+        reply.told.catch(() => {}); // whoever asks is told
+      }
+      letter.resolve(reply);
     }
     const rests = entity.definition.rests(entity.snapshot as unknown as Snapshot);
     if (entity.version === 0 || (rests && entity.mailbox.length === 0)) {
-      this.entities.delete(addressOf(entity.ref));
+      this.entities.drop(entity.ref);
     }
   }
 
@@ -263,9 +263,8 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   forget(entity: Entity): void {
-    const address = addressOf(entity.ref);
-    if (this.entities.get(address) !== entity) return;
-    this.entities.delete(address);
+    if (this.entities.get(entity.ref) !== entity) return;
+    this.entities.drop(entity.ref);
     const letters = entity.mailbox;
     entity.mailbox = [];
     entity.stale = true;
@@ -288,55 +287,27 @@ export class Supervisor implements Actors, TurnEnd {
       });
   }
 
-  /** Whether one more may come where so many wait; what is durable elsewhere always may. */
-  private full(waitingThere: number, extra: Extra): Error | null {
-    if (internal(extra)) return null;
-    if (waitingThere >= this.limits.mailbox) return new Overloaded('its mailbox is full');
-    if (this.closed) return new StoreUnavailable('the service is stopping');
-    return this.waiting >= this.limits.waiting ? new Overloaded('too many events wait') : null;
+  private direct(ref: ActorRef, event: MachineEvent, extra: Extra, waiter: Waiter): void {
+    const live = this.entities.get(ref);
+    if (live && !live.stale) {
+      this.put(live, event, extra, waiter);
+      return;
+    }
+    const barred = this.mail.bars(this.arrivals.waitingFor(ref), extra);
+    if (barred) waiter.reject(barred);
+    else this.arrivals.add(ref, this.mail.write(event, extra, this.clock.now(), waiter));
   }
 
-  private patience(event: MachineEvent, extra: Extra): number {
-    if (internal(extra)) return NEVER;
-    return event.by?.kind === 'device' ? this.limits.devicePatienceMs : this.limits.callerPatienceMs;
-  }
-
-  private put(entity: Entity, event: MachineEvent, extra: Extra): Promise<Reply> {
-    if (entity.quarantine !== null) return Promise.reject(new Quarantined(entity.quarantine));
-    const full = this.full(entity.mailbox.length, extra);
-    if (full) return Promise.reject(full);
+  private put(entity: Entity, event: MachineEvent, extra: Extra, waiter: Waiter): void {
+    const { quarantine, mailbox } = entity;
+    const barred = quarantine === null ? this.mail.bars(mailbox.length, extra) : new Quarantined(quarantine);
+    if (barred) {
+      waiter.reject(barred);
+      return;
+    }
     entity.usedAt = this.clock.now();
-    return this.write(event, extra, (letter) => {
-      entity.mailbox.push(letter);
-      this.turns.post(entity);
-    });
-  }
-
-  /** Resolves as the letter is answered, which `send` puts where it belongs. */
-  private write(event: MachineEvent, extra: Extra, send: (letter: Letter) => void): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const once =
-        <T>(answer: (value: T) => void) =>
-        (value: T) => {
-          if (letter.answered) return;
-          letter.answered = true;
-          this.waiting -= 1;
-          answer(value);
-        };
-      const { options, delivers = null, timer = null } = extra;
-      const letter: Letter = newLetter({
-        event,
-        options,
-        delivers,
-        timer,
-        sentAt: this.clock.now(),
-        patienceMs: this.patience(event, extra),
-        resolve: once(resolve),
-        reject: once(reject),
-      });
-      this.waiting += 1;
-      send(letter);
-    });
+    mailbox.push(this.mail.write(event, extra, entity.usedAt, waiter));
+    this.turns.post(entity);
   }
 
   /** The live entity, loaded when it is not; tried again while the store is away, as long as a caller waits. */
@@ -350,8 +321,7 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   private adopt(stored: StoredActor): Entity {
-    const address = addressOf(stored.ref);
-    const live = this.entities.get(address);
+    const live = this.entities.get(stored.ref);
     if (live && !live.stale) return live;
     const definition = this.definitions(stored.ref.kind, stored.machineVersion);
     const now = this.clock.now();
@@ -361,7 +331,7 @@ export class Supervisor implements Actors, TurnEnd {
       snapshot = restore(definition, stored.value, definition.fromStored(stored.context) as object);
     } catch (error) {
       quarantine = `what is stored does not fit: ${(error as Error).message}`;
-      this.log.error({ actor: address, err: error }, 'a stored actor does not fit its machine');
+      this.log.error({ actor: addressOf(stored.ref), err: error }, 'a stored actor does not fit its machine');
     }
     const entity = new Entity(stored.ref, definition, { snapshot, version: stored.version, since: stored.since }, now);
     entity.quarantine = quarantine;
@@ -371,7 +341,7 @@ export class Supervisor implements Actors, TurnEnd {
 
   /** A tenth over the bound the longest unused are passivated at once, not only when it is looked for. */
   private keep(entity: Entity): void {
-    this.entities.set(addressOf(entity.ref), entity);
+    this.entities.keep(entity);
     if (this.crowded || this.entities.size <= this.limits.live * 1.1) return;
     this.crowded = true;
     setImmediate(() => {

@@ -4,8 +4,9 @@ import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnava
 import { Companions, type Gathering, type Others } from './companions.ts';
 import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
-import { addressOf, type Entity, type Letter } from './entity.ts';
+import { addressOf, type Entity } from './entity.ts';
 import { Keeper } from './keeper.ts';
+import type { Letter } from './letters.ts';
 import type { Limits } from './limits.ts';
 import type { RuntimeMeter } from './meter.ts';
 import { Overdue } from './overdue.ts';
@@ -246,7 +247,7 @@ export class Turns {
       performance.now() - started,
     );
     for (const made of drafts) {
-      if (made.commit && lost.has(addressOf(made.entity.ref))) this.conflict(made);
+      if (lost.size > 0 && made.commit && lost.has(addressOf(made.entity.ref))) this.conflict(made);
       else this.release(made);
     }
   }

@@ -8,7 +8,7 @@ import { CommitUnknown, DataRefused, StoreUnavailable, type TurnCommit } from '.
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const silent = { debug() {}, info() {}, warn() {}, error(..._: unknown[]) {} };
 const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
 
 let store: MemoryActors;
@@ -148,6 +148,62 @@ describe('a turn', () => {
       runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, key: 'k2' }) }),
     ]);
     expect(store.commits.slice(1).map((turn) => turn.actors[0]?.idempotency?.key)).toEqual(['k', 'k2']);
+  });
+});
+
+describe('who waits without a promise', () => {
+  const heard: unknown[] = [];
+  const waiter = (id: string) => ({
+    resolve: ({ version }: { version: number }) => heard.push(`${id} ${version}`),
+    reject: (reason: Error) => heard.push(reason),
+  });
+  const errors: unknown[] = [];
+
+  beforeEach(() => {
+    heard.length = 0;
+    errors.length = 0;
+  });
+
+  it('is told in the order of the answers, when all of the turn is released', async () => {
+    await Promise.all([make('a'), make('b')]);
+    runtime.actors.on('device.presence', () => heard.push('released'));
+    for (const id of ['a', 'b', 'a']) runtime.actors.post(ref(id), event('press'), waiter(id));
+    expect(heard).toEqual([]);
+    await eventually(() => heard.length === 5);
+    expect(heard).toEqual(['released', 'released', 'a 2', 'a 3', 'b 2']);
+    expect(runtime.actors.stats().waiting).toBe(0);
+  });
+
+  it('is told why it was not taken, and never before `post` came back', async () => {
+    runtime = assemble({ mailbox: 1 });
+    await make('a');
+    runtime.actors.post(ref('nobody'), event('press'), waiter('nobody'));
+    runtime.actors.post(ref('a'), event('boom'), waiter('a'));
+    runtime.actors.post(ref('a'), event('press'), waiter('a'));
+    expect(heard).toEqual([]);
+    await eventually(() => heard.length === 3);
+    expect(heard.map((reason) => (reason as Error).constructor)).toEqual(
+      expect.arrayContaining([Overloaded, EventFailed, NoSuchActor]),
+    );
+    expect(heard[0]).toBeInstanceOf(Overloaded);
+  });
+
+  it('keeps nobody else from hearing by throwing', async () => {
+    await make('a');
+    const thrown = new Error('cannot listen');
+    const { error } = silent;
+    silent.error = (...told: unknown[]) => errors.push(told);
+    runtime.actors.post(ref('a'), event('press'), {
+      resolve() {
+        throw thrown;
+      },
+      reject() {},
+    });
+    runtime.actors.post(ref('a'), event('press'), waiter('a'));
+    await eventually(() => heard.length === 1);
+    silent.error = error;
+    expect(heard).toEqual(['a 3']);
+    expect(errors).toEqual([[{ err: thrown }, 'an answer could not be taken']]);
   });
 });
 

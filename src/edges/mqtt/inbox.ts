@@ -1,4 +1,4 @@
-import { Overloaded, type Reply } from '../../actors/contract.ts';
+import { Overloaded, type Reply, type Waiter } from '../../actors/contract.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { Ack } from './acks.ts';
 
@@ -15,7 +15,7 @@ export interface Arrival {
 }
 
 export interface InboxEnds {
-  send(arrival: Arrival): Promise<Reply>;
+  send(arrival: Arrival, waiter: Waiter): void;
   committed(arrival: Arrival, reply: Reply): void;
   failed(arrival: Arrival, error: unknown): void;
   /** Nothing more is to be read for now, and then again. */
@@ -78,16 +78,17 @@ export class Inbox {
   }
 
   #send(arrival: Arrival): void {
-    this.#ends.send(arrival).then(
-      (reply) => {
-        if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
-        this.#ends.committed(arrival, reply);
-      },
-      (error: unknown) => {
-        if (error instanceof Overloaded) this.#retryLater(arrival);
-        else if (!this.#closed) this.#ends.failed(arrival, error);
-      },
-    );
+    this.#ends.send(arrival, new Sent(this, arrival));
+  }
+
+  committed(arrival: Arrival, reply: Reply): void {
+    if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
+    this.#ends.committed(arrival, reply);
+  }
+
+  failed(arrival: Arrival, error: unknown): void {
+    if (error instanceof Overloaded) this.#retryLater(arrival);
+    else if (!this.#closed) this.#ends.failed(arrival, error);
   }
 
   /** It was not taken, and neither is what comes behind it until it is. */
@@ -119,5 +120,24 @@ export class Inbox {
       this.#begin(next);
     }
     if (!this.#blocked) this.#ends.readOn();
+  }
+}
+
+/** A message that its actor has to answer. */
+class Sent implements Waiter {
+  readonly #inbox: Inbox;
+  readonly #arrival: Arrival;
+
+  constructor(inbox: Inbox, arrival: Arrival) {
+    this.#inbox = inbox;
+    this.#arrival = arrival;
+  }
+
+  resolve(reply: Reply): void {
+    this.#inbox.committed(this.#arrival, reply);
+  }
+
+  reject(reason: Error): void {
+    this.#inbox.failed(this.#arrival, reason);
   }
 }

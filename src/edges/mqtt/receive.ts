@@ -161,7 +161,7 @@ export class Receiver {
     if (session.inbox !== null) return session.inbox;
     const device = { kind: 'device', id: session.deviceId } as const;
     session.inbox = new Inbox({
-      send: ({ event }) => this.#parts.services.actors.send(device, event),
+      send: ({ event }, waiter) => this.#parts.services.actors.post(device, event, waiter),
       committed: (arrival, reply) => this.#committed(session, arrival as Carried, reply),
       failed: (arrival, error) => this.#failed(session, arrival as Carried, error),
       stopReading: () => session.flow.wait(),

@@ -6,6 +6,7 @@ import {
   NoSuchActor,
   type Reply,
   type VolatileSink,
+  type Waiter,
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
 
@@ -261,6 +262,12 @@ export class House {
     },
     actors: {
       send: (ref: ActorRef, event: MachineEvent) => this.#send(ref, event),
+      post: (ref: ActorRef, event: MachineEvent, waiter: Waiter) => {
+        this.#send(ref, event).then(
+          (reply) => waiter.resolve(reply),
+          (error) => waiter.reject(error),
+        );
+      },
       read: async (ref: ActorRef) => this.#find(ref),
       readAll: async (_kind: string, ids: string[]) => {
         const all = new Map<string, Committed>();
