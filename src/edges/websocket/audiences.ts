@@ -79,21 +79,25 @@ export class Audiences {
   tell(update: Update): void {
     const tenant = this.#tenants.get(update.tenantId);
     if (tenant === undefined) return;
-    let told: Told | undefined;
-    const hear = (audience: Audience) => {
-      if (!audience.kinds.has(update.kind)) return;
-      told ??= {
-        subject: update.subject,
-        version: update.version,
-        frame: textFrame(JSON.stringify(update.message())),
-      };
-      if (audience.joined.size > 0) audience.batch.push(told);
-      for (const connection of audience.apart) connection.keep(told);
-      this.#mark(audience);
+    let told: Told | null = null;
+    for (const audience of tenant.everything) told = this.#hear(audience, update, told);
+    const { deviceId } = update;
+    const attentive = deviceId === null ? undefined : tenant.byDevice.get(deviceId);
+    if (attentive !== undefined) for (const audience of attentive) told = this.#hear(audience, update, told);
+  }
+
+  /** Answers the framed update, made for the first audience that hears it. */
+  #hear(audience: Audience, update: Update, framed: Told | null): Told | null {
+    if (!audience.kinds.has(update.kind)) return framed;
+    const told = framed ?? {
+      subject: update.subject,
+      version: update.version,
+      frame: textFrame(update.text?.() ?? JSON.stringify(update.message())),
     };
-    for (const audience of tenant.everything) hear(audience);
-    if (update.deviceId === null) return;
-    for (const audience of tenant.byDevice.get(update.deviceId) ?? []) hear(audience);
+    if (audience.joined.size > 0) audience.batch.push(told);
+    for (const connection of audience.apart) connection.keep(told);
+    this.#mark(audience);
+    return told;
   }
 
   /** Something may be written to this client again, or it may join the others. */

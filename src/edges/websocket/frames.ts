@@ -4,8 +4,37 @@ const TEXT_FINAL = 0x81;
 /** What is joined for one write, where the frames are small enough. */
 const CHUNK_BYTES = 64 * 1024;
 
+/** Frames are written into blocks of this size: what waits for a slow client keeps little else in memory. */
+const BLOCK_BYTES = 8 * 1024;
+/** Texts of so many UTF-16 units have a header of this size, whatever is in them, and take at most a quarter of a block. */
+const MEDIUM = { from: 126, below: BLOCK_BYTES / 4 / 3, head: 4 };
+
+let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+let used = 0;
+
 /** A whole unmasked text frame: header and payload in one buffer, to be written to any number of clients. */
 export function textFrame(text: string): Buffer {
+  const { length } = text;
+  return length >= MEDIUM.from && length < MEDIUM.below ? mediumFrame(text) : measuredFrame(text);
+}
+
+/** Written at once: how many bytes it came to is known then. */
+function mediumFrame(text: string): Buffer {
+  if (used + MEDIUM.head + text.length * 3 > BLOCK_BYTES) {
+    block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
+    used = 0;
+  }
+  const start = used;
+  const length = block.write(text, start + MEDIUM.head);
+  used += MEDIUM.head + length;
+  block[start] = TEXT_FINAL;
+  block[start + 1] = 126;
+  block[start + 2] = length >> 8;
+  block[start + 3] = length;
+  return block.subarray(start, used);
+}
+
+function measuredFrame(text: string): Buffer {
   const length = Buffer.byteLength(text);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const frame = Buffer.allocUnsafe(head + length);

@@ -1,6 +1,6 @@
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
-import { stateMessage, stateSubject } from '../shared/live/kinds.ts';
+import { stateSubject, stateText } from '../shared/live/kinds.ts';
 import { type Told, textFrame } from './frames.ts';
 
 /** Current states by subject, framed; shared by all who asked at about the same time. */
@@ -51,7 +51,7 @@ export class Snapshots {
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;
       const subject = stateSubject(deviceId);
-      const frame = textFrame(JSON.stringify(stateMessage(deviceId, state, reportedAt)));
+      const frame = textFrame(stateText(deviceId, state, reportedAt));
       snapshot.set(subject, { subject, version: stateVersion, frame });
     }
     return snapshot;

@@ -11,4 +11,6 @@ export interface Update {
   /** Counts up for each subject, or null: what a snapshot told already is not told again. */
   version: number | null;
   message(): JsonObject;
+  /** The same as JSON text, where that is put together faster. */
+  text?(): string;
 }
