@@ -8,7 +8,7 @@ import { type AnyMachineSnapshot, type AnyStateMachine, type AnyStateNode, type 
 
 export type Transition = ReturnType<AnyStateMachine['getTransitionData']>[number];
 
-type Guard = (about: { context: object; event: EventObject }, params: unknown) => boolean;
+type Guard = (about: Asked, params: unknown) => boolean;
 
 interface Candidate {
   transition: Transition;
@@ -40,15 +40,27 @@ export function choiceAt(machine: AnyStateMachine, snapshot: AnyMachineSnapshot,
   return above(machine.root, snapshot.value);
 }
 
+interface Asked {
+  context: object;
+  event: EventObject;
+}
+
 /** Throws what a guard throws. */
-export function choose({ inner, own }: Choice, context: object, event: EventObject): Transition[] {
+export function choose(choice: Choice, asked: Asked): Transition[] {
   const chosen: Transition[] = [];
-  for (const choice of inner) for (const transition of choose(choice, context, event)) chosen.push(transition);
-  if (chosen.length > 0) return chosen;
-  for (const { transition, guard, params } of own) {
-    if (guard === null || guard({ context, event }, params)) return [transition];
-  }
+  add(choice, asked, chosen);
   return chosen;
+}
+
+function add({ inner, own }: Choice, asked: Asked, chosen: Transition[]): void {
+  const before = chosen.length;
+  for (const choice of inner) add(choice, asked, chosen);
+  if (chosen.length > before) return;
+  for (const { transition, guard, params } of own) {
+    if (guard !== null && !guard(asked, params)) continue;
+    chosen.push(transition);
+    return;
+  }
 }
 
 /** What is chosen whatever the guards say; null where it depends on them. */

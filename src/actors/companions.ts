@@ -94,13 +94,11 @@ export class Companions {
   }
 
   private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): void {
-    const waiting = waitingOf(teller, turn);
     const left = said.durable.filter(({ output }) => {
       const posted = this.comesTo(output, turn);
       if (posted === null) return true;
-      const address = addressOf(posted.to);
-      const taken = waiting.has(address) ? null : this.hear(posted, turn);
-      if (taken === null) waiting.add(address);
+      const taken = waits(posted.to, teller, turn) ? null : this.hear(posted, turn);
+      if (taken === null) wait(posted.to, teller, turn);
       else heard.push(taken);
       return taken === null;
     });
@@ -181,17 +179,17 @@ const isApart = ({ singly, quarantine }: Entity): boolean => singly || quarantin
 const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
   steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
 
-function waitingOf(teller: Entity, { waiting }: Gathering): Set<string> {
+const waits = (to: ActorRef, teller: Entity, { waiting }: Gathering): boolean =>
+  waiting.get(teller)?.has(addressOf(to)) === true;
+
+function wait(to: ActorRef, teller: Entity, { waiting }: Gathering): void {
   const found = waiting.get(teller) ?? new Set();
-  waiting.set(teller, found);
-  return found;
+  waiting.set(teller, found.add(addressOf(to)));
 }
 
 /** All of it goes through the outbox, and while the turn is open nothing overtakes it. */
 function leave(teller: Entity, { durable }: Step, turn: Gathering): void {
-  for (const { output } of durable) {
-    if (output.type === 'actor.tell') waitingOf(teller, turn).add(addressOf(output.to));
-  }
+  for (const { output } of durable) if (output.type === 'actor.tell') wait(output.to, teller, turn);
 }
 
 /** It exists, with this turn at the latest, and all that waits for it is in this turn, or nothing does. */

@@ -165,14 +165,19 @@ class Gathered {
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
   commits = false;
-  private timers = new Map<string, TimerRow | null>();
+  private timers: Map<string, TimerRow | null> | null = null;
 
   setTimer(row: TimerRow): void {
-    this.timers.set(row.id, row);
+    this.timer(row.id, row);
   }
 
   clearTimer(id: string): void {
-    this.timers.set(id, null);
+    this.timer(id, null);
+  }
+
+  private timer(id: string, row: TimerRow | null): void {
+    this.timers ??= new Map();
+    this.timers.set(id, row);
   }
 
   build(made: Draft): ActorCommit {
@@ -181,7 +186,7 @@ class Gathered {
     const snapshot = made.snapshot as unknown as Snapshot;
     const set: TimerRow[] = [];
     const clear: string[] = [];
-    for (const [id, row] of this.timers) {
+    for (const [id, row] of this.timers ?? []) {
       if (row) set.push(row);
       else if (entity.version > 0) clear.push(id);
     }

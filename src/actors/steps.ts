@@ -85,11 +85,11 @@ export function follow(
 ): Decided | null {
   const known = knownOf(machine);
   if (known === null || !isActive(from)) return null;
-  const outputs: Output[] = [];
+  let outputs: Output[] = [];
   const timers: TimerChange[] = [];
-  const events: EventObject[] = [asked];
+  const raised: EventObject[] = [];
   let snapshot = from;
-  for (let event = events.shift(); event !== undefined; event = events.shift()) {
+  for (let event: EventObject | undefined = asked; event !== undefined; event = raised.shift()) {
     const place = placeOf(known, snapshot);
     const steps = stepsOf(machine, place, snapshot, event);
     if (steps === place.steps) continue;
@@ -99,10 +99,11 @@ export function follow(
     let context = snapshot.context as object;
     for (const deed of step.deeds) {
       if ('decide' in deed) {
-        const { changes, outputs: said, raised } = deed.decide(context as never, event as never, deed.params as never);
-        if (changes) context = { ...context, ...changes };
-        for (const output of said) outputs.push(output);
-        if (raised) events.push(raised);
+        const decision = deed.decide(context as never, event as never, deed.params as never);
+        if (decision.changes) context = { ...context, ...decision.changes };
+        if (outputs.length === 0) outputs = decision.outputs;
+        else if (decision.outputs.length > 0) outputs = outputs.concat(decision.outputs);
+        if (decision.raised) raised.push(decision.raised);
       } else if ('set' in deed) {
         const { set, event: name, delay } = deed;
         timers.push({ set, event: name, delay: typeof delay === 'number' ? delay : delay({ context, event }) });
@@ -160,7 +161,7 @@ function chosenOf(
 ): readonly Transition[] {
   if (choice !== null) {
     try {
-      return choose(choice, snapshot.context, event);
+      return choose(choice, { context: snapshot.context, event });
     } catch {
       // XState says of which guard it is.
     }

@@ -40,9 +40,29 @@ const stored = z.strictObject({
   replay: z.strictObject({ highest: count, slots: z.string() }),
 });
 
-function toStored({ reported, replay, ...rest }: DeviceContext): JsonObject {
-  return { ...rest, reportedAt: reported.at, replay: { ...windowToJson(replay) } };
-}
+// Named one by one: leaving two out of a copy of all takes several times as long, and this is done with each commit.
+const toStored = (context: DeviceContext): JsonObject =>
+  ({
+    id: context.id,
+    tenantId: context.tenantId,
+    deviceType: context.deviceType,
+    category: context.category,
+    name: context.name,
+    homeId: context.homeId,
+    roomId: context.roomId,
+    metadata: context.metadata,
+    firmware: context.firmware,
+    createdAt: context.createdAt,
+    signingAlg: context.signingAlg,
+    keyVersion: context.keyVersion,
+    grace: context.grace,
+    manifestVersion: context.manifestVersion,
+    manifestOwn: context.manifestOwn,
+    state: context.state,
+    stateVersion: context.stateVersion,
+    reportedAt: context.reported.at,
+    replay: { ...windowToJson(context.replay) },
+  }) satisfies Record<keyof z.infer<typeof stored>, Json>;
 
 function fromStored(json: JsonObject): DeviceContext {
   const { reportedAt: at, replay, ...rest } = stored.parse(json);

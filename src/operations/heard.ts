@@ -134,7 +134,7 @@ export class Heard {
 /** As a merge patch does it: null takes a property away. */
 function noteProperties(properties: Map<string, EpochMs>, { state, full }: Reported, at: EpochMs): void {
   if (full) properties.clear();
-  for (const name of Object.keys(state)) {
+  for (const name in state) {
     if (state[name] === null && !full) properties.delete(name);
     else if (properties.size < MAX_PROPERTIES || properties.has(name)) properties.set(name, at);
   }

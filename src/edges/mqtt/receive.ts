@@ -186,16 +186,14 @@ export class Receiver {
       return;
     }
     const { sessions } = this.#parts.services;
-    sessions.seen(session.deviceId, {
-      at: arrival.event.at,
-      ...(arrival.battery === undefined ? {} : { battery: arrival.battery }),
-    });
+    const { event, battery } = arrival;
+    sessions.seen(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
     for (const output of reply.outputs) {
       if (output.type === 'message.refused') this.#refuse(session, output.code, arrival);
       else if (output.type === 'message.accepted') this.#accept(session, arrival, output.repeat);
       else if (output.type === 'hello.accepted') this.#greet(session, arrival, output);
     }
-    if (arrival.event.type !== 'ack.reported') session.settle(arrival);
+    if (event.type !== 'ack.reported') session.settle(arrival);
     else {
       reply.told.then(
         () => session.settle(arrival),
