@@ -17,14 +17,16 @@ const told: ReadonlySet<RefusalCode> = new Set([
 
 const VISIBLE = /^[\x21-\x7e]{1,200}$/;
 
-/** Resolves when what was done is on record: at once where nothing has to be written. */
+/** Whether what it does is to be written down here: it changes something, and no journal says so. */
+export const isAudited = ({ changes, audit }: Operation): boolean => changes && audit === undefined;
+
+/** Resolves when what was done is on record. */
 export async function auditDone(
   { audit }: Pick<Services, 'audit'>,
   operation: Operation,
   call: Call<unknown>,
   answer: Answer<unknown>,
 ): Promise<void> {
-  if (!operation.changes || operation.audit !== undefined) return;
   const about =
     answer.about ?? operation.about?.(call, answer.body) ?? defaultAbout(operation, call.caller, call.input);
   const deed = deedOf(operation, call.caller, about);

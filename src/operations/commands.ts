@@ -7,7 +7,7 @@ import { ask } from './ask.ts';
 import { cancelled, commandOf, previewShape } from './command-view.ts';
 import { confirm, confirmable, policyAllows } from './confirming.ts';
 import { type Asked, dispatched, plan, request, tokenHash, whyRefused, wishFields } from './dispatch.ts';
-import { barredBefore, targetOf, tenantFacts } from './facts.ts';
+import { barredBefore, targetAtHand, targetOf, tenantFacts } from './facts.ts';
 import { releaseNamed } from './firmware-facts.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { type Answer, type Caller, operation, type Services, tenantOf } from './operation.ts';
@@ -54,7 +54,8 @@ export const commandDevice = operation({
   async run(services, { input, caller, idempotent }) {
     const { deviceId, ...wish } = input;
     const tenant = await tenantFacts(services, caller);
-    const target = await targetOf(services, caller, deviceId);
+    const target =
+      targetAtHand(services, services.actors, caller, deviceId) ?? (await targetOf(services, caller, deviceId));
     if (!target.ok) return { ok: false, refusal: barredBefore(services, tenant, null) ?? target.refusal };
     const release = await releaseNamed(services, caller, wish);
     const asked: Asked = { tenant, target: target.value, wish, planned: plan(services, deviceId), release };

@@ -21,6 +21,10 @@ export function makePatience(ping: (timeoutMs: number) => Promise<void>, patienc
     new Promise((resolve, reject) => {
       let settled = false;
       let timer = setTimeout(look, patienceMs);
+      const settle = () => {
+        settled = true;
+        clearTimeout(timer);
+      };
       function look() {
         isThere().then(
           () => {
@@ -29,9 +33,15 @@ export function makePatience(ping: (timeoutMs: number) => Promise<void>, patienc
           () => reject(new StoreUnavailable('no answer from the store')),
         );
       }
-      work.then(resolve, reject).finally(() => {
-        settled = true;
-        clearTimeout(timer);
-      });
+      work.then(
+        (value) => {
+          settle();
+          resolve(value);
+        },
+        (error: unknown) => {
+          settle();
+          reject(error);
+        },
+      );
     });
 }

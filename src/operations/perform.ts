@@ -6,7 +6,7 @@ import { done, type FieldError, type Outcome, type Refusal, refuse } from '../do
 import { atLeast } from '../domain/roles.ts';
 import { allows } from '../domain/scopes.ts';
 import { isActive, isSuspended } from '../machines/tenant-record.ts';
-import { auditDone, auditRefusal } from './audited.ts';
+import { auditDone, auditRefusal, isAudited } from './audited.ts';
 import { refusalOf } from './faults.ts';
 import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
@@ -69,8 +69,10 @@ async function run(
   const read = readInput(operation, given);
   if (!read.ok) return read;
   const input = read.value;
-  const policy = await operation.policy?.(services, { input, caller });
-  if (policy?.ok === false) return policy;
+  if (operation.policy !== undefined) {
+    const policy = await operation.policy(services, { input, caller });
+    if (!policy.ok) return policy;
+  }
   if (keyed === null || !operation.changes || caller.user === null) {
     return runAudited(services, operation, { input, caller, idempotent: null, upload });
   }
@@ -94,7 +96,7 @@ async function runAudited(
   call: Call<unknown>,
 ): Promise<Outcome<Answer<unknown>>> {
   const outcome = await operation.run(services, call);
-  if (outcome.ok) await auditDone(services, operation, call, outcome.value);
+  if (outcome.ok && isAudited(operation)) await auditDone(services, operation, call, outcome.value);
   return outcome;
 }
 

@@ -55,7 +55,6 @@ export class Acks {
     let count = 0;
     while (this.#owed[count]?.settled === true) count += 1;
     if (count === 0) return;
-    const due = this.#owed.splice(0, count);
-    this.#wire.send(pubacks(due.map(({ packetId }) => packetId)));
+    this.#wire.send(pubacks(this.#owed.splice(0, count)));
   }
 }

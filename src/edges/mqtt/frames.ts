@@ -11,10 +11,10 @@ const PACKET_IDS = 65_535;
 export const UNACCEPTABLE_VERSION: Buffer = Buffer.from([0x20, 2, 0, 1]);
 
 /** PUBACKs in one piece, in this order. */
-export function pubacks(packetIds: readonly number[]): Buffer {
-  const frame = Buffer.allocUnsafe(packetIds.length * 4);
+export function pubacks(owed: readonly { packetId: number }[]): Buffer {
+  const frame = Buffer.allocUnsafe(owed.length * 4);
   let at = 0;
-  for (const id of packetIds) {
+  for (const { packetId: id } of owed) {
     frame[at] = PUBACK;
     frame[at + 1] = 2;
     frame[at + 2] = id >> 8;

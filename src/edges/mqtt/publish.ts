@@ -11,7 +11,7 @@ import type { Services } from '../../operations/operation.ts';
 import type { DeviceSession, DeviceSessions, Kept } from './device-session.ts';
 import { publish } from './frames.ts';
 import type { MqttMeter } from './meter.ts';
-import { isActive, isKnownClosed } from './standing.ts';
+import { isActive, isKnownClosed, isKnownParked } from './standing.ts';
 import type { Listeners } from './users.ts';
 
 const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
@@ -51,13 +51,17 @@ export class Downlink {
    */
   readonly command = (output: CommandWrite): void => {
     const { actors } = this.#parts.services;
-    if (actors.peek({ kind: 'device', id: output.deviceId }) !== undefined) {
-      this.#command(output, true);
+    const live = actors.peek<DeviceContext>({ kind: 'device', id: output.deviceId });
+    if (live !== undefined) {
+      this.#command(output, isActive(live, output.tenantId));
       return;
     }
     // Rarely is the device of a live session not in memory.
     actors.read<DeviceContext>({ kind: 'device', id: output.deviceId }).then(
-      (device) => this.#command(output, isActive(device, output.tenantId)),
+      (device) => {
+        const { deviceId, tenantId } = output;
+        this.#command(output, isActive(device, tenantId) && !isKnownClosed(actors, deviceId, tenantId));
+      },
       (error: unknown) => {
         this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
         void this.#undo(output);
@@ -82,7 +86,7 @@ export class Downlink {
       session?.clientId === output.sessionId &&
       session.tenantId === output.tenantId &&
       session.expiresAt > services.clock.now() &&
-      !isKnownClosed(services.actors, output.deviceId, output.tenantId) &&
+      !isKnownParked(services.actors, output.tenantId) &&
       this.#write(
         session,
         {

@@ -61,14 +61,15 @@ export function send(exchange: Exchange, status: number, content: Content | null
   if (response.headersSent || response.destroyed) return;
   const headers = standardHeaders(requestId);
   headers.push('Content-Security-Policy', content?.policy ?? API_POLICY, 'Cache-Control', content?.cache ?? 'no-store');
-  if (content !== null) {
-    headers.push('Content-Type', content.type, 'Content-Length', `${Buffer.byteLength(content.body)}`);
-  }
+  const length = content === null ? 0 : Buffer.byteLength(content.body);
+  if (content !== null) headers.push('Content-Type', content.type, 'Content-Length', `${length}`);
   if (exchange.charged.length > 0) headers.push(...exchange.charged);
   if (more.length > 0) headers.push(...more);
   if (exchange.isLast()) response.shouldKeepAlive = false;
   response.writeHead(status, headers);
-  response.end(content?.body);
+  // A text of as many bytes as characters is ASCII, which Node writes faster as what it is.
+  if (typeof content?.body === 'string' && content.body.length === length) response.end(content.body, 'latin1');
+  else response.end(content?.body);
 }
 
 export const sendJson = (exchange: Exchange, status: number, body: unknown, more?: string[]): void =>
