@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -250,6 +251,32 @@ describe('bodies', () => {
     });
     expect((await house.call('GET', '/version')).status).toBe(200);
     expect(house.errors.length).toBe(before);
+  });
+
+  it('come with their headers or behind them, one after another on a connection', async () => {
+    const { port } = new URL(house.url);
+    const asked = (home_name: string) => {
+      const body = JSON.stringify({ home_name });
+      const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
+      return `${head}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+    };
+    for (const step of [10_000, 1_000, 211, 17]) {
+      const names = ['Äußeres Haus', 'x'.repeat(60), 'Ende'].map((name) => `${name} ${step}`);
+      const bytes = Buffer.from(names.map(asked).join(''));
+      const socket = connect(Number(port), '127.0.0.1').setNoDelay(true);
+      let received = '';
+      socket.on('data', (data) => {
+        received += data;
+      });
+      for (let at = 0; at < bytes.length; at += step) {
+        socket.write(bytes.subarray(at, at + step));
+        await new Promise(setImmediate);
+      }
+      await eventually(() => received.match(/HTTP\/1\.1 201 /g)?.length === 3);
+      socket.destroy();
+      const { body } = await house.call('GET', '/v1/homes', { token });
+      expect(body.homes.map((home: { home_name: string }) => home.home_name)).toEqual(expect.arrayContaining(names));
+    }
   });
 });
 
