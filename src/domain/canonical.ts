@@ -59,7 +59,7 @@ export function payloadHash(payload: Json): string {
   return sha256Hex(canonicalPayload(payload));
 }
 
-export function sha256Hex(text: string): string {
+export function sha256Hex(text: string | Uint8Array): string {
   return hash('sha256', text, 'hex');
 }
 

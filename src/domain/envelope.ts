@@ -138,7 +138,7 @@ function check<Body>(
   rules: Rules,
   read: (payload: JsonObject, type: string) => PayloadReading<Body>,
 ): MessageCheck<Body> {
-  const json = parseJson(bytes);
+  const json = parseJson(bytes, { canonical: 'payload' });
   if (!json.ok) return refusal('MALFORMED', json.reason, json.lenient, rules.keys);
   const envelope = readEnvelope(json.value);
   if (typeof envelope === 'string') return refusal('MALFORMED', envelope, json.value, rules.keys);
@@ -166,8 +166,8 @@ function check<Body>(
       refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureGood: false },
     };
   }
-  if (fields.payload_hash !== payloadHash(payload))
-    return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash is not of payload');
+  const payloadDigest = json.canonical === undefined ? payloadHash(payload) : sha256Hex(json.canonical);
+  if (fields.payload_hash !== payloadDigest) return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash is not of payload');
   return { ok: true, message: { fields, payload, keyVersion, body: read(payload, fields.message_type) } };
 }
 

@@ -1,4 +1,5 @@
-import type { Json } from './values.ts';
+import { scanJson } from './json-scan.ts';
+import type { Json, JsonObject } from './values.ts';
 
 /** Levels of objects and arrays a document may have, its root counted as the first (contract §2, §4). */
 export const MAX_JSON_DEPTH = 32;
@@ -7,11 +8,23 @@ export interface JsonLimits {
   maxDepth?: number;
 }
 
+export interface JsonOptions extends JsonLimits {
+  /** The name of a member of the root, in plain ASCII, whose canonical form will be asked for. */
+  canonical?: string | null;
+}
+
 /**
  * What a strict reader makes of a text. A refused text that a lenient reader would still take comes with what that
  * reader would have seen (`lenient`): good for telling the sender, never for acting on.
  */
-export type JsonReading = { ok: true; value: Json } | { ok: false; reason: string; lenient?: unknown };
+export type JsonReading =
+  | {
+      ok: true;
+      value: Json;
+      /** The bytes of the member that was wished for, where they are known to be its RFC 8785 form as they stand. */
+      canonical?: Uint8Array;
+    }
+  | { ok: false; reason: string; lenient?: unknown };
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -19,7 +32,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * Reads JSON strictly: refuses invalid UTF-8, malformed JSON, repeated keys, U+0000 and lone surrogates in any string
  * or key, numbers too large for a double, and nesting beyond the limit. A key `__proto__` is plain own data.
  */
-export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): JsonReading {
+export function parseJson(input: string | Uint8Array, options: JsonOptions = {}): JsonReading {
   let text: string;
   if (typeof input === 'string') {
     text = input;
@@ -36,13 +49,22 @@ export function parseJson(input: string | Uint8Array, limits: JsonLimits = {}): 
   } catch {
     return { ok: false, reason: 'not valid JSON' };
   }
-  const { members, depth } = measure(typeof input === 'string' ? Buffer.from(input) : input);
-  if (depth > (limits.maxDepth ?? MAX_JSON_DEPTH)) {
+  const isText = typeof input === 'string';
+  // No claims about a text: what is not well-formed in it would look so in its bytes.
+  const wished = isText ? null : (options.canonical ?? null);
+  const bytes = isText ? Buffer.from(input) : input;
+  const { members, depth, canonical } = scanJson(bytes, wished);
+  if (depth > (options.maxDepth ?? MAX_JSON_DEPTH)) {
     return { ok: false, reason: 'nested too deeply', lenient: value };
   }
   // Bytes that decoded are well formed and a raw U+0000 is no JSON, so only an escape can bring in either.
-  const checkStrings = typeof input === 'string' || text.includes('\\u');
-  const walk: Walk = { checkStrings, members: 0 };
+  const walk: Walk = { checkStrings: isText || text.includes('\\u'), members: 0 };
+  if (canonical !== null) {
+    // In what is canonical no number is too large, nothing is escaped and no key stands twice.
+    const sound = faultBeside(wished as string, value as JsonObject, walk) === null && walk.members === members;
+    if (sound) return { ok: true, value, canonical: bytes.subarray(canonical.from, canonical.to) };
+    return parseJson(input, { ...options, canonical: null });
+  }
   const fault = faultOf(value, walk);
   if (fault !== null) return { ok: false, reason: fault, lenient: value };
   // JSON.parse keeps the last of repeated keys: then the text has more members than the value.
@@ -62,31 +84,6 @@ function parseLeniently(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-/**
- * Counts the members of all objects (a colon each) and the deepest nesting in a text that is known to be JSON. On bytes,
- * for what marks the structure is ASCII, and V8 reads a byte several times faster than a character of any string.
- */
-function measure(bytes: Uint8Array): { members: number; depth: number } {
-  let members = 0;
-  let level = 0;
-  let depth = 0;
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at];
-    if (byte === 0x22) {
-      // " opens a string, and none of its characters count
-      for (at++; bytes[at] !== 0x22; at++) if (bytes[at] === 0x5c) at++;
-    } else if (byte === 0x3a) {
-      members++;
-    } else if (byte === 0x7b || byte === 0x5b) {
-      level++;
-      if (level > depth) depth = level;
-    } else if (byte === 0x7d || byte === 0x5d) {
-      level--;
-    }
-  }
-  return { members, depth };
 }
 
 interface Walk {
@@ -110,6 +107,17 @@ function faultOf(value: Json, walk: Walk): string | null {
   for (const key in value) {
     walk.members++;
     const fault = (walk.checkStrings ? stringFault(key) : null) ?? faultOf(value[key] as Json, walk);
+    if (fault !== null) return fault;
+  }
+  return null;
+}
+
+/** The first fault in all members of the root but `known`. */
+function faultBeside(known: string, root: JsonObject, walk: Walk): string | null {
+  for (const key in root) {
+    walk.members++;
+    if (key === known) continue;
+    const fault = (walk.checkStrings ? stringFault(key) : null) ?? faultOf(root[key] as Json, walk);
     if (fault !== null) return fault;
   }
   return null;

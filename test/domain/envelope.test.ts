@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type CanonicalFields, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
+import { type CanonicalFields, canonicalString, payloadHash, sha256Hex } from '../../src/domain/canonical.ts';
 import { checkCloudMessage, checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
 import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
@@ -168,6 +168,72 @@ describe('checkMessage', () => {
   it('takes an upper-case payload hash for another one', () => {
     const upper = payloadHash({ state: { on: true } }).toUpperCase();
     expect(check(sent({ payload_hash: upper }))).toMatchObject({ refusal: { code: 'PAYLOAD_HASH_MISMATCH' } });
+  });
+
+  /** A right message whose payload is written as `text`, with this hash and a signature over it. */
+  function written(text: string, hash: string, decoy = ''): Buffer {
+    const { payload: _, ...head } = JSON.parse(sent({ payload_hash: hash })) as JsonObject;
+    return Buffer.from(`{${decoy}${JSON.stringify(head).slice(1, -1)},"payload":${text}}`);
+  }
+
+  it.each([
+    '{"state":{"a":1.0}}',
+    '{"state":{"a":1e3}}',
+    '{"state":{"a":-0}}',
+    '{"state":{"a":0.10}}',
+    '{"state":{"a":0.0000001}}',
+    '{"state":{"a":12345678901234567890123}}',
+    '{"state":{"b":1,"a":1}}',
+    '{"state":{"10":1,"2":1,"1":1}}',
+    '{"state":{"\ufb33":1,"\ud83d\ude00":1}}',
+    '{"state":{"b":1,"__proto__":1}}',
+    '{"state":{"a":"\\u0062"}}',
+    '{"state":{"\\u0061":1}}',
+    '{"state":{"a": 1}}',
+    '{ "state":{}}',
+    '{"state":{},"full":true}',
+  ])('takes the hash of the canonical form alone where the payload is written %s', (text) => {
+    const canonical = payloadHash(JSON.parse(text) as JsonObject);
+    expect(canonical).not.toBe(sha256Hex(text));
+    expect(check(written(text, canonical))).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
+    expect(check(written(text, sha256Hex(text)))).toMatchObject({
+      refusal: { code: 'PAYLOAD_HASH_MISMATCH', signatureGood: true },
+    });
+  });
+
+  it.each([
+    '{"state":{}}',
+    '{"state":{"a":1,"b":[true,null,-0.5,"é"]}}',
+    '{"full":false,"state":{"10":1,"2":{"x":"|"}}}',
+  ])('takes the hash of the bytes of a payload that is written canonically, and no other: %s', (text) => {
+    expect(check(written(text, sha256Hex(text)))).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
+    expect(check(written(text, payloadHash({ state: 1 })))).toMatchObject({
+      refusal: { code: 'PAYLOAD_HASH_MISMATCH' },
+    });
+    expect(check(written(text, sha256Hex(text)).toString()).ok).toBe(true);
+  });
+
+  it('takes no other member for the payload', () => {
+    const decoy = '{"state":{"decoy":1}}';
+    const real = '{"state":{"on":true}}';
+    for (const member of [
+      `"other":{"payload":${decoy}},`,
+      `"other":[{"payload":${decoy}}],`,
+      `"x\\"payload":${decoy},`,
+      `"xpayload":${decoy},`,
+    ]) {
+      expect(check(written(real, sha256Hex(real), member))).toMatchObject({ message: { payload: JSON.parse(real) } });
+      expect(check(written(real, sha256Hex(decoy), member))).toMatchObject({
+        refusal: { code: 'PAYLOAD_HASH_MISMATCH' },
+      });
+    }
+    for (const name of ['"payload"', '"p\\u0061yload"']) {
+      for (const hash of [sha256Hex(real), sha256Hex(decoy)]) {
+        expect(check(written(real, hash, `${name}:${decoy},`))).toMatchObject({
+          refusal: { code: 'MALFORMED', reason: 'a key is repeated', signatureGood: true },
+        });
+      }
+    }
   });
 
   it('checks an HMAC signature with no other algorithm, whatever the message says', () => {
