@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
-import type { MachineEvent } from '../machines/definition.ts';
+import type { MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorRef, DurableOutput, OutsideOutput } from '../machines/outputs.ts';
 import type { Committed, Posted, TurnView } from './contract.ts';
 import { type Draft, draft, type Step, step } from './draft.ts';
@@ -16,8 +16,10 @@ export interface Gathering {
   room: number;
   /** Some of its actors were told something by others of them. */
   whole: boolean;
-  /** One was told by who was told itself, as a plan is by its commands: others may be about to tell it too. */
-  shared: boolean;
+  /** Who was told by who was told itself, as a plan is by its commands: others may be about to tell it too. */
+  shared: Set<Entity>;
+  /** Gathered ones that told none of those. */
+  strangers: number;
   /** Whom a teller's output waits for in the outbox: of several things that one is told the later ones must not come first. */
   waiting: Map<Entity, Set<string>>;
 }
@@ -26,6 +28,8 @@ export interface Gathering {
 interface Telling {
   teller: Entity;
   said: Step;
+  /** With whom it began: who was gathered. */
+  first: Entity;
 }
 
 /** The actors beside those of a turn, as the supervisor holds them. */
@@ -47,6 +51,8 @@ export interface Others {
  * plan again; what is told then goes through the outbox: a turn ends.
  */
 const ROUNDS = 4;
+/** Who answers at once does within this of what was released. */
+const JUST_MS = 5;
 
 /**
  * What an actor tells another is decided in the same turn where the other is at hand: both are then kept by one statement,
@@ -67,7 +73,16 @@ export class Companions {
   gathering(): Gathering {
     const byEntity = new Map<Entity, Draft>();
     const view = this.viewOf(byEntity);
-    return { drafts: [], byEntity, view, room: this.most, whole: false, shared: false, waiting: new Map() };
+    return {
+      drafts: [],
+      byEntity,
+      view,
+      room: this.most,
+      whole: false,
+      shared: new Set(),
+      strangers: 0,
+      waiting: new Map(),
+    };
   }
 
   /**
@@ -81,23 +96,45 @@ export class Companions {
       turn.byEntity.set(made.entity, made);
     }
     let tellings = drafts.flatMap((made) => (isApart(made.entity) ? [] : tellingsOf(made)));
+    const followed = new Set<Entity>();
     for (let round = 1; round <= ROUNDS && tellings.length > 0; round += 1) {
       const heard: Telling[] = [];
       for (const telling of tellings) this.hearAll(telling, turn, heard);
-      if (heard.length > 0) {
-        turn.whole = true;
-        turn.shared ||= round > 1;
+      if (heard.length > 0) turn.whole = true;
+      for (const { teller, first } of heard) {
+        if (round === 1 || teller === first) continue;
+        turn.shared.add(teller);
+        followed.add(first);
       }
       tellings = heard.filter(({ said }) => said.durable.length > 0);
     }
+    turn.strangers += drafts.length - followed.size;
     for (const { teller, said } of tellings) leave(teller, said, turn);
   }
 
-  private hearAll({ teller, said }: Telling, turn: Gathering, heard: Telling[]): void {
+  /**
+   * True where all of the turn is about somebody who waits for words that may be there any moment: of others that were released just now,
+   * as the one was that has spoken.
+   */
+  expects({ shared, strangers, byEntity }: Gathering): boolean {
+    if (strangers > 0) return false;
+    const since = this.clock.now() - JUST_MS;
+    const mayTell = (ref: ActorRef): boolean => {
+      const entity = this.others.find(ref);
+      return entity !== undefined && !entity.busy && entity.version > 0 && entity.usedAt >= since;
+    };
+    for (const entity of shared) {
+      const { snapshot } = byEntity.get(entity) as Draft;
+      if (entity.definition.awaits?.(snapshot as unknown as Snapshot).some(mayTell)) return true;
+    }
+    return false;
+  }
+
+  private hearAll({ teller, said, first }: Telling, turn: Gathering, heard: Telling[]): void {
     const left = said.durable.filter(({ output }) => {
       const posted = this.comesTo(output, turn);
       if (posted === null) return true;
-      const taken = waits(posted.to, teller, turn) ? null : this.hear(posted, turn);
+      const taken = waits(posted.to, teller, turn) ? null : this.hear(posted, turn, first);
       if (taken === null) wait(posted.to, teller, turn);
       else heard.push(taken);
       return taken === null;
@@ -135,7 +172,7 @@ export class Companions {
   }
 
   /** Null where the outbox has to tell it; what a machine throws on is to fail by itself. */
-  private hear({ to, event, create }: Posted, turn: Gathering): Telling | null {
+  private hear({ to, event, create }: Posted, turn: Gathering, first: Entity): Telling | null {
     const made = create ? this.newcomer(to, turn) : this.companion(to, turn);
     if (made === null) return null;
     const { entity } = made;
@@ -151,7 +188,7 @@ export class Companions {
       turn.drafts.push(made);
       if (made.newcomer) this.others.admit(entity);
     }
-    return { teller: entity, said };
+    return { teller: entity, said, first };
   }
 
   private companion(ref: ActorRef, { byEntity, drafts, room }: Gathering): Draft | null {
@@ -177,7 +214,7 @@ export class Companions {
 const isApart = ({ singly, quarantine }: Entity): boolean => singly || quarantine !== null;
 
 const tellingsOf = ({ entity, steps }: Draft): Telling[] =>
-  steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said }));
+  steps.filter(({ durable }) => durable.length > 0).map((said) => ({ teller: entity, said, first: entity }));
 
 const waits = (to: ActorRef, teller: Entity, { waiting }: Gathering): boolean =>
   waiting.get(teller)?.has(addressOf(to)) === true;

@@ -9,6 +9,7 @@ import { Keeper } from './keeper.ts';
 import type { Letter } from './letters.ts';
 import type { Limits } from './limits.ts';
 import type { RuntimeMeter } from './meter.ts';
+import { OpenTurn } from './open-turn.ts';
 import { Overdue } from './overdue.ts';
 import { isDevices, partPatient } from './patience.ts';
 
@@ -34,8 +35,6 @@ interface Turn {
 
 const MAX_BACKOFF_MS = 1_000;
 const MAX_ATTEMPTS = 5;
-/** Passes of the event loop that a turn may stay open for more. */
-const OPEN_PASSES = 4;
 
 /**
  * The runtime's heartbeat: takes every mailbox that has letters, decides, writes all of it in one statement batch, and
@@ -46,7 +45,7 @@ export class Turns {
   private inFlight = 0;
   private scheduled = false;
   /** A turn is gathered and takes more in. */
-  private open = false;
+  private open: OpenTurn | null = null;
   private stopped = false;
   private pausedUntil = 0;
   private backoffMs = 0;
@@ -109,12 +108,17 @@ export class Turns {
   /** No further turn is begun; those in flight finish. */
   stop(): void {
     this.stopped = true;
+    this.open?.end();
     this.keeper.stop();
   }
 
   private schedule(): void {
-    if (this.scheduled || this.open || this.stopped || this.ready.length === 0 || this.inFlight >= this.maxInFlight)
+    if (this.stopped || this.ready.length === 0) return;
+    if (this.open !== null) {
+      this.open.takeIn();
       return;
+    }
+    if (this.scheduled || this.inFlight >= this.maxInFlight) return;
     this.scheduled = true;
     const pause = this.pausedUntil - performance.now();
     const run = () => {
@@ -131,34 +135,22 @@ export class Turns {
     this.companions.join(turn, this.gather());
     if (turn.drafts.length > 0) {
       this.inFlight += 1;
-      this.fill(turn, OPEN_PASSES);
+      this.open = new OpenTurn(turn, {
+        companions: this.companions,
+        most: this.limits.turnActors,
+        gather: () => this.gather(),
+        write: (filled) => this.write(filled),
+      });
+      this.open.fill();
     }
-    this.schedule();
     this.tellIdle();
   }
 
-  /**
-   * A turn that holds somebody whom several tell, as its commands tell a plan, takes in what the next passes of the event loop bring, as long as they bring
-   * anything: what came too late would have to wait for its whole commit.
-   */
-  private fill(turn: Gathering, passes: number): void {
-    this.open = turn.shared && passes > 0 && turn.drafts.length < this.limits.turnActors;
-    if (!this.open) {
-      this.write(turn);
-      return;
-    }
-    setImmediate(() => {
-      if (this.stopped) return;
-      const more = this.gather();
-      this.companions.join(turn, more);
-      this.fill(turn, more.length > 0 ? passes - 1 : 0);
-      this.schedule();
-    });
-  }
-
   private write({ drafts, whole }: Gathering): void {
+    this.open = null;
     drafts.forEach(close);
     this.overdue.begins(drafts);
+    this.schedule();
     this.run({ drafts, whole }).finally(() => {
       this.inFlight -= 1;
       this.overdue.ends(drafts);

@@ -1,6 +1,6 @@
 import type { AnyStateMachine } from 'xstate';
 import type { EpochMs, Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
-import type { ActorKind } from './outputs.ts';
+import type { ActorKind, ActorRef } from './outputs.ts';
 
 /** Every event says when it happened and who caused it: a machine has no clock of its own. */
 export interface MachineEvent {
@@ -42,6 +42,8 @@ export interface MachineDefinition<Context = object> {
   isSoft(event: MachineEvent): boolean;
   /** True where nothing is waited for any more: the actor need not stay in memory, though words may still reach it. */
   rests(snapshot: Snapshot<Context>): boolean;
+  /** Those whose words it waits for, where it waits for several at a time. */
+  awaits?(snapshot: Snapshot<Context>): readonly ActorRef[];
   /** The context as an administrator may see it, in the words of the wire: it names what is shown, and so leaves out the rest. */
   visible(context: Context): JsonObject;
 }

@@ -4,6 +4,7 @@ import { failureWays, type PlanStatus, planStatuses, stepStatuses } from '../dom
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
+import type { ActorRef } from './outputs.ts';
 import { planMachine, planMachine1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
 import { isThought } from './plan-work.ts';
@@ -116,6 +117,13 @@ function journal(
   return before === after ? null : { data: note(event as PlanEvent, after.context) };
 }
 
+/** The commands that their devices were told. */
+const awaits = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
+  context.steps.flatMap(({ ask, status, undo, commandId }): ActorRef[] => {
+    const id = ask === 'made' && status !== 'awaiting_confirmation' ? (undo?.commandId ?? commandId) : null;
+    return id === null ? [] : [{ kind: 'command', id }];
+  });
+
 /** A plan's context as an administrator may see it. */
 function visible(context: PlanContext): JsonObject {
   const { kind, id, key, via } = context.createdBy;
@@ -173,6 +181,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   }),
   journal,
   rests: isOver,
+  awaits,
   isSoft: () => false,
   visible,
 };

@@ -4,7 +4,7 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, testClock } from '../support/clock.ts';
-import { BOOM, COME, coming, gossip, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
+import { awaiting, BOOM, COME, coming, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
 import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 /*
@@ -84,7 +84,7 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
   const assemble = (): Runtime => {
     const made = createRuntime({
       store: memoryStore(store, { turnsInFlight }).store,
-      definitions: () => gossip as unknown as MachineDefinition,
+      definitions: () => awaiting('a', 'b', 'd') as unknown as MachineDefinition,
       clock,
       log: { debug() {}, info() {}, warn() {}, error() {} },
       limits: { ...limits, throwsToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },

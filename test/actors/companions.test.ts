@@ -1,11 +1,11 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EventFailed } from '../../src/actors/contract.ts';
 import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { BOOM, gossip, gossipRef, VENOM, type Word } from '../support/gossip.ts';
+import { awaiting, BOOM, gossip, gossipRef, VENOM, type Word } from '../support/gossip.ts';
 import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 let store: MemoryActors;
@@ -13,10 +13,10 @@ let clock: TestClock;
 let runtime: Runtime;
 let errors: string[];
 
-function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1): Runtime {
+function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1, definition = gossip): Runtime {
   return createRuntime({
     store: memoryStore(store, { turnsInFlight }).store,
-    definitions: () => gossip as unknown as MachineDefinition,
+    definitions: () => definition as unknown as MachineDefinition,
     clock,
     log: { debug() {}, info() {}, warn() {}, error: (_, words) => errors.push(words) },
     limits,
@@ -282,6 +282,117 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     runtime.halt();
     for (let n = 0; n < 10; n += 1) await pass();
     expect(store.commits).toHaveLength(1);
+  });
+});
+
+describe('a turn with somebody who waits for words that may be there any moment', () => {
+  const pass = () => new Promise(setImmediate);
+  const passes = async (count = 10) => {
+    for (let n = 0; n < count; n += 1) await pass();
+  };
+  const commits = () => written(store.commits);
+  /** One after another, each a while after the one before. */
+  async function slowly(...sends: (() => Promise<unknown>)[]): Promise<unknown> {
+    const sent: Promise<unknown>[] = [];
+    for (const send of sends) {
+      sent.push(send());
+      await passes();
+    }
+    return Promise.all(sent);
+  }
+
+  beforeEach(async () => {
+    runtime.halt();
+    store = new MemoryActors();
+    runtime = assemble({}, 2, awaiting('c', 'b', 'd', 'e'));
+    await make('a', 'b', 'c', 'd', 'e', 'x', 'y', 's');
+    store.commits = [];
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it('stays open until all of them are there, and is then written without waiting for a clock', async () => {
+    await slowly(
+      () => say('a', ['b', '>c>first']),
+      () => say('x', ['d', '>c>second']),
+      () => say('y', ['e', '>c>third']),
+    );
+    expect(commits()).toEqual([['abcxdye', 0]]);
+    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it('stays open for a millisecond, and takes in what is there then', async () => {
+    const first = say('a', ['b', '>c>first']);
+    await passes();
+    expect(commits()).toEqual([]);
+    vi.advanceTimersByTime(1);
+    const second = say('x', ['d', '>c>second']);
+    await Promise.all([first, second]);
+    expect(commits()).toEqual([['abcxd', 0]]);
+    const third = say('y', ['e', '>c>third']);
+    await passes();
+    // It still waits for those that were released with its first words.
+    expect(commits()).toHaveLength(1);
+    vi.advanceTimersByTime(1);
+    await third;
+    expect(heardBy('c')).toEqual(['first', 'second', 'third']);
+  });
+
+  it('is not held up where they were released a while ago', async () => {
+    clock.advance(6);
+    await say('a', ['b', '>c>first']);
+    expect(commits()).toEqual([['abc', 0]]);
+  });
+
+  it('is not held up where somebody else is in it', async () => {
+    await Promise.all([say('a', ['b', '>c>first']), say('s', ['s', 'apart'])]);
+    expect(commits()).toEqual([['asbc', 0]]);
+  });
+
+  it('takes somebody else along as soon as they come', async () => {
+    await slowly(
+      () => say('a', ['b', '>c>first']),
+      () => say('x', ['x', 'apart']),
+    );
+    expect(commits()).toEqual([['abcx', 0]]);
+  });
+
+  it('does not wait for one that is in another turn', async () => {
+    const held = gates();
+    const others = Promise.all([say('d', ['d', 'apart']), say('e', ['e', 'apart'])]);
+    await passes();
+    const said = say('a', ['b', '>c>first']);
+    await passes();
+    expect(held).toHaveLength(2);
+    for (const open of held) open();
+    await Promise.all([others, said]);
+    expect(commits()).toEqual([
+      ['de', 0],
+      ['abc', 0],
+    ]);
+  });
+
+  it('is waited for by who drains', async () => {
+    const said = say('a', ['b', '>c>first']);
+    await passes();
+    const drained = runtime.actors.drain();
+    await passes();
+    vi.advanceTimersByTime(1);
+    await drained;
+    await said;
+    expect(commits()).toEqual([['abc', 0]]);
+  });
+
+  it('is never written where the right to write is lost meanwhile', async () => {
+    void say('a', ['b', '>c>first']);
+    await passes();
+    runtime.halt();
+    expect(vi.getTimerCount()).toBe(0);
+    await passes();
+    expect(commits()).toEqual([]);
   });
 });
 

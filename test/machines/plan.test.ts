@@ -71,6 +71,28 @@ describe('a plan', () => {
     expect(planDefinition.rests(plan.asSnapshot())).toBe(true);
   });
 
+  it('waits for the words of commands that are with their devices', () => {
+    const { plan } = planned([wish('a'), wish('b'), wish('c')]);
+    const awaited = () => planDefinition.awaits?.(plan.asSnapshot());
+    const commands = (...ids: string[]) => ids.map((id) => ({ kind: 'command', id: commandOf(plan, id) }));
+    expect(awaited()).toEqual([]);
+    say(plan, 'a', 'dispatched');
+    say(plan, 'b', 'dispatched');
+    say(plan, 'c', 'awaiting_confirmation');
+    expect(awaited()).toEqual(commands('a', 'b'));
+    say(plan, 'a', 'succeeded');
+    expect(awaited()).toEqual(commands('b'));
+  });
+
+  it('waits for the word of a command that undoes a step', () => {
+    const { plan } = planned([wish('a', { compensation: { action: 'undo', params: {} } }), wish('b')]);
+    say(plan, 'a', 'succeeded');
+    say(plan, 'b', 'failed');
+    say(plan, 'a', 'dispatched');
+    expect(plan.context.status).toBe('rolling_back');
+    expect(planDefinition.awaits?.(plan.asSnapshot())).toEqual([{ kind: 'command', id: commandOf(plan, 'a') }]);
+  });
+
   it('waits for the verification of a command that succeeded', () => {
     const { plan } = planned([wish('a')]);
     say(plan, 'a', 'dispatched');

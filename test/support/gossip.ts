@@ -89,3 +89,9 @@ export const gossip: MachineDefinition<GossipContext> = {
   isSoft: () => false,
   visible: (context) => ({ ...context }) as unknown as JsonObject,
 };
+
+/** The same, where `id` waits for words from these. */
+export const awaiting = (id: Uuid, ...others: Uuid[]): MachineDefinition<GossipContext> => ({
+  ...gossip,
+  awaits: ({ context }) => (context.id === id ? others.map(gossipRef) : []),
+});
