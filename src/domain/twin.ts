@@ -40,6 +40,8 @@ function mergeInto(target: JsonObject, patch: JsonObject, depth: number, tally: 
   let gone: Set<string> | undefined;
   for (const key of Object.keys(patch)) {
     const value = patch[key] as Json;
+    // Most of a report is as it was. What `target` only inherits is no JSON, and so is never the same.
+    if (value !== null && value === target[key]) continue;
     const old = Object.hasOwn(target, key) ? (target[key] as Json) : undefined;
     if (value === null) {
       if (old === undefined) continue;
@@ -48,7 +50,6 @@ function mergeInto(target: JsonObject, patch: JsonObject, depth: number, tally: 
       gone.add(key);
       continue;
     }
-    if (value === old) continue;
     let merged: Json = value;
     if (!isObject(value)) {
       tally.bytes +=
