@@ -198,6 +198,8 @@ class Gathered {
       machineVersion: definition.version,
       value: snapshot.value,
       context: definition.toStored(snapshot.context),
+      moving: definition.moving,
+      settled: isSettled(entity, made.snapshot),
       columns: definition.columns(snapshot),
       since: made.since,
       journal: this.journal,
@@ -208,6 +210,15 @@ class Gathered {
       delivered: this.delivered,
     };
   }
+}
+
+/** Whether `next` differs from the entity's row in moving members alone; what was only read may be stored in other words. */
+export function isSettled({ settled, snapshot, definition: { moving } }: Entity, next: AnyMachineSnapshot): boolean {
+  if (!settled || snapshot === next) return settled;
+  const before = snapshot.context as Record<string, unknown>;
+  const after = next.context as Record<string, unknown>;
+  for (const member in after) if (before[member] !== after[member] && !moving.has(member)) return false;
+  return true;
 }
 
 /** State values are strings, or objects of them by region. */

@@ -24,6 +24,8 @@ export class Entity {
   singly = false;
   /** Its row is gone or unknown: a letter must load it again first. */
   stale = false;
+  /** What of its context is not `moving` is in its row as it is here: written, not only read, by this process. */
+  settled = false;
   /** When its machine threw, within the last minute. */
   throws: EpochMs[] | null = null;
   usedAt: EpochMs;

@@ -20,7 +20,7 @@ import {
   type Waiter,
 } from './contract.ts';
 import { blank, restore } from './decide.ts';
-import type { Draft } from './draft.ts';
+import { type Draft, isSettled } from './draft.ts';
 import { addressOf, blankEntity, Entity } from './entity.ts';
 import { type Extra, type Letter, Mail } from './letters.ts';
 import type { Limits } from './limits.ts';
@@ -213,6 +213,7 @@ export class Supervisor implements Actors, TurnEnd {
 
   release(made: Draft): void {
     const { entity } = made;
+    entity.settled = made.commit !== null || isSettled(entity, made.snapshot);
     entity.snapshot = made.snapshot;
     entity.version = made.version;
     entity.since = made.since;

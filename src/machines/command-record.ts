@@ -173,6 +173,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   machine: commandMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  moving: new Set(['status', 'delivery', 'answer', 'verification']),
   fromStored: (json) => stored.parse(json) as CommandContext,
   columns(snapshot) {
     const { deviceId, action, safetyClass, delivery, confirmation, requestedAt } = snapshot.context;

@@ -32,6 +32,8 @@ export interface MachineDefinition<Context = object> {
   tenantOf(context: Context): Uuid;
   /** The context as stored: JSON, no secrets. */
   toStored(context: Context): JsonObject;
+  /** Members of the context, by their names in memory and as stored, that most transitions change: the rest is seldom written. */
+  moving: ReadonlySet<string>;
   /** Checks what the store gave back against a schema; throws when it does not fit. */
   fromStored(stored: JsonObject): Context;
   /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */

@@ -131,6 +131,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   machine: deviceMachine,
   tenantOf: (context) => context.tenantId,
   toStored,
+  moving: new Set(['state', 'stateVersion', 'reported', 'reportedAt', 'replay']),
   fromStored,
   columns(snapshot) {
     const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context;

@@ -172,6 +172,7 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   machine: planMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  moving: new Set(['finishedAt', 'status', 'steps', 'ending', 'finished', 'wakeAt', 'cognition']),
   fromStored: (json) => stored.parse(json) as PlanContext,
   columns: ({ context }) => ({
     status: context.status,

@@ -54,6 +54,7 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   machine: tenantMachine,
   tenantOf: (context) => context.id,
   toStored: toJson,
+  moving: new Set(),
   fromStored: (json) => stored.parse(json),
   columns: (snapshot) => ({
     name: snapshot.context.name,

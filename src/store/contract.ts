@@ -59,6 +59,10 @@ export interface ActorCommit {
   machineVersion: number;
   value: Json;
   context: JsonObject;
+  /** Members of `context` that most transitions change: kept apart, so that the others need not be written each time. */
+  moving: ReadonlySet<string>;
+  /** All other members are in the row as they are here, and with them the columns that they tell. */
+  settled: boolean;
   /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
   columns: JsonObject;
   since: EpochMs;

@@ -82,6 +82,7 @@ export const gossip: MachineDefinition<GossipContext> = {
   }),
   tenantOf: () => 't',
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
+  moving: new Set(),
   fromStored: (stored) => stored as unknown as GossipContext,
   columns: () => ({}),
   journal: () => ({ data: null }),

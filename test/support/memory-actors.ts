@@ -3,6 +3,7 @@ import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import type {
+  ActorCommit,
   ActorStore,
   CommandStore,
   DeviceStore,
@@ -48,7 +49,8 @@ export class MemoryActors implements ActorStore {
     if (turn.whole && lost.length > 0) lost = turn.actors;
     for (const actor of turn.actors) {
       if (lost.includes(actor)) continue;
-      this.rows.set(at(actor.ref), structuredClone({ ...actor, quarantine: null }) as unknown as StoredActor);
+      const context = actor.settled ? this.moved(actor) : actor.context;
+      this.rows.set(at(actor.ref), structuredClone({ ...actor, context, quarantine: null }) as unknown as StoredActor);
       this.journals.set(at(actor.ref), [...(this.journals.get(at(actor.ref)) ?? []), ...actor.journal]);
       for (const { n, output } of actor.outbox) {
         const row = { from: actor.ref, version: actor.version, n, output };
@@ -61,6 +63,12 @@ export class MemoryActors implements ActorStore {
     if (!turn.whole || lost.length === 0) for (const key of turn.delivered) this.outbox.delete(outboxKey(key));
     await this.after(turn);
     return { lost: lost.map(({ ref }) => ref) };
+  }
+
+  /** Of a settled commit the moving members count, as in a database: what else it changed would be gone. */
+  private moved({ ref, context, moving }: ActorCommit): JsonObject {
+    const members = Object.entries(context).filter(([name]) => moving.has(name));
+    return { ...this.rows.get(at(ref))?.context, ...Object.fromEntries(members) };
   }
 
   async quarantine(ref: ActorRef, reason: string | null): Promise<void> {
@@ -202,6 +210,7 @@ export const lamp: MachineDefinition<LampContext> = {
   }),
   tenantOf: () => 't',
   toStored: (context) => ({ ...context }) as JsonObject,
+  moving: new Set(['pressed']),
   fromStored: (stored) => {
     if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');
     return stored as unknown as LampContext;

@@ -29,6 +29,8 @@ function commit(kind: ActorKind, columns: object, given: Given): ActorCommit {
     machineVersion: 1,
     value: 'made',
     context: {},
+    moving: new Set(),
+    settled: false,
     columns: columns as JsonObject,
     since: 1_000,
     journal: [],

@@ -14,11 +14,12 @@ export interface ActorRow {
   machine_version: number;
   value: Json;
   context: JsonObject;
+  moving: JsonObject | null;
   since: EpochMs;
   quarantine: string | null;
 }
 
-export const actorColumns = 'id, tenant_id, version, machine_version, value, context, since, quarantine';
+export const actorColumns = 'id, tenant_id, version, machine_version, value, context, moving, since, quarantine';
 
 export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   ref: { kind, id: row.id },
@@ -26,10 +27,13 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   version: row.version,
   machineVersion: row.machine_version,
   value: row.value,
-  context: row.context,
+  context: { ...row.context, ...row.moving },
   since: row.since,
   quarantine: row.quarantine,
 });
+
+/** A member of the context that may be a moving one, as `json`. */
+export const memberOf = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
 
 interface TimerColumns {
   kind: ActorKind;

@@ -1,6 +1,6 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandStore } from '../contract.ts';
-import { type ActorRow, actorColumns, storedActor } from './actors.ts';
+import { type ActorRow, actorColumns, memberOf, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
 import { beginning, pageOf } from './pages.ts';
 
@@ -70,9 +70,9 @@ export function commandStore(database: Database): CommandStore {
     async watching() {
       const rows = await database.read<WatchedRow>({
         name: 'commands_watching',
-        text: `select id, device_id, context->'verification'->'expected' as expected,
-            context->'verification'->>'observed' is not null as seen
-          from commands where verification = 'pending' and context->'verification'->>'expected' is not null order by id`,
+        text: `select id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
+          from commands cross join lateral (select ${memberOf('verification')} as about) verified
+          where verification = 'pending' and about->>'expected' is not null order by id`,
       });
       return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
         deviceId,

@@ -1,11 +1,12 @@
-import type { Json } from '../../domain/values.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
 import type { ActorKind, DeviceKeyRow, RowOutput } from '../../machines/outputs.ts';
 import type { ActorCommit, OutboxKey, TurnCommit } from '../contract.ts';
 import { idempotencyInput } from './idempotency.ts';
-import { actorTables } from './tables.ts';
+import { jsonArray, keepable } from './json-array.ts';
+import { actorTables, tableOf } from './tables.ts';
 
 /*
- * A turn as the JSON that its statement reads: one array for each kind of actor, new ones apart. Everything that joins an
+ * A turn as the JSON that its statement reads: one array for each kind of actor and what is written of it. Everything that joins an
  * actor's commit is nested in its `also`, so that the statement cannot write it without its actor.
  */
 
@@ -27,32 +28,45 @@ export type Joining = (typeof joining)[number];
 
 type Also = Partial<Record<Joining, Json[]>>;
 
+/** Of a new actor all is written, of a settled one what transitions move. */
+export const forms = ['settled', 'whole', 'new'] as const;
+export type Form = (typeof forms)[number];
+
 export interface TurnInput {
-  /** Rows for `kind`, as JSON text. */
-  actors: { kind: ActorKind; isNew: boolean; json: string }[];
+  /** Rows for `kind` as JSON text, and beside it, as an array of `json`, the moving members of their contexts. */
+  actors: { kind: ActorKind; form: Form; json: string; moving: Buffer }[];
   joining: ReadonlySet<Joining>;
   /** JSON text of what is delivered without an actor's commit, or null. */
   delivered: string | null;
   whole: boolean;
 }
 
+interface Group {
+  kind: ActorKind;
+  form: Form;
+  rows: Json[];
+  moving: string[];
+}
+
 export function turnInput(turn: TurnCommit): TurnInput {
-  const groups = new Map<string, { kind: ActorKind; isNew: boolean; rows: Json[] }>();
+  const groups = new Map<string, Group>();
   const present = new Set<Joining>();
   for (const commit of turn.actors) {
-    const isNew = commit.readVersion === 0;
-    const name = `${commit.ref.kind}${isNew}`;
+    const { kind } = commit.ref;
+    const form = commit.readVersion === 0 ? 'new' : commit.settled ? 'settled' : 'whole';
+    const name = kind + form;
     let group = groups.get(name);
     if (!group) {
-      group = { kind: commit.ref.kind, isNew, rows: [] };
+      group = { kind, form, rows: [], moving: [] };
       groups.set(name, group);
     }
-    group.rows.push(rowOf(commit, present));
+    group.rows.push(form === 'settled' ? settledRow(commit, present) : wholeRow(commit, present));
+    group.moving.push(keepable(JSON.stringify(membersOf(commit, true))));
   }
   return {
     actors: [...groups.values()]
       .sort((a, b) => rank(a) - rank(b))
-      .map(({ kind, isNew, rows }) => ({ kind, isNew, json: JSON.stringify(rows) })),
+      .map(({ kind, form, rows, moving }) => ({ kind, form, json: JSON.stringify(rows), moving: jsonArray(moving) })),
     joining: present,
     delivered: turn.delivered.length > 0 ? JSON.stringify(turn.delivered.map(outboxKey)) : null,
     whole: turn.whole ?? false,
@@ -60,17 +74,11 @@ export function turnInput(turn: TurnCommit): TurnInput {
 }
 
 /** One order for all turns, so that equal combinations are equal statements. */
-const rank = ({ kind, isNew }: { kind: ActorKind; isNew: boolean }): number =>
-  actorTables.findIndex((table) => table.kind === kind) * 2 + Number(isNew);
+const rank = ({ kind, form }: Group): number =>
+  actorTables.findIndex((table) => table.kind === kind) * forms.length + forms.indexOf(form);
 
-function rowOf(commit: ActorCommit, present: Set<Joining>): Json {
-  const { ref, tenantId, readVersion, version, machineVersion, value, context, columns, since } = commit;
-  const also = alsoOf(commit);
-  let any = false;
-  for (const name of Object.keys(also) as Joining[]) {
-    present.add(name);
-    any = true;
-  }
+function wholeRow(commit: ActorCommit, present: Set<Joining>): Json {
+  const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
   return {
     id: ref.id,
     tenant_id: tenantId,
@@ -78,17 +86,36 @@ function rowOf(commit: ActorCommit, present: Set<Joining>): Json {
     version,
     machine_version: machineVersion,
     value,
-    context,
+    context: membersOf(commit, false),
     since,
     ...columns,
-    ...(any && { also }),
+    also: alsoOf(commit, present),
   };
 }
 
-function alsoOf(commit: ActorCommit): Also {
-  const also: Also = {};
+function settledRow(commit: ActorCommit, present: Set<Joining>): Json {
+  const { ref, readVersion, version, value, columns, since } = commit;
+  const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
+  for (const column of tableOf(ref.kind).moving) row[column] = columns[column] ?? null;
+  const also = alsoOf(commit, present);
+  if (also !== null) row.also = also;
+  return row;
+}
+
+/** The members of the context that move, or the others. */
+function membersOf({ context, moving }: ActorCommit, thatMove: boolean): JsonObject {
+  const members: JsonObject = {};
+  for (const name in context) if (moving.has(name) === thatMove) members[name] = context[name] as Json;
+  return members;
+}
+
+function alsoOf(commit: ActorCommit, present: Set<Joining>): Also | null {
+  let also: Also | null = null;
   const put = (name: Joining, rows: Json[]): void => {
-    if (rows.length > 0) also[name] = rows;
+    if (rows.length === 0) return;
+    also ??= {};
+    also[name] = rows;
+    present.add(name);
   };
   const { journal, outbox, timers, delivered, rows, idempotency } = commit;
   if (journal.length > 0) put('journal', journal as unknown as Json[]);

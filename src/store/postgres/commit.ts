@@ -1,6 +1,6 @@
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import { DataRefused, type TurnCommit } from '../contract.ts';
-import { type Joining, joining, type TurnInput, turnInput } from './commit-input.ts';
+import { type Form, type Joining, joining, type TurnInput, turnInput } from './commit-input.ts';
 import type { Database, Statement, Value } from './database.ts';
 import { deleteByKey } from './delete.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
@@ -23,28 +23,44 @@ const common: Readonly<Record<string, string>> = {
   since: 'bigint',
 };
 const fixed = new Set(['id', 'tenant_id', 'created_at']);
+/** Of `common`, what each transition writes. */
+const always = ['version', 'value', 'since'];
 
-/** The actors of one kind that the parameter `$n` holds; the last section is what was kept of them. */
-function actorSections(kind: ActorKind, isNew: boolean, n: number): string {
+/** The columns that a form writes, beside `moving`. */
+function columnsOf(kind: ActorKind, form: Form): string[] {
+  const { columns, moving } = tableOf(kind);
+  if (form === 'settled') return [...always, ...moving];
+  const all = Object.keys({ ...common, ...columns });
+  return form === 'new' ? all : all.filter((column) => !fixed.has(column));
+}
+
+/** The actors of one kind and form, which the parameters `$n` and the next hold; the last section is what was kept of them. */
+function actorSections(kind: ActorKind, form: Form, n: number): string {
   const { name, columns } = tableOf(kind);
-  const all = { ...common, ...columns };
-  const fields = Object.entries(all).map(([column, type]) => `${column} ${type}`);
-  const input = `jsonb_to_recordset($${n}::jsonb) as i(${fields.join(', ')}, read_version bigint, also jsonb)`;
-  if (!isNew) {
-    const set = Object.keys(all).filter((column) => !fixed.has(column));
-    return `${kind}_kept as (
-      update ${name} a set ${set.map((column) => `${column} = i.${column}`).join(', ')} from ${input}
+  const types: Readonly<Record<string, string>> = { ...common, ...columns };
+  const written = columnsOf(kind, form);
+  const read = form === 'new' ? written : ['id', 'read_version', ...written];
+  const fields = read.map((column) => `${column} ${types[column] ?? 'bigint'}`);
+  const input = `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, also jsonb), unnest($${n + 1}::json[]))
+    as i(${read.join(', ')}, also, moving)`;
+  const section = sectionOf(kind, form);
+  if (form !== 'new') {
+    const set = [...written, 'moving'].map((column) => `${column} = i.${column}`);
+    return `${section} as (
+      update ${name} a set ${set.join(', ')} from ${input}
       where a.id = i.id and a.version = i.read_version returning a.id, a.tenant_id, a.version, i.also)`;
   }
-  const names = Object.keys(all).join(', ');
+  const names = [...written, 'moving'].join(', ');
   // "is true" keeps the planner from making a join of it: it hashes the few ids, whatever it thinks of their number.
   return `${kind}_given as (select * from ${input}),
     ${kind}_inserted as (
       insert into ${name} (${names}) select ${names} from ${kind}_given on conflict (id) do nothing returning id),
-    ${kind}_new as (
+    ${section} as (
       select id, tenant_id, version, also from ${kind}_given
       where (id in (select id from ${kind}_inserted)) is true)`;
 }
+
+const sectionOf = (kind: ActorKind, form: Form): string => `${kind}_${form}`;
 
 const from = (name: Joining, fields: string): string =>
   `from also a, jsonb_to_recordset(a.also->'${name}') as r(${fields})`;
@@ -111,13 +127,12 @@ const proposalsAccepted = `(select refuse('the proposal is not pending any more'
 const TORN = 'the turn is torn';
 
 function textOf(input: TurnInput): string {
-  const sections = input.actors.map(({ kind, isNew }, index) => actorSections(kind, isNew, index + 1));
+  const sections = input.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1));
   const kept = input.actors.map(
-    ({ kind, isNew }) =>
-      `select '${kind}'::text as kind, id, tenant_id, version, also from ${kind}_${isNew ? 'new' : 'kept'}`,
+    ({ kind, form }) => `select '${kind}'::text as kind, id, tenant_id, version, also from ${sectionOf(kind, form)}`,
   );
   const results = ['0 as kept', 'null as names'];
-  let parameters = input.actors.length;
+  let parameters = 2 * input.actors.length;
   if (kept.length > 0) {
     parameters += 1;
     const count = '(select count(*) from kept)';
@@ -159,7 +174,7 @@ export class Committer {
   async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
     if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
     const input = turnInput(turn);
-    const values: Value[] = input.actors.map(({ json }) => json);
+    const values: Value[] = input.actors.flatMap(({ json, moving }) => [json, moving]);
     if (input.actors.length > 0) values.push(turn.actors.length);
     if (input.delivered !== null) values.push(input.delivered);
     const row = await this.write({ ...this.statement(input), values, once: true });
@@ -184,7 +199,7 @@ export class Committer {
    * embedded database analyses nothing by itself: with every tenfold of rows the statements are prepared anew.
    */
   private statement(input: TurnInput): { name: string; text: string } {
-    const actors = input.actors.map(({ kind, isNew }) => `${kind}${isNew ? '+' : ''}`);
+    const actors = input.actors.map(({ kind, form }) => sectionOf(kind, form));
     const sections = [
       ...actors,
       ...joining.filter((name) => input.joining.has(name)),

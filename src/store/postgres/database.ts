@@ -4,7 +4,8 @@ import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 import type { Sessions } from './sessions.ts';
 
-export type Value = string | number | boolean | null;
+/** Bytes are in the binary form of their type. */
+export type Value = string | number | boolean | null | Buffer;
 
 /** A statement with parameters. A named one is prepared once per connection. */
 export interface Statement {

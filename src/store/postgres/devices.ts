@@ -1,5 +1,6 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
+import { memberOf } from './actors.ts';
 import { type Database, idArray, type Value } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistory, liveKeys } from './device-keys.ts';
@@ -139,8 +140,8 @@ export function deviceStore(database: Database, counts: DeviceCounts): DeviceSto
     async states(tenantId, wanted) {
       const rows = await database.read<StateRow>({
         name: wanted ? 'states_of' : 'states_all',
-        text: `select id, context->'state' as state, (context->>'stateVersion')::bigint as state_version,
-            (context->>'reportedAt')::bigint as reported_at
+        text: `select id, ${memberOf('state')} as state, (${memberOf('stateVersion')} #>> '{}')::bigint as state_version,
+            (${memberOf('reportedAt')} #>> '{}')::bigint as reported_at
           from devices where tenant_id = $1 and not deleted${wanted ? ' and id = any($2::uuid[])' : ''}`,
         values: wanted ? [tenantId, idArray(wanted)] : [tenantId],
       });

@@ -8,6 +8,7 @@ import { audit } from './migrations/0005-audit.ts';
 import { memories } from './migrations/0006-memories.ts';
 import { plans } from './migrations/0007-plans.ts';
 import { cognition } from './migrations/0008-cognition.ts';
+import { moving } from './migrations/0009-moving.ts';
 
 export interface Migration {
   id: number;
@@ -25,6 +26,7 @@ export const migrations: readonly Migration[] = [
   { id: 6, name: 'memories', sql: memories },
   { id: 7, name: 'plans', sql: plans },
   { id: 8, name: 'cognition', sql: cognition },
+  { id: 9, name: 'moving', sql: moving },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

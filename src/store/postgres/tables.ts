@@ -5,6 +5,8 @@ export interface ActorTable {
   kind: ActorKind;
   name: string;
   columns: Readonly<Record<string, string>>;
+  /** Those that follow from the value and the moving members of the context: all that a settled commit changes. */
+  moving: readonly string[];
 }
 
 /** A new kind is one more entry here and one more table. */
@@ -23,6 +25,7 @@ export const actorTables: readonly ActorTable[] = [
       online: 'boolean',
       created_at: 'bigint',
     },
+    moving: ['revoked', 'deleted', 'online'],
   },
   {
     kind: 'command',
@@ -37,16 +40,19 @@ export const actorTables: readonly ActorTable[] = [
       token_hash: 'text',
       created_at: 'bigint',
     },
+    moving: ['status', 'verification', 'written'],
   },
   {
     kind: 'tenant',
     name: 'tenants',
     columns: { name: 'text', slug: 'text', suspended: 'boolean', created_at: 'bigint' },
+    moving: ['suspended'],
   },
   {
     kind: 'plan',
     name: 'plans',
     columns: { status: 'text', over: 'boolean', thought: 'boolean', created_at: 'bigint' },
+    moving: ['status', 'over', 'thought'],
   },
 ];
 

@@ -193,7 +193,8 @@ describe('an actor', () => {
       actors: [
         {
           ...{ ref: stored.ref, tenantId: stored.tenantId, readVersion: 1, version: 2, machineVersion: 1 },
-          ...{ value: stored.value, context: broken, since: stored.since, journal: [], outbox: [], rows: [] },
+          ...{ value: stored.value, context: broken, moving: new Set<string>(), settled: false, since: stored.since },
+          ...{ journal: [], outbox: [], rows: [] },
           columns: { device_type: 'x', revoked: false, deleted: false, online: false, created_at: 1 },
           ...{ timers: { set: [], clear: [] }, idempotency: null, delivered: [] },
         },

@@ -1,0 +1,34 @@
+import { DataRefused } from '../contract.ts';
+
+const JSON_OID = 114;
+const HEADER = 20;
+
+/** `json[]` in PostgreSQL's binary form: as text each quotation mark would be escaped, and the whole read once more. */
+export function jsonArray(texts: readonly string[]): Buffer {
+  if (texts.length === 0) return emptyArray;
+  const lengths = texts.map((text) => Buffer.byteLength(text));
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, HEADER));
+  bytes.writeInt32BE(1, 0); // dimensions
+  bytes.writeInt32BE(0, 4); // no nulls
+  bytes.writeInt32BE(JSON_OID, 8);
+  bytes.writeInt32BE(texts.length, 12);
+  bytes.writeInt32BE(1, 16); // the first index
+  let at = HEADER;
+  texts.forEach((text, n) => {
+    at = bytes.writeInt32BE(lengths[n] as number, at);
+    at += bytes.write(text, at);
+  });
+  return bytes;
+}
+
+const emptyArray = Buffer.alloc(12);
+emptyArray.writeInt32BE(JSON_OID, 8);
+
+const UNKEPT = /(?<!\\)(?:\\\\)*\\u(?:(0000)|d[89a-f])/;
+
+/** What `jsonb` refuses and `json` takes, a NUL or half a surrogate pair, is refused as `jsonb` does. */
+export function keepable(text: string): string {
+  const found = text.includes('\\u') ? UNKEPT.exec(text) : null;
+  if (found === null) return text;
+  throw new DataRefused(found[1] ? '22P05' : '22P02', 'unsupported Unicode escape sequence');
+}
