@@ -213,11 +213,14 @@ class Gathered {
 }
 
 /** Whether `next` differs from the entity's row in moving members alone; what was only read may be stored in other words. */
-export function isSettled({ settled, snapshot, definition: { moving } }: Entity, next: AnyMachineSnapshot): boolean {
-  if (!settled || snapshot === next) return settled;
-  const before = snapshot.context as Record<string, unknown>;
-  const after = next.context as Record<string, unknown>;
-  for (const member in after) if (before[member] !== after[member] && !moving.has(member)) return false;
+export const isSettled = ({ settled, snapshot, definition: { moving } }: Entity, next: AnyMachineSnapshot): boolean =>
+  settled && (snapshot === next || movesOnly(moving, snapshot.context, next.context));
+
+/** Whether two contexts differ in moving members alone. A transition never takes a member away. */
+export function movesOnly(moving: ReadonlySet<string>, before: object, after: object): boolean {
+  const was = before as Record<string, unknown>;
+  const is = after as Record<string, unknown>;
+  for (const member in is) if (is[member] !== was[member] && !moving.has(member)) return false;
   return true;
 }
 

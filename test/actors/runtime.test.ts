@@ -128,6 +128,52 @@ describe('a turn', () => {
     expect(store.rows.get('device:a')?.context.heartbeats).toBe(1);
   });
 
+  it('writes a context whole until its row is surely so, and then what moves of it', async () => {
+    await make('a');
+    const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.settled);
+    const inStep = async () => {
+      const { snapshot } = (await runtime.actors.read(ref('a'))) ?? {};
+      expect(store.rows.get('device:a')?.context).toEqual(snapshot?.context);
+    };
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(settled()).toEqual([true]);
+    await inStep();
+
+    // A soft event is adopted without a commit: the next one has what it changed to write.
+    await runtime.actors.send(ref('a'), event('beat'));
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(settled()).toEqual([false]);
+    await inStep();
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(settled()).toEqual([true]);
+    await inStep();
+
+    // What was only read may be stored in other words.
+    runtime = assemble();
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(settled()).toEqual([false]);
+    await runtime.actors.send(ref('a'), event('press'));
+    expect(settled()).toEqual([true]);
+    await inStep();
+  });
+
+  it('writes a context whole again after a rival had written it', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    const row = store.rows.get('device:a');
+    if (row)
+      store.rows.set('device:a', {
+        ...row,
+        version: 3,
+        value: 'off',
+        context: { ...row.context, note: 'theirs', pressed: 40 },
+      });
+    const reply = await runtime.actors.send(ref('a'), event('press'));
+    expect(reply.snapshot.context).toMatchObject({ note: 'theirs', pressed: 41 });
+    expect(store.commits.at(-1)?.actors.map(({ settled }) => settled)).toEqual([false]);
+    expect(store.rows.get('device:a')?.context).toEqual(reply.snapshot.context);
+  });
+
   it('keeps the stored answer of an idempotent request in the commit of its actor', async () => {
     const row = {
       principal: 'u',
@@ -318,6 +364,31 @@ describe('a store that blinks', () => {
     expect((await runtime.actors.read(ref('a')))?.version).toBe(3);
     expect(store.rows.get('device:a')?.version).toBe(3);
     expect(store.outbox.size).toBe(0);
+  });
+
+  it('knows its own settled commit among those whose answer was lost, and a rival that moved the same member', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    store.after = () => {
+      store.after = () => {};
+      throw new CommitUnknown('connection lost');
+    };
+    const own = await runtime.actors.send(ref('a'), event('press'));
+    expect(store.commits.at(-1)?.actors.map(({ settled }) => settled)).toEqual([true]);
+    expect(own).toMatchObject({ version: 3, snapshot: { context: { pressed: 1 } } });
+    expect(store.rows.get('device:a')).toMatchObject({ version: 3, context: { pressed: 1 } });
+    await runtime.actors.send(ref('a'), event('press'));
+
+    store.before = () => {
+      store.before = () => {};
+      const row = store.rows.get('device:a');
+      if (row)
+        store.rows.set('device:a', { ...row, version: 5, value: 'off', context: { ...row.context, pressed: 40 } });
+      throw new CommitUnknown('connection lost');
+    };
+    const reply = await runtime.actors.send(ref('a'), event('press'));
+    expect(reply).toMatchObject({ version: 6, snapshot: { context: { pressed: 41 } } });
+    expect(store.rows.get('device:a')).toMatchObject({ version: 6, context: { pressed: 41 } });
   });
 
   it('decides again where a rival was first and the connection was lost besides', async () => {

@@ -12,7 +12,9 @@ const TARGETS = 500;
 /** Turns bad what was good when it was decided, as a mistake of ours would. */
 function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Store {
   const spoil = (commit: ActorCommit): ActorCommit =>
-    isMeant(commit) ? { ...commit, context: { ...commit.context, poison: POISON } } : commit;
+    isMeant(commit)
+      ? { ...commit, context: { ...commit.context, poison: POISON }, moving: new Set([...commit.moving, 'poison']) }
+      : commit;
   return {
     ...store,
     actors: {

@@ -1,9 +1,11 @@
 import { deepStrictEqual } from 'node:assert';
 import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
 import { blank, decide, restore } from '../../src/actors/decide.ts';
+import { movesOnly } from '../../src/actors/draft.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
+import { tableOf } from '../../src/store/postgres/tables.ts';
 
 /** What one event did. `timers` are in the order they were set and cleared. */
 export interface Step {
@@ -52,6 +54,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
     }
+    if (before.context !== blank(this.plainly()).context) this.tellsMoves(before, next);
     this.snapshot = next;
     return { same: next === before, outputs: this.outputs, timers: this.timers };
   }
@@ -91,6 +94,21 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     );
     this.learnt = decided.snapshot;
     for (const kept of [next, decided.snapshot]) frozen([kept.value, kept.context]);
+  }
+
+  /** Where nothing but the moving members changes, no column may change that a settled commit does not write. */
+  private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
+    const { moving, kind } = this.definition;
+    if (!movesOnly(moving, before.context, next.context)) return;
+    const written = tableOf(kind).moving;
+    const columnsOf = (snapshot: AnyMachineSnapshot) => {
+      const columns = Object.entries(this.definition.columns(snapshot as unknown as Snapshot<Context>));
+      return columns.filter(([name]) => !written.includes(name));
+    };
+    deepStrictEqual(columnsOf(next), columnsOf(before));
+    const storedOf = (snapshot: AnyMachineSnapshot) =>
+      Object.entries(this.definition.toStored(snapshot.context as Context)).filter(([name]) => !moving.has(name));
+    deepStrictEqual(storedOf(next), storedOf(before));
   }
 
   private plainly(): MachineDefinition {

@@ -116,10 +116,26 @@ eachStore('commands', (backend) => {
       of('idle', { verification: { expected: { on: true }, observed: null } }),
       of('verified', { verification: { expected: {} } }),
     );
+    const [moved, done] = [unseen, seen].map(() =>
+      of('idle', { verification: { expected: { on: true }, observed: {} } }),
+    );
+    if (moved === undefined || done === undefined) throw new Error('not there');
+    await turn(moved, done);
+    const settled = { settled: true, moving: new Set(['verification']) };
+    const pending = { ...moved.columns, verification: 'pending' };
+    await turn(
+      next(moved, {
+        ...settled,
+        columns: pending,
+        context: { verification: { expected: { on: false }, observed: null } },
+      }),
+      next(done, { ...settled, columns: pending, context: { verification: { expected: null, observed: null } } }),
+    );
     const watches = (await commands().watching()).filter((watch) => watch.deviceId === deviceId);
     expect(watches).toEqual([
       { deviceId, commandId: unseen.ref.id, expected: { on: true }, seen: false },
       { deviceId, commandId: seen.ref.id, expected: { level: 3 }, seen: true },
+      { deviceId, commandId: moved.ref.id, expected: { on: false }, seen: false },
     ]);
   });
 });

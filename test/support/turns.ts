@@ -98,6 +98,7 @@ export const planCommit = (given: Given & { columns?: Partial<PlanColumns> } = {
 /** The next commit of the same actor. */
 export const next = (before: ActorCommit, given: Partial<ActorCommit> = {}): ActorCommit => ({
   ...before,
+  settled: false,
   readVersion: before.version,
   version: before.version + 1,
   journal: [],
