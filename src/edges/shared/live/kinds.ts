@@ -40,7 +40,7 @@ interface Row<T extends TenantOutput['type']> extends Telling<OutputOf<T>> {
 }
 
 /** An output as an update: what of it nobody asks for is not made. */
-class Told<Said extends TenantOutput> implements Update {
+class OutputUpdate<Said extends TenantOutput> implements Update {
   readonly kind: KindName;
   readonly #telling: Telling<Said>;
   readonly #output: Said;
@@ -85,7 +85,7 @@ const row = <T extends TenantOutput['type']>(kind: KindName, row: Row<T>): Kind 
   about: row.about,
   fields: { type: { type: 'string', enum: [row.type] }, ...row.fields },
   optional: row.optional ?? {},
-  listen: (actors, tell) => actors.on(row.output, (output) => tell(new Told(kind, row, output as OutputOf<T>))),
+  listen: (actors, tell) => actors.on(row.output, (output) => tell(new OutputUpdate(kind, row, output as OutputOf<T>))),
 });
 
 export const kindNames = ['state', 'presence', 'command', 'confirmation', 'plan'] as const;
