@@ -14,7 +14,7 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { LRUCache } from 'lru-cache';
-import type { Actors, Committed, Reply, SendOptions } from '../actors/contract.ts';
+import type { Actors, Committed, Reply, SendOptions, Waiter } from '../actors/contract.ts';
 import type { RuntimeMeter } from '../actors/meter.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
@@ -56,29 +56,51 @@ export function makeTracing(endpoint: string): Tracing {
   const causes = new WeakMap<MachineEvent, Context>();
   let turn = { startedAt: 0, actors: 0, events: 0 };
 
-  function sent(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
-    const acknowledges = event.type === 'ack.reported' && event.commandId !== undefined;
-    const parent = acknowledges ? commands.get(event.commandId as Uuid) : around.getStore();
+  /** The span of what becomes of `event`; null outside any trace. */
+  function begun(ref: ActorRef, event: Event): Span | null {
+    const acknowledges = acknowledgedBy(event);
+    const parent = acknowledges === undefined ? around.getStore() : commands.get(acknowledges);
     // Telemetry outside any trace: thousands a second, and nothing to follow.
-    if (parent === undefined) return send();
+    if (parent === undefined) return null;
     const span = tracer.startSpan(
-      acknowledges ? 'mqtt receive cmd_ack' : `send ${ref.kind} ${event.type}`,
+      acknowledges === undefined ? `send ${ref.kind} ${event.type}` : 'mqtt receive cmd_ack',
       {
-        kind: acknowledges ? SpanKind.CONSUMER : SpanKind.INTERNAL,
+        kind: acknowledges === undefined ? SpanKind.INTERNAL : SpanKind.CONSUMER,
         attributes: { ...aboutActor(ref), 'twinkeep.event': event.type },
       },
       parent,
     );
-    const inside = trace.setSpan(parent, span);
-    causes.set(event, inside);
+    causes.set(event, trace.setSpan(parent, span));
     if (ref.kind === 'command' && !commands.has(ref.id)) commands.set(ref.id, parent);
+    return span;
+  }
+
+  function sent(ref: ActorRef, event: Event, send: () => Promise<Reply>): Promise<Reply> {
+    const span = begun(ref, event);
     const replied = send();
-    const whole = acknowledges ? replied.then(({ told }) => told) : replied;
-    whole.then(
-      () => span.end(),
-      (fault: unknown) => fail(span, fault),
-    );
+    if (span !== null) {
+      replied.then(
+        (reply) => ended(span, event, reply),
+        (fault: unknown) => fail(span, fault),
+      );
+    }
     return replied;
+  }
+
+  /** Who waits for what becomes of `event`, with its span. */
+  function traced(ref: ActorRef, event: Event, waiter: Waiter): Waiter {
+    const span = begun(ref, event);
+    if (span === null) return waiter;
+    return {
+      resolve(reply) {
+        ended(span, event, reply);
+        waiter.resolve(reply);
+      },
+      reject(reason) {
+        fail(span, reason);
+        waiter.reject(reason);
+      },
+    };
   }
 
   function committed({ ref, version }: Committed, event: Event): void {
@@ -124,6 +146,9 @@ export function makeTracing(endpoint: string): Tracing {
             case 'create':
               return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
                 sent(ref, event, () => target[name](ref, event, options));
+            case 'post':
+              return (ref: ActorRef, event: MachineEvent, waiter: Waiter) =>
+                target.post(ref, event, traced(ref, event, waiter));
             case 'on':
               return ((type, sink) =>
                 target.on(type, (output) => {
@@ -171,6 +196,20 @@ export function makeTracing(endpoint: string): Tracing {
 }
 
 const aboutActor = ({ kind, id }: ActorRef): Attributes => ({ 'twinkeep.actor.kind': kind, 'twinkeep.actor.id': id });
+
+/** The command that a device answers. */
+const acknowledgedBy = ({ type, commandId }: Event): Uuid | undefined =>
+  type === 'ack.reported' ? commandId : undefined;
+
+/** A device's word is over when its command has heard it. */
+function ended(span: Span, event: Event, { told }: Reply): void {
+  if (acknowledgedBy(event) === undefined) span.end();
+  else
+    told.then(
+      () => span.end(),
+      (fault: unknown) => fail(span, fault),
+    );
+}
 
 function fail(span: Span, fault: unknown): void {
   span.setStatus({ code: SpanStatusCode.ERROR, message: fault instanceof Error ? fault.name : 'fault' });

@@ -163,6 +163,10 @@ describe('a home on the command line', () => {
     expect(registered.device_secret).toHaveLength(43);
 
     const watching = begin(['watch', '--json', '--snapshot']);
+    await eventually(async () => {
+      const metrics = await (await fetch(`${env.TWINKEEP_URL}/metrics`)).text();
+      return /^twinkeep_websocket_connections_open 1$/m.test(metrics) || null;
+    }, 30_000);
     const simulation = begin(['simulate', '--devices', '5', '--rate', '10', '--json']);
     type List = { devices: { id: string; device_type: string }[]; count: number };
     const { devices } = await eventually(async () => {
