@@ -113,8 +113,9 @@ export class Wire extends Duplex {
       this.cut('slow');
       return false;
     }
-    // Past what the library wrote and holds back for now nothing goes; else a frame needs no second stream.
-    if (waiting > 0 || this.writableEnded) this.write(frame);
+    // Past what the library wrote and holds back for now nothing goes, and while the peer takes less than it is sent, what it takes is
+    // to be seen; else a frame needs no second stream.
+    if (waiting > 0 || this.#stalled !== null || this.writableEnded) this.write(frame);
     else this.#send(frame, nothing);
     return true;
   }

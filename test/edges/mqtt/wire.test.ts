@@ -1,0 +1,74 @@
+import { Duplex } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { defaultLimits } from '../../../src/edges/mqtt/limits.ts';
+import { Wire } from '../../../src/edges/mqtt/wire.ts';
+
+const FRAME = 1_000;
+
+/** The other end of a connection: it takes so many bytes a millisecond of what was written to it. */
+class Peer extends Duplex {
+  taken = 0;
+  #credit = 0;
+  readonly #asked: { length: number; done: () => void }[] = [];
+
+  constructor() {
+    super({ highWaterMark: 16_384 });
+  }
+
+  takeIn(bytes: number): void {
+    this.#credit = this.#asked.length === 0 ? 0 : this.#credit + bytes;
+    for (let [first] = this.#asked; first !== undefined && first.length <= this.#credit; [first] = this.#asked) {
+      this.#credit -= first.length;
+      this.taken += first.length;
+      this.#asked.shift();
+      first.done();
+    }
+  }
+
+  override _read(): void {}
+
+  override _write({ length }: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#asked.push({ length, done });
+  }
+}
+
+let peer: Peer;
+let wire: Wire;
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  peer = new Peer();
+  wire = new Wire(peer as Duplex, 'here', defaultLimits);
+});
+afterEach(() => {
+  wire.destroy();
+  vi.useRealTimers();
+});
+
+/** Each millisecond a frame is sent, and `bytes` are taken. */
+async function pass(milliseconds: number, bytes: number): Promise<void> {
+  for (let n = 0; n < milliseconds && !wire.closing; n += 1) {
+    wire.send(Buffer.alloc(FRAME));
+    peer.takeIn(bytes);
+    // The streams go on in ticks of their own.
+    await new Promise(process.nextTick);
+    vi.advanceTimersByTime(1);
+  }
+}
+
+describe('a peer with much to take', () => {
+  beforeEach(() => {
+    for (let n = 0; n < 200; n += 1) wire.send(Buffer.alloc(FRAME));
+  });
+
+  it('is not cut while it takes a little more than is sent meanwhile', async () => {
+    await pass(2 * defaultLimits.stallMs, 1.02 * FRAME);
+    expect(wire.reason).toBeNull();
+    expect(peer.taken).toBeGreaterThan(9_500 * FRAME);
+  });
+
+  it('is cut where it takes nothing', async () => {
+    await pass(2 * defaultLimits.stallMs, 0);
+    expect(wire.reason).toBe('slow');
+  });
+});
