@@ -145,7 +145,8 @@ async function openCommands(asked: OpenLoop): Promise<OpenResult> {
       arrivals.delete(requestId);
     });
     const go = () => {
-      const caller = free.pop() as RawConnection;
+      // In turn: a server closes one that never asks anything.
+      const caller = free.shift() as RawConnection;
       lag.push(performance.now() - due);
       command(caller, requestId, n)
         .then(() => {
