@@ -3,9 +3,8 @@ import { DataRefused } from '../contract.ts';
 const JSON_OID = 114;
 const HEADER = 20;
 
-/** `json[]` in PostgreSQL's binary form: as text each quotation mark would be escaped, and the whole read once more. */
+/** `json[]` in PostgreSQL's binary form: as text each quotation mark would be escaped, and the whole read once more. Not for none: those have another head. */
 export function jsonArray(texts: readonly string[]): Buffer {
-  if (texts.length === 0) return emptyArray;
   const lengths = texts.map((text) => Buffer.byteLength(text));
   const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, HEADER));
   bytes.writeInt32BE(1, 0); // dimensions
@@ -20,9 +19,6 @@ export function jsonArray(texts: readonly string[]): Buffer {
   });
   return bytes;
 }
-
-const emptyArray = Buffer.alloc(12);
-emptyArray.writeInt32BE(JSON_OID, 8);
 
 const UNKEPT = /(?<!\\)(?:\\\\)*\\u(?:(0000)|d[89a-f])/;
 
