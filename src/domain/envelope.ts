@@ -35,6 +35,8 @@ export interface MessageSession {
 export interface CheckedMessage<Body> {
   fields: CanonicalFields;
   payload: JsonObject;
+  /** The RFC 8785 form of the payload, where the message's own bytes are known to be it: a view of them. */
+  canonical?: Uint8Array;
   keyVersion: number;
   /** The payload by its own fields; a refusal of it (`PAYLOAD_INVALID`) counts only after the sequence number. */
   body: PayloadReading<Body>;
@@ -166,9 +168,14 @@ function check<Body>(
       refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureGood: false },
     };
   }
-  const payloadDigest = json.canonical === undefined ? payloadHash(payload) : sha256Hex(json.canonical);
+  const { canonical } = json;
+  const payloadDigest = canonical === undefined ? payloadHash(payload) : sha256Hex(canonical);
   if (fields.payload_hash !== payloadDigest) return refuse('PAYLOAD_HASH_MISMATCH', 'payload_hash is not of payload');
-  return { ok: true, message: { fields, payload, keyVersion, body: read(payload, fields.message_type) } };
+  const body = read(payload, fields.message_type);
+  return {
+    ok: true,
+    message: { fields, payload, keyVersion, body, ...(canonical === undefined ? {} : { canonical }) },
+  };
 }
 
 /** The envelope, or what is wrong with its shape. Fields beyond the known ones are not signed, and are ignored. */

@@ -195,7 +195,9 @@ describe('checkMessage', () => {
   ])('takes the hash of the canonical form alone where the payload is written %s', (text) => {
     const canonical = payloadHash(JSON.parse(text) as JsonObject);
     expect(canonical).not.toBe(sha256Hex(text));
-    expect(check(written(text, canonical))).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
+    const checked = check(written(text, canonical));
+    expect(checked).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
+    expect(checked).not.toHaveProperty('message.canonical');
     expect(check(written(text, sha256Hex(text)))).toMatchObject({
       refusal: { code: 'PAYLOAD_HASH_MISMATCH', signatureGood: true },
     });
@@ -206,7 +208,10 @@ describe('checkMessage', () => {
     '{"state":{"a":1,"b":[true,null,-0.5,"é"]}}',
     '{"full":false,"state":{"10":1,"2":{"x":"|"}}}',
   ])('takes the hash of the bytes of a payload that is written canonically, and no other: %s', (text) => {
-    expect(check(written(text, sha256Hex(text)))).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
+    expect(check(written(text, sha256Hex(text)))).toMatchObject({
+      ok: true,
+      message: { payload: JSON.parse(text), canonical: Buffer.from(text) },
+    });
     expect(check(written(text, payloadHash({ state: 1 })))).toMatchObject({
       refusal: { code: 'PAYLOAD_HASH_MISMATCH' },
     });
