@@ -5,12 +5,14 @@ export const WINDOW_SIZE = 64;
 const SLOT_BYTES = 8;
 const WINDOW_BYTES = WINDOW_SIZE * SLOT_BYTES;
 const UNUSED = '\0'.repeat(SLOT_BYTES);
+/** What is kept past the window before it is cut off: a text is joined for less than it is cut. */
+const SLACK_BYTES = 32 * SLOT_BYTES;
 
 /**
  * Which sequence numbers of a device were used, and by which message.
- * `slots` holds 8 bytes a number, the highest first and no longer than the window's used part needs: the first 8 bytes of
- * SHA-256 of its `message_id`, or zeros where the number is unused. It is a text of one character a byte: texts never
- * change in place, and one of this length is made in less time than an array of bytes.
+ * `slots` holds 8 bytes a number, the highest first and no longer than the window's used part needs, but for some that have
+ * left it and are not read: the first 8 bytes of SHA-256 of its `message_id`, or zeros where the number is unused. It is a
+ * text of one character a byte: texts never change in place, and one of this length is made in less time than an array of bytes.
  */
 export interface ReplayWindow {
   /** The highest accepted number; 0 before the first, so that the first to use is 1. */
@@ -43,6 +45,7 @@ export function acceptSequence(window: ReplayWindow, sequence: number, messageId
   const { highest, slots } = window;
   const mark = markOf(messageId);
   const rise = sequence - highest;
+  if (rise === 1 && slots.length < WINDOW_BYTES + SLACK_BYTES) return { highest: sequence, slots: mark + slots };
   if (rise > 0) {
     const kept = slots.slice(0, Math.max(0, WINDOW_BYTES - rise * SLOT_BYTES));
     return { highest: sequence, slots: kept === '' ? mark : mark + UNUSED.repeat(rise - 1) + kept };
@@ -58,7 +61,8 @@ export interface StoredWindow {
 }
 
 export function windowToJson(window: ReplayWindow): StoredWindow {
-  return { highest: window.highest, slots: Buffer.from(window.slots, 'latin1').toString('base64') };
+  const slots = window.slots.slice(0, WINDOW_BYTES);
+  return { highest: window.highest, slots: Buffer.from(slots, 'latin1').toString('base64') };
 }
 
 /** Reads what `windowToJson` wrote. Throws on anything else: a window that is guessed would let a replay through. */

@@ -86,7 +86,19 @@ describe('the replay window', () => {
     expect(emptyWindow().slots).toHaveLength(0);
     expect(accepted(1_000).slots).toHaveLength(8);
     expect(accepted(1_000, 999).slots).toHaveLength(16);
-    expect(accepted(...Array.from({ length: 200 }, (_, i) => i + 1)).slots).toHaveLength(512);
+  });
+
+  it('keeps what has left it for a while only', () => {
+    const lengths: number[] = [];
+    for (let window = emptyWindow(), n = 1; n <= 400; n++) {
+      window = acceptSequence(window, n, `id-${n}`);
+      lengths.push(window.slots.length);
+      expect(judgeSequence(window, n - WINDOW_SIZE, `id-${n - WINDOW_SIZE}`)).toBe('too_old');
+      if (n >= WINDOW_SIZE)
+        expect(judgeSequence(window, n - WINDOW_SIZE + 1, `id-${n - WINDOW_SIZE + 1}`)).toBe('repeat');
+    }
+    expect(Math.max(...lengths)).toBe(768);
+    expect(lengths.slice(96)).toContain(512);
   });
 
   it('never changes in place', () => {
@@ -146,6 +158,14 @@ describe('a stored window', () => {
     expect(windowToJson(emptyWindow())).toEqual({ highest: 0, slots: '' });
     expect(windowToJson(accepted(41)).slots).toHaveLength(12);
     expect(windowFromJson({ highest: 0, slots: '' })).toEqual(emptyWindow());
+  });
+
+  it('holds the window alone', () => {
+    const window = accepted(...Array.from({ length: 80 }, (_, i) => i + 1));
+    expect(window.slots).toHaveLength(640);
+    const stored = windowToJson(window);
+    expect(Buffer.from(stored.slots, 'base64')).toEqual(Buffer.from(window.slots.slice(0, 512), 'latin1'));
+    expect(windowFromJson(stored)).toEqual({ highest: 80, slots: window.slots.slice(0, 512) });
   });
 
   it('is the base64 of its bytes, whatever they are, and the same after each reading', () => {
