@@ -327,7 +327,8 @@ export class Device extends EventEmitter<DeviceEvents> {
   }
 
   #merge(report: JsonObject, full = false): void {
-    const merged = applyReport(this.#twin, report, full);
+    // The caller may go on with its object, and the state may become the one that is merged.
+    const merged = applyReport(this.#twin, structuredClone(report), full);
     if (!merged.ok) throw new RangeError('the state is too large, or nested too deeply');
     if (merged.twin.state === this.#twin.state) return;
     this.#twin = merged.twin;

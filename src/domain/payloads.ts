@@ -1,4 +1,5 @@
 import { type AckStatus, ackStatuses } from './command.ts';
+import type { JsonSpan } from './json-span.ts';
 import { PROTOCOL_VERSION } from './protocol.ts';
 import type { MessageRefusalCode } from './refusals.ts';
 import { count, faultFinder, type Shape } from './shape.ts';
@@ -183,6 +184,19 @@ export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): 
   return fault === null
     ? { ok: true, value: { channel, payload } as unknown as DevicePayload }
     : { ok: false, reason: fault };
+}
+
+/**
+ * Where the state stands in the RFC 8785 form of its payload, of which `state` is the last member then; undefined where the payload
+ * has other members than the two known ones.
+ */
+export function stateSpan(payload: StatePayload, canonical: Uint8Array): JsonSpan | undefined {
+  const { full } = payload;
+  let members = full === undefined ? 1 : 2;
+  for (const _ in payload) members -= 1;
+  if (members !== 0) return undefined;
+  const head = full === undefined ? '{"state":' : full ? '{"full":true,"state":' : '{"full":false,"state":';
+  return { bytes: canonical, from: head.length, to: canonical.length - 1 };
 }
 
 /** The same for what the cloud sends on `cmd`. */

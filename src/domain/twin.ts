@@ -15,62 +15,99 @@ export const EMPTY_TWIN: Twin = { state: {}, bytes: 2 };
 
 export const twinOf = (state: JsonObject): Twin => ({ state, bytes: jsonBytes(state) });
 
-export type Reported = { ok: true; twin: Twin } | { ok: false; code: 'STATE_TOO_LARGE' | 'PAYLOAD_INVALID' };
+export type Reported =
+  | {
+      ok: true;
+      twin: Twin;
+      /** The report alone says what the state is now, member by member. */
+      whole: boolean;
+    }
+  | { ok: false; code: 'STATE_TOO_LARGE' | 'PAYLOAD_INVALID' };
 
 /**
- * The twin after a report: merged by RFC 7396, or replaced when `full`. Nothing is mutated and what the patch leaves
- * alone is shared; a patch without effect gives the same `state` object back.
+ * The twin after a report: merged by RFC 7396, or replaced when `full`. Nothing is mutated, and what the patch leaves alone is
+ * shared; a patch without effect gives the same `state` object back, and one that says all of the state becomes it, so the caller
+ * gives the report away.
+ * `bytes` is the size of a full report's JSON text, where that is known.
  */
-export function applyReport(twin: Twin, report: JsonObject, full = false): Reported {
-  let next: Twin;
-  if (full) {
-    next = twinOf(report);
-  } else {
-    const tally = { bytes: twin.bytes };
-    next = { state: mergeInto(twin.state, report, 0, tally), bytes: tally.bytes };
-  }
-  if (next.bytes <= MAX_STATE_BYTES) return { ok: true, twin: next };
-  return { ok: false, code: Number.isFinite(next.bytes) ? 'STATE_TOO_LARGE' : 'PAYLOAD_INVALID' };
+export function applyReport(twin: Twin, report: JsonObject, full = false, bytes: number | null = null): Reported {
+  if (full) return bounded({ state: report, bytes: bytes ?? jsonBytes(report) }, true);
+  const merge: Merge = { bytes: twin.bytes, whole: true };
+  const state = mergeInto(twin.state, report, 0, merge);
+  return bounded({ state, bytes: merge.bytes }, merge.whole);
 }
 
-// JSON Merge Patch: null removes, objects merge, everything else replaces. The copy is made at the first change, and
-// the difference in JSON text is added to `tally`.
-function mergeInto(target: JsonObject, patch: JsonObject, depth: number, tally: { bytes: number }): JsonObject {
-  let next: JsonObject | undefined;
+function bounded(twin: Twin, whole: boolean): Reported {
+  if (twin.bytes <= MAX_STATE_BYTES) return { ok: true, twin, whole };
+  return { ok: false, code: Number.isFinite(twin.bytes) ? 'STATE_TOO_LARGE' : 'PAYLOAD_INVALID' };
+}
+
+interface Merge {
+  /** The size of the whole state's JSON text so far. */
+  bytes: number;
+  /** Whether the last merged patch says all that its target is now. */
+  whole: boolean;
+}
+
+// JSON Merge Patch: null removes, objects merge, everything else replaces. Most of a report is as it was, so it is compared
+// first; only what does not say all is copied.
+function mergeInto(target: JsonObject, patch: JsonObject, depth: number, merge: Merge): JsonObject {
+  /** Members of the target that the patch names. */
+  let named = 0;
+  let whole = true;
+  let changed: [string, Json][] | undefined;
   let gone: Set<string> | undefined;
-  for (const key of Object.keys(patch)) {
+  for (const key in patch) {
     const value = patch[key] as Json;
-    // Most of a report is as it was. What `target` only inherits is no JSON, and so is never the same.
-    if (value !== null && value === target[key]) continue;
+    // What `target` only inherits is no JSON, and so is never the same.
+    if (value !== null && value === target[key]) {
+      named += 1;
+      continue;
+    }
     const old = Object.hasOwn(target, key) ? (target[key] as Json) : undefined;
+    if (old !== undefined) named += 1;
     if (value === null) {
+      whole = false;
       if (old === undefined) continue;
-      tally.bytes -= entryBytes(key, old, depth);
+      merge.bytes -= entryBytes(key, old, depth);
       gone ??= new Set();
       gone.add(key);
       continue;
     }
     let merged: Json = value;
     if (!isObject(value)) {
-      tally.bytes +=
+      merge.bytes +=
         old === undefined ? entryBytes(key, value, depth) : jsonBytes(value, depth + 1) - jsonBytes(old, depth + 1);
     } else {
-      tally.bytes += isObject(old)
+      merge.bytes += isObject(old)
         ? 0
         : old === undefined
           ? entryBytes(key, {}, depth)
           : jsonBytes({}, depth + 1) - jsonBytes(old, depth + 1);
-      if (!Number.isFinite(tally.bytes)) return target; // too deep: the caller refuses
-      merged = mergeInto(isObject(old) ? old : {}, value, depth + 1, tally);
+      if (!Number.isFinite(merge.bytes)) return target; // too deep: the caller refuses
+      merged = mergeInto(isObject(old) ? old : {}, value, depth + 1, merge);
+      whole &&= merge.whole;
       if (merged === old) continue;
     }
-    next ??= { ...target };
-    setOwn(next, key, merged);
+    changed ??= [];
+    changed.push([key, merged]);
   }
-  if (gone !== undefined) next = without(next ?? target, gone);
-  if (next === undefined) return target;
-  tally.bytes += emptyBrace(next) - emptyBrace(target);
+  merge.whole = whole && hasOnly(target, named);
+  if (changed === undefined && gone === undefined) return target;
+  let next = patch;
+  if (!merge.whole) {
+    next = gone === undefined ? { ...target } : without(target, gone);
+    if (changed !== undefined) for (const [key, value] of changed) setOwn(next, key, value);
+  }
+  merge.bytes += emptyBrace(next) - emptyBrace(target);
   return next;
+}
+
+/** Whether there are no more members than these. */
+function hasOnly(object: JsonObject, count: number): boolean {
+  let members = 0;
+  for (const _ in object) if (++members > count) return false;
+  return true;
 }
 
 // Rebuilt rather than deleted from: `delete` turns an object into a slow dictionary for the rest of its life.

@@ -1,3 +1,4 @@
+import { type JsonSpan, spanBytes } from '../domain/json-span.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import { acceptSequence, judgeSequence } from '../domain/replay.ts';
 import { applyReport, contains } from '../domain/twin.ts';
@@ -72,6 +73,8 @@ export const takeAck = (context: DeviceContext, event: Of<'ack.reported'>): Deci
 interface Report {
   at: EpochMs;
   full: boolean;
+  /** The JSON text of the report. */
+  written?: JsonSpan | undefined;
   watches: readonly Watch[];
   /** Said last, when the state was taken. */
   last?: Output;
@@ -83,15 +86,21 @@ function merged(
   report: JsonObject,
   how: Report,
 ): Decision<DeviceContext> {
-  const taken = applyReport({ state: context.state, bytes: context.reported.bytes }, report, how.full);
+  const { full, written, at } = how;
+  const twin = { state: context.state, bytes: context.reported.bytes };
+  const taken = applyReport(twin, report, full, written === undefined ? null : spanBytes(written));
   if (!taken.ok) return refused(used, taken.code);
   const { state, bytes } = taken.twin;
   const stateVersion = context.stateVersion + 1;
   const { id: deviceId, tenantId } = context;
-  const outputs: Output[] = [accepted, { type: 'device.state', tenantId, deviceId, state, stateVersion, at: how.at }];
+  const text = taken.whole ? written : undefined;
+  const outputs: Output[] = [
+    accepted,
+    { type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, at },
+  ];
   for (const watch of how.watches) observe(outputs, deviceId, state, watch);
   if (how.last) outputs.push(how.last);
-  return { changes: { ...used, state, stateVersion, reported: { at: how.at, bytes } }, outputs };
+  return { changes: { ...used, state, stateVersion, reported: { at, bytes } }, outputs };
 }
 
 /** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */

@@ -1,3 +1,4 @@
+import type { JsonSpan } from '../domain/json-span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { ReplayWindow } from '../domain/replay.ts';
@@ -76,7 +77,15 @@ export type DeviceEvent =
   | (Base & { type: 'heartbeat.received'; mark: MessageMark })
   /** Stands outside the replay window; the first message of a session makes the device online. */
   | (Base & { type: 'hello.received'; firmware?: string })
-  | (Base & { type: 'state.reported'; mark: MessageMark; state: JsonObject; full: boolean; watches: readonly Watch[] })
+  /** `written` is the JSON text of `state`, in its RFC 8785 form. */
+  | (Base & {
+      type: 'state.reported';
+      mark: MessageMark;
+      state: JsonObject;
+      full: boolean;
+      written?: JsonSpan | undefined;
+      watches: readonly Watch[];
+    })
   /** `known` is false where this device has no such command: UNKNOWN_COMMAND. */
   | (Base & {
       type: 'ack.reported';

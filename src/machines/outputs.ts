@@ -1,5 +1,6 @@
 import type { ContextChange } from '../domain/cognition.ts';
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
+import type { JsonSpan } from '../domain/json-span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
@@ -87,7 +88,16 @@ export interface DeviceKeyRow {
 
 /** Volatile: emitted once the transition is durable; may die with the process. */
 export type VolatileOutput =
-  | { type: 'device.state'; tenantId: Uuid; deviceId: Uuid; state: JsonObject; stateVersion: number; at: EpochMs }
+  | {
+      type: 'device.state';
+      tenantId: Uuid;
+      deviceId: Uuid;
+      state: JsonObject;
+      /** A JSON text of all of `state`, where the device wrote one: for who tells it at once. */
+      written?: JsonSpan | undefined;
+      stateVersion: number;
+      at: EpochMs;
+    }
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
   /** The session must end: revoked, rotated out, deleted. Without `keyVersion` whatever key opened it. */
   | { type: 'session.end'; tenantId: Uuid; deviceId: Uuid; keyVersion?: number; reason: string }

@@ -185,6 +185,25 @@ describe('reporting', () => {
     expect(cloud.payloads('state').at(-1)).toEqual({ state: { on: false }, full: true });
   });
 
+  it('leaves what was reported to its caller, who may go on with the same object', async () => {
+    const device = await startOnline();
+    const states: unknown[] = [];
+    device.on('state', (state) => states.push(structuredClone(state)));
+    const own = { on: false, color: { hue: 1 }, list: [1] };
+    for (const report of [() => device.report(own), () => device.reportWhole(own)]) {
+      own.on = true;
+      own.color.hue += 1;
+      own.list.push(2);
+      const before = structuredClone(own);
+      await report();
+      own.on = false;
+      own.color.hue = 0;
+      expect(device.state).toEqual(before);
+      expect(states.at(-1)).toEqual(before);
+    }
+    expect(states).toHaveLength(2);
+  });
+
   it('refuses a state that the service would not take', async () => {
     const device = await startOnline();
     expect(() => device.report({ text: 'x'.repeat(33_000) })).toThrow(RangeError);

@@ -1,5 +1,8 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readCloudPayload, readDevicePayload } from '../../src/domain/payloads.ts';
+import { canonicalPayload } from '../../src/domain/canonical.ts';
+import { spanBytes, spanText } from '../../src/domain/json-span.ts';
+import { readCloudPayload, readDevicePayload, type StatePayload, stateSpan } from '../../src/domain/payloads.ts';
 import type { CloudMessageType, DeviceChannel } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 
@@ -98,5 +101,34 @@ describe("the cloud's payload", () => {
     ['error', { code: 'MALFORMED' }, 'message_id is missing'],
   ])('%s is refused: %j', (type, payload, reason) => {
     expect(readCloudPayload(type, payload)).toEqual({ ok: false, reason });
+  });
+});
+
+describe('the text of a reported state', () => {
+  it('is in the canonical form of its payload, and measured there', () => {
+    const state = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue({ stringUnit: 'grapheme' }));
+    const flag = fc.constantFrom({}, { full: true }, { full: false });
+    fc.assert(
+      fc.property(state, flag, (state, full) => {
+        const payload = JSON.parse(JSON.stringify({ ...full, state })) as StatePayload;
+        const canonical = Buffer.from(canonicalPayload(payload as unknown as JsonObject));
+        for (const bytes of [canonical, new Uint8Array(canonical)]) {
+          const span = stateSpan(payload, bytes);
+          if (span === undefined) throw new Error('not found');
+          expect(spanText(span)).toBe(canonicalPayload(payload.state));
+          expect(spanBytes(span)).toBe(Buffer.byteLength(spanText(span)));
+        }
+      }),
+    );
+  });
+
+  it.each([
+    '{"a":1,"state":{}}',
+    '{"full":true,"state":{},"z":1}',
+    '{"full":true,"g":1,"state":{}}',
+    '{"state":{},"z":1}',
+    '{"__proto__":1,"state":{}}',
+  ])('is not looked for beside members that nobody knows: %s', (text) => {
+    expect(stateSpan(JSON.parse(text) as StatePayload, Buffer.from(text))).toBeUndefined();
   });
 });

@@ -35,6 +35,16 @@ function reference(target: Json | undefined, patch: Json): Json {
   return Object.fromEntries(result);
 }
 
+/** What devices often say: all that is known of them, with or without changes. */
+const reportOn = (state: JsonObject): fc.Arbitrary<JsonObject> =>
+  fc.oneof(
+    object,
+    fc.tuple(object, fc.boolean()).map(([changes, more]) => {
+      const named = Object.entries(changes).filter(([name]) => more || Object.hasOwn(state, name));
+      return parse(JSON.stringify(Object.fromEntries([...Object.entries(state), ...named])));
+    }),
+  );
+
 function merged(twin: Twin, report: JsonObject, full?: boolean): Twin {
   const reported = applyReport(twin, report, full);
   if (!reported.ok) throw new Error(reported.code);
@@ -60,6 +70,60 @@ describe('a report', () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it('that alone says what the state is becomes the state, or leaves it as it is; any other does not', () => {
+    const became = { itself: 0, asItWas: 0, merged: 0 };
+    fc.assert(
+      fc.property(
+        object.chain((state) => fc.tuple(fc.constant(state), reportOn(state))),
+        ([state, report]) => {
+          const twin = twinOf(state);
+          const next = applyReport(twin, report);
+          if (!next.ok) throw new Error(next.code);
+          const expected = reference(state, report);
+          expect(jsonEqual(next.twin.state, expected)).toBe(true);
+          expect(next.twin.bytes).toBe(Buffer.byteLength(JSON.stringify(next.twin.state)));
+          expect(next.whole).toBe(jsonEqual(report, expected));
+          if (jsonEqual(state, report)) became.asItWas += 1;
+          else if (next.whole) {
+            expect(next.twin.state).toBe(report);
+            became.itself += 1;
+          } else {
+            expect(next.twin.state).not.toBe(report);
+            became.merged += 1;
+          }
+        },
+      ),
+      { numRuns: 1_000 },
+    );
+    expect(Math.min(...Object.values(became))).toBeGreaterThan(20);
+  });
+
+  it.each([
+    ['{"a":1,"b":{"c":[{"d":null}]}}', '{"a":1,"b":{"c":[{"d":null}]}}', true],
+    ['{"a":1,"b":2}', '{"b":3,"a":1}', true],
+    ['{"a":1,"b":2}', '{"a":3,"b":2,"c":4}', true],
+    ['{"a":1,"b":{"c":1}}', '{"a":1,"b":{"c":2}}', true],
+    ['{"a":1,"b":2}', '{"a":3,"b":{}}', true],
+    ['{}', '{"a":{"b":1}}', true],
+    ['{"a":1,"b":2}', '{"a":3}', false],
+    ['{"a":1,"b":2}', '{"a":3,"toString":2}', false],
+    ['{"a":1,"b":{"c":1,"d":1}}', '{"a":1,"b":{"c":2}}', false],
+    ['{"a":1}', '{"a":2,"b":null}', false],
+    ['{"a":1}', '{"a":1,"b":null}', false],
+    ['{"a":1}', '{"a":1,"b":{"c":null}}', false],
+    ['{"a":1,"__proto__":2}', '{"a":1,"constructor":2}', false],
+    ['{"a":1,"__proto__":2}', '{"a":1,"__proto__":3}', true],
+  ])('on %s of %s says all of it: %s', (state, report, whole) => {
+    expect(applyReport(twinOf(parse(state)), parse(report))).toMatchObject({ ok: true, whole });
+  });
+
+  it('that is full is taken at the size that was measured', () => {
+    const report = parse('{"a":"é"}');
+    const { length } = Buffer.from(JSON.stringify(report));
+    expect(applyReport(EMPTY_TWIN, report, true, length)).toEqual(applyReport(EMPTY_TWIN, report, true));
+    expect(applyReport(EMPTY_TWIN, report, true, MAX_STATE_BYTES + 1)).toEqual({ ok: false, code: 'STATE_TOO_LARGE' });
   });
 
   it.each([

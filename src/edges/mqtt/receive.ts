@@ -1,7 +1,7 @@
 import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
 import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
-import type { DevicePayload } from '../../domain/payloads.ts';
+import { type DevicePayload, stateSpan } from '../../domain/payloads.ts';
 import { HEARTBEAT_S } from '../../domain/protocol.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
 import type { DeviceChannel } from '../../domain/topics.ts';
@@ -96,8 +96,9 @@ export class Receiver {
     } satisfies Carried as Arrival);
   }
 
-  #eventOf(session: DeviceSession, { fields, body }: CheckedMessage<DevicePayload>, at: EpochMs): DeviceEvent {
+  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload>, at: EpochMs): DeviceEvent {
     const { by, deviceId } = session;
+    const { fields, body, canonical } = message;
     const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id };
     if (!body.ok) return { type: 'message.rejected', at, by, mark, code: 'PAYLOAD_INVALID' };
     switch (body.value.channel) {
@@ -116,6 +117,7 @@ export class Receiver {
           mark,
           state,
           full: full ?? false,
+          written: canonical && stateSpan(body.value.payload, canonical),
           watches: this.#parts.watches(deviceId),
         };
       }

@@ -51,7 +51,7 @@ export class Snapshots {
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;
       const subject = stateSubject(deviceId);
-      const frame = textFrame(stateText(deviceId, state, reportedAt));
+      const frame = textFrame(stateText(deviceId, JSON.stringify(state), reportedAt));
       snapshot.set(subject, { subject, version: stateVersion, frame });
     }
     return snapshot;

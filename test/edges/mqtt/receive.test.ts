@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EventFailed, Overloaded, Quarantined } from '../../../src/actors/contract.ts';
+import { type JsonSpan, spanText } from '../../../src/domain/json-span.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
@@ -62,6 +63,19 @@ describe('a message', () => {
     ]);
     expect(house.seen).toHaveLength(4);
     expect(house.seen[1]).toEqual({ deviceId: device.deviceId, battery: 80 });
+  });
+
+  it('with a state brings its text along, where it is all that the message says', async () => {
+    const client = await open();
+    await client.say('state', { state: { on: true, name: 'Küche' } });
+    await client.say('state', { state: { on: false }, full: true });
+    await client.say('state', { state: { on: true }, and: 'more' });
+    await client.say('state', { state: { name: '"' } });
+    const written = house
+      .events('state.reported')
+      .map((event) => (event as { written?: JsonSpan }).written)
+      .map((span) => span && spanText(span));
+    expect(written).toEqual(['{"name":"Küche","on":true}', '{"on":false}', undefined, undefined]);
   });
 
   it('is acknowledged when its commit is durable, not before', async () => {

@@ -52,20 +52,30 @@ describe('the text of an update', () => {
     return heard as Update;
   };
 
+  const device = {
+    type: 'device.state',
+    tenantId: '00000000-0000-7000-8000-000000000001',
+    deviceId: '00000000-0000-7000-8000-000000000002',
+    stateVersion: 7,
+    at: 1_700_000_000_000,
+  } as const;
+
   it.each<JsonObject>([
     {},
     { on: true, level: 40, name: 'Küche "\\ \u2028 </script>', deep: { list: [1, null, '電'] } },
     JSON.parse('{"__proto__":{"a":1},"toJSON":1,"-0":-0}') as JsonObject,
   ])('is the JSON of its message: %j', (state) => {
-    const update = heard({
-      type: 'device.state',
-      tenantId: '00000000-0000-7000-8000-000000000001',
-      deviceId: '00000000-0000-7000-8000-000000000002',
-      state,
-      stateVersion: 7,
-      at: 1_700_000_000_000,
-    });
+    const update = heard({ ...device, state });
     expect(update.text?.()).toBe(JSON.stringify(update.message()));
     expect(update).toMatchObject({ kind: 'state', subject: `state ${update.deviceId}`, version: 7 });
+  });
+
+  it('has the state in the words of the device, where they are known', () => {
+    const words = '{"10":1,"9":"Küche"}';
+    const bytes = Buffer.from(`before${words}behind`);
+    const state = JSON.parse(words) as JsonObject;
+    const update = heard({ ...device, state, written: { bytes, from: 6, to: bytes.length - 6 } });
+    expect(update.text?.()).toContain(`"state":${words},"timestamp"`);
+    expect(JSON.parse(update.text?.() as string)).toEqual(update.message());
   });
 });

@@ -1,5 +1,6 @@
 import type { Actors } from '../../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../../domain/command.ts';
+import { spanText } from '../../../domain/json-span.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
 import { count, type Fields } from '../../../domain/shape.ts';
@@ -106,7 +107,8 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
     subjectOf: ({ deviceId }) => deviceId,
     versionOf: ({ stateVersion }) => stateVersion,
     message: ({ deviceId, state, at }) => stateMessage(deviceId, state, at),
-    text: ({ deviceId, state, at }) => stateText(deviceId, state, at),
+    text: ({ deviceId, state, written, at }) =>
+      stateText(deviceId, written === undefined ? JSON.stringify(state) : spanText(written), at),
   }),
   presence: row('presence', {
     output: 'device.presence',
@@ -196,8 +198,8 @@ export const stateMessage = (deviceId: Uuid, state: JsonObject, at: EpochMs): Js
   timestamp: at,
 });
 
-/** The JSON text of it, of which nothing but the state is looked at character by character: an id of ours needs no escape. */
-export const stateText = (deviceId: Uuid, state: JsonObject, at: EpochMs): string =>
-  `{"type":"state_update","device_id":"${deviceId}","state":${JSON.stringify(state)},"timestamp":${at}}`;
+/** The JSON text of it, made of the state's: an id of ours needs no escape. */
+export const stateText = (deviceId: Uuid, state: string, at: EpochMs): string =>
+  `{"type":"state_update","device_id":"${deviceId}","state":${state},"timestamp":${at}}`;
 
 export const stateSubject = (deviceId: Uuid): string => `state ${deviceId}`;
