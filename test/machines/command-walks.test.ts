@@ -241,6 +241,22 @@ describe('however a command goes', () => {
     });
   });
 
+  it('while it is open or watched there is a deadline, for the store finds it by that', () => {
+    holds(() => (command) => {
+      const { status, verification } = commandDefinition.columns(command.asSnapshot());
+      const open = ['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress'];
+      if (open.includes(status as string) || verification === 'pending')
+        expect(command.running.size).toBeGreaterThan(0);
+    });
+  });
+
+  it('it has a token exactly while it waits for a confirmation, for the store finds it by that', () => {
+    holds(() => (command) => {
+      const { status, token_hash } = commandDefinition.columns(command.asSnapshot());
+      expect(token_hash !== null).toBe(status === 'awaiting_confirmation');
+    });
+  });
+
   it('a refusal changes nothing, and what changes nothing says nothing else', () => {
     holds(() => (_, step) => {
       const refused = typesOf(step.outputs).includes('refused');

@@ -1,8 +1,14 @@
 import { expect, it } from 'vitest';
 import { type CommandStatus, commandStatuses } from '../../src/domain/command.ts';
-import type { Position } from '../../src/store/contract.ts';
+import type { ActorCommit, Position } from '../../src/store/contract.ts';
 import { eachStore } from '../support/store.ts';
-import { commandCommit, newId, next } from '../support/turns.ts';
+import { commandCommit, deviceCommit, newId, next } from '../support/turns.ts';
+
+/** With a deadline, as whatever is open or watched has one. */
+function timed(commit: ActorCommit): ActorCommit {
+  commit.timers.set.push({ ref: commit.ref, id: 'over', event: 'over', dueAt: Number.MAX_SAFE_INTEGER });
+  return commit;
+}
 
 eachStore('commands', (backend) => {
   const commands = () => backend().store.commands;
@@ -36,7 +42,7 @@ eachStore('commands', (backend) => {
   it('that are pending are dispatched and not final, oldest first, critical ones until they were written', async () => {
     const deviceId = newId();
     const of = (status: CommandStatus, created_at: number, more: object = {}) =>
-      commandCommit({ columns: { device_id: deviceId, status, created_at, ...more } });
+      timed(commandCommit({ columns: { device_id: deviceId, status, created_at, ...more } }));
     const queued = of('dispatched', 3);
     const older = of('acknowledged', 2, { written: true });
     const oldest = of('in_progress', 1, { written: true });
@@ -51,14 +57,33 @@ eachStore('commands', (backend) => {
 
   it('that are open are all that can still be cancelled or answered in time', async () => {
     const deviceId = newId();
-    const commits = commandStatuses.map((status) => commandCommit({ columns: { device_id: deviceId, status } }));
-    await turn(...commits);
+    const commits = commandStatuses.map((status) => timed(commandCommit({ columns: { device_id: deviceId, status } })));
+    await turn(...commits, timed(commandCommit()), timed(deviceCommit({ id: deviceId })));
     const open = new Set(await commands().open(deviceId));
     const statuses = commits.filter((one) => open.has(one.ref.id)).map((one) => one.columns.status);
     expect(statuses).toEqual(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
     const [submitted] = commits;
     if (submitted) await turn(next(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
     expect(await commands().open(deviceId)).toHaveLength(4);
+    // With a new deadline in place of the old one, or with both, it is there once.
+    for (const one of commits.slice(2, 4)) {
+      const set = ['over', 'another'].map((id) => ({ ref: one.ref, id, event: 'over', dueAt: 1 }));
+      await turn(next(one, { timers: { set, clear: [] } }));
+    }
+    expect(await commands().open(deviceId)).toHaveLength(4);
+  });
+
+  it('that timed out are not open, though they have a deadline for a late word', async () => {
+    const deviceId = newId();
+    const commit = timed(commandCommit({ columns: { device_id: deviceId } }));
+    await turn(commit);
+    expect(await commands().open(deviceId)).toEqual([commit.ref.id]);
+    const set = [{ ref: commit.ref, id: 'late', event: 'over', dueAt: 2 }];
+    const columns = { ...commit.columns, status: 'timed_out' };
+    const over = next(commit, { settled: true, columns, timers: { set, clear: ['over'] } });
+    await turn(over);
+    expect(await commands().open(deviceId)).toEqual([]);
+    expect(await commands().pending(deviceId)).toEqual([]);
   });
 
   it('are found by the hash of a token, of this device (or of any) and tenant alone, while it can be used', async () => {
@@ -82,13 +107,14 @@ eachStore('commands', (backend) => {
       commandCommit({
         tenantId,
         context: { confirmation: { expiresAt } },
-        columns: { status: 'awaiting_confirmation', created_at, ...columns },
+        columns: { status: 'awaiting_confirmation', token_hash: newId(), created_at, ...columns },
       });
     const waiting = [of(1, 1_001), of(2, 2_000), of(2, 2_000), of(3, 1_700_000_000_000), of(4, 1_001)];
     const over = [of(5, 1_000), of(6, 2_000, { status: 'dispatched' })];
     const confirmed = of(7, 2_000);
-    await turn(...waiting, ...over, confirmed, commandCommit({ columns: { status: 'awaiting_confirmation' } }));
-    await turn(next(confirmed, { columns: { ...confirmed.columns, status: 'dispatched' } }));
+    const foreign = commandCommit({ columns: { status: 'awaiting_confirmation', token_hash: newId() } });
+    await turn(...waiting, ...over, confirmed, foreign);
+    await turn(next(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }));
     const seen: string[] = [];
     let after: Position | undefined;
     do {
@@ -107,7 +133,7 @@ eachStore('commands', (backend) => {
   it('whose expected state is waited for are watched again', async () => {
     const deviceId = newId();
     const of = (verification: string, context: object) =>
-      commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } });
+      timed(commandCommit({ context: { ...context }, columns: { device_id: deviceId, verification } }));
     const unseen = of('pending', { verification: { expected: { on: true }, observed: null } });
     const seen = of('pending', { verification: { expected: { level: 3 }, observed: { level: 2 } } });
     await turn(

@@ -2,10 +2,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, inject, it } from 'vitest';
+import { commandStore } from '../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { type Migration, migrate, migrations, SchemaMismatch } from '../../src/store/postgres/migrations.ts';
 import { freshDatabase } from '../support/store.ts';
+import { newId } from '../support/turns.ts';
 
 const serverUrl = inject('postgresUrl');
 const folders: string[] = [];
@@ -83,5 +85,69 @@ describe.each(backends)('migrations on $name', ({ open }) => {
     expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
       { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
     ]);
+  });
+
+  it('keeps devices and commands of before, and what is open', async () => {
+    const [database] = (await open()) as [Database];
+    await migrate(database, migrations.slice(0, 9));
+    const deviceId = newId();
+    const device = {
+      ...{
+        id: deviceId,
+        tenant_id: newId(),
+        version: 3,
+        machine_version: 1,
+        value: 'made',
+        context: { name: 'Lamp' },
+        since: 4,
+      },
+      ...{
+        moving: { state: { on: true } },
+        quarantine: null,
+        device_type: 'smart_light',
+        home_id: newId(),
+        room_id: null,
+      },
+      ...{ category: 'light', firmware: '1.0', revoked: false, deleted: false, online: true, created_at: 5 },
+    };
+    const command = (status: string, verification: string) => ({
+      ...{ id: newId(), tenant_id: device.tenant_id, version: 2, machine_version: 2, value: { lifecycle: status } },
+      ...{
+        context: { verification: { expected: { on: true }, observed: null } },
+        moving: null,
+        since: 6,
+        quarantine: null,
+      },
+      ...{ device_id: deviceId, action: 'turn_on', status, verification, critical: false, written: true },
+      ...{ token_hash: status === 'awaiting_confirmation' ? 'hash' : null, created_at: 7 },
+    });
+    const waiting = command('awaiting_confirmation', 'idle');
+    const dispatched = command('dispatched', 'pending');
+    const late = command('timed_out', 'pending');
+    const over = { ...command('failed', 'unverifiable'), quarantine: 'why' };
+    const put = (table: string, rows: object[]) =>
+      database.write({
+        text: `insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`,
+        values: [JSON.stringify(rows)],
+      });
+    await put('devices', [device]);
+    await put('commands', [waiting, dispatched, late, over]);
+    const timer = { kind: 'command', timer_id: 'over', event: 'over', due_at: 9 };
+    await put('timers', [{ ...timer, kind: 'device', id: deviceId }]);
+    await put(
+      'timers',
+      [waiting, dispatched, late].map(({ id }) => ({ ...timer, id })),
+    );
+    await migrate(database);
+
+    const rows = (table: string) =>
+      database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
+    expect(await rows('devices')).toEqual([{ row: device }]);
+    expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
+    const commands = commandStore(database);
+    expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
+    expect(await commands.pending(deviceId)).toEqual([dispatched.id]);
+    expect((await commands.watching()).map(({ commandId }) => commandId)).toEqual([dispatched.id, late.id]);
+    await expect(put('commands', [over])).rejects.toThrow();
   });
 });

@@ -3,10 +3,19 @@ import type { CommandStore } from '../contract.ts';
 import { type ActorRow, actorColumns, memberOf, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
 import { beginning, pageOf } from './pages.ts';
+import { notFinal } from './tables.ts';
 
-/** Literals, as the partial index `commands_open` needs them. A command that timed out only waits for a late word. */
-const notFinal = `('submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress')`;
+/*
+ * Nothing that every command changes is indexed, so that its one update stays in its page (HOT). A command for which something can still
+ * happen has a timer, as its machine waits for nothing without a deadline: what is open, pending or watched is found by the timers.
+ */
+
 const dispatched = `('dispatched', 'acknowledged', 'in_progress')`;
+
+/** The commands that have such a timer, and of these such as `condition` says. Reads a row by its key for each timer: see `deleteByKey`. */
+const timed = (timers: string, condition: string): string =>
+  `(select distinct id from timers where ${timers}) t
+    cross join lateral (select c.* from commands c where c.id = t.id and ${condition} offset 0) found`;
 
 interface WatchedRow {
   id: Uuid;
@@ -16,10 +25,10 @@ interface WatchedRow {
 }
 
 export function commandStore(database: Database): CommandStore {
-  const ofDevice = async (name: string, condition: string, deviceId: Uuid): Promise<Uuid[]> => {
+  const openOf = async (name: string, condition: string, deviceId: Uuid): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
-      text: `select id from commands where device_id = $1 and ${condition} order by created_at, id`,
+      text: `select found.id from ${timed('open_at = $1', `status in ${condition}`)} order by created_at, found.id`,
       values: [deviceId],
     });
     return rows.map((row) => row.id);
@@ -48,12 +57,12 @@ export function commandStore(database: Database): CommandStore {
       return row === undefined ? null : { id: row.id, deviceId: row.device_id };
     },
 
-    // The timer that ends a confirmation may come a moment after its deadline.
+    // The timer that ends a confirmation may come a moment after its deadline. Whatever waits has a token: so the partial index is meant.
     async awaiting(tenantId, now, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_awaiting',
         text: `select ${actorColumns}, created_at from commands
-          where tenant_id = $1 and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
+          where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4
           order by created_at desc, id desc limit $5`,
         values: [tenantId, ...beginning(after), now, limit + 1],
@@ -63,16 +72,16 @@ export function commandStore(database: Database): CommandStore {
     },
 
     // A critical command is written once, ever.
-    pending: (deviceId) =>
-      ofDevice('commands_pending', `status in ${dispatched} and not (critical and written)`, deviceId),
-    open: (deviceId) => ofDevice('commands_open', `status in ${notFinal}`, deviceId),
+    pending: (deviceId) => openOf('commands_pending', `${dispatched} and not (critical and written)`, deviceId),
+    open: (deviceId) => openOf('commands_open', notFinal, deviceId),
 
     async watching() {
       const rows = await database.read<WatchedRow>({
         name: 'commands_watching',
-        text: `select id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
-          from commands cross join lateral (select ${memberOf('verification')} as about) verified
-          where verification = 'pending' and about->>'expected' is not null order by id`,
+        text: `select found.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
+          from ${timed("kind = 'command'", "verification = 'pending'")}
+            cross join lateral (select ${memberOf('verification')} as about) verified
+          where about->>'expected' is not null order by found.id`,
       });
       return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
         deviceId,

@@ -4,7 +4,7 @@ import { type Form, type Joining, joining, type TurnInput, turnInput } from './c
 import type { Database, Statement, Value } from './database.ts';
 import { deleteByKey } from './delete.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
-import { tableOf } from './tables.ts';
+import { notFinal, tableOf } from './tables.ts';
 
 /*
  * A turn is one statement: one round trip and one transaction. Actors are updated where the version read is still the
@@ -48,7 +48,8 @@ function actorSections(kind: ActorKind, form: Form, n: number): string {
     const set = [...written, 'moving'].map((column) => `${column} = i.${column}`);
     return `${section} as (
       update ${name} a set ${set.join(', ')} from ${input}
-      where a.id = i.id and a.version = i.read_version returning a.id, a.tenant_id, a.version, i.also)`;
+      where a.id = i.id and a.version = i.read_version
+      returning a.id, a.tenant_id, a.version, i.also, ${openAt(kind, 'a')} as open_at)`;
   }
   const names = [...written, 'moving'].join(', ');
   // "is true" keeps the planner from making a join of it: it hashes the few ids, whatever it thinks of their number.
@@ -56,9 +57,13 @@ function actorSections(kind: ActorKind, form: Form, n: number): string {
     ${kind}_inserted as (
       insert into ${name} (${names}) select ${names} from ${kind}_given on conflict (id) do nothing returning id),
     ${section} as (
-      select id, tenant_id, version, also from ${kind}_given
+      select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given
       where (id in (select id from ${kind}_inserted)) is true)`;
 }
+
+/** The device of a command that is not final: its timers lead to it. Everything else has none. */
+const openAt = (kind: ActorKind, row: string): string =>
+  kind === 'command' ? `case when ${row}.status in ${notFinal} then ${row}.device_id end` : 'null::uuid';
 
 const sectionOf = (kind: ActorKind, form: Form): string => `${kind}_${form}`;
 
@@ -75,9 +80,10 @@ const joinSections: Readonly<Record<Joining, string>> = {
     ${from('journal', 'version bigint, at bigint, by jsonb, event text, "from" jsonb, "to" jsonb, data jsonb')}`,
   outbox: `insert into outbox (kind, id, version, n, output)
     select a.kind, a.id, a.version, r.n, r.output ${from('outbox', 'n integer, output jsonb')} order by r.n`,
-  set: `insert into timers (kind, id, timer_id, event, due_at)
-    select a.kind, a.id, r.id, r.event, r.due_at ${from('set', 'id text, event text, due_at bigint')}
-    on conflict (id, timer_id, kind) do update set event = excluded.event, due_at = excluded.due_at`,
+  set: `insert into timers (kind, id, timer_id, event, due_at, open_at)
+    select a.kind, a.id, r.id, r.event, r.due_at, a.open_at ${from('set', 'id text, event text, due_at bigint')}
+    on conflict (id, timer_id, kind) do update
+      set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at`,
   clear: deleteByKey(
     'timers',
     `also a, jsonb_array_elements_text(a.also->'clear') as r(id)`,
@@ -129,7 +135,8 @@ const TORN = 'the turn is torn';
 function textOf(input: TurnInput): string {
   const sections = input.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1));
   const kept = input.actors.map(
-    ({ kind, form }) => `select '${kind}'::text as kind, id, tenant_id, version, also from ${sectionOf(kind, form)}`,
+    ({ kind, form }) =>
+      `select '${kind}'::text as kind, id, tenant_id, version, also, open_at from ${sectionOf(kind, form)}`,
   );
   const results = ['0 as kept', 'null as names'];
   let parameters = 2 * input.actors.length;

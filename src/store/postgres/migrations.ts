@@ -9,6 +9,7 @@ import { memories } from './migrations/0006-memories.ts';
 import { plans } from './migrations/0007-plans.ts';
 import { cognition } from './migrations/0008-cognition.ts';
 import { moving } from './migrations/0009-moving.ts';
+import { inPlace } from './migrations/0010-in-place.ts';
 
 export interface Migration {
   id: number;
@@ -27,6 +28,7 @@ export const migrations: readonly Migration[] = [
   { id: 7, name: 'plans', sql: plans },
   { id: 8, name: 'cognition', sql: cognition },
   { id: 9, name: 'moving', sql: moving },
+  { id: 10, name: 'in place', sql: inPlace },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

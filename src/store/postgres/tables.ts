@@ -61,3 +61,6 @@ export function tableOf(kind: ActorKind): ActorTable {
   if (!table) throw new Error(`no table keeps actors of the kind ${kind}`);
   return table;
 }
+
+/** As SQL, the statuses in which a command is open. One that timed out only waits for a late word. */
+export const notFinal = `('submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress')`;
