@@ -19,6 +19,12 @@ export interface CanonicalFields {
   payload_hash: string;
 }
 
+/** What tells a message from others and says when it was sent. */
+export type SentMark = Pick<CanonicalFields, 'message_id' | 'sequence_number' | 'timestamp'>;
+
+/** Longest of the fields that are text, in UTF-16 units. */
+export const MAX_FIELD_LENGTH = 256;
+
 /** Specification §5.9: exactly eleven fields, in this order. */
 export const canonicalFieldNames = [
   'version',

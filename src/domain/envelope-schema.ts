@@ -1,4 +1,4 @@
-import { MAX_FIELD_LENGTH } from './envelope.ts';
+import { MAX_FIELD_LENGTH } from './canonical.ts';
 import { PROTOCOL_VERSION } from './protocol.ts';
 import { count } from './shape.ts';
 import type { JsonObject } from './values.ts';

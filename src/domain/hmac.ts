@@ -5,32 +5,35 @@ import { hash, type KeyObject, timingSafeEqual } from 'node:crypto';
 
 const BLOCK_BYTES = 64;
 const DIGEST_BYTES = 32;
-const TAG_LENGTH = 43; // 32 bytes in base64url
+export const TAG_LENGTH = 43; // 32 bytes in base64url
 const LONGEST = 2_048; // in UTF-16 units: a signed text has about 350
 const UTF8_BYTES_A_UNIT = 3;
 
-interface Pads {
+/** A key, prepared for its hashes. */
+export interface HmacPads {
   inner: Uint8Array;
-  outer: Uint8Array;
+  /** With room behind it for the inner hash. */
+  outer: Buffer;
 }
 
 // By the key and not in it: so it shows nothing when it is printed, and may travel to another thread.
-const padsByKey = new WeakMap<KeyObject, Pads>();
+const padsByKey = new WeakMap<KeyObject, HmacPads>();
 
 // Nothing here is awaited, so one of each is enough.
 const innerText = Buffer.alloc(BLOCK_BYTES + LONGEST * UTF8_BYTES_A_UNIT);
-const outerText = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
 const expectedTag = Buffer.alloc(TAG_LENGTH * 2);
 const givenTag = Buffer.alloc(TAG_LENGTH * 2);
+const expectedBytes = Buffer.alloc(TAG_LENGTH);
+const givenBytes = Buffer.alloc(TAG_LENGTH);
+
+/** Where a text may be put together of bytes, for `isHmacOfWritten`; it begins at `WRITTEN_FROM`. */
+export const written: Uint8Array = innerText;
+export const WRITTEN_FROM = BLOCK_BYTES;
 
 /** The tag of the UTF-8 bytes of `text`, base64url without padding. */
 export function hmacOf(key: KeyObject, text: string): string {
-  const { inner, outer } = padsOf(key);
-  // As text, one character a byte: a buffer of it would cost twice as much as the hashing.
-  const digest = hash('sha256', innerOf(inner, text), 'binary');
-  outerText.set(outer);
-  outerText.write(digest, BLOCK_BYTES, 'latin1');
-  return hash('sha256', outerText, 'base64url');
+  const pads = padsOf(key);
+  return tagOf(pads, innerOf(pads.inner, text));
 }
 
 /** Whether `tag` is the key's over `text`, in constant time. Whatever is no tag at all is false. */
@@ -42,20 +45,36 @@ export function isHmacOf(key: KeyObject, text: string, tag: string): boolean {
   return timingSafeEqual(expectedTag, givenTag);
 }
 
+/** The same of what is `written` up to `end`, and of the tag whose `TAG_LENGTH` bytes stand in `bytes` from `at` on. */
+export function isHmacOfWritten(pads: HmacPads, end: number, bytes: Uint8Array, at: number): boolean {
+  innerText.set(pads.inner);
+  expectedBytes.write(tagOf(pads, innerText.subarray(0, end)), 'latin1');
+  for (let i = 0; i < TAG_LENGTH; i++) givenBytes[i] = bytes[at + i] as number;
+  return timingSafeEqual(expectedBytes, givenBytes);
+}
+
+export function padsOf(key: KeyObject): HmacPads {
+  let pads = padsByKey.get(key);
+  if (pads === undefined) {
+    const block = blockOf(key.export());
+    const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
+    outer.set(block.map((byte) => byte ^ 0x5c));
+    pads = { inner: block.map((byte) => byte ^ 0x36), outer };
+    padsByKey.set(key, pads);
+  }
+  return pads;
+}
+
+function tagOf({ outer }: HmacPads, inner: Uint8Array): string {
+  // As text, one character a byte: a buffer of it would cost twice as much as the hashing.
+  outer.write(hash('sha256', inner, 'binary'), BLOCK_BYTES, 'latin1');
+  return hash('sha256', outer, 'base64url');
+}
+
 function innerOf(pad: Uint8Array, text: string): Buffer {
   if (text.length > LONGEST) return Buffer.concat([pad, Buffer.from(text)]);
   innerText.set(pad);
   return innerText.subarray(0, BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
-}
-
-function padsOf(key: KeyObject): Pads {
-  let pads = padsByKey.get(key);
-  if (pads === undefined) {
-    const block = blockOf(key.export());
-    pads = { inner: block.map((byte) => byte ^ 0x36), outer: block.map((byte) => byte ^ 0x5c) };
-    padsByKey.set(key, pads);
-  }
-  return pads;
 }
 
 /** The secret filled up with zeros to a block; a longer one is hashed first. */

@@ -72,6 +72,15 @@ export function parseJson(input: string | Uint8Array, options: JsonOptions = {})
   return { ok: true, value };
 }
 
+/** What `canonicalEnd` found, where JSON.parse takes it; else null. Nothing that `parseJson` refuses is in it. */
+export function parseCanonical(bytes: Uint8Array): JsonObject | null {
+  try {
+    return JSON.parse(utf8.decode(bytes)) as JsonObject;
+  } catch {
+    return null;
+  }
+}
+
 /** The same rules for a value that something else has parsed; a repeated key can no longer be seen. */
 export function checkJson(value: unknown, limits: JsonLimits = {}): { ok: true } | { ok: false; reason: string } {
   const fault = deepFaultOf(value, limits.maxDepth ?? MAX_JSON_DEPTH);

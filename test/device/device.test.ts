@@ -222,7 +222,7 @@ describe('reporting', () => {
     const states = cloud.heard.filter((message) => message.channel === 'state');
     expect(states.map(({ payload }) => payload)).toEqual([1, 2, 1, 2].map((n) => ({ state: { n } })));
     for (const i of [0, 1]) {
-      const [before, after] = [states[i]?.fields, states[i + 2]?.fields];
+      const [before, after] = [states[i]?.sent, states[i + 2]?.sent];
       expect(after?.sequence_number).toBe(before?.sequence_number);
       expect(after?.message_id).toBe(before?.message_id);
       expect(after?.client_id).not.toBe(before?.client_id);

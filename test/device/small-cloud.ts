@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Aedes, type Client } from 'aedes';
+import type { CanonicalFields, SentMark } from '../../src/domain/canonical.ts';
 import { type CheckedMessage, checkMessage, composeMessage } from '../../src/domain/envelope.ts';
 import type { CmdAckPayload, CmdPayload, DevicePayload } from '../../src/domain/payloads.ts';
 import { parseSessionToken, verifySession } from '../../src/domain/session.ts';
@@ -18,7 +19,7 @@ import {
 import { type CloudMessageType, deviceTopic, isDeviceChannel, parseTopic } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 
-export type Heard = CheckedMessage<DevicePayload> & { channel: string; dup: boolean };
+export type Heard = CheckedMessage<DevicePayload, SentMark> & { sent: CanonicalFields; channel: string; dup: boolean };
 
 export class SmallCloud {
   readonly tenantId = randomUUID();
@@ -191,7 +192,8 @@ export class SmallCloud {
       this.refused.push(checked.ok ? 'PAYLOAD_INVALID' : checked.refusal.code);
       return null;
     }
-    const message = { ...checked.message, channel, dup };
+    const sent = JSON.parse(bytes.toString()) as CanonicalFields;
+    const message = { ...checked.message, sent, channel, dup };
     this.heard.push(message);
     if (this.acknowledges && channel !== 'hello') {
       this.lastSequence = Math.max(this.lastSequence, message.fields.sequence_number);

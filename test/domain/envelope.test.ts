@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type CanonicalFields, canonicalString, payloadHash, sha256Hex } from '../../src/domain/canonical.ts';
 import { checkCloudMessage, checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
+import { plainSession } from '../../src/domain/plain-message.ts';
 import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 
@@ -36,14 +37,28 @@ function sent(change: Sent = {}): string {
   return JSON.stringify(whole);
 }
 
-const check = (text: string | Uint8Array, time = now) => checkMessage(text, session, 'state', time);
+const plain = plainSession(session);
+
+/** Also holds that nothing in the message makes a difference to a session that knows the plain form. */
+function check(text: string | Uint8Array, time = now) {
+  const bytes = Buffer.from(text);
+  expect(checkMessage(bytes, { ...session, plain }, 'state', time)).toEqual(
+    checkMessage(bytes, session, 'state', time),
+  );
+  return checkMessage(text, session, 'state', time);
+}
 
 describe('checkMessage', () => {
-  it('answers the eleven fields alone, the payload and the key version', () => {
+  it('answers the fields that are used, the payload and the key version', () => {
     const checked = check(sent({ extra: 1 }));
     if (!checked.ok) throw new Error(checked.refusal.reason);
-    expect(Object.keys(checked.message.fields)).toHaveLength(11);
-    expect(checked.message).toMatchObject({ payload: { state: { on: true } }, keyVersion: 2, body: { ok: true } });
+    expect(checked.message).toMatchObject({
+      fields: { message_id: message.messageId, sequence_number: 3, timestamp: now },
+      payload: { state: { on: true } },
+      keyVersion: 2,
+      body: { ok: true },
+    });
+    expect(Object.keys(checked.message.fields)).toHaveLength(3);
   });
 
   it('leaves a payload that is wrong in itself to be judged after the sequence number', () => {

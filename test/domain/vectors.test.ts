@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { type CanonicalFields, canonicalPayload, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
 import { checkCloudMessage, checkMessage, composeMessage } from '../../src/domain/envelope.ts';
 import { parseJson } from '../../src/domain/json.ts';
+import { plainSession } from '../../src/domain/plain-message.ts';
 import { acceptSequence, emptyWindow, judgeSequence } from '../../src/domain/replay.ts';
 import { parseSessionToken, sessionCredentials, verifySession } from '../../src/domain/session.ts';
 import {
@@ -125,15 +126,23 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'device to cl
   it('passes every check and keeps its payload', () => {
     const session = { ...sessionOf(fields), key: verifyingKey('hmac-sha256', vector.device_secret), keyVersion: 1 };
     const channel = fields.message_type as DeviceChannel;
-    expect(checkMessage(vector.envelope_hmac as string, session, channel, fields.timestamp)).toEqual({
+    const { message_id, sequence_number, timestamp } = fields;
+    const text = vector.envelope_hmac as string;
+    const expected = {
       ok: true,
       message: {
-        fields,
+        fields: { message_id, sequence_number, timestamp },
         payload: vector.payload,
         keyVersion: 1,
         body: { ok: true, value: { channel, payload: vector.payload } },
       },
-    });
+    };
+    expect(checkMessage(text, session, channel, timestamp)).toEqual(expected);
+    const bytes = Buffer.from(text);
+    const checked = checkMessage(bytes, session, channel, timestamp);
+    expect(checked).toMatchObject(expected);
+    const plain = plainSession(session);
+    expect(checkMessage(bytes, { ...session, plain }, channel, timestamp)).toEqual(checked);
   });
 
   it('passes with Ed25519 in a session of that algorithm', () => {
@@ -168,18 +177,17 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'cloud to dev
 
 describe('refused messages', () => {
   it.each(file.refusals)('$name gets $code', ({ code, session, message }) => {
-    const checked = checkMessage(
-      Buffer.from(message),
-      {
-        deviceId: session.device_id,
-        tenantId: session.tenant_id,
-        clientId: session.client_id,
-        key: verifyingKey('hmac-sha256', session.device_secret),
-        keyVersion: session.key_version,
-      },
-      session.channel,
-      session.now,
-    );
+    const receiver = {
+      deviceId: session.device_id,
+      tenantId: session.tenant_id,
+      clientId: session.client_id,
+      key: verifyingKey('hmac-sha256', session.device_secret),
+      keyVersion: session.key_version,
+    };
+    const bytes = Buffer.from(message);
+    const checked = checkMessage(bytes, receiver, session.channel, session.now);
+    const plain = plainSession(receiver);
+    expect(checkMessage(bytes, { ...receiver, plain }, session.channel, session.now)).toEqual(checked);
     const sent = JSON.parse(message) as CanonicalFields;
     if (checked.ok) {
       const { fields, body } = checked.message;

@@ -1,5 +1,6 @@
 import type { MessageSession } from '../../domain/envelope.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
+import { type PlainSession, plainSession } from '../../domain/plain-message.ts';
 import type { SigningKey, VerifyingKey } from '../../domain/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../domain/topics.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
@@ -29,6 +30,7 @@ export class DeviceSession implements MessageSession {
   readonly keyVersion: number;
   /** Checks what the device signs. */
   readonly key: VerifyingKey;
+  readonly plain: PlainSession | null;
   /** Signs what the device receives: its own secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
@@ -64,6 +66,7 @@ export class DeviceSession implements MessageSession {
     this.clientId = identity.clientId;
     this.keyVersion = identity.keyVersion;
     this.key = identity.key;
+    this.plain = plainSession(identity);
     this.cloudKey = identity.cloudKey;
     this.expiresAt = identity.expiresAt;
     this.wire = connection.wire;

@@ -1,4 +1,5 @@
 import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
+import type { SentMark } from '../../domain/canonical.ts';
 import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import { type DevicePayload, stateSpan } from '../../domain/payloads.ts';
@@ -96,7 +97,7 @@ export class Receiver {
     } satisfies Carried as Arrival);
   }
 
-  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload>, at: EpochMs): DeviceEvent {
+  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, SentMark>, at: EpochMs): DeviceEvent {
     const { by, deviceId } = session;
     const { fields, body, canonical } = message;
     const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id };

@@ -1,0 +1,382 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { canonicalFieldNames, sha256Hex } from '../../src/domain/canonical.ts';
+import { checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
+import { plainSession, readPlainMessage } from '../../src/domain/plain-message.ts';
+import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
+import { type DeviceChannel, deviceChannels } from '../../src/domain/topics.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+
+const secret = newDeviceSecret();
+const now = 1_763_635_705_272;
+const ids = {
+  deviceId: '27801375-decf-7c9f-9486-5636b85993a7',
+  tenantId: '6d84cc79-2141-7060-8fe2-7ff9c7fda173',
+  clientId: '27801375-decf-7c9f-9486-5636b85993a7.1763635700272.QgRGsRIsuQPsFA_p',
+};
+const session = { ...ids, key: verifyingKey('hmac-sha256', secret), keyVersion: 2 };
+const plain = plainSession(session);
+if (plain === null) throw new Error('the session is plain');
+const key = signingKey('hmac-sha256', secret);
+const message: OutgoingMessage = {
+  ...ids,
+  messageId: '46635a99-603a-73dd-afb6-9f6dd4ae6af5',
+  requestId: '',
+  sequence: 3,
+  timestamp: now,
+  nonce: 'CYROqfAbNJQrwNIQ',
+  type: 'state',
+  payload: { state: { in: ['Küche', 1.5, null], on: true } },
+  keyVersion: 2,
+  key,
+};
+
+const longWay = (bytes: Buffer) => checkMessage(bytes, session, 'state', now);
+/** What the plain way makes of it, held to the long way. */
+function plainly(bytes: Buffer) {
+  const taken = readPlainMessage(bytes, plain as NonNullable<typeof plain>, 'state', now);
+  if (taken !== null) expect({ ok: true, message: taken }).toEqual(longWay(bytes));
+  return taken;
+}
+
+// JSON, member by member, as it is written.
+type Members = Map<string, string>;
+const membersOf = (text: string): Members =>
+  new Map(Object.entries(JSON.parse(text) as object).map(([name, value]) => [name, JSON.stringify(value)]));
+const written = (members: Iterable<readonly [string, string]>) =>
+  Buffer.from(`{${[...members].map(([name, value]) => `"${name}":${value}`).join(',')}}`);
+
+/** The text as it is sent, signed over `as`: what the fields mean, or the very characters that stand there. */
+function signed(members: Members, as: 'meant' | 'written' = 'written'): Members {
+  const signable = canonicalFieldNames.map((name) => {
+    const value = members.get(name) ?? '';
+    try {
+      return as === 'meant' ? String(JSON.parse(value)) : value.replace(/^"|"$/g, '');
+    } catch {
+      return value;
+    }
+  });
+  return new Map(members).set('signature', JSON.stringify(signText(key, signable.join('|'))));
+}
+/** A right message with some members written in another way, and signed again. */
+const sent = (change: Record<string, string>, as: 'meant' | 'written' = 'written') =>
+  written(signed(new Map([...membersOf(composeMessage(message)), ...Object.entries(change)]), as));
+
+describe('the plain way takes', () => {
+  it('what this project composes, on every channel', () => {
+    const payloads: Record<DeviceChannel, JsonObject> = {
+      hello: { protocol: 'PROTO/3.1' },
+      heartbeat: {},
+      state: { full: true, state: {} },
+      cmd_ack: { command_id: 'x', status: 'failed', result: [{ a: -1 }] },
+    };
+    for (const channel of deviceChannels) {
+      const bytes = Buffer.from(composeMessage({ ...message, type: channel, payload: payloads[channel] }));
+      const taken = readPlainMessage(bytes, plain, channel, now);
+      expect(taken).toMatchObject({ payload: payloads[channel], body: { ok: true, value: { channel } } });
+      expect({ ok: true, message: taken }).toEqual(checkMessage(bytes, session, channel, now));
+      for (const other of deviceChannels.filter((name) => name !== channel)) {
+        expect(readPlainMessage(bytes, plain, other, now)).toBeNull();
+      }
+    }
+  });
+
+  it('members in any order', () => {
+    const members = [...membersOf(composeMessage(message))];
+    fc.assert(
+      fc.property(fc.shuffledSubarray(members, { minLength: members.length }), (order) => {
+        expect(plainly(written(order))).not.toBeNull();
+      }),
+    );
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ['an id of 256 characters', { message_id: `"${'x'.repeat(256)}"` }],
+    ['an id of one', { message_id: '"~"' }],
+    ['a request', { request_id: `"${' '.repeat(256)}"` }],
+    ['no nonce', { nonce: '""' }],
+    ['the number 0', { sequence_number: '0' }],
+    ['a number of 15 digits', { sequence_number: '999999999999999' }],
+    ['the oldest timestamp', { timestamp: `${now - 300_000}` }],
+    ['the newest', { timestamp: `${now + 300_000}` }],
+  ])('%s', (_, change) => {
+    expect(plainly(sent(change))).not.toBeNull();
+  });
+
+  it('a payload that is wrong in itself, to be judged after the sequence number', () => {
+    const payload = '{"state":1}';
+    expect(plainly(sent({ payload, payload_hash: JSON.stringify(sha256Hex(payload)) }))).toMatchObject({
+      body: { ok: false },
+    });
+  });
+
+  it('a message of any length up to its room, beside which nothing is read', () => {
+    for (const length of [15_000, 15_500, 15_550, 15_600, 16_300, 16_384, 20_000, 70_000]) {
+      const bytes = Buffer.from(composeMessage({ ...message, payload: { state: { a: 'x'.repeat(length) } } }));
+      expect(plainly(bytes) !== null).toBe(bytes.length <= 16_384);
+      expect(longWay(bytes).ok).toBe(true);
+      for (const end of [200, 16_382, 16_383, 16_384]) {
+        expect(plainly(Buffer.concat([bytes.subarray(0, end), Buffer.from('}')]))).toBeNull();
+      }
+    }
+  });
+});
+
+describe('the plain way leaves to the long way', () => {
+  const hashOf = (payload: string) => ({ payload, payload_hash: JSON.stringify(sha256Hex(payload)) });
+  it.each<[string, Record<string, string>, boolean]>([
+    ['a number with an exponent', { sequence_number: '1e3' }, true],
+    ['one with a fraction', { sequence_number: '3.0' }, true],
+    ['one of 16 digits', { sequence_number: '9007199254740991' }, true],
+    ['one that no double holds', { sequence_number: '9007199254740993' }, false],
+    ['one below nothing', { sequence_number: '-1' }, false],
+    ['-0', { sequence_number: '-0' }, true],
+    ['a zero in front', { sequence_number: '03' }, false],
+    ['a text for a number', { sequence_number: '"3"' }, false],
+    ['no number', { timestamp: '' }, false],
+    ['a timestamp too early', { timestamp: `${now - 300_001}` }, false],
+    ['a timestamp too late', { timestamp: `${now + 300_001}` }, false],
+    ['another version of the key', { key_version: '1' }, false],
+    ['version 0 of the key', { key_version: '0' }, false],
+    ['a zero in front of it', { key_version: '02' }, false],
+    ['another protocol', { version: '"PROTO/3.0"' }, false],
+    ['a longer one', { version: '"PROTO/3.10"' }, false],
+    ['another device', { device_id: '"27801375-decf-7c9f-9486-5636b85993a8"' }, false],
+    ['another tenant', { tenant_id: '"6d84cc79-2141-7060-8fe2-7ff9c7fda17"' }, false],
+    ['another client', { client_id: '"27801375-decf-7c9f-9486-5636b85993a7.1763635700272.QgRGsRIsuQPsFA_q"' }, false],
+    ['another type', { message_type: '"heartbeat"' }, false],
+    ['a type that begins so', { message_type: '"states"' }, false],
+    ['no id', { message_id: '""' }, false],
+    ['an id that is too long', { message_id: `"${'x'.repeat(257)}"` }, false],
+    ['a request that is too long', { request_id: `"${'x'.repeat(257)}"` }, false],
+    ['a nonce that is too long', { nonce: `"${'x'.repeat(257)}"` }, false],
+    ['a | in an id', { message_id: '"a|b"' }, false],
+    ['a | in a request', { request_id: '"|"' }, false],
+    ['a | in a nonce', { nonce: '"a|"' }, false],
+    ['an escape', { message_id: '"\\u0061"' }, true],
+    ['an escaped quote', { message_id: '"a\\"b"' }, true],
+    ['a letter beyond ASCII', { message_id: '"é"' }, true],
+    ['DEL', { nonce: '"\u007f"' }, true],
+    ['a control character', { nonce: '"\u001f"' }, false],
+    ['null', { request_id: 'null' }, false],
+    ['a further member', { extra: '1' }, true],
+    ['a payload with white space', hashOf('{"state":{}, "x":1}'), false],
+    ['a payload that is a list', hashOf('[]'), false],
+    ['a payload that is no JSON', hashOf('{"state":{"a":tru!}}'), false],
+    ['a payload with a number that is none', hashOf('{"state":{"a":01}}'), false],
+    ['a payload with a control character', hashOf('{"state":{"a":"\n"}}'), false],
+    ['a payload in the wrong order', hashOf('{"state":{"b":1,"a":1}}'), false],
+    ['a payload with a key twice', hashOf('{"state":{"a":1,"a":1}}'), false],
+    ['a payload that is nested too deeply', hashOf(`{"state":${'{"a":'.repeat(31)}1${'}'.repeat(31)}}`), false],
+    ['another hash', { payload_hash: `"${sha256Hex('{}')}"` }, false],
+    ['a longer hash', { payload_hash: `"${sha256Hex('{}')}0"` }, false],
+  ])('%s', (_, change, isTaken) => {
+    for (const as of ['written', 'meant'] as const) {
+      const bytes = sent(change, as);
+      expect(plainly(bytes)).toBeNull();
+      if (as === 'meant') expect(longWay(bytes).ok).toBe(isTaken);
+      expect(checkMessage(bytes, { ...session, plain }, 'state', now)).toEqual(longWay(bytes));
+    }
+  });
+
+  it('a hash in capitals, and a signature in another spelling', () => {
+    const members = membersOf(composeMessage(message));
+    const hash = (members.get('payload_hash') as string).toUpperCase();
+    expect(plainly(sent({ payload_hash: hash }))).toBeNull();
+    const signature = members.get('signature') as string;
+    for (const other of [`${signature.slice(0, -1)}="`, `"A${signature.slice(1)}`, '""', `"${signature.slice(2)}`]) {
+      expect(plainly(written(new Map(members).set('signature', other)))).toBeNull();
+    }
+  });
+
+  it('a member twice, a member less, and names that are not quite', () => {
+    const members = [...membersOf(composeMessage(message))];
+    for (const [index, [name, value]] of members.entries()) {
+      for (const at of [0, index, members.length]) {
+        expect(plainly(written(members.toSpliced(at, 0, [name, value])))).toBeNull();
+      }
+      expect(plainly(written(members.toSpliced(index, 1)))).toBeNull();
+      for (const other of [
+        `${name}s`,
+        name.slice(1),
+        name.toUpperCase(),
+        `\\u00${name.charCodeAt(0).toString(16)}${name.slice(1)}`,
+      ]) {
+        expect(plainly(written(members.toSpliced(index, 1, [other, value])))).toBeNull();
+      }
+    }
+  });
+
+  it('white space, wherever it stands', () => {
+    const members = [...membersOf(composeMessage({ ...message, payload: { state: { on: true } } }))];
+    const pieces = members.flatMap(([name, value]) => [`"${name}"`, ':', value, ',']).slice(0, -1);
+    for (let at = 0; at <= pieces.length; at += 1) {
+      const bytes = Buffer.from(`{${pieces.toSpliced(at, 0, ' ').join('')}}`);
+      expect(plainly(bytes)).toBeNull();
+      expect(longWay(bytes).ok).toBe(true);
+    }
+    const text = `{${pieces.join('')}}`;
+    expect(plainly(Buffer.from(text))).not.toBeNull();
+    for (const other of [` ${text}`, `${text} `, `\ufeff${text}`, `${text}}`, `[${text}]`, `${text.slice(0, -1)},}`]) {
+      expect(plainly(Buffer.from(other))).toBeNull();
+    }
+  });
+
+  it('every message with a byte changed, left out or put in, or cut off there', () => {
+    const bytes = Buffer.from(composeMessage(message));
+    for (let at = 0; at <= bytes.length; at += 1) {
+      const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)];
+      for (const other of [0x00, 0x20, 0x22, 0x2c, 0x30, 0x5c, 0x61, 0x7c, 0x7d, 0xc3, 0xff]) {
+        if (other !== bytes[at])
+          expect(plainly(Buffer.concat([before, Buffer.of(other), after.subarray(1)]))).toBeNull();
+        const longer = Buffer.concat([before, Buffer.of(other), after]);
+        if (!longer.equals(bytes)) expect(plainly(longer)).toBeNull();
+      }
+      if (at === bytes.length) continue;
+      expect(plainly(Buffer.concat([before, after.subarray(1)]))).toBeNull();
+      // What stood behind it a moment ago is not taken for a part of it.
+      expect(plainly(bytes)).not.toBeNull();
+      expect(plainly(before)).toBeNull();
+      const closed = Buffer.concat([before, Buffer.from('}')]);
+      if (!closed.equals(bytes)) expect(plainly(closed)).toBeNull();
+    }
+    for (const short of ['', '{', '}', '{}', '{"', '{"version":"}']) expect(plainly(Buffer.from(short))).toBeNull();
+  });
+});
+
+describe('a session knows the plain form', () => {
+  it('by an HMAC key and by ids that are plain and of some length', () => {
+    const publicKey = verifyingKey('ed25519', publicKeyFromSeed(secret));
+    expect(plainSession({ ...session, key: publicKey })).toBeNull();
+    expect(plainSession({ ...session, keyVersion: 0 })).toBeNull();
+    for (const id of ['', 'abc', 'with"quote', 'back\\slash', 'with|bar', 'Küche', 'line\nbreak', 'x'.repeat(257)]) {
+      for (const name of ['deviceId', 'tenantId', 'clientId']) {
+        expect(plainSession({ ...session, [name]: id })).toBeNull();
+      }
+    }
+    for (const id of ['abcd', 'x'.repeat(256)]) {
+      const other = { ...session, deviceId: id, tenantId: id, clientId: id };
+      const bytes = Buffer.from(composeMessage({ ...message, deviceId: id, tenantId: id, clientId: id }));
+      const known = plainSession(other);
+      const taken = known && readPlainMessage(bytes, known, 'state', now);
+      expect({ ok: true, message: taken }).toEqual(checkMessage(bytes, other, 'state', now));
+    }
+  });
+
+  it('and keeps sessions apart, used in turn', () => {
+    const sessions = ['one', 'two'].map((name) => {
+      const own = { ...ids, deviceId: `${name}${ids.deviceId.slice(3)}` };
+      const secretOf = newDeviceSecret();
+      const known = plainSession({ ...own, key: verifyingKey('hmac-sha256', secretOf), keyVersion: 2 });
+      const bytes = Buffer.from(composeMessage({ ...message, ...own, key: signingKey('hmac-sha256', secretOf) }));
+      return { known: known as NonNullable<typeof known>, bytes };
+    });
+    for (const { known, bytes } of [...sessions, ...sessions]) {
+      for (const other of sessions) {
+        expect(readPlainMessage(other.bytes, known, 'state', now) !== null).toBe(other.bytes === bytes);
+      }
+    }
+  });
+
+  it('while a message that is no buffer goes the long way', () => {
+    const text = composeMessage(message);
+    expect(checkMessage(text, { ...session, plain }, 'state', now)).toMatchObject({ ok: true });
+    expect(checkMessage(new Uint8Array(Buffer.from(text)), { ...session, plain }, 'state', now)).toMatchObject({
+      ok: true,
+    });
+  });
+});
+
+describe('whatever is sent,', () => {
+  const number = (usual: string) =>
+    fc.oneof(
+      { weight: 80, arbitrary: fc.constant(usual) },
+      { weight: 1, arbitrary: fc.constantFrom('0', '01', '1e3', '1.0', '-0', '-1', '00', '', 'null', '"1"', '2E0') },
+      { weight: 1, arbitrary: fc.constantFrom('9007199254740991', '9007199254740993', '1'.repeat(15), '1'.repeat(16)) },
+      { weight: 1, arbitrary: fc.nat().map(String) },
+    );
+  const text = (usual: string) =>
+    fc.oneof(
+      { weight: 80, arbitrary: fc.constant(JSON.stringify(usual)) },
+      {
+        weight: 1,
+        arbitrary: fc.constantFrom('""', '"|"', '"\\u0061"', '"é"', '"\u007f"', '"\u0001"', '1', 'null', '{}'),
+      },
+      { weight: 1, arbitrary: fc.string({ maxLength: 300 }).map((value) => JSON.stringify(value)) },
+      { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 8 }).map((value) => JSON.stringify(value)) },
+    );
+  const payload = fc.oneof(
+    fc.constantFrom('{"state":{"on":true}}', '{"state":{"a":1.5,"b":[null,"é"]}}', '{"full":true,"state":{}}', '{}'),
+    fc.constantFrom('{"state":{ }}', '{"state":{"a":1e3}}', '{"state":{"b":1,"a":1}}', '{"state":{"a":-0}}', '[]', '1'),
+    fc.constantFrom(
+      '{"state":{"a":01}}',
+      '{"state":{"a":"\\u0062"}}',
+      '{"state":{"a":1,"a":1}}',
+      '{"state":tru}',
+      '{}}',
+    ),
+    fc.json({ maxDepth: 3 }).map((value) => `{"state":{"a":${value}}}`),
+    fc.stringMatching(/^-?[0-9]{1,17}(\.[0-9]{1,8})?(e-?[0-9])?$/).map((value) => `{"state":{"a":${value}}}`),
+  );
+  const anyMessage = fc.record({
+    version: text('PROTO/3.1'),
+    device_id: text(ids.deviceId),
+    tenant_id: text(ids.tenantId),
+    client_id: text(ids.clientId),
+    message_id: text('46635a99-603a-73dd-afb6-9f6dd4ae6af5'),
+    request_id: text(''),
+    sequence_number: number('3'),
+    timestamp: number(`${now}`),
+    nonce: text('CYROqfAbNJQrwNIQ'),
+    message_type: text('state'),
+    payload_hash: fc.constantFrom('', '', '', '', '""', '"x"'),
+    key_version: number('2'),
+    payload,
+  });
+  const drawn = fc.record({
+    members: anyMessage,
+    as: fc.constantFrom('written', 'written', 'meant'),
+    order: fc.option(fc.array(fc.nat(13), { maxLength: 6 })),
+    beside: fc.constantFrom(
+      ...Array(12).fill(null),
+      ['extra', '1'],
+      ['nonce', '"x"'],
+      ['payload', '{}'],
+      ['paylo\\u0061d', '{}'],
+    ),
+    twist: fc.option(
+      fc.record({ at: fc.nat(), byte: fc.nat(255), how: fc.constantFrom('flip', 'put in', 'leave out', 'cut off') }),
+      { freq: 2 },
+    ),
+  });
+
+  it('the plain way takes nothing that the long way refuses, and reads it as that does', () => {
+    let taken = 0;
+    let refused = 0;
+    fc.assert(
+      fc.property(drawn, ({ members: { payload, ...fields }, as, order, beside, twist }) => {
+        const whole: Members = new Map([...Object.entries(fields), ['payload', payload]]);
+        if (fields.payload_hash === '') whole.set('payload_hash', JSON.stringify(sha256Hex(payload)));
+        const list = [...signed(whole, as as 'written' | 'meant')];
+        for (const at of order ?? []) list.push(...list.splice(at % list.length, 1));
+        if (beside !== null) list.splice((twist?.at ?? 0) % list.length, 0, beside as [string, string]);
+        let bytes = written(list);
+        if (twist !== null) {
+          const at = twist.at % bytes.length;
+          const [before, after] = [bytes.subarray(0, at), bytes.subarray(at)];
+          if (twist.how === 'flip') bytes = Buffer.concat([before, Buffer.of(twist.byte), after.subarray(1)]);
+          else if (twist.how === 'put in') bytes = Buffer.concat([before, Buffer.of(twist.byte), after]);
+          else if (twist.how === 'leave out') bytes = Buffer.concat([before, after.subarray(1)]);
+          else bytes = Buffer.from(before);
+        }
+        const long = longWay(bytes);
+        if (plainly(bytes) !== null) taken += 1;
+        else if (!long.ok) refused += 1;
+        expect(checkMessage(bytes, { ...session, plain }, 'state', now)).toEqual(long);
+      }),
+      { numRuns: 6_000 },
+    );
+    expect(taken).toBeGreaterThan(300);
+    expect(refused).toBeGreaterThan(1_000);
+  });
+});
