@@ -3,7 +3,7 @@ import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hmacOf, isHmacOf } from '../../src/domain/hmac.ts';
+import { hmacOf, isHmacOf, isHmacOfWritten, padsOf, WRITTEN_FROM, written } from '../../src/domain/hmac.ts';
 
 const keyOf = (secret: string | Uint8Array) => createSecretKey(Buffer.from(secret));
 const byLibrary = (secret: string | Uint8Array, text: string) =>
@@ -95,6 +95,25 @@ describe('isHmacOf', () => {
       expect(isHmacOf(key, 'text', tag)).toBe(true);
       expect(isHmacOf(key, 'text', text)).toBe(false);
     }
+  });
+
+  it('takes it as well of bytes that were written, up to their end', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(60), fc.nat(42), (bytes, before, at) => {
+        const text = Buffer.from(bytes).toString('latin1');
+        written.set(Buffer.from(text), WRITTEN_FROM);
+        const end = WRITTEN_FROM + Buffer.byteLength(text);
+        const message = Buffer.from(`${'x'.repeat(before)}${hmacOf(key, text)}x`);
+        // Another text was written over it meanwhile.
+        written.set(Buffer.from(text), WRITTEN_FROM);
+        expect(isHmacOfWritten(padsOf(key), end, message, before)).toBe(true);
+        expect(isHmacOfWritten(padsOf(key), end + 1, message, before)).toBe(false);
+        expect(isHmacOfWritten(padsOf(keyOf('jefe')), end, message, before)).toBe(false);
+        expect(isHmacOfWritten(padsOf(key), end, message, before + 1)).toBe(false);
+        message[before + at] = (message[before + at] as number) ^ 1;
+        expect(isHmacOfWritten(padsOf(key), end, message, before)).toBe(false);
+      }),
+    );
   });
 
   it('knows a key that was posted to another thread', async () => {

@@ -2,8 +2,8 @@ import canonicalize from 'canonicalize';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalPayload } from '../../src/domain/canonical.ts';
-import { parseJson } from '../../src/domain/json.ts';
-import { scanJson } from '../../src/domain/json-scan.ts';
+import { parseCanonical, parseJson } from '../../src/domain/json.ts';
+import { canonicalEnd, NOT_KNOWN, scanJson } from '../../src/domain/json-scan.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 
 /** What is claimed of the member `payload`: its text, or null. */
@@ -264,5 +264,81 @@ describe('whatever is written,', () => {
       }),
       { numRuns: 1_000 },
     );
+  });
+});
+
+describe('canonicalEnd, which may be asked of any bytes,', () => {
+  it('ends where the object ends, and stays within the levels', () => {
+    const object = '{"a":[1,{"b":"x"}],"ab":"é","b":{}}';
+    const bytes = Buffer.from(`xx${object},"c":1}`);
+    expect(canonicalEnd(bytes, 2, 32)).toBe(2 + Buffer.byteLength(object));
+    expect(canonicalEnd(bytes, 2, 4)).toBe(2 + Buffer.byteLength(object));
+    expect(canonicalEnd(bytes, 2, 3)).toBe(NOT_KNOWN);
+    // What was deep a moment ago is so no longer.
+    expect(canonicalEnd(Buffer.from('{"a":1}'), 0, 2)).toBe(7);
+    for (const start of [0, 1, 3, 7, bytes.length - 1, bytes.length, bytes.length + 5]) {
+      expect(canonicalEnd(bytes, start, 32)).toBe(NOT_KNOWN);
+    }
+  });
+
+  it('comes to an end, wherever they are cut off', () => {
+    const bytes = Buffer.from('{"a":[1,{"b":"x\u{1F600}"},-1.5],"ab":true,"b":{"c":null,"d":[],"e":"\\u0041"}}');
+    for (let end = 0; end < bytes.length; end += 1) {
+      for (let start = 0; start < end; start += 1) {
+        const found = canonicalEnd(bytes.subarray(0, end), start, 32);
+        if (found !== NOT_KNOWN) expect(bytes.toString('latin1', start, found)).toMatch(/^\{.*\}$/);
+      }
+    }
+  });
+
+  it('and what it ends, if it is JSON, is canonical', () => {
+    const token = fc.constantFrom(
+      ...[
+        '{',
+        '{',
+        '}',
+        '}',
+        '[',
+        ']',
+        ':',
+        ',',
+        ',',
+        '"',
+        '\\',
+        ' ',
+        '-',
+        '0',
+        '1',
+        '.5',
+        '5.0',
+        'e1',
+        'true',
+        'null',
+      ],
+      ...['"a":', '"b":', '"ab":', '"é":', '"":', '{}', '[]', '"x"', '"x"', '"\\u0061"', '\u0001', '1', '1', 'false'],
+    );
+    let claims = 0;
+    fc.assert(
+      fc.property(fc.array(token, { maxLength: 16 }), (tokens) => {
+        const bytes = Buffer.from(`{"a":${tokens.join('')}}`);
+        const end = canonicalEnd(bytes, 0, 32);
+        if (end === NOT_KNOWN) return;
+        const value = parseCanonical(bytes.subarray(0, end));
+        if (value === null) return;
+        claims += 1;
+        expect(bytes.toString('utf8', 0, end)).toBe(canonicalize(value));
+      }),
+      { numRuns: 20_000 },
+    );
+    expect(claims).toBeGreaterThan(50);
+  });
+
+  it('and bytes that are no JSON, or no UTF-8, are read as none', () => {
+    for (const text of ['{"a":tru!}', '{"a":01}', '{"a":"\n"}', '{"a":1}}', '']) {
+      expect(parseCanonical(Buffer.from(text))).toBeNull();
+    }
+    expect(canonicalEnd(Buffer.from('{"a":"\xff"}', 'latin1'), 0, 32)).toBe(9);
+    expect(parseCanonical(Buffer.from('{"a":"\xff"}', 'latin1'))).toBeNull();
+    expect(parseCanonical(Buffer.from('{"a":"é"}'))).toEqual({ a: 'é' });
   });
 });
