@@ -87,20 +87,20 @@ export function openingOf(texts: readonly string[]): Opening | null {
  */
 export function findMembers(bytes: Uint8Array, opening: Opening, channel: DeviceChannel): boolean {
   const last = bytes.length - 1;
-  // No number goes on in the closing brace, so none goes on beyond the end.
+  // Neither a name nor a number has a closing brace in it, so none goes on beyond the end.
   if (last >= LONGEST || bytes[0] !== OPEN || bytes[last] !== CLOSE) return false;
   message.set(bytes);
   written.set(opening.bytes, WRITTEN_FROM);
   let found = 0;
   let at = 0;
-  let name = NOT_KNOWN;
+  let name = PAYLOAD;
   do {
-    name = nameAt(at + 1, name + 1, last);
+    name = nameAt(at + 1, (name + 1) % names.length);
     if (name === NOT_KNOWN || (found & bit(name)) !== 0) return false;
     found |= bit(name);
     const start = at + 1 + (labelLengths[name] as number);
     const end = valueEnd(bytes, name, start, opening, channel);
-    if (end === NOT_KNOWN || end > last) return false;
+    if (end === NOT_KNOWN) return false;
     starts[name] = start;
     ends[name] = end;
     at = end;
@@ -132,18 +132,17 @@ export function numberIn(bytes: Uint8Array, name: number): number {
 }
 
 /** Which name stands at `start`, with its colon; `guess` is tried first. */
-function nameAt(start: number, guess: number, last: number): number {
-  if (guess < names.length && isLabel(start, guess, last)) return guess;
-  for (let name = 0; name < names.length; name++) if (isLabel(start, name, last)) return name;
+function nameAt(start: number, guess: number): number {
+  if (isLabel(start, guess)) return guess;
+  for (let name = 0; name < names.length; name++) if (isLabel(start, name)) return name;
   return NOT_KNOWN;
 }
 
-function isLabel(start: number, name: number, last: number): boolean {
-  const length = labelLengths[name] as number;
-  return start + length <= last && isSame(start, labels, labelStarts[name] as number, length);
+function isLabel(start: number, name: number): boolean {
+  return isSame(start, labels, labelStarts[name] as number, labelLengths[name] as number);
 }
 
-/** The index after the value, without its quote; beyond the end, for all that is known then, there may be anything. */
+/** The index after the value, without its quote. It may be beyond the end, where nothing goes on. */
 function valueEnd(bytes: Uint8Array, name: number, start: number, opening: Opening, channel: DeviceChannel): number {
   if (name <= CLIENT_ID) {
     const from = opening.parts[name] as number;
@@ -167,7 +166,10 @@ function valueEnd(bytes: Uint8Array, name: number, start: number, opening: Openi
   }
 }
 
-/** Whether the message has at `start` what `view` has at `from`. The last four bytes may be some of those before. */
+/**
+ * Whether the message has at `start` what `view` has at `from`. The last four bytes may be some of those before. Beyond
+ * the end there is something of a message before: whoever asks goes on in the bytes themselves, which end there.
+ */
 function isSame(start: number, view: DataView, from: number, length: number): boolean {
   const lastStep = length - STEP;
   for (let i = 0; i < lastStep; i += STEP) {

@@ -281,6 +281,16 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     }
   });
 
+  it('takes what is longer for what comes later, whatever it goes on with', () => {
+    for (const text of ['{"":1,"a":1,"a ":1,"a!":1,"a\'":1,"b":1}', '{"a":1,"a\u007f":1}']) {
+      expect(canonicalEnd(Buffer.from(text), 0, 32)).toBe(text.length);
+      expect(canonicalize(JSON.parse(text))).toBe(text);
+    }
+    for (const text of ['{"a ":1,"a":1}', '{"a!":1,"a":1}', '{"a!":1,"a ":1}', '{"a":1,"":1}']) {
+      expect(canonicalEnd(Buffer.from(text), 0, 32)).toBe(NOT_KNOWN);
+    }
+  });
+
   it('comes to an end, wherever they are cut off', () => {
     const bytes = Buffer.from('{"a":[1,{"b":"x\u{1F600}"},-1.5],"ab":true,"b":{"c":null,"d":[],"e":"\\u0041"}}');
     for (let end = 0; end < bytes.length; end += 1) {

@@ -122,6 +122,24 @@ describe('the plain way takes', () => {
   });
 });
 
+describe('the plain way reads nothing beyond its room', () => {
+  it('of a message that fills it and ends in any of its members', () => {
+    const id = 'x'.repeat(256);
+    const long = { ...session, deviceId: id, tenantId: id, clientId: id };
+    const known = plainSession(long) as NonNullable<typeof plain>;
+    for (const [name, value] of membersOf(composeMessage(message))) {
+      const label = `"${name}":${value.startsWith('"') ? '"' : ''}`;
+      for (let shown = 1; shown <= label.length; shown += 1) {
+        const end = `",${label.slice(0, shown)}}`;
+        const begin = '{"message_id":"';
+        const bytes = Buffer.from(`${begin}${'x'.repeat(16_384 - begin.length - end.length)}${end}`);
+        expect(readPlainMessage(bytes, known, 'state', now)).toBeNull();
+        expect(readPlainMessage(bytes.subarray(0, -1), known, 'state', now)).toBeNull();
+      }
+    }
+  });
+});
+
 describe('the plain way leaves to the long way', () => {
   const hashOf = (payload: string) => ({ payload, payload_hash: JSON.stringify(sha256Hex(payload)) });
   it.each<[string, Record<string, string>, boolean]>([
