@@ -30,6 +30,7 @@ export class DeviceSession implements MessageSession {
   readonly keyVersion: number;
   /** Checks what the device signs. */
   readonly key: VerifyingKey;
+  /** What its messages are held against before they are read. */
   readonly plain: PlainSession | null;
   /** Signs what the device receives: its own secret, or the service's key. */
   readonly cloudKey: SigningKey;
