@@ -125,7 +125,7 @@ function keyEnd(bytes: Uint8Array, start: number, last: number): number {
   if (last !== NOT_KNOWN) {
     let before = last;
     // What both begin with was looked at when it was the last one's.
-    while (at < length && bytes[at] === bytes[before] && bytes[at] !== QUOTE) {
+    while (bytes[at] === bytes[before] && bytes[at] !== QUOTE) {
       at++;
       before++;
     }
