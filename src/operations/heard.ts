@@ -1,12 +1,11 @@
 import type { Clock } from '../domain/clock.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { DeviceChannel } from '../domain/topics.ts';
-import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import { PropertyTimes, type Reported } from './property-times.ts';
 
 const MAX_DEVICES = 20_000;
 const MAX_MESSAGES = 20;
-/** A device may name thousands of properties; of the others it is not known when they were reported. */
-const MAX_PROPERTIES = 200;
 
 export interface HeardMessage {
   at: EpochMs;
@@ -19,13 +18,6 @@ export interface HeardMessage {
   repeat: boolean;
 }
 
-/** What a state report named. */
-export interface Reported {
-  state: JsonObject;
-  /** It replaced the whole state. */
-  full: boolean;
-}
-
 /** Whose words they are: a session, as a rule. */
 interface Speaker {
   tenantId: Uuid;
@@ -36,8 +28,7 @@ interface Device {
   /** A ring: the next one goes to `count % MAX_MESSAGES`. */
   messages: HeardMessage[];
   count: number;
-  /** When each property of the state was last reported. */
-  properties: Map<string, EpochMs>;
+  properties: PropertyTimes;
   /** Heard again since it was last looked at for its place. */
   again: boolean;
 }
@@ -63,7 +54,7 @@ export class Heard {
     if (device === undefined) device = this.take(speaker);
     else device.again = true;
     device.messages[device.count++ % MAX_MESSAGES] = message;
-    if (reported !== null) noteProperties(device.properties, reported, message.at);
+    if (reported !== null) device.properties.note(reported, message.at);
   }
 
   /** Newest first. */
@@ -72,8 +63,9 @@ export class Heard {
     return messages.map((_, back) => messages[(count - 1 - back) % MAX_MESSAGES] as HeardMessage);
   }
 
+  /** When each property of the state was last reported. */
   properties(speaker: Speaker): ReadonlyMap<string, EpochMs> {
-    return this.find(speaker)?.properties ?? new Map();
+    return this.find(speaker)?.properties.all() ?? new Map();
   }
 
   forget({ tenantId, deviceId }: Speaker): void {
@@ -94,7 +86,7 @@ export class Heard {
       this.tenants.set(tenantId, devices);
     }
     if (this.count >= this.max) this.makeRoom(devices);
-    const device = { messages: [], count: 0, properties: new Map(), again: false };
+    const device = { messages: [], count: 0, properties: new PropertyTimes(), again: false };
     devices.set(deviceId, device);
     this.count += 1;
     return device;
@@ -128,14 +120,5 @@ export class Heard {
       device.again = false;
       devices.set(deviceId, device);
     }
-  }
-}
-
-/** As a merge patch does it: null takes a property away. */
-function noteProperties(properties: Map<string, EpochMs>, { state, full }: Reported, at: EpochMs): void {
-  if (full) properties.clear();
-  for (const name in state) {
-    if (state[name] === null && !full) properties.delete(name);
-    else if (properties.size < MAX_PROPERTIES || properties.has(name)) properties.set(name, at);
   }
 }
