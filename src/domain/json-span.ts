@@ -9,9 +9,13 @@ export interface JsonSpan {
 }
 
 /** The text itself, which keeps nothing else alive. */
-export function spanText({ bytes, from, to }: JsonSpan): string {
-  const buffer = bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-  return buffer.toString('utf8', from, to);
-}
+export const spanText = ({ bytes, from, to }: JsonSpan): string => asBuffer(bytes).toString('utf8', from, to);
+
+/** Writes it into other bytes; answers how many it took. */
+export const spanInto = ({ bytes, from, to }: JsonSpan, target: Buffer, at: number): number =>
+  asBuffer(bytes).copy(target, at, from, to);
 
 export const spanBytes = ({ from, to }: JsonSpan): number => to - from;
+
+const asBuffer = (bytes: Uint8Array): Buffer =>
+  bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -39,20 +39,22 @@ export const actorStream = ({ actors }: { actors: Pick<Actors, 'onTransition'> }
       if (version > 1 && by?.kind !== 'user' && sameValue(before, value)) return;
       // A tenant's own context names no tenant: it is one.
       const { tenantId = ref.id } = snapshot.context as { tenantId?: Uuid };
+      const message = () => ({
+        type: 'actor_transition',
+        ...ref,
+        from: version === 1 ? null : stateText(before),
+        to: stateText(value),
+        event: eventText(type),
+        at,
+      });
       tell({
         kind: ref.kind,
         tenantId,
         deviceId: null,
         subject: `${ref.kind}:${ref.id}`,
         version: null,
-        message: () => ({
-          type: 'actor_transition',
-          ...ref,
-          from: version === 1 ? null : stateText(before),
-          to: stateText(value),
-          event: eventText(type),
-          at,
-        }),
+        message,
+        pieces: () => [JSON.stringify(message())],
       });
     }),
   snapshot: () => null,

@@ -2,7 +2,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { audienceKey, type Interest } from '../shared/live/interest.ts';
 import type { Update } from '../shared/live/update.ts';
 import type { Connection } from './connection.ts';
-import { chunksOf, type Told, textFrame } from './frames.ts';
+import { chunksOf, framed, type Told } from './frames.ts';
 
 const MAX_REST_MS = 20;
 
@@ -87,13 +87,9 @@ export class Audiences {
   }
 
   /** Answers the framed update, made for the first audience that hears it. */
-  #hear(audience: Audience, update: Update, framed: Told | null): Told | null {
-    if (!audience.kinds.has(update.kind)) return framed;
-    const told = framed ?? {
-      subject: update.subject,
-      version: update.version,
-      frame: textFrame(update.text?.() ?? JSON.stringify(update.message())),
-    };
+  #hear(audience: Audience, update: Update, before: Told | null): Told | null {
+    if (!audience.kinds.has(update.kind)) return before;
+    const told = before ?? framed(update.subject, update.version, update.pieces());
     if (audience.joined.size > 0) audience.batch.push(told);
     for (const connection of audience.apart) connection.keep(told);
     this.#mark(audience);

@@ -3,11 +3,11 @@ import type { WebSocket } from 'ws';
 import type { Caller } from '../../operations/operation.ts';
 import type { CloseCode } from '../shared/live/close-codes.ts';
 import type { Interest } from '../shared/live/interest.ts';
-import { type Chunk, chunksOf, type Told, textFrame } from './frames.ts';
+import { bytesOf, type Chunk, chunksOf, framed, type Told } from './frames.ts';
 import type { SocketLimits } from './limits.ts';
 import type { Snapshot } from './snapshots.ts';
 
-const PONG = textFrame('pong');
+const PONG = framed('pong', null, ['pong']);
 /** How long a peer may take to answer a close frame. */
 const CLOSE_MS = 2_000;
 
@@ -152,8 +152,8 @@ export class Connection {
   /** Who is not let in yet, or reads slowly, gets one answer to all its pings. */
   #pong(): void {
     if (!this.alive) return;
-    if (this.#blocked || !this.#open) this.keep({ subject: 'pong', version: null, frame: PONG });
-    else this.write({ bytes: PONG });
+    if (this.#blocked || !this.#open) this.keep(PONG);
+    else this.write({ bytes: bytesOf(PONG) });
   }
 
   close(code: CloseCode, reason: string): void {

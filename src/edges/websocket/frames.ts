@@ -1,3 +1,6 @@
+import { spanBytes, spanInto } from '../../domain/json-span.ts';
+import type { Pieces } from '../shared/live/update.ts';
+
 // Our own framing of server-to-client texts (RFC 6455 §5.2): `ws` would build a frame per client and write it in two parts.
 
 const TEXT_FINAL = 0x81;
@@ -6,36 +9,52 @@ const CHUNK_BYTES = 64 * 1024;
 
 /** Frames are written into blocks of this size: what waits for a slow client keeps little else in memory. */
 const BLOCK_BYTES = 8 * 1024;
-/** Texts of so many UTF-16 units have a header of this size, whatever is in them, and take at most a quarter of a block. */
-const MEDIUM = { from: 126, below: BLOCK_BYTES / 4 / 3, head: 4 };
+/** Texts of so many UTF-16 units and at most so many bytes have a header of this size, and take at most a quarter of a block. */
+const MEDIUM = { from: 126, most: BLOCK_BYTES / 4, head: 4 };
 
 let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
 let used = 0;
 
-/** A whole unmasked text frame: header and payload in one buffer, to be written to any number of clients. */
-export function textFrame(text: string): Buffer {
-  const { length } = text;
-  return length >= MEDIUM.from && length < MEDIUM.below ? mediumFrame(text) : measuredFrame(text);
+/** A whole unmasked text frame, header and payload, to be written to any number of clients: part of a block that is not written to again. */
+export interface Frame {
+  readonly block: Buffer;
+  readonly from: number;
+  readonly to: number;
+}
+
+export const bytesOf = ({ block, from, to }: Frame): Buffer => block.subarray(from, to);
+
+export function textFrame(pieces: Pieces): Frame {
+  let least = 0;
+  let most = 0;
+  for (const piece of pieces) {
+    const isText = typeof piece === 'string';
+    const length = isText ? piece.length : spanBytes(piece);
+    least += length;
+    most += isText ? length * 3 : length;
+  }
+  return least >= MEDIUM.from && most <= MEDIUM.most ? mediumFrame(pieces, most) : measuredFrame(pieces);
 }
 
 /** Written at once: how many bytes it came to is known then. */
-function mediumFrame(text: string): Buffer {
-  if (used + MEDIUM.head + text.length * 3 > BLOCK_BYTES) {
+function mediumFrame(pieces: Pieces, most: number): Frame {
+  if (used + MEDIUM.head + most > BLOCK_BYTES) {
     block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
     used = 0;
   }
-  const start = used;
-  const length = block.write(text, start + MEDIUM.head);
-  used += MEDIUM.head + length;
-  block[start] = TEXT_FINAL;
-  block[start + 1] = 126;
-  block[start + 2] = length >> 8;
-  block[start + 3] = length;
-  return block.subarray(start, used);
+  const from = used;
+  used = write(pieces, block, from + MEDIUM.head);
+  const length = used - from - MEDIUM.head;
+  block[from] = TEXT_FINAL;
+  block[from + 1] = 126;
+  block[from + 2] = length >> 8;
+  block[from + 3] = length;
+  return { block, from, to: used };
 }
 
-function measuredFrame(text: string): Buffer {
-  const length = Buffer.byteLength(text);
+function measuredFrame(pieces: Pieces): Frame {
+  let length = 0;
+  for (const piece of pieces) length += typeof piece === 'string' ? Buffer.byteLength(piece) : spanBytes(piece);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const frame = Buffer.allocUnsafe(head + length);
   frame[0] = TEXT_FINAL;
@@ -48,16 +67,26 @@ function measuredFrame(text: string): Buffer {
     frame[1] = 127;
     frame.writeBigUInt64BE(BigInt(length), 2);
   }
-  frame.write(text, head);
-  return frame;
+  return { block: frame, from: 0, to: write(pieces, frame, head) };
+}
+
+/** Answers where it ends. */
+function write(pieces: Pieces, into: Buffer, start: number): number {
+  let at = start;
+  for (const piece of pieces) at += typeof piece === 'string' ? into.write(piece, at) : spanInto(piece, into, at);
+  return at;
 }
 
 /** A framed update, as many clients may get it. */
-export interface Told {
-  frame: Buffer;
+export interface Told extends Frame {
   /** What it is about, and which of several about it. */
-  subject: string;
-  version: number | null;
+  readonly subject: string;
+  readonly version: number | null;
+}
+
+export function framed(subject: string, version: number | null, pieces: Pieces): Told {
+  const { block, from, to } = textFrame(pieces);
+  return { block, from, to, subject, version };
 }
 
 export interface Chunk {
@@ -73,7 +102,8 @@ export function* chunksOf(items: readonly Told[]): Generator<Chunk> {
     let end = start;
     let bytes = 0;
     for (; end < items.length; end++) {
-      const { length } = (items[end] as Told).frame;
+      const { from, to } = items[end] as Told;
+      const length = to - from;
       if (end > start && bytes + length > CHUNK_BYTES) break;
       bytes += length;
     }
@@ -83,11 +113,18 @@ export function* chunksOf(items: readonly Told[]): Generator<Chunk> {
   }
 }
 
-function join(items: readonly Told[], bytes: number): Buffer {
-  const [first] = items;
-  if (items.length === 1 && first !== undefined) return first.frame;
-  return Buffer.concat(
-    items.map(({ frame }) => frame),
-    bytes,
-  );
+/** What was framed in one go is one piece already. */
+function join(items: readonly Frame[], bytes: number): Buffer {
+  const runs: Buffer[] = [];
+  let run: Frame | null = null;
+  for (const { block, from, to } of items) {
+    if (run !== null && run.block === block && run.to === from) run = { block, from: run.from, to };
+    else {
+      if (run !== null) runs.push(bytesOf(run));
+      run = { block, from, to };
+    }
+  }
+  if (run !== null) runs.push(bytesOf(run));
+  const [first] = runs;
+  return runs.length === 1 && first !== undefined ? first : Buffer.concat(runs, bytes);
 }

@@ -1,7 +1,7 @@
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
-import { stateSubject, stateText } from '../shared/live/kinds.ts';
-import { type Told, textFrame } from './frames.ts';
+import { statePieces, stateSubject } from '../shared/live/kinds.ts';
+import { framed, type Told } from './frames.ts';
 
 /** Current states by subject, framed; shared by all who asked at about the same time. */
 export type Snapshot = ReadonlyMap<string, Told>;
@@ -51,8 +51,8 @@ export class Snapshots {
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;
       const subject = stateSubject(deviceId);
-      const frame = textFrame(stateText(deviceId, JSON.stringify(state), reportedAt));
-      snapshot.set(subject, { subject, version: stateVersion, frame });
+      const pieces = statePieces(deviceId, JSON.stringify(state), reportedAt);
+      snapshot.set(subject, framed(subject, stateVersion, pieces));
     }
     return snapshot;
   }

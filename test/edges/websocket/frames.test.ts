@@ -1,8 +1,10 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { type JsonSpan, spanText } from '../../../src/domain/json-span.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { kinds } from '../../../src/edges/shared/live/kinds.ts';
-import type { Update } from '../../../src/edges/shared/live/update.ts';
-import { textFrame } from '../../../src/edges/websocket/frames.ts';
+import type { Pieces, Update } from '../../../src/edges/shared/live/update.ts';
+import { bytesOf, chunksOf, framed, type Told, textFrame } from '../../../src/edges/websocket/frames.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 
 /** As RFC 6455 §5.2 has it, built in the plainest way. */
@@ -16,22 +18,82 @@ function plainFrame(text: string): Buffer {
   return Buffer.concat([Buffer.of(0x81, length < 65_536 ? 126 : 127), size, payload]);
 }
 
+const frameOf = (...pieces: Pieces): Buffer => bytesOf(textFrame(pieces));
+/** The same text as part of other bytes. */
+const spanOf = (text: string): JsonSpan => {
+  const bytes = Buffer.from(`before${text}é`);
+  return { bytes, from: 6, to: bytes.length - 2 };
+};
+const textOf = (pieces: Pieces): string =>
+  pieces.map((piece) => (typeof piece === 'string' ? piece : spanText(piece))).join('');
+
 describe('a text frame', () => {
-  const lengths = [0, 1, 41, 42, 125, 126, 127, 255, 256, 681, 682, 683, 2_730, 21_845, 65_535, 65_536, 70_000];
+  const lengths = [
+    0, 1, 41, 42, 125, 126, 127, 255, 256, 681, 682, 683, 2_047, 2_048, 2_730, 21_845, 65_535, 65_536, 70_000,
+  ];
   const letters = { ascii: 'x', 'of two bytes': 'é', 'of three bytes': '電', 'of four bytes': '🔌' };
 
   it.each(Object.entries(letters))('has the header of its bytes, whatever its length, letters %s', (_, letter) => {
     for (const length of lengths) {
       for (const text of [letter.repeat(length), `${'x'.repeat(length)}${letter}`]) {
-        expect(textFrame(text).equals(plainFrame(text)), `${length}`).toBe(true);
+        expect(frameOf(text).equals(plainFrame(text)), `${length}`).toBe(true);
+        expect(frameOf(spanOf(text)).equals(plainFrame(text)), `${length}`).toBe(true);
+        expect(frameOf('{', text, '', spanOf(text), '}').equals(plainFrame(`{${text}${text}}`)), `${length}`).toBe(
+          true,
+        );
       }
     }
   });
 
   it('stays what it is while others are made', () => {
     const texts = Array.from({ length: 2_000 }, (_, n) => `${n} `.repeat(1 + ((n * 7) % 160)) + 'é'.repeat(n % 130));
-    const frames = texts.map(textFrame);
-    expect(frames.every((frame, n) => frame.equals(plainFrame(texts[n] as string)))).toBe(true);
+    const frames = texts.map((text, n) => textFrame([n % 2 === 0 ? text : spanOf(text)]));
+    expect(frames.every((frame, n) => bytesOf(frame).equals(plainFrame(texts[n] as string)))).toBe(true);
+  });
+});
+
+describe('frames in one write', () => {
+  it('are the same frames in the same order, however they were made', () => {
+    const piece = fc.oneof(
+      fc.string({ unit: 'grapheme', maxLength: 400 }),
+      fc.string({ unit: 'grapheme', maxLength: 400 }).map(spanOf),
+      fc.integer({ min: 1_000, max: 90_000 }).map((length) => 'x'.repeat(length)),
+    );
+    // Some that belong to others are made in between.
+    const made = fc.array(
+      fc.record({ pieces: fc.array(piece, { maxLength: 4 }), ours: fc.integer({ min: 0, max: 4 }) }),
+      {
+        maxLength: 60,
+      },
+    );
+    fc.assert(
+      fc.property(made, (made) => {
+        const ours: Told[] = [];
+        for (const [n, { pieces, ours: isOurs }] of made.entries()) {
+          const told = framed(`${n}`, n, pieces);
+          if (isOurs > 0) ours.push(told);
+        }
+        const chunks = [...chunksOf(ours)].map(({ bytes, items }) => ({ bytes: Buffer.from(bytes), items }));
+        expect(chunks.flatMap(({ items }) => items)).toEqual(ours);
+        const plain = ours.map(({ version }) => plainFrame(textOf(made[version as number]?.pieces ?? [])));
+        expect(Buffer.concat(chunks.map(({ bytes }) => bytes)).equals(Buffer.concat(plain))).toBe(true);
+        for (const { bytes, items } of chunks)
+          if (items.length > 1) expect(bytes.length).toBeLessThanOrEqual(64 * 1024);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  it('are not copied where they were made one after another', () => {
+    const three = ['x', 'y', 'z'].map((letter) => framed(letter, 1, [letter.repeat(200)])) as [Told, Told, Told];
+    // One of them may have been the first of a block.
+    const [one, other] = three[0].block === three[1].block ? three : [three[1], three[2]];
+    const [both] = chunksOf([one, other]);
+    expect(both?.bytes.buffer).toBe(one.block.buffer);
+    expect(both?.bytes.equals(Buffer.concat([bytesOf(one), bytesOf(other)]))).toBe(true);
+    const [chunk] = chunksOf([other, one]);
+    expect(chunk?.bytes.buffer).not.toBe(one.block.buffer);
+    expect(chunk?.bytes.equals(Buffer.concat([bytesOf(other), bytesOf(one)]))).toBe(true);
   });
 });
 
@@ -66,7 +128,7 @@ describe('the text of an update', () => {
     JSON.parse('{"__proto__":{"a":1},"toJSON":1,"-0":-0}') as JsonObject,
   ])('is the JSON of its message: %j', (state) => {
     const update = heard({ ...device, state });
-    expect(update.text?.()).toBe(JSON.stringify(update.message()));
+    expect(textOf(update.pieces())).toBe(JSON.stringify(update.message()));
     expect(update).toMatchObject({ kind: 'state', subject: `state ${update.deviceId}`, version: 7 });
   });
 
@@ -75,7 +137,7 @@ describe('the text of an update', () => {
     const bytes = Buffer.from(`before${words}behind`);
     const state = JSON.parse(words) as JsonObject;
     const update = heard({ ...device, state, written: { bytes, from: 6, to: bytes.length - 6 } });
-    expect(update.text?.()).toContain(`"state":${words},"timestamp"`);
-    expect(JSON.parse(update.text?.() as string)).toEqual(update.message());
+    expect(textOf(update.pieces())).toContain(`"state":${words},"timestamp"`);
+    expect(JSON.parse(textOf(update.pieces()))).toEqual(update.message());
   });
 });

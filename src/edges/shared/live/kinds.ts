@@ -1,13 +1,13 @@
 import type { Actors } from '../../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../../domain/command.ts';
-import { spanText } from '../../../domain/json-span.ts';
+import type { JsonSpan } from '../../../domain/json-span.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
 import { count, type Fields } from '../../../domain/shape.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
 import type { VolatileOutput } from '../../../machines/outputs.ts';
 import type { Needs } from './interest.ts';
-import type { Update } from './update.ts';
+import type { Pieces, Update } from './update.ts';
 
 /** An output that clients may ask for with `events` (contract §6). */
 interface Kind extends Needs {
@@ -28,7 +28,7 @@ interface Telling<Said> {
   versionOf?(output: Said): number;
   message(output: Said): JsonObject;
   /** Where a text is put together faster than of `message`. */
-  text?(output: Said): string;
+  pieces?(output: Said): Pieces;
 }
 
 interface Row<T extends TenantOutput['type']> extends Telling<OutputOf<T>> {
@@ -72,8 +72,8 @@ class OutputUpdate<Said extends TenantOutput> implements Update {
     return this.#telling.message(this.#output);
   }
 
-  text(): string {
-    return this.#telling.text?.(this.#output) ?? JSON.stringify(this.message());
+  pieces(): Pieces {
+    return this.#telling.pieces?.(this.#output) ?? [JSON.stringify(this.message())];
   }
 }
 
@@ -107,8 +107,7 @@ export const kinds: Readonly<Record<KindName, Kind>> = {
     subjectOf: ({ deviceId }) => deviceId,
     versionOf: ({ stateVersion }) => stateVersion,
     message: ({ deviceId, state, at }) => stateMessage(deviceId, state, at),
-    text: ({ deviceId, state, written, at }) =>
-      stateText(deviceId, written === undefined ? JSON.stringify(state) : spanText(written), at),
+    pieces: ({ deviceId, state, written, at }) => statePieces(deviceId, written ?? JSON.stringify(state), at),
   }),
   presence: row('presence', {
     output: 'device.presence',
@@ -198,8 +197,14 @@ export const stateMessage = (deviceId: Uuid, state: JsonObject, at: EpochMs): Js
   timestamp: at,
 });
 
-/** The JSON text of it, made of the state's: an id of ours needs no escape. */
-export const stateText = (deviceId: Uuid, state: string, at: EpochMs): string =>
-  `{"type":"state_update","device_id":"${deviceId}","state":${state},"timestamp":${at}}`;
+/** Its JSON text, made of the state's: an id of ours needs no escape. */
+export const statePieces = (deviceId: Uuid, state: string | JsonSpan, at: EpochMs): Pieces => [
+  '{"type":"state_update","device_id":"',
+  deviceId,
+  '","state":',
+  state,
+  ',"timestamp":',
+  `${at}}`,
+];
 
 export const stateSubject = (deviceId: Uuid): string => `state ${deviceId}`;

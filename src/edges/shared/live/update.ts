@@ -1,4 +1,8 @@
+import type { JsonSpan } from '../../../domain/json-span.ts';
 import type { JsonObject, Uuid } from '../../../domain/values.ts';
+
+/** A JSON text in the parts that it is made of, one behind the other. */
+export type Pieces = readonly (string | JsonSpan)[];
 
 /** One thing to tell the clients of a tenant. */
 export interface Update {
@@ -11,6 +15,6 @@ export interface Update {
   /** Counts up for each subject, or null: what a snapshot told already is not told again. */
   version: number | null;
   message(): JsonObject;
-  /** The same as JSON text, where that is put together faster. */
-  text?(): string;
+  /** The same as JSON text. */
+  pieces(): Pieces;
 }
