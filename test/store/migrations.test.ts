@@ -165,4 +165,23 @@ describe.each(backends)('migrations on $name', ({ open }) => {
       expect(changing.filter((column) => named?.includes(column))).toEqual([]);
     }
   });
+
+  it('have no statistics made of the JSON of actors and their journal', async () => {
+    const [database] = (await open()) as [Database];
+    await migrate(database);
+    await database.write({
+      text: `insert into journal (kind, id, version, tenant_id, at, by, event)
+        select 'device', gen_random_uuid(), 1, gen_random_uuid(), n, '{}', 'made' from generate_series(1, 100) n`,
+    });
+    await database.write({ text: 'analyze journal' });
+    const known = await database.read<{ attname: string }>({
+      text: "select attname from pg_stats where tablename = 'journal' order by attname",
+    });
+    expect(known.map(({ attname }) => attname)).toEqual(['at', 'event', 'id', 'kind', 'tenant_id', 'version']);
+    const wanted = await database.read<{ place: string }>({
+      text: `select distinct attrelid::regclass::text as place from pg_attribute
+        where attstattarget = 0 and attnum > 0 and attrelid::regclass::text !~ '^(pg_|information)' order by 1`,
+    });
+    expect(wanted.map(({ place }) => place)).toEqual(['commands', 'devices', 'journal', 'outbox', 'plans', 'tenants']);
+  });
 });

@@ -10,6 +10,7 @@ import { plans } from './migrations/0007-plans.ts';
 import { cognition } from './migrations/0008-cognition.ts';
 import { moving } from './migrations/0009-moving.ts';
 import { inPlace } from './migrations/0010-in-place.ts';
+import { statistics } from './migrations/0011-statistics.ts';
 
 export interface Migration {
   id: number;
@@ -29,6 +30,7 @@ export const migrations: readonly Migration[] = [
   { id: 8, name: 'cognition', sql: cognition },
   { id: 9, name: 'moving', sql: moving },
   { id: 10, name: 'in place', sql: inPlace },
+  { id: 11, name: 'statistics', sql: statistics },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */
