@@ -18,7 +18,7 @@ const { short } = options;
 const loop: ClosedLoop = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
 
 printMachine();
-const cluster = await startCluster();
+const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('command'));
 console.log(await cluster.describe());
 console.log(`${IN_FLIGHT} commands in flight, ${DEVICES} devices, each final word brings the new state`);

@@ -20,7 +20,7 @@ const DEVICES = short ? 500 : 10_000;
 const duration = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
 
 printMachine();
-const cluster = await startCluster();
+const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('edges'));
 // The gate charges each request, but nobody is stopped.
 deployment.env.RATE_LIMITS = 'free=1000000';

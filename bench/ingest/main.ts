@@ -18,7 +18,7 @@ const options = readOptions();
 const messages = options.short ? 20 : 1_000;
 
 printMachine();
-const cluster = await startCluster();
+const cluster = await startCluster(options);
 console.log(await cluster.describe());
 console.log(
   `${CONNECTIONS} connections, ${IN_FLIGHT} in flight each, ${messages} messages each a try, one WebSocket client`,

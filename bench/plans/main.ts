@@ -16,7 +16,7 @@ const options = readOptions();
 const duration = options.short ? { warmMs: 300, measureMs: 700 } : { warmMs: 2_000, measureMs: 8_000 };
 
 printMachine();
-const cluster = await startCluster();
+const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('plans'));
 console.log(await cluster.describe());
 console.log(

@@ -15,7 +15,7 @@ const size = short
   : { devices: 100_000, commanded: 1_000, reporting: 200, commands: 1_000 };
 
 printMachine();
-const cluster = await startCluster();
+const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('recovery'));
 console.log(await cluster.describe());
 

@@ -21,7 +21,11 @@ export interface Cluster {
 const DEBIAN = '/usr/lib/postgresql';
 const USER = 'twinkeep';
 
-export async function startCluster(): Promise<Cluster> {
+/** Of 16 MiB: more than a benchmark writes. */
+const SEGMENTS = 100;
+
+/** Not `short`, it is as one that has been in use: its log goes on in segments that were written before. */
+export async function startCluster({ short }: { short: boolean }): Promise<Cluster> {
   const bin = binaries();
   const folder = mkdtempSync(join(tmpdir(), 'bench-postgres-'));
   const owner: { uid?: number; gid?: number } = process.getuid?.() === 0 ? unprivileged() : {};
@@ -56,6 +60,7 @@ export async function startCluster(): Promise<Cluster> {
       await client.end();
     }
   };
+  if (!short) await fillLog(SEGMENTS, ask);
   return {
     url: urlOf('postgres'),
     async describe() {
@@ -79,6 +84,17 @@ export async function startCluster(): Promise<Cluster> {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * Begins so many segments of the log and frees them for use again, as checkpoints do in time. The first time a segment is begun, the server
+ * fills it with zeros while all commits wait: 16 MiB, 20–50 ms.
+ */
+async function fillLog(segments: number, ask: (sql: string) => Promise<unknown>): Promise<void> {
+  const one = "select pg_logical_emit_message(false, 'bench', 'a segment is not empty'), pg_switch_wal();";
+  // Of several statements sent at once all are one transaction, which may begin segments as well.
+  for (let begun = 0; begun < segments; begun += 10) await ask(one.repeat(10));
+  await ask('checkpoint');
 }
 
 /** A port that was free a moment ago. */
