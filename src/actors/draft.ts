@@ -13,12 +13,15 @@ export interface Step {
   from: Json;
   snapshot: AnyMachineSnapshot;
   version: number;
-  outputs: Output[];
+  outputs: readonly Output[];
   understood: boolean;
   committed: boolean;
   /** What goes through the outbox, numbered within the actor's commit. */
-  durable: ActorCommit['outbox'];
+  durable: Durable;
 }
+
+type Durable = readonly ActorCommit['outbox'][number][];
+const NOTHING: Durable = [];
 
 /** What one turn would make of one actor. */
 export interface Draft {
@@ -76,7 +79,6 @@ export function step(made: Draft, letter: Letter): Step {
   const before = made.snapshot;
   const decided = decide(definition, before, event);
   const { outputs } = decided;
-  const durable: ActorCommit['outbox'] = [];
   if (!decided.understood) {
     if (letter.delivers) made.delivered.push(letter.delivers);
     if (letter.timer) made.spent.push(letter.timer);
@@ -88,13 +90,14 @@ export function step(made: Draft, letter: Letter): Step {
       outputs,
       understood: false,
       committed: false,
-      durable,
+      durable: NOTHING,
     });
   }
   const after = decided.snapshot;
   const moved = after !== before && !sameValue(before.value, after.value);
   const kept = outputs.some(isKept) || decided.timers.length > 0;
   const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
+  let durable = NOTHING;
   const commits = kept || moved || idempotency !== null || (after !== before && !definition.isSoft(event));
   if (commits) {
     // Everything that may throw comes before the first change: a step is taken whole or not at all.
@@ -105,10 +108,7 @@ export function step(made: Draft, letter: Letter): Step {
     );
     made.version += 1;
     if (moved || made.version === 1) made.since = event.at;
-    for (const output of outputs) {
-      if (isDurable(output)) durable.push({ n: gathered.said++, output });
-      else if (isRow(output)) gathered.rows.push(output);
-    }
+    if (kept) durable = gathered.keep(outputs);
     if (note) {
       gathered.journal.push({
         version: made.version,
@@ -160,12 +160,22 @@ function add(made: Draft, taken: Step): Step {
 class Gathered {
   journal: JournalEntry[] = [];
   /** Durable outputs so far. */
-  said = 0;
+  private said = 0;
   rows: ActorCommit['rows'] = [];
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
   commits = false;
   private timers: Map<string, TimerRow | null> | null = null;
+
+  /** Answers what of it goes through the outbox. */
+  keep(outputs: readonly Output[]): Durable {
+    const durable: ActorCommit['outbox'] = [];
+    for (const output of outputs) {
+      if (isDurable(output)) durable.push({ n: this.said++, output });
+      else if (isRow(output)) this.rows.push(output);
+    }
+    return durable;
+  }
 
   setTimer(row: TimerRow): void {
     this.timer(row.id, row);

@@ -1,6 +1,6 @@
 import type { Log } from '../domain/log.ts';
 import type { MachineEvent } from '../machines/definition.ts';
-import type { VolatileOutput } from '../machines/outputs.ts';
+import type { Output, VolatileOutput } from '../machines/outputs.ts';
 import type { Actors, Committed, VolatileSink } from './contract.ts';
 
 type TransitionWatcher = Parameters<Actors['onTransition']>[0];
@@ -31,7 +31,8 @@ export class Sinks {
     return () => this.watchers.delete(watcher);
   }
 
-  emit(output: VolatileOutput): void {
+  /** What is kept has no sinks. */
+  emit(output: Output): void {
     const sinks = this.byType.get(output.type);
     if (sinks === undefined) return;
     for (const sink of sinks) {

@@ -13,8 +13,8 @@ import { type Choice, choiceAt, choose, settled, type Transition } from './choic
 /** What an event would do. Nothing has happened yet: no effect ran, no state was adopted. */
 export interface Decided {
   snapshot: AnyMachineSnapshot;
-  outputs: Output[];
-  timers: TimerChange[];
+  outputs: readonly Output[];
+  timers: readonly TimerChange[];
   /** False where no state of the machine takes the event. */
   understood: boolean;
 }
@@ -73,6 +73,8 @@ interface Known {
   places: Map<string, Place>;
 }
 
+const NOTHING: readonly never[] = [];
+
 const machines = new WeakMap<AnyStateMachine, Known | null>();
 const placesByNodes = new WeakMap<object, Place>();
 
@@ -85,11 +87,11 @@ export function follow(
 ): Decided | null {
   const known = knownOf(machine);
   if (known === null || !isActive(from)) return null;
-  let outputs: Output[] = [];
-  const timers: TimerChange[] = [];
-  const raised: EventObject[] = [];
+  let outputs: readonly Output[] = NOTHING;
+  let timers: TimerChange[] | null = null;
+  let raised: EventObject[] | null = null;
   let snapshot = from;
-  for (let event: EventObject | undefined = asked; event !== undefined; event = raised.shift()) {
+  for (let event: EventObject | undefined = asked; event !== undefined; event = raised?.shift()) {
     const place = placeOf(known, snapshot);
     const steps = stepsOf(machine, place, snapshot, event);
     if (steps === place.steps) continue;
@@ -103,19 +105,27 @@ export function follow(
         if (decision.changes) context = { ...context, ...decision.changes };
         if (outputs.length === 0) outputs = decision.outputs;
         else if (decision.outputs.length > 0) outputs = outputs.concat(decision.outputs);
-        if (decision.raised) raised.push(decision.raised);
+        if (decision.raised) raised = added(raised, decision.raised);
       } else if ('set' in deed) {
         const { set, event: name, delay } = deed;
-        timers.push({ set, event: name, delay: typeof delay === 'number' ? delay : delay({ context, event }) });
-      } else timers.push(deed);
+        const left = typeof delay === 'number' ? delay : delay({ context, event });
+        timers = added(timers, { set, event: name, delay: left });
+      } else timers = added<TimerChange>(timers, deed);
     }
     if (step.to !== place) {
       const { nodes, value, tags } = step.to;
       snapshot = { ...snapshot, context, value, tags, _nodes: nodes } as AnyMachineSnapshot;
     } else if (context !== snapshot.context) snapshot = { ...snapshot, context } as AnyMachineSnapshot;
   }
-  const understood = snapshot !== from || outputs.length > 0 || timers.length > 0;
-  return { snapshot, outputs, timers, understood };
+  const understood = snapshot !== from || outputs.length > 0 || timers !== null;
+  return { snapshot, outputs, timers: timers ?? NOTHING, understood };
+}
+
+/** Most events take no list: it is made with the first in it. */
+function added<T>(list: T[] | null, one: T): T[] {
+  if (list === null) return [one];
+  list.push(one);
+  return list;
 }
 
 const isActive = ({ status }: AnyMachineSnapshot): boolean => status === 'active';

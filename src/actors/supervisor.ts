@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
-import { type ActorKind, type ActorRef, isVolatile, type VolatileOutput } from '../machines/outputs.ts';
+import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
 import { type Census, census } from './census.ts';
@@ -221,7 +221,7 @@ export class Supervisor implements Actors, TurnEnd {
     if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
     for (const step of made.steps) {
       const { outputs, letter } = step;
-      for (const output of outputs) if (isVolatile(output)) this.sinks.emit(output);
+      for (const output of outputs) this.sinks.emit(output);
       const reply: Reply = {
         ref: entity.ref,
         version: step.version,

@@ -1,6 +1,6 @@
 import { type JsonSpan, spanBytes } from '../domain/json-span.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
-import { acceptSequence, judgeSequence } from '../domain/replay.ts';
+import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/replay.ts';
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { type Decision, only } from './decision.ts';
@@ -13,23 +13,23 @@ type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>
 function judged(
   context: DeviceContext,
   mark: MessageMark,
-  fresh: (used: Partial<DeviceContext>) => Decision<DeviceContext>,
+  fresh: (replay: ReplayWindow) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
   const { sequenceNumber, messageId } = mark;
   switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
     case 'fresh':
-      return fresh({ replay: acceptSequence(context.replay, sequenceNumber, messageId) });
+      return fresh(acceptSequence(context.replay, sequenceNumber, messageId));
     case 'repeat':
       return only({ type: 'message.accepted', repeat: true });
     case 'reused':
-      return refused(null, 'SEQUENCE_REUSED');
+      return refused('SEQUENCE_REUSED', null);
     case 'too_old':
-      return refused(null, 'SEQUENCE_TOO_OLD');
+      return refused('SEQUENCE_TOO_OLD', null);
   }
 }
 
-const refused = (changes: Partial<DeviceContext> | null, code: MessageRefusalCode): Decision<DeviceContext> => ({
-  changes,
+const refused = (code: MessageRefusalCode, replay: ReplayWindow | null): Decision<DeviceContext> => ({
+  changes: replay && { replay },
   outputs: [{ type: 'message.refused', code }],
 });
 
@@ -46,28 +46,28 @@ export function takeHello(context: DeviceContext, { firmware }: Of<'hello.receiv
 }
 
 export const takeHeartbeat = (context: DeviceContext, event: Of<'heartbeat.received'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (used) => ({ changes: used, outputs: [accepted] }));
+  judged(context, event.mark, (replay) => ({ changes: { replay }, outputs: [accepted] }));
 
 export const takeRejected = (context: DeviceContext, event: Of<'message.rejected'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (used) => refused(used, event.code));
+  judged(context, event.mark, (replay) => refused(event.code, replay));
 
 export const takeState = (context: DeviceContext, event: Of<'state.reported'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (used) => merged(context, used, event.state, event));
+  judged(context, event.mark, (replay) => merged(context, replay, event.state, event));
 
 /**
  * The state that an acknowledgement brings is told before the word itself: a command that succeeded finds its state
  * verified already, and nobody sees it wait for what came in the same message.
  */
 export const takeAck = (context: DeviceContext, event: Of<'ack.reported'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (used) => {
-    if (!event.known) return refused(used, 'UNKNOWN_COMMAND');
+  judged(context, event.mark, (replay) => {
+    if (!event.known) return refused('UNKNOWN_COMMAND', replay);
     const word: Output = {
       type: 'actor.tell',
       to: { kind: 'command', id: event.commandId },
       event: { type: 'ack.received', deviceId: context.id, ack: event.ack },
     };
-    if (!event.state) return { changes: used, outputs: [accepted, word] };
-    return merged(context, used, event.state, { at: event.at, full: false, watches: event.watches, last: word });
+    if (!event.state) return { changes: { replay }, outputs: [accepted, word] };
+    return merged(context, replay, event.state, { at: event.at, full: false, watches: event.watches, last: word });
   });
 
 interface Report {
@@ -82,14 +82,14 @@ interface Report {
 
 function merged(
   context: DeviceContext,
-  used: Partial<DeviceContext>,
+  replay: ReplayWindow,
   report: JsonObject,
   how: Report,
 ): Decision<DeviceContext> {
   const { full, written, at } = how;
   const twin = { state: context.state, bytes: context.reported.bytes };
   const taken = applyReport(twin, report, full, written === undefined ? null : spanBytes(written));
-  if (!taken.ok) return refused(used, taken.code);
+  if (!taken.ok) return refused(taken.code, replay);
   const { state, bytes } = taken.twin;
   const stateVersion = context.stateVersion + 1;
   const { id: deviceId, tenantId } = context;
@@ -100,7 +100,7 @@ function merged(
   ];
   for (const watch of how.watches) observe(outputs, deviceId, state, watch);
   if (how.last) outputs.push(how.last);
-  return { changes: { ...used, state, stateVersion, reported: { at, bytes } }, outputs };
+  return { changes: { replay, state, stateVersion, reported: { at, bytes } }, outputs };
 }
 
 /** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */

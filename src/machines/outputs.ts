@@ -186,7 +186,6 @@ const keptTypes: ReadonlySet<string> = new Set([...durableTypes, ...rowTypes]);
 
 /** It takes a commit. */
 export const isKept = (output: Output): output is DurableOutput | RowOutput => keptTypes.has(output.type);
-export const isVolatile = (output: Output): output is VolatileOutput => !isKept(output);
 
 /** A timer that a transition sets or clears; `event` is delivered when it is due. */
 export type TimerChange = { set: string; event: string; delay: Milliseconds } | { clear: string };
