@@ -50,6 +50,8 @@ export class DeviceSession implements MessageSession {
   sequence = 0;
 
   readonly #prefix: string;
+  /** The last that it may publish on, with its channel: most messages of a device have the same. */
+  #topic: { text: string; channel: DeviceChannel } | null = null;
   #packetId = 0;
   #helloAck: Kept | null = null;
   #errors: Kept[] = [];
@@ -84,9 +86,12 @@ export class DeviceSession implements MessageSession {
 
   /** The channel of a topic that this device may publish on, or null. */
   channelOf(topic: string): DeviceChannel | null {
+    if (topic === this.#topic?.text) return this.#topic.channel;
     if (!topic.startsWith(this.#prefix)) return null;
     const channel = topic.slice(this.#prefix.length);
-    return isDeviceChannel(channel) ? channel : null;
+    if (!isDeviceChannel(channel)) return null;
+    this.#topic = { text: topic, channel };
+    return channel;
   }
 
   /** Ends the session; what was settled is acknowledged first, what waits is not sent. */

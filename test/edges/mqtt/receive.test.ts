@@ -389,6 +389,18 @@ describe('what no session may do closes the connection without an acknowledgemen
     expect(house.received).toEqual([]);
   });
 
+  it.each(topics)('a message on %s, behind one on its own', async (_name, topicOf) => {
+    edge = await house.open();
+    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const own = `proto/${device.tenantId}/device/${device.deviceId}`;
+    raw.socket.write(
+      Buffer.concat([`${own}/state`, topicOf(own)].map((topic) => packets.publish(topic, '{}', { qos: 0 }))),
+    );
+    await raw.closed();
+    expect(house.counted).toMatchObject({ 'refused MALFORMED': 1, 'closed forbidden': 1 });
+    expect(house.received).toEqual([]);
+  });
+
   it('a message in QoS 2, a retained one, and a topic in broken UTF-8', async () => {
     edge = await house.open();
     const topic = `proto/${device.tenantId}/device/${device.deviceId}/state`;
