@@ -11,7 +11,7 @@ import { AckWriter } from './acks.ts';
 import { type BrokerEnds, createBroker } from './broker.ts';
 import { Buckets } from './buckets.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
-import { readPublish } from './frames.ts';
+import { type Published, readPublish } from './frames.ts';
 import { Gatekeeper, type Peer } from './gatekeeper.ts';
 import { defaultLimits, type MqttLimits } from './limits.ts';
 import { type MqttMeter, unmetered } from './meter.ts';
@@ -186,7 +186,7 @@ class Edge implements BrokerEnds {
   ready(peer: Peer): void {
     peer.wire.open({
       admit: (type) => peer.flow.admit(type),
-      publish: (flags, body) => this.#published(peer, flags, body),
+      publish: (flags, bytes, from, to) => this.#published(peer, readPublish(flags, bytes, from, to)),
     });
   }
 
@@ -211,8 +211,7 @@ class Edge implements BrokerEnds {
 
   // private
 
-  #published(peer: Peer, flags: number, body: Buffer): void {
-    const packet = readPublish(flags, body);
+  #published(peer: Peer, packet: Published | null): void {
     if (packet === null) peer.end('protocol');
     else if (peer.kind === 'user') peer.end('forbidden');
     else {

@@ -59,22 +59,22 @@ export interface Published {
   length: number;
 }
 
-/** Reads what follows the fixed header of a PUBLISH; null where that is none. */
-export function readPublish(flags: number, body: Buffer): Published | null {
+/** Reads what follows the fixed header of a PUBLISH, and stands in `bytes` there; null where that is none. */
+export function readPublish(flags: number, bytes: Buffer, from: number, to: number): Published | null {
   const qos = (flags >> 1) & 0x03;
-  if (qos === 3 || body.length < 2) return null;
-  const topicEnd = 2 + body.readUInt16BE(0);
+  if (qos === 3 || to - from < 2) return null;
+  const topicEnd = from + 2 + bytes.readUInt16BE(from);
   const payloadAt = qos === 0 ? topicEnd : topicEnd + 2;
-  if (payloadAt > body.length) return null;
-  const packetId = qos === 0 ? null : body.readUInt16BE(topicEnd);
+  if (payloadAt > to) return null;
+  const packetId = qos === 0 ? null : bytes.readUInt16BE(topicEnd);
   if (packetId === 0) return null;
   return {
-    topic: body.toString('latin1', 2, topicEnd),
-    payload: body.subarray(payloadAt),
+    topic: bytes.toString('latin1', from + 2, topicEnd),
+    payload: bytes.subarray(payloadAt, to),
     qos: qos as 0 | 1 | 2,
     retain: (flags & 0x01) !== 0,
     packetId,
-    length: body.length,
+    length: to - from,
   };
 }
 

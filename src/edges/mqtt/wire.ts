@@ -9,8 +9,8 @@ export interface Gate {
    * until `Wire.proceed`.
    */
   admit(type: number): number;
-  /** A PUBLISH has come whole: the flags of its fixed header, and what follows that. */
-  publish(flags: number, body: Buffer): void;
+  /** A PUBLISH has come whole: the flags of its fixed header, and where what follows that stands. */
+  publish(flags: number, bytes: Buffer, from: number, to: number): void;
 }
 
 export const CONNECT = 1;
@@ -21,6 +21,7 @@ const clientTypes: ReadonlySet<number> = new Set([PUBLISH, 4, 8, 10, 12, 14]);
 const PUBACK_HEADER = [0x40, 2] as const;
 const PUBACK_BYTES = 4;
 const MAX_LENGTH_SHIFT = 21;
+const NOTHING = Buffer.alloc(0);
 
 /**
  * One peer's bytes, between its socket (TCP, TLS or WebSocket) and the broker library, which knows no limits. Packets
@@ -217,10 +218,10 @@ export class Wire extends Duplex {
     while (at < chunk.length) {
       if (this.#remaining > 0) {
         const part = Math.min(this.#remaining, chunk.length - at);
-        if (this.#type === PUBLISH) this.#parts.push(chunk.subarray(at, at + part));
-        at += part;
         this.#remaining -= part;
-        if (this.#remaining === 0) this.#packetEnds();
+        at += part;
+        if (this.#type === PUBLISH) this.#published(chunk, at - part, at);
+        else if (this.#remaining === 0) this.#packetEnds();
       } else if (this.#headerBytes === 0) {
         const first = chunk[at] as number;
         const wait = this.#admit(first >> 4);
@@ -288,15 +289,26 @@ export class Wire extends Duplex {
     }
     this.#headerBytes = 0;
     this.#remaining = this.#length;
-    if (this.#remaining === 0) this.#packetEnds();
+    if (this.#remaining > 0) return;
+    if (this.#type === PUBLISH) this.#published(NOTHING, 0, 0);
+    else this.#packetEnds();
   }
 
   #packetEnds(): void {
     if (this.#phase === 'connect') this.#phase = 'signing-in';
-    if (this.#type !== PUBLISH) return;
-    const parts = this.#parts;
+  }
+
+  /** More of a PUBLISH, as a rule all of it. */
+  #published(bytes: Buffer, from: number, to: number): void {
+    if (to - from === this.#length) {
+      this.#gate?.publish(this.#flags, bytes, from, to);
+      return;
+    }
+    this.#parts.push(bytes.subarray(from, to));
+    if (this.#remaining > 0) return;
+    const body = Buffer.concat(this.#parts);
     this.#parts = [];
-    this.#gate?.publish(this.#flags, parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts));
+    this.#gate?.publish(this.#flags, body, 0, body.length);
   }
 
   /** Looks after `wait` milliseconds whether there was silence for `longest`; one whose bytes are held is not silent. */
