@@ -9,11 +9,35 @@ export const TAG_LENGTH = 43; // 32 bytes in base64url
 const LONGEST = 2_048; // in UTF-16 units: a signed text has about 350
 const UTF8_BYTES_A_UNIT = 3;
 
-/** A key, prepared for its hashes. */
-export interface HmacPads {
-  inner: Uint8Array;
+/** A key, prepared for its hashes. It shows no more of the secret than the key does, whoever holds it and is printed. */
+export class HmacPads {
+  readonly #inner: Uint8Array;
   /** With room behind it for the inner hash. */
-  outer: Buffer;
+  readonly #outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
+
+  constructor(secret: Uint8Array) {
+    const block = blockOf(secret);
+    this.#inner = block.map((byte) => byte ^ 0x36);
+    this.#outer.set(block.map((byte) => byte ^ 0x5c));
+  }
+
+  /** The tag of what is `written` up to `end`. */
+  tagOfWritten(end: number): string {
+    innerText.set(this.#inner);
+    return this.#tagOf(innerText.subarray(0, end));
+  }
+
+  /** The same of any text, which may be longer than the room for it. */
+  tagOf(text: string): string {
+    if (text.length > LONGEST) return this.#tagOf(Buffer.concat([this.#inner, Buffer.from(text)]));
+    return this.tagOfWritten(BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
+  }
+
+  #tagOf(inner: Uint8Array): string {
+    // As text, one character a byte: a buffer of it would cost twice as much as the hashing.
+    this.#outer.write(hash('sha256', inner, 'binary'), BLOCK_BYTES, 'latin1');
+    return hash('sha256', this.#outer, 'base64url');
+  }
 }
 
 // By the key and not in it: so it shows nothing when it is printed, and may travel to another thread.
@@ -32,8 +56,7 @@ export const WRITTEN_FROM = BLOCK_BYTES;
 
 /** The tag of the UTF-8 bytes of `text`, base64url without padding. */
 export function hmacOf(key: KeyObject, text: string): string {
-  const pads = padsOf(key);
-  return tagOf(pads, innerOf(pads.inner, text));
+  return padsOf(key).tagOf(text);
 }
 
 /** Whether `tag` is the key's over `text`, in constant time. Whatever is no tag at all is false. */
@@ -47,8 +70,7 @@ export function isHmacOf(key: KeyObject, text: string, tag: string): boolean {
 
 /** The same of what is `written` up to `end`, and of the tag whose `TAG_LENGTH` bytes stand in `bytes` from `at` on. */
 export function isHmacOfWritten(pads: HmacPads, end: number, bytes: Uint8Array, at: number): boolean {
-  innerText.set(pads.inner);
-  expectedBytes.write(tagOf(pads, innerText.subarray(0, end)), 'latin1');
+  expectedBytes.write(pads.tagOfWritten(end), 'latin1');
   for (let i = 0; i < TAG_LENGTH; i++) givenBytes[i] = bytes[at + i] as number;
   return timingSafeEqual(expectedBytes, givenBytes);
 }
@@ -56,25 +78,10 @@ export function isHmacOfWritten(pads: HmacPads, end: number, bytes: Uint8Array, 
 export function padsOf(key: KeyObject): HmacPads {
   let pads = padsByKey.get(key);
   if (pads === undefined) {
-    const block = blockOf(key.export());
-    const outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES);
-    outer.set(block.map((byte) => byte ^ 0x5c));
-    pads = { inner: block.map((byte) => byte ^ 0x36), outer };
+    pads = new HmacPads(key.export());
     padsByKey.set(key, pads);
   }
   return pads;
-}
-
-function tagOf({ outer }: HmacPads, inner: Uint8Array): string {
-  // As text, one character a byte: a buffer of it would cost twice as much as the hashing.
-  outer.write(hash('sha256', inner, 'binary'), BLOCK_BYTES, 'latin1');
-  return hash('sha256', outer, 'base64url');
-}
-
-function innerOf(pad: Uint8Array, text: string): Buffer {
-  if (text.length > LONGEST) return Buffer.concat([pad, Buffer.from(text)]);
-  innerText.set(pad);
-  return innerText.subarray(0, BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
 }
 
 /** The secret filled up with zeros to a block; a longer one is hashed first. */

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalFieldNames, sha256Hex } from '../../src/domain/canonical.ts';
@@ -294,6 +295,21 @@ describe('a session knows the plain form', () => {
         expect(readPlainMessage(other.bytes, known, 'state', now) !== null).toBe(other.bytes === bytes);
       }
     }
+  });
+
+  it('and shows nothing of its key when it is printed', () => {
+    const { key, ...shown } = session;
+    const known = { ...shown, plain: plainSession({ ...shown, key }) };
+    const other = verifyingKey('hmac-sha256', newDeviceSecret());
+    const blank = { ...shown, plain: plainSession({ ...shown, key: other }) };
+    for (const bytes of [known, blank]) {
+      const sent = Buffer.from(composeMessage(message));
+      expect(readPlainMessage(sent, bytes.plain as NonNullable<typeof plain>, 'state', now) !== null).toBe(
+        bytes === known,
+      );
+    }
+    expect(inspect(known, { depth: 9, showHidden: true })).toBe(inspect(blank, { depth: 9, showHidden: true }));
+    expect(JSON.stringify(known)).toBe(JSON.stringify(blank));
   });
 
   it('while a message that is no buffer goes the long way', () => {
