@@ -186,7 +186,7 @@ describe('a reported state', () => {
     const state = Object.fromEntries(Array.from({ length: 20 }, (_, n) => [`property_${n}`, `value ${n}`]));
     for (let n = 2; n < 80; n++) driven.send(report(n, { ...state, counter: n }, { mark: mark(n, uuid(n)) }));
     expect(Object.keys(driven.context).length).toBeLessThanOrEqual(19);
-    expect(driven.context.replay.slots.length).toBeLessThanOrEqual(768);
+    expect(driven.context.replay.slots.length).toBeLessThanOrEqual(576);
   });
 });
 
