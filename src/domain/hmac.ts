@@ -9,7 +9,7 @@ export const TAG_LENGTH = 43; // 32 bytes in base64url
 const LONGEST = 2_048; // in UTF-16 units: a signed text has about 350
 const UTF8_BYTES_A_UNIT = 3;
 
-/** A key, prepared for its hashes. It shows no more of the secret than the key does, whoever holds it and is printed. */
+/** A key, prepared for its hashes. Its bytes are private, as the key's are: nothing shows where something that holds it is printed. */
 export class HmacPads {
   readonly #inner: Uint8Array;
   /** With room behind it for the inner hash. */
