@@ -185,3 +185,40 @@ describe.each(backends)('migrations on $name', ({ open }) => {
     expect(wanted.map(({ place }) => place)).toEqual(['commands', 'devices', 'journal', 'outbox', 'plans', 'tenants']);
   });
 });
+
+describe.skipIf(serverUrl === null)('the migration that writes devices and commands anew', () => {
+  it('keeps what was granted on devices and commands', async () => {
+    const [database] = (await emptyPostgres()) as [Database];
+    await migrate(database, migrations.slice(0, 9));
+    await database.write({ text: 'grant select on devices, commands to public' });
+    await database.write({ text: 'grant select, update on commands to pg_monitor with grant option' });
+    const granted = () =>
+      database.read<{ grant: string }>({
+        text: `select concat_ws(' ', table_name, grantee, privilege_type, is_grantable) as grant
+          from information_schema.role_table_grants where table_name in ('devices', 'commands')
+            and grantee in ('PUBLIC', 'pg_monitor') order by 1`,
+      });
+    const before = await granted();
+    expect(before).toHaveLength(4);
+    await migrate(database);
+    expect(await granted()).toEqual(before);
+  });
+
+  it('loses nothing that is written meanwhile', async () => {
+    const [database, another] = (await emptyPostgres()) as [Database, Database];
+    await migrate(database, migrations.slice(0, 9));
+    let migrated: Promise<number> | undefined;
+    await another.transaction(async (query) => {
+      await query(`insert into devices (id, tenant_id, version, machine_version, value, context, since, device_type, revoked, deleted, online, created_at)
+        values (gen_random_uuid(), gen_random_uuid(), 1, 1, '1', '{}', 1, 'smart_light', false, false, false, 1)`);
+      migrated = migrate(database);
+      await expect
+        .poll(() => query("select from pg_locks where relation = 'devices'::regclass and not granted"), {
+          timeout: 5_000,
+        })
+        .toHaveLength(1);
+    });
+    await migrated;
+    expect(await database.read({ text: 'select id from devices' })).toHaveLength(1);
+  });
+});

@@ -11,6 +11,9 @@ const command = `id, tenant_id, device_id, action, critical, created_at, machine
  * In a row what stays comes first: of an update in its page the log has what lies between the first byte that differs and the last.
  */
 export const inPlace = `
+-- What is written while they are copied would be gone with the old tables.
+lock table devices, commands, timers in access exclusive mode;
+
 create table devices_in_place (
   id uuid not null,
   tenant_id uuid not null,
@@ -61,6 +64,20 @@ begin
     exception when feature_not_supported then
       execute format('alter table %I set (toast_tuple_target = 4080)', name);
     end;
+  end loop;
+end $$;
+
+-- What others were granted on the old tables.
+do $$
+declare one record;
+begin
+  for one in
+    select c.relname as place, a.privilege_type as what, case a.grantee when 0 then 'public' else a.grantee::regrole::text end as whom,
+      case when a.is_grantable then ' with grant option' else '' end as how
+    from pg_class c cross join lateral aclexplode(c.relacl) a
+    where c.oid in ('devices'::regclass, 'commands'::regclass) and a.grantee <> c.relowner
+  loop
+    execute format('grant %s on %I to %s%s', one.what, one.place || '_in_place', one.whom, one.how);
   end loop;
 end $$;
 
