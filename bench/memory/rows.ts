@@ -108,6 +108,7 @@ export function emptyHandedStore(): Store {
       nextTimerAt: async () => null,
       dueTimers: async () => [],
       dropTimers: async () => {},
+      putOffTimer: async () => {},
     },
     devices,
     commands: { watching: async () => [], pending: async () => [], open: async () => [] },

@@ -68,7 +68,11 @@ export function draft(entity: Entity, letters: readonly Letter[]): Draft {
 
 /** Nothing more is decided: what has to be kept is put together. */
 export function close(made: Draft): void {
-  if (made.gathered.commits) made.commit = made.gathered.build(made);
+  if (!made.gathered.commits) return;
+  made.commit = made.gathered.build(made);
+  // Set again by what came after it, it is another timer with the same name.
+  const { set } = made.commit.timers;
+  if (made.spent.length > 0) made.spent = made.spent.filter((id) => !set.some((timer) => timer.id === id));
 }
 
 /** One more letter, on what those before made of the actor. What it throws leaves the draft as it was. */

@@ -44,6 +44,8 @@ export interface Afterwards {
   unknownCommit(): void;
 }
 
+/** Until a timer on which its machine threw comes again. */
+const PUT_OFF_MS = 3_600_000;
 const SETTLED: Promise<void> = Promise.resolve();
 const BY_ITSELF: Extra = {};
 
@@ -250,7 +252,7 @@ export class Supervisor implements Actors, TurnEnd {
     const now = this.clock.now();
     this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
     letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
-    if (letter.timer) this.dropTimers(entity, [letter.timer]);
+    if (letter.timer) this.putOff(entity, letter.timer);
     // What a new actor was to be made of is its sender's to end.
     if (letter.delivers && entity.version > 0) {
       this.store.commit({ actors: [], delivered: [letter.delivers] }).catch((why) => {
@@ -286,6 +288,14 @@ export class Supervisor implements Actors, TurnEnd {
       .catch((error) => {
         this.log.warn({ err: error }, 'spent timers stay until the next try');
       });
+  }
+
+  /** What it ends is not over: without its timer nobody would find an open command any more. */
+  private putOff({ ref }: Entity, id: string): void {
+    const now = this.clock.now();
+    this.store.putOffTimer({ ref, id }, now, now + PUT_OFF_MS).catch((error) => {
+      this.log.warn({ err: error }, 'a timer on which a machine threw comes again at once');
+    });
   }
 
   private direct(ref: ActorRef, event: MachineEvent, extra: Extra, waiter: Waiter): void {

@@ -126,6 +126,8 @@ export interface ActorStore {
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
   /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy`. */
   dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[], dueBy: EpochMs): Promise<void>;
+  /** Lets a timer come again at `until`, unless it was set again for a time after `dueBy`. */
+  putOffTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
   /** The due time of the earliest timer, or null. */
   nextTimerAt(): Promise<EpochMs | null>;
   /** Undelivered outputs in order of their writing. */

@@ -573,6 +573,40 @@ describe('timers', () => {
     expect(store.timers.has('device:nobody:x')).toBe(false);
   });
 
+  it('are there again where the turn in which they were spent sets them anew, though for a moment that is over', async () => {
+    await make('a');
+    await runtime.actors.send(ref('a'), event('press'));
+    clock.advance(1_000);
+    const { promise: gate, resolve: open } = Promise.withResolvers<void>();
+    let held = false;
+    store.before = () => {
+      held = true;
+      return gate;
+    };
+    const sent = [runtime.actors.send(ref('a'), event('note', { text: 'holds the turn' }))];
+    await eventually(() => held);
+    sent.push(runtime.actors.send(ref('a'), event('press')));
+    const fired = runtime.timers.tick();
+    await eventually(() => runtime.actors.stats().waiting === 3);
+    sent.push(runtime.actors.send(ref('a'), event('press', { at: clock.now() - 1_000 })));
+    open();
+    await Promise.all([...sent, fired]);
+    expect(store.timers.size).toBe(1);
+    await runtime.timers.tick();
+    expect(runtime.actors.peek(ref('a'))?.snapshot.value).toBe('off');
+  });
+
+  it('on which their machine throws come again an hour later', async () => {
+    await make('a');
+    store.timers.set('device:a:x', { ref: ref('a'), id: 'x', event: 'boom', dueAt: clock.now() });
+    for (let hour = 1; hour <= 4; hour += 1) {
+      await runtime.timers.tick();
+      expect(store.timers.get('device:a:x')?.dueAt).toBe(clock.now() + 3_600_000);
+      clock.advance(3_600_000);
+    }
+    expect(store.quarantines).toEqual([]);
+  });
+
   it('fire by themselves once the runtime has started', async () => {
     await runtime.start();
     await make('a');

@@ -353,6 +353,21 @@ eachStore('a turn', (backend) => {
       expect(await timersOf(id)).toEqual([]);
     });
 
+    it('can be put off, but not one that was set again', async () => {
+      const [id, other] = [newId(), newId()];
+      await turn(
+        ...[id, other].map((one) =>
+          deviceCommit({ id: one, timers: { set: [timer(one, 'a', 10), timer(one, 'b', 10)] } }),
+        ),
+      );
+      const late = { ref: { kind: 'device', id } as const, id: 'a' };
+      await actors().putOffTimer(late, 9, 30);
+      expect(await timersOf(id)).toEqual([timer(id, 'a', 10), timer(id, 'b', 10)]);
+      await actors().putOffTimer(late, 10, 30);
+      expect(await timersOf(id)).toEqual([timer(id, 'b', 10), timer(id, 'a', 30)]);
+      expect(await timersOf(other)).toHaveLength(2);
+    });
+
     it('come due oldest first, and only up to the moment asked for', async () => {
       const id = newId();
       await turn(deviceCommit({ id, timers: { set: [timer(id, 'c', -7), timer(id, 'a', -9), timer(id, 'b', -8)] } }));

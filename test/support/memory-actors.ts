@@ -89,6 +89,12 @@ export class MemoryActors implements ActorStore {
     }
   }
 
+  async putOffTimer({ ref, id }: Pick<TimerRow, 'ref' | 'id'>, dueBy: number, until: number): Promise<void> {
+    const key = `${at(ref)}:${id}`;
+    const timer = this.timers.get(key);
+    if (timer && timer.dueAt <= dueBy) this.timers.set(key, { ...timer, dueAt: until });
+  }
+
   async nextTimerAt(): Promise<number | null> {
     const dues = [...this.timers.values()].map((timer) => timer.dueAt);
     return dues.length > 0 ? Math.min(...dues) : null;

@@ -125,6 +125,14 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
       });
     },
 
+    async putOffTimer({ ref: { kind, id }, id: timerId }, dueBy, until) {
+      await database.write({
+        name: 'timers_put_off',
+        text: 'update timers set due_at = $5 where id = $1 and timer_id = $2 and kind = $3 and due_at <= $4',
+        values: [id, timerId, kind, dueBy, until],
+      });
+    },
+
     async nextTimerAt() {
       const [row] = await database.read<{ due_at: EpochMs }>({
         name: 'timers_next',
