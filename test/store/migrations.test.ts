@@ -145,7 +145,7 @@ describe.each(backends)('migrations on $name', ({ open }) => {
       database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
     expect(await rows('devices')).toEqual([{ row: device }]);
     expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
-    const commands = commandStore(database);
+    const commands = commandStore(database, 2);
     expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
     expect(await commands.pending(deviceId)).toEqual([dispatched.id]);
     expect((await commands.watching()).map(({ commandId }) => commandId)).toEqual([dispatched.id, late.id]);

@@ -12,19 +12,25 @@ import { notFinal } from './tables.ts';
 
 const dispatched = `('dispatched', 'acknowledged', 'in_progress')`;
 
-/** The commands that have such a timer, and of these such as `condition` says. Reads a row by its key for each timer: see `deleteByKey`. */
-const timed = (timers: string, condition: string): string =>
+/**
+ * The commands that have such a timer, and of these such as `condition` says; joined `left`, a row also for each other one. Reads a row
+ * by its key for each timer: see `deleteByKey`.
+ */
+const timed = (timers: string, condition: string, join: 'inner' | 'left' = 'inner'): string =>
   `(select distinct id from timers where ${timers}) t
-    cross join lateral (select c.* from commands c where c.id = t.id and ${condition} offset 0) found`;
+    ${join} join lateral (select c.* from commands c where c.id = t.id and ${condition} offset 0) found on true`;
 
 interface WatchedRow {
   id: Uuid;
   device_id: Uuid;
-  expected: JsonObject;
+  expected: JsonObject | null;
   seen: boolean;
 }
 
-export function commandStore(database: Database): CommandStore {
+const LEAST: Uuid = '00000000-0000-0000-0000-000000000000';
+
+/** Reads `atOnce` of the watched ones with a statement. */
+export function commandStore(database: Database, atOnce = 10_000): CommandStore {
   const openOf = async (name: string, condition: string, deviceId: Uuid): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
@@ -75,20 +81,25 @@ export function commandStore(database: Database): CommandStore {
     pending: (deviceId) => openOf('commands_pending', `${dispatched} and not (critical and written)`, deviceId),
     open: (deviceId) => openOf('commands_open', notFinal, deviceId),
 
+    // Of all commands with a timer, which after a bad day are many: none of these statements is a long one.
     async watching() {
-      const rows = await database.read<WatchedRow>({
-        name: 'commands_watching',
-        text: `select found.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
-          from ${timed("kind = 'command'", "verification = 'pending'")}
-            cross join lateral (select ${memberOf('verification')} as about) verified
-          where about->>'expected' is not null order by found.id`,
-      });
-      return rows.map(({ id: commandId, device_id: deviceId, expected, seen }) => ({
-        deviceId,
-        commandId,
-        expected,
-        seen,
-      }));
+      const watched: Awaited<ReturnType<CommandStore['watching']>> = [];
+      for (let after = LEAST, more = true; more; ) {
+        const rows = await database.read<WatchedRow>({
+          name: 'commands_watching',
+          text: `select t.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
+            from ${timed("kind = 'command' and id > $1 order by id limit $2", "verification = 'pending'", 'left')}
+              left join lateral (select ${memberOf('verification')} as about) verified on true
+            order by t.id`,
+          values: [after, atOnce],
+        });
+        for (const { id: commandId, device_id: deviceId, expected, seen } of rows) {
+          if (expected !== null) watched.push({ deviceId, commandId, expected, seen });
+        }
+        after = rows.at(-1)?.id ?? after;
+        more = rows.length === atOnce;
+      }
+      return watched;
     },
   };
 }
