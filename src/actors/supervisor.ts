@@ -279,10 +279,10 @@ export class Supervisor implements Actors, TurnEnd {
     this.afterwards.unknownCommit();
   }
 
-  dropTimers(entity: Entity, ids: readonly string[]): void {
+  dropTimers({ entity: { ref }, version, spent }: Draft): void {
     this.store
       .dropTimers(
-        ids.map((id) => ({ ref: entity.ref, id })),
+        spent.map((id) => ({ ref, id, version })),
         this.clock.now(),
       )
       .catch((error) => {

@@ -101,7 +101,8 @@ export class Timers {
     try {
       await this.supervisor.deliver(timer.ref, { type: timer.event, at: now, by: SYSTEM }, { timer: timer.id });
     } catch (error) {
-      if (error instanceof NoSuchActor) await this.store.dropTimers([timer], now);
+      if (error instanceof NoSuchActor)
+        await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
       else this.log.warn({ err: error, actor: addressOf(timer.ref), timer: timer.id }, 'a timer is tried again');
     } finally {
       this.firing.delete(key);

@@ -23,7 +23,8 @@ export interface TurnEnd {
   forget(entity: Entity): void;
   /** A commit may or may not have happened: what it told others is swept from the outbox. */
   unknown(): void;
-  dropTimers(entity: Entity, ids: readonly string[]): void;
+  /** What was spent in it. */
+  dropTimers(draft: Draft): void;
 }
 
 /** What is written together. */
@@ -255,7 +256,7 @@ export class Turns {
   private release(made: Draft): void {
     const { entity } = made;
     entity.busy = false;
-    if (made.spent.length > 0) this.end.dropTimers(entity, made.spent);
+    if (made.spent.length > 0) this.end.dropTimers(made);
     this.end.release(made);
     this.post(entity);
   }

@@ -116,6 +116,12 @@ export interface TenantColumns {
   created_at: EpochMs;
 }
 
+/** A timer of an actor that does not understand it any more. */
+export interface SpentTimer extends Pick<TimerRow, 'ref' | 'id'> {
+  /** The actor's, which did not. */
+  version: number;
+}
+
 export interface ActorStore {
   /** Those of `ids` that exist; a deleted device does not. */
   load(kind: ActorKind, ids: readonly Uuid[]): Promise<StoredActor[]>;
@@ -124,8 +130,8 @@ export interface ActorStore {
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
   /** Timers due at or before `until`, oldest first. Firing does not delete: the transition's commit does. */
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
-  /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy`. */
-  dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[], dueBy: EpochMs): Promise<void>;
+  /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy` or their actor has moved on. */
+  dropTimers(timers: readonly SpentTimer[], dueBy: EpochMs): Promise<void>;
   /** Lets a timer come again at `until`, unless it was set again for a time after `dueBy`. */
   putOffTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
   /** The due time of the earliest timer, or null. */

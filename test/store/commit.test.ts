@@ -347,9 +347,13 @@ eachStore('a turn', (backend) => {
       expect(await timersOf(id)).toEqual([timer(id, 'a', 30)]);
       await turn(next(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
-      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }], 39);
+      const spent = { ref: { kind: 'device', id } as const, id: 'a', version: 3 };
+      await actors().dropTimers([spent], 39);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
-      await actors().dropTimers([{ ref: { kind: 'device', id }, id: 'a' }], 40);
+      // Its actor has moved on since, and may understand it now.
+      await actors().dropTimers([{ ...spent, version: 2 }], 40);
+      expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
+      await actors().dropTimers([spent], 40);
       expect(await timersOf(id)).toEqual([]);
     });
 
@@ -375,7 +379,7 @@ eachStore('a turn', (backend) => {
       expect((await actors().dueTimers(-8, 10)).map((due) => due.id)).toEqual(['a', 'b']);
       expect((await actors().dueTimers(-7, 2)).map((due) => due.id)).toEqual(['a', 'b']);
       await actors().dropTimers(
-        ['a', 'b', 'c'].map((name) => ({ ref: { kind: 'device', id }, id: name })),
+        ['a', 'b', 'c'].map((name) => ({ ref: { kind: 'device', id }, id: name, version: 1 })),
         0,
       );
     });

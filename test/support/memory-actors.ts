@@ -12,6 +12,7 @@ import type {
   OutboxRow,
   PlanStore,
   PresenceFlush,
+  SpentTimer,
   Store,
   StoredActor,
   TimerRow,
@@ -82,8 +83,9 @@ export class MemoryActors implements ActorStore {
     return due.sort((a, b) => a.dueAt - b.dueAt).slice(0, limit);
   }
 
-  async dropTimers(timers: readonly Pick<TimerRow, 'ref' | 'id'>[], dueBy: number): Promise<void> {
-    for (const { ref, id } of timers) {
+  async dropTimers(timers: readonly SpentTimer[], dueBy: number): Promise<void> {
+    for (const { ref, id, version } of timers) {
+      if ((this.rows.get(at(ref))?.version ?? 0) > version) continue;
       const key = `${at(ref)}:${id}`;
       if ((this.timers.get(key)?.dueAt ?? Number.POSITIVE_INFINITY) <= dueBy) this.timers.delete(key);
     }

@@ -5,7 +5,7 @@ import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
 import { deleteByKey } from './delete.ts';
 import type { DeviceCounts } from './device-counts.ts';
-import { tableOf } from './tables.ts';
+import { actorTables, tableOf } from './tables.ts';
 
 export interface ActorRow {
   id: string;
@@ -34,6 +34,11 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
 
 /** A member of the context that may be a moving one, as `json`. */
 export const memberOf = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
+
+/** The version of the actor that a timer `o` is of, by its kind. */
+const versions = actorTables
+  .map(({ kind, name }) => `when '${kind}' then (select version from ${name} where id = o.id)`)
+  .join(' ');
 
 interface TimerColumns {
   kind: ActorKind;
@@ -118,10 +123,11 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
         name: 'timers_drop',
         text: deleteByKey(
           'timers',
-          'jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text)',
-          'o.id = r.id and o.timer_id = r.timer_id and o.kind = r.kind and o.due_at <= $2',
+          'jsonb_to_recordset($1::jsonb) as r(kind text, id uuid, timer_id text, version bigint)',
+          `o.id = r.id and o.timer_id = r.timer_id and o.kind = r.kind and o.due_at <= $2
+            and r.version >= coalesce(case o.kind ${versions} end, 0)`,
         ),
-        values: [JSON.stringify(timers.map(({ ref, id }) => ({ ...ref, timer_id: id }))), dueBy],
+        values: [JSON.stringify(timers.map(({ ref, id, version }) => ({ ...ref, timer_id: id, version }))), dueBy],
       });
     },
 
