@@ -27,7 +27,7 @@ describe('waiting for the store', () => {
     let pings = 0;
     const patiently = makePatience(async () => {
       pings++;
-      await later(1);
+      await later(PATIENCE_MS);
       throw new Error('away');
     }, PATIENCE_MS);
     const outcomes = await Promise.allSettled([patiently(never), patiently(never), patiently(never)]);
