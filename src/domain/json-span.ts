@@ -8,9 +8,6 @@ export interface JsonSpan {
   readonly to: number;
 }
 
-/** The text itself, which keeps nothing else alive. */
-export const spanText = ({ bytes, from, to }: JsonSpan): string => asBuffer(bytes).toString('utf8', from, to);
-
 /** Writes it into other bytes; answers how many it took. */
 export const spanInto = ({ bytes, from, to }: JsonSpan, target: Buffer, at: number): number =>
   asBuffer(bytes).copy(target, at, from, to);

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalPayload } from '../../src/domain/canonical.ts';
-import { spanBytes, spanText } from '../../src/domain/json-span.ts';
+import { spanBytes } from '../../src/domain/json-span.ts';
 import { readCloudPayload, readDevicePayload, type StatePayload, stateSpan } from '../../src/domain/payloads.ts';
 import type { CloudMessageType, DeviceChannel } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { spanText } from '../support/json-span.ts';
 
 const id = '1dc02e27-b71e-7588-ae84-66c1c85990d2';
 const cmd = { command_id: id, action: 'turn_on', params: {}, issued_at: 1, expires_at: 2 };

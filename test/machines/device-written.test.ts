@@ -2,10 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalPayload } from '../../src/domain/canonical.ts';
 import { parseJson } from '../../src/domain/json.ts';
-import { type JsonSpan, spanText } from '../../src/domain/json-span.ts';
+import type { JsonSpan } from '../../src/domain/json-span.ts';
 import { type StatePayload, stateSpan } from '../../src/domain/payloads.ts';
 import { MAX_STATE_BYTES } from '../../src/domain/twin.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { spanText } from '../support/json-span.ts';
 import { ofType, registered, report } from './samples.ts';
 
 /** A payload as it comes: its value, and the bytes of its state where they are known to be canonical. */

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EventFailed, Overloaded, Quarantined } from '../../../src/actors/contract.ts';
-import { type JsonSpan, spanText } from '../../../src/domain/json-span.ts';
+import type { JsonSpan } from '../../../src/domain/json-span.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
+import { spanText } from '../../support/json-span.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 

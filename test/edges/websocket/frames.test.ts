@@ -1,11 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type JsonSpan, spanText } from '../../../src/domain/json-span.ts';
+import type { JsonSpan } from '../../../src/domain/json-span.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { kinds } from '../../../src/edges/shared/live/kinds.ts';
 import type { Pieces, Update } from '../../../src/edges/shared/live/update.ts';
 import { bytesOf, chunksOf, framed, type Told, textFrame } from '../../../src/edges/websocket/frames.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { spanText } from '../../support/json-span.ts';
 
 /** As RFC 6455 §5.2 has it, built in the plainest way. */
 function plainFrame(text: string): Buffer {
