@@ -18,6 +18,8 @@ export interface Limits {
   devicePatienceMs: number;
   /** Throws within a minute that quarantine an actor. */
   throwsToQuarantine: number;
+  /** Until what a quarantined actor did not take is offered again. */
+  quarantinedAgainMs: number;
   /** Silence after which a device counts as offline: three heartbeat intervals. */
   silenceMs: number;
   /** After a start, devices that were online have this long to be back. */
@@ -35,6 +37,7 @@ export const DEFAULT_LIMITS: Limits = {
   callerPatienceMs: 2_000,
   devicePatienceMs: 10_000,
   throwsToQuarantine: 3,
+  quarantinedAgainMs: 30_000,
   silenceMs: 180_000,
   returnMs: 60_000,
 };

@@ -9,14 +9,17 @@ import {
   EventFailed,
   NoSuchActor,
   type Posted,
+  Quarantined,
   type Resolver,
   type TurnView,
 } from './contract.ts';
 import { addressOf } from './entity.ts';
+import type { Limits } from './limits.ts';
 import type { Supervisor } from './supervisor.ts';
 import { messageOf } from './tell.ts';
 
 const SWEEP_BATCH = 1_000;
+const SWEEP_AGAIN_MS = 1_000;
 
 /** Each of the outputs that it is registered for, and of no other. */
 interface Knowing {
@@ -34,17 +37,21 @@ export class Outbox {
   /** Ended since a sweep began to read: what it read may name them still. */
   private readonly ended = new Set<string>();
   private again: NodeJS.Timeout | null = null;
+  /** When it comes, on the process' own clock. */
+  private againAt = 0;
   private sweeping: Promise<void> | null = null;
 
   private readonly supervisor: Supervisor;
   private readonly store: Store;
   private readonly clock: Clock;
+  private readonly limits: Limits;
   private readonly log: Log;
 
-  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; log: Log }) {
+  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: Limits; log: Log }) {
     this.supervisor = parts.supervisor;
     this.store = parts.store;
     this.clock = parts.clock;
+    this.limits = parts.limits;
     this.log = parts.log;
   }
 
@@ -61,12 +68,22 @@ export class Outbox {
   /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
     const tries = await Promise.allSettled(rows.map((row) => this.one(row)));
-    const failed = tries.find((one) => one.status === 'rejected');
-    if (failed) throw failed.reason;
+    const failed = tries.flatMap((one, index) =>
+      one.status === 'rejected' ? [{ row: rows[index], why: one.reason }] : [],
+    );
+    const [first] = failed;
+    if (first === undefined) return;
+    const from = addressOf((first.row as OutboxRow).from);
+    this.log.warn({ err: first.why, from, outputs: failed.length }, 'an output is delivered later');
+    // A release looks at once.
+    const isApart = failed.every(({ why }) => why instanceof Quarantined);
+    this.later(isApart ? this.limits.quarantinedAgainMs : SWEEP_AGAIN_MS);
+    throw first.why;
   }
 
-  /** Delivers what a crash, an unknown commit or a refusal left behind. */
+  /** Delivers what a crash, an unknown commit or a refusal left behind. One that is under way may have passed it by. */
   sweep(): Promise<void> {
+    if (this.sweeping) this.later();
     this.sweeping ??= this.sweepAll().finally(() => {
       this.sweeping = null;
       this.ended.clear();
@@ -85,20 +102,19 @@ export class Outbox {
     return Number.isFinite(oldest) ? Math.max(0, this.clock.now() - oldest) : 0;
   }
 
+  /** Page by page: what cannot be delivered, however much it is, keeps nothing that was written later from its turn. */
   private async sweepAll(): Promise<void> {
-    const tried = new Set<string>();
     try {
-      for (;;) {
+      for (let after = 0, more = true; more; ) {
         this.ended.clear();
-        const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH);
-        const known = [this.underWay, this.ended, tried];
-        const fresh = rows.filter((row) => !known.some((keys) => keys.has(keyOf(row))));
-        for (const row of fresh) tried.add(keyOf(row));
+        const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH, after);
+        const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !this.ended.has(keyOf(row)));
         // What memory does not know of yet its release delivers, and a resolver would take it for long over.
         const due = fresh.filter((row) => !this.supervisor.isBefore(row.from, row.version));
         if (due.length < fresh.length) this.later();
         await this.deliver(due).catch(() => {});
-        if (rows.length < SWEEP_BATCH || fresh.length === 0) return;
+        after = rows.at(-1)?.seq ?? after;
+        more = rows.length === SWEEP_BATCH;
       }
     } catch (error) {
       this.log.warn({ err: error }, 'the outbox waits for the store');
@@ -106,12 +122,17 @@ export class Outbox {
     }
   }
 
-  private later(): void {
-    if (this.again) return;
+  private later(ms = SWEEP_AGAIN_MS): void {
+    const at = performance.now() + ms;
+    if (this.again) {
+      if (this.againAt <= at) return;
+      clearTimeout(this.again);
+    }
+    this.againAt = at;
     this.again = setTimeout(() => {
       this.again = null;
       void this.sweep();
-    }, 1_000);
+    }, ms);
     this.again.unref();
   }
 
@@ -123,10 +144,6 @@ export class Outbox {
     try {
       await this.hand(row.output, row);
       if (this.sweeping) this.ended.add(key);
-    } catch (error) {
-      this.log.warn({ err: error, from: addressOf(row.from) }, 'an output is delivered later');
-      this.later();
-      throw error;
     } finally {
       this.underWay.delete(key);
     }

@@ -46,8 +46,8 @@ export function createRuntime(parts: {
     log,
     meter,
   });
-  const outbox = new Outbox({ supervisor: actors, store, clock, log });
-  const timers = new Timers({ supervisor: actors, store: store.actors, clock, log });
+  const outbox = new Outbox({ supervisor: actors, store, clock, limits, log });
+  const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
   const watches = new Watches(actors);
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
   actors.follow({

@@ -2,8 +2,9 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
-import { NoSuchActor } from './contract.ts';
+import { NoSuchActor, Quarantined } from './contract.ts';
 import { addressOf } from './entity.ts';
+import type { Limits } from './limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const BATCH = 1_000;
@@ -23,12 +24,14 @@ export class Timers {
   private readonly supervisor: Supervisor;
   private readonly store: ActorStore;
   private readonly clock: Clock;
+  private readonly limits: Limits;
   private readonly log: Log;
 
-  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; log: Log }) {
+  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; limits: Limits; log: Log }) {
     this.supervisor = parts.supervisor;
     this.store = parts.store;
     this.clock = parts.clock;
+    this.limits = parts.limits;
     this.log = parts.log;
   }
 
@@ -83,16 +86,33 @@ export class Timers {
         this.lookedAt = now;
         const due = await this.store.dueTimers(now, BATCH);
         const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)));
-        await Promise.all(fresh.map((timer) => this.send(timer, now)));
-        if (due.length < BATCH || fresh.length === 0) break;
+        const failed = await this.sendAll(fresh, now);
+        // Where each row of a whole batch stays due, the next batch is the same.
+        if (due.length < BATCH || failed === fresh.length) break;
       }
       this.nextAt = (await this.store.nextTimerAt()) ?? Number.POSITIVE_INFINITY;
-      // A row that stays due (its actor is quarantined, say) must not turn this into a busy loop.
+      // A row that stays due (its actor has too much before it, say) must not turn this into a busy loop.
       if (this.nextAt <= this.clock.now()) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
     } catch (error) {
       this.log.warn({ err: error }, 'timers wait for the store');
       this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
     }
+  }
+
+  /** How many of them are still due. */
+  private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<number> {
+    const tries = await Promise.allSettled(timers.map((timer) => this.send(timer, now)));
+    const failed = tries.flatMap((one, index) =>
+      one.status === 'rejected' ? [{ timer: timers[index], why: one.reason }] : [],
+    );
+    const [first] = failed;
+    if (first === undefined) return 0;
+    const { ref, id } = first.timer as TimerRow;
+    this.log.warn(
+      { err: first.why, actor: addressOf(ref), timer: id, timers: failed.length },
+      'a timer is tried again',
+    );
+    return failed.filter(({ why }) => !(why instanceof Quarantined)).length;
   }
 
   private async send(timer: TimerRow, now: EpochMs): Promise<void> {
@@ -102,8 +122,10 @@ export class Timers {
       await this.supervisor.deliver(timer.ref, { type: timer.event, at: now, by: SYSTEM }, { timer: timer.id });
     } catch (error) {
       if (error instanceof NoSuchActor)
-        await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
-      else this.log.warn({ err: error, actor: addressOf(timer.ref), timer: timer.id }, 'a timer is tried again');
+        return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
+      // Those of many such actors would be all that is ever due.
+      if (error instanceof Quarantined) await this.store.putOffTimer(timer, now, now + this.limits.quarantinedAgainMs);
+      throw error;
     } finally {
       this.firing.delete(key);
     }

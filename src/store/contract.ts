@@ -49,6 +49,12 @@ export interface OutboxRow {
 }
 export type OutboxKey = Pick<OutboxRow, 'from' | 'version' | 'n'>;
 
+/** One that was committed and not delivered. */
+export interface PendingOutput extends OutboxRow {
+  /** Its place in the order of their writing, from 1. */
+  seq: number;
+}
+
 /** What one turn writes of one actor. All of it is kept, or, when the version read is no longer the row's, none of it. */
 export interface ActorCommit {
   ref: ActorRef;
@@ -136,8 +142,8 @@ export interface ActorStore {
   putOffTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
   /** The due time of the earliest timer, or null. */
   nextTimerAt(): Promise<EpochMs | null>;
-  /** Undelivered outputs in order of their writing. */
-  pendingOutbox(limit: number): Promise<OutboxRow[]>;
+  /** Undelivered outputs in order of their writing, behind the place `after`. */
+  pendingOutbox(limit: number, after: number): Promise<PendingOutput[]>;
   journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]>;
 }
 

@@ -142,8 +142,8 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     });
     const { told } = await ask();
     const read = store.pendingOutbox.bind(store);
-    store.pendingOutbox = async (limit) => {
-      const rows = await read(limit);
+    store.pendingOutbox = async (limit, after) => {
+      const rows = await read(limit, after);
       await new Promise<void>((resolve) => (goOn = resolve));
       return rows;
     };

@@ -1,5 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Overloaded } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { Supervisor } from '../../src/actors/supervisor.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
@@ -76,7 +78,62 @@ describe('the outbox', () => {
     for (let index = 0; index < 1_100; index += 1) leave('b', tell('a'));
     await runtime.outbox.sweep();
     expect(store.outbox.size).toBe(1_100);
+    expect(warnings).toEqual(Array(2).fill('an output is delivered later'));
     runtime.outbox.stop();
+  });
+
+  it('delivers what was written behind very much that cannot be delivered', async () => {
+    await make('a');
+    await make('c');
+    const row = store.rows.get('device:a');
+    if (row) row.quarantine = 'three throws';
+    runtime.halt();
+    runtime = assemble();
+    for (let index = 0; index < 2_000; index += 1) leave('b', tell('a'));
+    leave('b', tell('c'));
+    await runtime.outbox.sweep();
+    expect(store.rows.get('device:c')?.context.note).toBe('told x');
+    expect(store.outbox.size).toBe(2_000);
+    runtime.outbox.stop();
+  });
+
+  it('looks once more where it was asked to while it looked', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    try {
+      const pending = vi.spyOn(store, 'pendingOutbox');
+      await Promise.all([runtime.outbox.sweep(), runtime.outbox.sweep(), runtime.outbox.sweep()]);
+      expect(pending).toHaveBeenCalledTimes(1);
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(pending).toHaveBeenCalledTimes(2);
+      await vi.advanceTimersByTimeAsync(100_000);
+      expect(pending).toHaveBeenCalledTimes(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('offers a quarantined target the same in half a minute, unless something else is due sooner', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    try {
+      await make('a');
+      const row = store.rows.get('device:a');
+      if (row) row.quarantine = 'three throws';
+      runtime.halt();
+      runtime = assemble();
+      leave('b', tell('a'));
+      const pending = vi.spyOn(store, 'pendingOutbox');
+      await runtime.outbox.sweep();
+      await vi.advanceTimersByTimeAsync(29_999);
+      expect(pending).toHaveBeenCalledTimes(1);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(pending).toHaveBeenCalledTimes(2);
+      pending.mockRejectedValueOnce(new StoreUnavailable('gone'));
+      await runtime.outbox.sweep();
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(pending).toHaveBeenCalledTimes(4);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('drops what the target fails on', async () => {
@@ -95,9 +152,9 @@ describe('the outbox', () => {
   it('waits for a store that is away, and tells how old the oldest output is', async () => {
     let away = true;
     const pending = store.pendingOutbox.bind(store);
-    store.pendingOutbox = async (limit) => {
+    store.pendingOutbox = async (limit, after) => {
       if (away) throw new StoreUnavailable('gone');
-      return pending(limit);
+      return pending(limit, after);
     };
     await make('a');
     leave('b', tell('a'));
@@ -154,11 +211,41 @@ describe('timers', () => {
     runtime = assemble();
     await runtime.timers.tick();
     expect(warnings).toContain('a timer is tried again');
-    expect(store.timers.size).toBe(1);
+    expect([...store.timers.values()].map(({ dueAt }) => dueAt)).toEqual([clock.now() + 30_000]);
     await runtime.actors.releaseQuarantine(ref('a'));
+    clock.advance(30_000);
     await runtime.timers.tick();
     expect(store.rows.get('device:a')?.value).toBe('off');
     expect(runtime.timers.due).toBe(0);
+  });
+
+  it('of very many quarantined actors keep nobody else’s from firing', async () => {
+    await make('a');
+    await make('c');
+    await runtime.actors.send(ref('c'), event('press'));
+    const row = store.rows.get('device:a');
+    if (row) row.quarantine = 'three throws';
+    runtime.halt();
+    runtime = assemble();
+    for (let index = 0; index < 1_500; index += 1) {
+      store.timers.set(`device:a:${index}`, { ref: ref('a'), id: String(index), event: 'x', dueAt: clock.now() });
+    }
+    clock.advance(1_000);
+    await runtime.timers.tick();
+    expect(store.rows.get('device:c')?.value).toBe('off');
+    expect(warnings).toEqual(Array(2).fill('a timer is tried again'));
+  });
+
+  it('none of which can be answered now are not tried again in the same breath', async () => {
+    await make('a');
+    for (let index = 0; index < 1_500; index += 1) {
+      store.timers.set(`device:a:${index}`, { ref: ref('a'), id: String(index), event: 'x', dueAt: clock.now() });
+    }
+    const due = vi.spyOn(store, 'dueTimers');
+    vi.spyOn(runtime.actors as unknown as Supervisor, 'deliver').mockRejectedValue(new Overloaded('too much waits'));
+    await runtime.timers.tick();
+    expect(due).toHaveBeenCalledTimes(1);
+    expect(warnings).toEqual(['a timer is tried again']);
   });
 
   it('fire once while one firing is under way', async () => {

@@ -51,7 +51,7 @@ eachStore('a turn', (backend) => {
   const turn = (...commits: ReturnType<typeof deviceCommit>[]) => actors().commit({ actors: commits, delivered: [] });
   const load = async (id: string) => (await actors().load('device', [id]))[0];
   const outboxOf = async (id: string) =>
-    (await actors().pendingOutbox(10_000)).filter((row) => row.from.id === id).map((row) => [row.version, row.n]);
+    (await actors().pendingOutbox(10_000, 0)).filter((row) => row.from.id === id).map((row) => [row.version, row.n]);
   const timersOf = async (id: string) =>
     (await actors().dueTimers(Number.MAX_SAFE_INTEGER, 10_000)).filter((timer) => timer.ref.id === id);
 
@@ -399,7 +399,20 @@ eachStore('a turn', (backend) => {
         [2, 0],
         [2, 1],
       ]);
-      expect((await actors().pendingOutbox(10_000)).find((row) => row.from.id === id)?.output).toEqual(tell(id));
+      const pending = await actors().pendingOutbox(10_000, 0);
+      expect(pending.find((row) => row.from.id === id)?.output).toEqual(tell(id));
+      const places = pending.map((row) => row.seq);
+      expect(places).toEqual(places.toSorted((a, b) => a - b));
+      for (const limit of [1, 3, pending.length]) {
+        const pages = [];
+        for (let after = 0, more = true; more; after = pages.at(-1)?.seq ?? after) {
+          const page = await actors().pendingOutbox(limit, after);
+          expect(page.length).toBeLessThanOrEqual(limit);
+          pages.push(...page);
+          more = page.length === limit;
+        }
+        expect(pages).toEqual(pending);
+      }
       const from = first.ref;
       await turn(next(second, { delivered: [{ from, version: 1, n: 0 }] }));
       await actors().commit({ actors: [], delivered: [{ from, version: 1, n: 2 }] });

@@ -10,6 +10,7 @@ import type {
   JournalEntry,
   OutboxKey,
   OutboxRow,
+  PendingOutput,
   PlanStore,
   PresenceFlush,
   SpentTimer,
@@ -29,6 +30,8 @@ export class MemoryActors implements ActorStore {
   outbox = new Map<string, OutboxRow>();
   timers = new Map<string, TimerRow>();
   quarantines: [string, string | null][] = [];
+  /** In the order in which they are first asked for. */
+  private readonly places = new Map<string, number>();
   commits: TurnCommit[] = [];
   loads: string[][] = [];
   /** Called before each commit; what it throws, the commit throws. */
@@ -102,8 +105,10 @@ export class MemoryActors implements ActorStore {
     return dues.length > 0 ? Math.min(...dues) : null;
   }
 
-  async pendingOutbox(limit: number): Promise<OutboxRow[]> {
-    return [...this.outbox.values()].slice(0, limit);
+  async pendingOutbox(limit: number, after: number): Promise<PendingOutput[]> {
+    for (const key of this.outbox.keys()) if (!this.places.has(key)) this.places.set(key, this.places.size + 1);
+    const all = [...this.outbox].map(([key, row]) => ({ ...row, seq: this.places.get(key) as number }));
+    return all.filter(({ seq }) => seq > after).slice(0, limit);
   }
 
   async journal(ref: ActorRef): Promise<JournalEntry[]> {

@@ -49,6 +49,7 @@ interface TimerColumns {
 }
 
 interface OutboxColumns {
+  seq: number;
   kind: ActorKind;
   id: string;
   version: number;
@@ -147,13 +148,13 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
       return row?.due_at ?? null;
     },
 
-    async pendingOutbox(limit) {
+    async pendingOutbox(limit, after) {
       const rows = await database.read<OutboxColumns>({
         name: 'outbox_pending',
-        text: 'select kind, id, version, n, output from outbox order by seq limit $1',
-        values: [limit],
+        text: 'select seq, kind, id, version, n, output from outbox where seq > $2 order by seq limit $1',
+        values: [limit, after],
       });
-      return rows.map(({ kind, id, version, n, output }) => ({ from: { kind, id }, version, n, output }));
+      return rows.map(({ seq, kind, id, version, n, output }) => ({ seq, from: { kind, id }, version, n, output }));
     },
 
     async journal({ kind, id }, limit, before) {
