@@ -90,7 +90,10 @@ export class Timers {
         // Where each row of a whole batch stays due, the next batch is the same.
         if (due.length < BATCH || failed === fresh.length) break;
       }
-      this.nextAt = (await this.store.nextTimerAt()) ?? Number.POSITIVE_INFINITY;
+      // One that is set while this is read may be missing from it, and is noticed.
+      this.nextAt = Number.POSITIVE_INFINITY;
+      const nextAt = await this.store.nextTimerAt();
+      if (nextAt !== null) this.nextAt = Math.min(this.nextAt, nextAt);
       // A row that stays due (its actor has too much before it, say) must not turn this into a busy loop.
       if (this.nextAt <= this.clock.now()) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
     } catch (error) {

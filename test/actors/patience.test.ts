@@ -257,6 +257,33 @@ describe('timers', () => {
     expect(store.commits.length - commits).toBe(1);
   });
 
+  it('fire at their time also where they were set while the next one was looked for', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      await make('a');
+      const nextTimerAt = store.nextTimerAt.bind(store);
+      let goOn = () => {};
+      store.nextTimerAt = async () => {
+        const read = await nextTimerAt();
+        await new Promise<void>((resolve) => (goOn = resolve));
+        return read;
+      };
+      runtime.timers.start();
+      await vi.advanceTimersByTimeAsync(0);
+      await runtime.actors.send(ref('a'), event('press'));
+      goOn();
+      await vi.advanceTimersByTimeAsync(0);
+      store.nextTimerAt = nextTimerAt;
+      clock.advance(1_000);
+      await vi.advanceTimersByTimeAsync(1_000);
+    } finally {
+      vi.useRealTimers();
+    }
+    // Nothing of the runtime's waits on a real timer: it has been fired, or is not.
+    for (let pass = 0; pass < 50; pass += 1) await new Promise(setImmediate);
+    expect(store.rows.get('device:a')?.value).toBe('off');
+  });
+
   it('stop when the runtime stops', async () => {
     runtime.timers.start();
     runtime.timers.stop();
