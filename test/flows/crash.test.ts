@@ -45,16 +45,11 @@ eachDeployment('a service that is killed again and again', (deployment) => {
     await crowd.goesOn();
   }
 
-  /** The service may die of it. */
-  async function revokeOne(): Promise<void> {
-    const { device_id } = await register(owner, { device_type: 'light' });
-    await owner.post(`/v1/device/${device_id}/revoke`, {}).catch(() => null);
-  }
-
   it.each(moments)('goes on when it died %s', async (_when, fault) => {
+    const { device_id } = await register(owner, { device_type: 'light' });
     await service.arm(fault);
-    // Commands of a live device are told in its own turn: what goes through the outbox is a revocation.
-    if (fault.of === 'mark') await revokeOne();
+    // Commands of a live device are told in its own turn: what goes through the outbox is a revocation. The service may die of it.
+    if (fault.of === 'mark') await owner.post(`/v1/device/${device_id}/revoke`, {}).catch(() => null);
     await restart();
   });
 

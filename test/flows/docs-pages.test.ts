@@ -73,8 +73,7 @@ describe.runIf(hasChromium())('the API reference, in a browser', () => {
       Object.keys(item).filter((key) => key !== 'servers'),
     );
     await look('/docs', 1_200, 'light', async (page) => {
-      await page.locator('.opblock').first().waitFor();
-      expect(await page.locator('.opblock').count()).toBe(operations.length);
+      await expect.poll(() => page.locator('.opblock').count(), { timeout: 15_000 }).toBe(operations.length);
     });
   });
 

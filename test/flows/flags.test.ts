@@ -5,6 +5,7 @@ import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
 import { eventually } from '../support/clock.ts';
 import { onPostgres } from '../support/deployment.ts';
 import { commandWith, connect, register } from '../support/device.ts';
+import { letIn } from '../support/let-in.ts';
 import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
 
 const operatorOf = async (at: TestService): Promise<Api> =>
@@ -49,7 +50,7 @@ describe('a flag', () => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket.ticket}`);
     const heard: string[] = [];
     socket.on('message', (data) => heard.push(String(data)));
-    await new Promise((resolve) => socket.once('open', resolve));
+    await letIn(socket);
     expect(await device.report({ brightness: 12 })).toBe(true);
     await eventually(() => heard.some((text) => text.includes('"brightness":12')));
     socket.terminate();

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { eventually } from '../support/clock.ts';
+import { eventually, stopwatch } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { type Api, startService, type TestService } from '../support/service.ts';
 import { portOf } from '../support/speaker.ts';
@@ -43,9 +43,9 @@ async function liveOn(at: TestService, credential: string, token = credential): 
 
 /** Both end within a second; answers the WebSocket's code. */
 async function endWithinASecond(living: Living): Promise<number> {
-  const from = performance.now();
+  const took = stopwatch();
   const [code] = await Promise.all([living.webSocket, living.mqttEnded]);
-  expect(performance.now() - from).toBeLessThan(1_000);
+  expect(took()).toBeLessThan(1_000);
   return code;
 }
 
@@ -134,14 +134,14 @@ eachDeployment('a connection', (deployment) => {
   it('that lives on a key ends when the key expires, and not before', async () => {
     const { key } = await newKey(owner, { expires_at: new Date(at.clock.now() + 3_600_000).toISOString() });
     const living = await liveOn(at, key);
-    at.clock.advance(3_590_000);
+    at.clock.advance(3_500_000);
     expect((await at.api(key).get('/v1/devices')).status).toBe(200);
     expect(living.mqtt.connected).toBe(true);
-    at.clock.advance(10_000);
-    const from = performance.now();
+    at.clock.advance(100_000);
+    const took = stopwatch();
     expect(await living.webSocket).toBe(4401);
     await living.mqttEnded;
-    expect(performance.now() - from).toBeLessThan(2_000);
+    expect(took()).toBeLessThan(2_000);
     expect((await at.api(key).get('/v1/devices')).status).toBe(401);
   });
 });
@@ -204,7 +204,9 @@ describe.runIf(redisUrl !== null)('with Redis', () => {
     await at.services.store.members.setRole(owner.tenantId, user.userId, 'viewer');
     expect((await user.get('/v1/devices')).status).toBe(200);
     await elsewhere({ about: 'user', id: user.userId });
-    await eventually(async () => (await user.get('/v1/devices')).status === 403, 1_000);
+    const took = stopwatch();
+    await eventually(async () => (await user.get('/v1/devices')).status === 403);
+    expect(took()).toBeLessThan(1_000);
     redis.disconnect();
     await at.stop();
   }, 30_000);

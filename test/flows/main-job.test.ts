@@ -3,6 +3,7 @@ import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import { commandWith, connect, register } from '../support/device.ts';
+import { letIn } from '../support/let-in.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 let at: TestService;
@@ -36,8 +37,10 @@ async function light(options: Parameters<typeof connect>[1] = {}) {
 async function watch(query: string) {
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${owner.token}&${query}`);
   const messages: Record<string, unknown>[] = [];
-  socket.on('message', (data) => messages.push(JSON.parse(String(data))));
-  await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject));
+  socket.on('message', (data) => {
+    if (String(data) !== 'pong') messages.push(JSON.parse(String(data)));
+  });
+  await letIn(socket);
   return { messages, close: () => socket.close() };
 }
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Device, packets, Raw } from '../edges/mqtt/client.ts';
-import { eventually } from '../support/clock.ts';
+import { eventually, stopwatch } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPostgres } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
@@ -43,8 +43,9 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
 
   async function timed(ask: () => Promise<Answer>) {
     const started = performance.now();
+    const worked = stopwatch();
     const answer = await ask();
-    return { answer, took: performance.now() - started };
+    return { answer, took: performance.now() - started, worked: worked() };
   }
 
   it.each(['cut', 'hold'] as const)('is not noticed when it blinks (%s)', async (how) => {
@@ -105,11 +106,11 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
         timed(() => owner.post('/v1/homes', { home_name: 'Gone' })),
         timed(() => owner.patch(`/v1/devices/${crowd.counters[0]?.id}`, { name: 'Gone' })),
       ]);
-      for (const { answer, took } of asked) {
+      for (const { answer, took, worked } of asked) {
         expect(answer).toMatchObject({ status: 503, body: { code: 'STORE_UNAVAILABLE' } });
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
         expect(took).toBeGreaterThan(1_500);
-        expect(took).toBeLessThan(4_000);
+        expect(worked).toBeLessThan(4_000);
       }
       const ready = await eventually(async () => {
         const answer = await at.api('').get('/health/ready');

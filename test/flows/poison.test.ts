@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { ActorCommit, Store } from '../../src/store/contract.ts';
+import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { startService } from '../support/service.ts';
@@ -60,7 +61,8 @@ eachDeployment('a row that the database refuses', (deployment) => {
     const shown = async (id: string) => (await owner.get(`/v1/devices/${id}`)).body.device.state;
     expect(await shown(second.device_id)).toEqual({ n: 1 });
     expect(await shown(victim)).toEqual({});
-    expect(speakers[0].told.at(-1)).toMatchObject({ type: 'error', payload: { code: 'PAYLOAD_INVALID' } });
+    const refusal = await eventually(() => speakers[0].told.at(-1));
+    expect(refusal).toMatchObject({ type: 'error', payload: { code: 'PAYLOAD_INVALID' } });
     expect(poisoned).toEqual(expect.arrayContaining(['command', 'device']));
 
     victim = '';

@@ -5,6 +5,7 @@ import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
 import { eventually } from '../support/clock.ts';
 import { onPglite } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
+import { letIn } from '../support/let-in.ts';
 import { freePorts, newOwner, serve } from '../support/process.ts';
 import { type Answer, type Api, apiOf, startService, type TestService } from '../support/service.ts';
 import { speak } from '../support/speaker.ts';
@@ -19,10 +20,11 @@ async function stream(at: TestService, token: string) {
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${token}&events=presence`);
   const told: [string, boolean][] = [];
   socket.on('message', (data) => {
+    if (String(data) === 'pong') return;
     const message = JSON.parse(String(data));
     told.push([message.device_id, message.online]);
   });
-  await new Promise((resolve) => socket.once('open', resolve));
+  await letIn(socket);
   return { told, of: (id: string) => told.filter(([one]) => one === id).map(([, on]) => on), socket };
 }
 
@@ -56,6 +58,7 @@ describe('a device', () => {
     );
     speaker.mqtt.end(true);
     await eventually(async () => !(await online(owner, id)));
+    await eventually(() => heard.of(id).length === 2);
     expect(heard.of(id)).toEqual([true, false]);
   });
 
@@ -65,15 +68,16 @@ describe('a device', () => {
     const [silent, talking] = [await speak(at, registered), await connect(await register(owner), { clock: at.clock })];
     devices.push(talking);
     await silent.say('heartbeat', {});
-    at.clock.advance(179_000);
+    at.clock.advance(150_000);
     await talking.report({ still: 'here' });
     expect(await online(owner, id)).toBe(true);
-    at.clock.advance(2_000);
+    at.clock.advance(31_000);
     await eventually(async () => !(await online(owner, id)), LOOK_MS);
     expect(await online(owner, talking.deviceId)).toBe(true);
     expect(silent.mqtt.connected).toBe(true);
     await silent.say('heartbeat', {});
     expect(await online(owner, id)).toBe(true);
+    await eventually(() => heard.of(id).length === 3);
     expect(heard.of(id)).toEqual([true, false, true]);
     silent.mqtt.end(true);
   });
@@ -86,6 +90,7 @@ describe('a device', () => {
     await first.closed();
     await second.say('heartbeat', {});
     expect(await online(owner, registered.device_id)).toBe(true);
+    await eventually(() => heard.of(registered.device_id).length > 0);
     expect(heard.of(registered.device_id)).toEqual([true]);
     second.mqtt.end(true);
   });
@@ -120,6 +125,7 @@ describe('after a crash', () => {
     at.clock.advance(61_000);
     await eventually(async () => !(await online(owner, gone.deviceId)), LOOK_MS);
     expect(await online(owner, returning.deviceId)).toBe(true);
+    await eventually(() => heard.told.length > 0);
     expect(heard.told).toEqual([[gone.deviceId, false]]);
     heard.socket.terminate();
   });

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vi
 import { WebSocket } from 'ws';
 import { eventually } from '../support/clock.ts';
 import { commandWith, connect, register } from '../support/device.ts';
+import { letIn } from '../support/let-in.ts';
 import { type OwnRedis, ownRedis } from '../support/redis.ts';
 import { type Api, startService, type TestService } from '../support/service.ts';
 
@@ -25,10 +26,7 @@ const isWhole = () => eventually(async () => (await health()).status === 200);
 async function watch(owner: Api): Promise<WebSocket> {
   const { body } = await owner.post('/ws/ticket');
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${body.ticket}`);
-  await new Promise((resolve, reject) => {
-    socket.once('open', resolve);
-    socket.once('error', reject);
-  });
+  await letIn(socket);
   return socket;
 }
 
@@ -84,12 +82,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     // The new Redis knows nothing; what the process kept is there again.
     for (const { ticket } of [before, meanwhile]) {
       const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket}`);
-      await new Promise((resolve, reject) => {
-        socket.once('open', resolve);
-        socket.once('error', reject);
-      });
-      await new Promise((resolve) => socket.send('ping', resolve));
-      expect(String(await new Promise((resolve) => socket.once('message', resolve)))).toBe('pong');
+      await letIn(socket);
       socket.close();
     }
     await worksThrough();

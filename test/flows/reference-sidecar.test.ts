@@ -85,14 +85,14 @@ describe('the embedded sidecar', () => {
       return planWith(owner, answer.body.plan_id, 'succeeded');
     };
     await eventually(async () => (await owner.post(`/api/v1/devices/${id}/command`, {})).status === 400);
-    await goal(owner, 'turn on the lights'); // connected from here on
+    await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
     await ask({ action: 'turn_off' });
     await ask({ goal: 'turn it on' });
     expect(home.did).toEqual(['Bed light off', 'Bed light on']);
   });
 
   it('proposes what an observation calls for, and does it once somebody accepts', async () => {
-    await goal(owner, 'turn on the lights'); // connected from here on
+    await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
     const memory = { kind: 'routine', content: 'when motion is false: turn off the lights' };
     expect((await owner.post('/v1/memories', memory)).status).toBe(201);
     const seen = await owner.post('/v1/cognition/observation', {
@@ -170,6 +170,8 @@ eachDeployment('a kill in the middle of a plan', (deployment) => {
     home.hold('Ceiling light');
     const id = await goal(owner, 'turn off the ceiling light; then lock the front door');
     await eventually(() => home.did.length === 1);
+    const asked = owner;
+    await eventually(async () => (await asked.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
     return { owner, id };
   }
   const asPlanned = ['Ceiling light off', 'Front door lock'];

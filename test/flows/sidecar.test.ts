@@ -335,7 +335,9 @@ describe('a sidecar over the wire', () => {
     await eventually(async () => (await owner.post(`/v1/cognition/proposals/${id}/accept`)).status === 202);
     await eventually(() => stream.told('observationOutcome').length > 0);
     expect(stream.told('observationOutcome')).toMatchObject([{ contextId: id, nodeId: 'on', success: true }]);
-    expect(stream.told('graphStateUpdate').at(-1)).toMatchObject({ contextId: id, to: NodeState.SUCCEEDED });
+    // The plan's own turn comes after its command's.
+    const last = await eventually(() => stream.told('graphStateUpdate').find(({ to }) => to === NodeState.SUCCEEDED));
+    expect(last).toMatchObject({ contextId: id, nodeId: 'on' });
   });
 
   it('is told of another manifest, and of a device that changes', async () => {

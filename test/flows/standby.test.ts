@@ -39,11 +39,14 @@ const refused = (port: string): Promise<boolean> =>
     socket.on('connect', () => socket.destroy());
   });
 
-/** Exits 0 within the ten seconds that it has. */
+/** A process may use its ten seconds up; a busy machine then takes its time to end it, and to tell of it. */
+const DRAINED_MS = 15_000;
+
+/** Exits 0 when it is asked to. */
 async function drained(service: Served): Promise<void> {
   const started = performance.now();
   expect(await service.kill('SIGTERM')).toMatchObject({ code: 0 });
-  expect(performance.now() - started).toBeLessThan(10_000);
+  expect(performance.now() - started).toBeLessThan(DRAINED_MS);
 }
 
 describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {

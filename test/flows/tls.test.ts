@@ -2,6 +2,7 @@ import { request } from 'node:https';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { eventually } from '../support/clock.ts';
 import { connect } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -48,6 +49,7 @@ describe('with a certificate', () => {
     expect(registered.body.api_base_url).toBe(`${at.url}/v1`);
     expect(registered.body.mqtt_url).toMatch(/^mqtts:/);
     const device = await connect(registered.body, { state: { on: true }, tls: { rejectUnauthorized: false } });
+    await eventually(() => device.waiting === 0);
     const socket = new WebSocket(`${at.url.replace('https', 'wss')}/ws/state?token=${token}&snapshot=1`, {
       rejectUnauthorized: false,
     });

@@ -19,18 +19,41 @@ export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
   };
 }
 
-/** Polls until `check` gives something truthy; fails after `withinMs` of real time. */
+const TICK_MS = 10;
+
+/**
+ * Counts the milliseconds in which this process could work, until it is read: of a stall, in which nothing here could
+ * have been in time, a few ticks at most.
+ */
+export function stopwatch(): () => number {
+  let counted = 0;
+  let last = performance.now();
+  const look = () => {
+    const now = performance.now();
+    counted += Math.min(now - last, 3 * TICK_MS);
+    last = now;
+  };
+  const ticking = setInterval(look, TICK_MS).unref();
+  return () => {
+    clearInterval(ticking);
+    look();
+    return counted;
+  };
+}
+
+/** Polls until `check` gives something truthy; fails when it did not even after `withinMs` of real time. */
 export async function eventually<T>(check: () => T | Promise<T>, withinMs = 10_000): Promise<NonNullable<T>> {
   const until = Date.now() + withinMs;
   for (;;) {
     let last: unknown;
+    const isLast = Date.now() > until;
     try {
       const value = await check();
       if (value) return value as NonNullable<T>;
     } catch (error) {
       last = error;
     }
-    if (Date.now() > until) throw new Error(`not within ${withinMs} ms: ${last ?? check.toString().slice(0, 200)}`);
+    if (isLast) throw new Error(`not within ${withinMs} ms: ${last ?? check.toString().slice(0, 200)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

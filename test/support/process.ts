@@ -1,11 +1,11 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { readTokenKey } from '../../src/config.ts';
 import { issueToken } from '../../src/main.ts';
 import { eventually } from './clock.ts';
 import type { Deployment } from './deployment.ts';
 import type { Fault } from './faulty-store.ts';
+import { freePort } from './programs.ts';
 import type { Api } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';
 
@@ -42,17 +42,6 @@ export interface ServiceProcess {
 export async function freePorts(): Promise<Ports> {
   const [http, mqtt] = await Promise.all([freePort(), freePort()]);
   return { PORT: `${http}`, MQTT_PORT: `${mqtt}` };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
 }
 
 /** `twinkeep serve`, as an operator starts it. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { freePort } from './programs.ts';
 
 const entry = fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
 
@@ -47,14 +47,3 @@ const ended = async (child: ChildProcess): Promise<never> => {
   const [code, signal] = await once(child, 'exit');
   throw new Error(`the sidecar ended: ${signal ?? code}`);
 };
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const taken = server.address();
-      server.close(() => resolve(typeof taken === 'object' && taken ? taken.port : 0));
-    });
-  });
-}
