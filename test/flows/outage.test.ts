@@ -54,7 +54,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line[how](LOCK);
     const reading = owner.get('/v1/homes');
     const writing = owner.post('/v1/homes', { home_name: 'Blink' });
-    await away(800);
+    await away(400);
     line.restore();
     expect((await reading).status).toBe(200);
     expect((await writing).status).toBe(201);

@@ -39,6 +39,8 @@ const refused = (port: string): Promise<boolean> =>
     socket.on('connect', () => socket.destroy());
   });
 
+/** Of a test in which processes start one after another. */
+const PATIENCE_MS = 120_000;
 /** A process may use its ten seconds up; a busy machine then takes its time to end it, and to tell of it. */
 const DRAINED_MS = 15_000;
 
@@ -49,7 +51,7 @@ async function drained(service: Served): Promise<void> {
   expect(performance.now() - started).toBeLessThan(DRAINED_MS);
 }
 
-describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
+describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', { timeout: PATIENCE_MS }, () => {
   let deployment: Deployment;
   let places: Ports[];
   let active: Served;
@@ -176,7 +178,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
   });
 });
 
-describe('a process on the embedded database', () => {
+describe('a process on the embedded database', { timeout: PATIENCE_MS }, () => {
   let deployment: Deployment;
   let ports: Ports;
   let service: Served;

@@ -63,11 +63,14 @@ export async function onPostgres(): Promise<Deployment | null> {
   };
 }
 
+/** Of a test in which services start, one after another maybe. */
+const PATIENCE_MS = 60_000;
+
 /** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. `deployment()` is there from `beforeAll` on. */
 export function eachDeployment(title: string, suite: (deployment: () => Deployment) => void): void {
   const kinds = inject('postgresUrl') === null ? [onPglite] : [onPglite, onPostgres];
   for (const make of kinds) {
-    describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, () => {
+    describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, { timeout: PATIENCE_MS }, () => {
       let made: Deployment | null = null;
       beforeAll(async () => {
         made = await make();
