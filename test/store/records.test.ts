@@ -254,4 +254,14 @@ eachStore('plain records', (backend) => {
   it('answers a ping in time', async () => {
     await backend().store.ping(5_000);
   });
+
+  it('is not called silent by a process that did not listen in time', async () => {
+    const { store } = backend();
+    await store.ping(5_000);
+    const answered = store.ping(200);
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    // The answer comes in the meantime.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
+    await answered;
+  });
 });
