@@ -47,7 +47,7 @@ const kinds = [
 const probe = smallDisk(1);
 probe?.remove();
 
-describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, make }) => {
+describe.runIf(probe).each(kinds)('a disk that is full ($name)', { timeout: 90_000 }, ({ megabytes, make }) => {
   let disk: SmallDisk;
   let deployment: Deployment;
   let at: TestService;

@@ -6,6 +6,7 @@ import { Device, packet, packets, Raw } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { register } from '../support/device.ts';
+import { fewAtATime } from '../support/few-at-a-time.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { around, counted, deviceOf, portOf, speak } from '../support/speaker.ts';
 
@@ -31,9 +32,9 @@ afterAll(async () => {
 /** PUBACKs in what was received; nothing else is sent to a device that subscribed to nothing. */
 const pubacks = (raw: Raw): number => Math.floor(raw.bytes.length / 4);
 
-describe('200 devices that flood and are killed in mid-flood', () => {
+describe('200 devices that flood and are killed in mid-flood', { timeout: 90_000 }, () => {
   it('take nothing of what was acknowledged with them, and nobody along', async () => {
-    const registered = await Promise.all(Array.from({ length: FLOODING }, () => register(owner)));
+    const registered = await fewAtATime([...Array(FLOODING).keys()], () => register(owner));
     const house = around(at);
     const helper = await speak(at, registered[0]);
     helper.mqtt.setMaxListeners(0);
@@ -71,7 +72,7 @@ describe('200 devices that flood and are killed in mid-flood', () => {
   });
 });
 
-describe('a listener that stops reading', () => {
+describe('a listener that stops reading', { timeout: 90_000 }, () => {
   it('is cut, while the others hear every word and devices are not held up', async () => {
     const options = { username: 'jwt', password: owner.token, reconnectPeriod: 0, protocolVersion: 4 } as const;
     const url = `mqtt://127.0.0.1:${portOf(at)}`;
@@ -132,7 +133,7 @@ describe('a peer that has not signed in', () => {
   });
 });
 
-describe('those who behave among all these', () => {
+describe('those who behave among all these', { timeout: 90_000 }, () => {
   it('lost nothing, and nothing was applied twice', async () => {
     await crowd.reckon();
     expect(Object.fromEntries(crowd.refused)).toEqual({});

@@ -72,7 +72,7 @@ eachDeployment('a connection', (deployment) => {
   beforeAll(async () => {
     at = await startService(deployment().env);
     owner = await at.owner();
-  }, 30_000);
+  });
   afterAll(() => at.stop());
 
   it('that lives on a key ends when it is revoked', async () => {

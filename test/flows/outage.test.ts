@@ -13,7 +13,7 @@ const LOCK = 'twinkeep active lock';
 /** In the message that runs the prepared statement of a turn. */
 const COMMIT = 'turn_';
 
-describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
+describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', { timeout: 90_000 }, () => {
   let deployment: Deployment;
   let line: Line;
   let at: TestService;
@@ -124,7 +124,6 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
       await crowd.goesOn();
       await eventually(async () => (await at.api('').get('/health/ready')).status === 200);
     },
-    60_000,
   );
 
   it('has lost nothing that was acknowledged, and holds nothing twice', async () => {

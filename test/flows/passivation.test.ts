@@ -2,12 +2,11 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
-import { type Answer, startService, type TestService } from '../support/service.ts';
+import { fewAtATime } from '../support/few-at-a-time.ts';
+import { startService, type TestService } from '../support/service.ts';
 
 const DEVICES = 1_000;
 const LIVE = 50;
-/** At a time: an actor that has work to do is not put away. */
-const TOGETHER = 20;
 const BATCH = 500;
 
 let at: TestService;
@@ -23,15 +22,6 @@ afterAll(async () => {
   await at.stop();
 });
 
-/** A few at a time, all of them in the end. */
-async function each<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {
-  const queue = [...items.entries()];
-  const work = async () => {
-    for (let next = queue.shift(); next !== undefined; next = queue.shift()) await act(next[1]);
-  };
-  await Promise.all(Array.from({ length: TOGETHER }, work));
-}
-
 const live = async (): Promise<number> => {
   const { body } = await at.api().get('/metrics');
   const kinds = [...body.matchAll(/^twinkeep_actors_live\{kind="\w+"\} (\d+)$/gm)];
@@ -40,13 +30,13 @@ const live = async (): Promise<number> => {
 };
 
 it('a thousand devices work with fifty actors in memory', async () => {
-  const registered: Answer['body'][] = [];
-  await each([...Array(DEVICES).keys()], async () => registered.push(await register(owner)));
+  // An actor that has work to do is not put away: few have it at a time.
+  const registered = await fewAtATime([...Array(DEVICES).keys()], () => register(owner));
   const commands = { set_brightness: ({ level }: { level?: unknown }) => ({ state: { brightness: level as number } }) };
-  await each(registered, async (one) => devices.push(await connect(one, { commands })));
-  await each(devices, (device) => device.report({ round: 1 }));
+  await fewAtATime(registered, async (one) => devices.push(await connect(one, { commands })));
+  await fewAtATime(devices, (device) => device.report({ round: 1 }));
   expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
-  await each(devices, (device) => device.report({ round: 2 }));
+  await fewAtATime(devices, (device) => device.report({ round: 2 }));
   expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
 
   for (let from = 0; from < DEVICES; from += BATCH) {

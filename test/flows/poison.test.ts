@@ -3,6 +3,7 @@ import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
+import { fewAtATime } from '../support/few-at-a-time.ts';
 import { startService } from '../support/service.ts';
 import { speak } from '../support/speaker.ts';
 
@@ -38,7 +39,7 @@ eachDeployment('a row that the database refuses', (deployment) => {
         }),
     });
     const owner = await at.owner();
-    const devices = await Promise.all(Array.from({ length: TARGETS }, () => register(owner)));
+    const devices = await fewAtATime([...Array(TARGETS).keys()], () => register(owner));
     const [first, second] = devices;
     const speakers = [await speak(at, first), await speak(at, second)] as const;
     victim = first.device_id;
