@@ -9,8 +9,9 @@ export default defineConfig({
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // Some tests start a dozen processes one after another, or a browser: on a busy machine each takes seconds.
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
     coverage: {
       provider: 'v8',
       include: ['src/domain/**', 'src/machines/**', 'src/actors/**'],

@@ -55,10 +55,12 @@ async function build(): Promise<void> {
     build: { outDir: fresh, emptyOutDir: true },
   });
   writeFileSync(join(fresh, STAMP), stamp);
-  put(fresh);
+  // Of several who build at a time the first is as good, and may be read already.
+  if (isFresh(stamp)) rmSync(fresh, { recursive: true, force: true });
+  else put(fresh);
 }
 
-/** Whoever reads the folder meanwhile finds the old build or the new one; of several who build at a time the first is as good. */
+/** Whoever reads the folder meanwhile finds the old build or the new one. */
 function put(fresh: string): void {
   const old = `${fresh}.old`;
   try {

@@ -1,6 +1,6 @@
 import { simulatedHome } from '../device/homes/home.ts';
 import type { Running } from '../device/homes/run.ts';
-import { realWorld } from '../device/homes/simulated.ts';
+import { realWorld, type World } from '../device/homes/simulated.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { Api } from './api.ts';
 import { Failed } from './failures.ts';
@@ -35,10 +35,13 @@ const TICK_MS = 2_000;
  */
 export async function tellStory(teller: Teller, scene: Scene): Promise<Stage> {
   const { api, running, url, mqttUrl, token } = scene;
+  // Until it is told, nobody walks through the door or comes to a switch on the wall by chance: each step comes of what is asked for.
+  let told = false;
+  const world = realWorld(() => (told ? Math.random() : 0.5));
   const homeId = await teller.step('tenant', () => moveIn(api));
   const heard = await teller.step('websocket', () => listen(scene));
-  const members = await teller.step('devices', () => enlistHome(api, homeId));
-  await teller.step('online', () => comeOnline(members, running, heard));
+  const members = await teller.step('devices', () => enlistHome(api, homeId, world));
+  await teller.step('online', () => comeOnline(members, running, heard, world));
   const [light, lock] = [memberOf(members, 'set_brightness'), memberOf(members, 'unlock')];
 
   teller.chapter(`Dim the ${light.simulated.name.toLowerCase()} to 40 %`);
@@ -52,6 +55,7 @@ export async function tellStory(teller: Teller, scene: Scene): Promise<Stage> {
 
   const door = running[members.indexOf(lock)] as Running;
   await tellGoodNight(teller, { api, heard, homeId, light, lock, door });
+  told = true;
   return { url, mqttUrl, token, light: light.registration.device_id, lock: lock.registration.device_id };
 }
 
@@ -67,17 +71,16 @@ async function listen({ api, cleanUp }: Scene) {
   return { value: heard, told: 'a client listens for states, presence, commands and plans' };
 }
 
-async function enlistHome(api: Api, homeId: string) {
+async function enlistHome(api: Api, homeId: string, world: World) {
   const members: Member[] = [];
-  for (const simulated of simulatedHome(realWorld())) members.push(await enlist(api, simulated, { homeId }));
+  for (const simulated of simulatedHome(world)) members.push(await enlist(api, simulated, { homeId }));
   return {
     value: members,
     told: `${members.length} registered: ${members.map(({ simulated }) => simulated.name).join(', ')}`,
   };
 }
 
-async function comeOnline(members: readonly Member[], running: Running[], heard: Heard) {
-  const world = realWorld();
+async function comeOnline(members: readonly Member[], running: Running[], heard: Heard, world: World) {
   for (const member of members) running.push(await connect(member, world, TICK_MS));
   for (const { registration, simulated } of members) {
     const isIt = (update: LiveUpdate) => update.device_id === registration.device_id;

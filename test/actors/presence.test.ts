@@ -4,7 +4,7 @@ import type { Watches } from '../../src/actors/watches.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { type TestClock, testClock } from '../support/clock.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
@@ -98,7 +98,7 @@ describe('presence', () => {
     clock.advance(60_000);
     await sessions.tick();
     expect(events).toHaveLength(500);
-    await expect.poll(() => events.length).toBe(1_200);
+    await eventually(() => events.length === 1_200);
     expect(Math.max(...actors.loads.map((ids) => ids.length))).toBe(500);
   });
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../src/operations/cognition/contract.ts';
+import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { standIn } from '../support/stand-in-sidecar.ts';
@@ -87,7 +88,10 @@ describe('twinkeep observe and proposals', () => {
   const observed = async (): Promise<string> => {
     const { code, stdout } = await run('observe', device.deviceId, 'humidity=81', '--context', 'After a shower');
     expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
-    return stdout.trim();
+    const id = stdout.trim();
+    const statusOf = async () => (await owner.get(`/v1/cognition/proposals/${id}`)).body.proposal.status;
+    await eventually(async () => (await statusOf()) === 'pending');
+    return id;
   };
 
   it('show what an observation led to, and have it run', async () => {

@@ -60,11 +60,11 @@ async function json<T>(...args: string[]): Promise<T> {
 
 beforeAll(async () => {
   service = begin(['serve']);
-  const url = await eventually(() => /serves (\S+) and mqtt:/.exec(service.output.stderr)?.[1], 50_000);
+  const url = await eventually(() => /serves (\S+) and mqtt:/.exec(service.output.stderr)?.[1], 100_000);
   env = { ...env, TWINKEEP_URL: url };
   const token = await run('token', '--sub', 'me', '--email', 'me@example.com');
   env = { ...env, TWINKEEP_TOKEN: token.stdout.trim() };
-}, 60_000);
+}, 120_000);
 afterAll(async () => {
   service.child.kill();
   await service.ended;
@@ -168,10 +168,11 @@ describe('a home on the command line', () => {
       return /^twinkeep_websocket_connections_open 1$/m.test(metrics) || null;
     }, 30_000);
     const simulation = begin(['simulate', '--devices', '5', '--rate', '10', '--json']);
-    type List = { devices: { id: string; device_type: string }[]; count: number };
+    type List = { devices: { id: string; device_type: string; state: { locked?: boolean } }[]; count: number };
     const { devices } = await eventually(async () => {
       const list = await json<List>('devices', 'list', '--online');
-      return list.devices.length === 5 ? list : null;
+      // A device is online before it has reported.
+      return list.devices.length === 5 && list.devices.some(({ state }) => state.locked) ? list : null;
     }, 30_000);
     const [light = '', lock = ''] = ['smart_light', 'door_lock'].map(
       (type) => devices.find(({ device_type }) => device_type === type)?.id ?? '',
@@ -282,7 +283,7 @@ it('a served process drains on SIGTERM and ends with 0', async () => {
       .map((line) => (JSON.parse(line) as { msg: string }).msg)
       .at(-1),
   ).toBe('stopped');
-}, 15_000);
+});
 
 it('a process that stands by ends with 0 as well, and calls nothing an error', async () => {
   const deployment = await onPostgres();

@@ -48,7 +48,7 @@ it('memories adds, lists with filters, and deletes', async () => {
 
   expect(await run('delete', id, other)).toEqual({ code: 0, stdout: '', stderr: '' });
   expect(await run()).toEqual({ code: 0, stdout: '', stderr: 'none\n' });
-}, 30_000);
+});
 
 it('memories refuses what the service refuses, and what is no kind', async () => {
   const refused = await run('delete', v7());

@@ -121,17 +121,11 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   it('take no approval of what expires while somebody looks at it', async () => {
     const id = await ask('unlock');
     const { page, go, close } = await look(browser, at, { token: grace.token });
-    let soon: string | null = null;
-    await page.route('**/v1/confirmations?*', async (route) => {
-      const response = await route.fetch();
-      const body = await response.json();
-      soon ??= new Date(Date.now() + 6_000).toISOString();
-      for (const one of body.confirmations) one.expires_at = soon;
-      await route.fulfill({ response, json: body });
-    });
+    await page.clock.install();
     await go('/confirmations');
     await page.getByRole('button', { name: 'Refuse …' }).click();
     await page.getByLabel(/^Why/).fill('Nobody is at home.');
+    await page.clock.fastForward(301_000);
     await page.getByRole('dialog').getByText('It expired before it was answered').waitFor();
     expect(await page.getByRole('button', { name: 'Refuse it' }).isDisabled()).toBe(true);
     await close();

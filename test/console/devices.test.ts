@@ -213,7 +213,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     }
     const { page, go, complaints, close } = await look(browser, at, { token: rich.token });
     await go('/devices');
-    await page.getByText('10,000 devices').waitFor();
+    await page.getByText('10,000 devices').waitFor({ timeout: 60_000 });
     const rows = page.getByRole('row', { name: /^Lamp \d+ / });
     await rows.first().waitFor();
     await eventually(async () => {

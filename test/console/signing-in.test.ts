@@ -63,6 +63,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await page.locator('input[name=login]').fill('grace');
     await page.locator('input[name=password]').fill('x');
     await page.getByRole('button').click();
+    await page.locator('input[name=login]').waitFor({ state: 'detached' });
     await page.getByRole('button').click();
     await page.getByText('You are signed in as').waitFor();
     expect(page.url()).toBe(`${at.url}/console/nowhere?find=lamp`);

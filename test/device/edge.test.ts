@@ -49,7 +49,7 @@ async function startOnline(options: Partial<DeviceOptions> = {}, of = row): Prom
   return device;
 }
 
-const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 5_000, interval: 5 });
+const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 15_000, interval: 5 });
 const reported = () => house.events('state.reported') as Extract<DeviceEvent, { type: 'state.reported' }>[];
 const acks = () => house.events('ack.reported') as Extract<DeviceEvent, { type: 'ack.reported' }>[];
 

@@ -240,7 +240,8 @@ describe('whatever is written,', () => {
       }),
       { numRuns: 3_000 },
     );
-    expect(claims).toBeGreaterThan(300);
+    // One in nine or so.
+    expect(claims).toBeGreaterThan(100);
   });
 
   it('a number is claimed only where ECMAScript writes it so, and an ordinary one is', () => {

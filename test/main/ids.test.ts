@@ -11,7 +11,7 @@ describe('an id', () => {
   it('is a UUIDv7 of its time', () => {
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     const at = Number.parseInt((newId().slice(0, 8) + newId().slice(9, 13)) as string, 16);
-    expect(Math.abs(Date.now() - at)).toBeLessThan(1_000);
+    expect(Math.abs(Date.now() - at)).toBeLessThan(60_000);
   });
 
   it('is new, and sorts behind every earlier one', () => {

@@ -53,17 +53,14 @@ describe('the thread of the embedded database', () => {
   it('does not keep the event loop waiting while a long statement runs', async () => {
     const { database } = await opened();
     await database.read({ text: 'select 1 as one' });
-    let longest = 0;
-    let last = performance.now();
+    let ticks = 0;
     const ticking = setInterval(() => {
-      longest = Math.max(longest, performance.now() - last);
-      last = performance.now();
+      ticks += 1;
     }, 1);
-    const start = performance.now();
     await database.read({ text: 'select count(*) as n from generate_series(1, 3000000)' });
-    const took = performance.now() - start;
     clearInterval(ticking);
-    expect(longest).toBeLessThan(took / 2);
+    // Hundreds; where the statement runs in this thread, one or two.
+    expect(ticks).toBeGreaterThan(10);
   });
 
   it('starts no statement of a later connection in a transaction that an earlier one left open', async () => {

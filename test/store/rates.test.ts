@@ -200,6 +200,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
     });
     const closed = performance.now();
     await rates.close();
-    expect(performance.now() - closed).toBeLessThan(1_500);
+    // Half a second, the patience of one command; without it, for ever.
+    expect(performance.now() - closed).toBeLessThan(10_000);
   });
 });

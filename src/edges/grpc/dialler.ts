@@ -55,7 +55,9 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
     const to = address();
     if (closed || current !== null) return;
     if (to === null) {
-      later('its address is not known');
+      // It is just being started: who starts it tells when it listens, and says what keeps it from that.
+      pause = setTimeout(attempt, limits.backoff.mostMs);
+      pause.unref();
       return;
     }
     let conversation: Conversation | null = null;

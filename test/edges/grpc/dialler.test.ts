@@ -3,8 +3,11 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { pauseAfter } from '../../../src/edges/grpc/dialler.ts';
+import { dial, pauseAfter } from '../../../src/edges/grpc/dialler.ts';
+import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
 import { eventually } from '../../support/clock.ts';
+import { freePort } from '../../support/programs.ts';
+import { startSidecar } from '../../support/sidecar.ts';
 import { house } from './house.ts';
 
 describe('the dialler', () => {
@@ -33,6 +36,32 @@ describe('the dialler', () => {
     expect(edge.connected()).toBe(false);
     await sidecar();
     await eventually(() => edge.connected());
+  });
+
+  it('says nothing of one that is just being started, and dials it when it has an address', async () => {
+    const lines: string[] = [];
+    const say = (_: object, message: string) => void lines.push(message);
+    let address: string | null = null;
+    let asked = 0;
+    const dialler = dial({
+      address() {
+        asked += 1;
+        return address;
+      },
+      limits: { ...defaultLimits, backoff: { firstMs: 1, mostMs: 2 } },
+      log: { debug: say, info: say, warn: say, error: say },
+      converse: () => ({ heard() {}, over() {} }),
+    });
+    onTestFinished(() => dialler.close());
+    await eventually(() => asked > 8);
+    expect(lines).toEqual([]);
+    const port = await freePort();
+    const sidecar = await startSidecar({ port });
+    onTestFinished(() => sidecar.kill());
+    address = `127.0.0.1:${port}`;
+    dialler.again();
+    await eventually(() => dialler.connected());
+    expect(lines).toEqual(['the sidecar is connected']);
   });
 
   it('dials again when the sidecar is killed, ends the stream, or fails', async () => {
