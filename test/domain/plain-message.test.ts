@@ -410,7 +410,7 @@ describe('whatever is sent,', () => {
       }),
       { numRuns: 6_000 },
     );
-    expect(taken).toBeGreaterThan(300);
+    expect(taken).toBeGreaterThan(100);
     expect(refused).toBeGreaterThan(1_000);
   });
 });
