@@ -213,6 +213,8 @@ export function makeMcp(parts: McpParts): McpEdge {
   async function openLegacy(known: Known): Promise<void> {
     // It ends with its connection; so nobody is sent away whose session cannot be opened.
     if (!sessions.hasRoom(known.caller.principal.id)) return sendRefusal(known, FULL);
+    // Who went away while they were looked at will not go away again.
+    if (known.response.destroyed) return;
     const wire = new LegacyWire(known, pathOf(publicUrl()));
     const session = sessions.open({ owner: legacyOwner(known), caller: known.caller, wire });
     if (session === null) return wire.close();
@@ -228,6 +230,8 @@ export function makeMcp(parts: McpParts): McpEdge {
     used(session, known.caller);
     if (taken(session.wire, posted.messages)) return sendRefusal(known, TAKEN);
     const bearings = await charged(known, posted.messages);
+    // Its stream may have ended meanwhile.
+    if (session.wire.closed) return sendRefusal(known, NO_SESSION);
     send(known, 202, { type: 'text/plain; charset=utf-8', body: 'Accepted' });
     session.wire.post(posted.messages, bearings);
   }

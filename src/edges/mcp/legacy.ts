@@ -25,6 +25,10 @@ export class LegacyWire extends Wire {
     return this.#pending.size;
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   isPending(id: RequestId): boolean {
     return this.#pending.has(id);
   }

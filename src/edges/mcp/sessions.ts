@@ -126,7 +126,13 @@ export function keepSessions(
       const userId = caller.principal.id;
       makeRoom(userId);
       if (sessions.size >= limits.inAll) return null;
-      const follower: Follower = { tenantId: caller.tenantId, tell: (uris) => tellUpdates(wire, uris) };
+      const follower: Follower = {
+        tenantId: caller.tenantId,
+        get gone() {
+          return !sessions.has(wire.sessionId);
+        },
+        tell: (uris) => tellUpdates(wire, uris),
+      };
       const session: Session = {
         ...{ id: wire.sessionId, owner, caller, wire, follower },
         server: parts.serverFor(wire, follower),

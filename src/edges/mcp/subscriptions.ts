@@ -12,6 +12,8 @@ export const REST_MS = 100;
 /** Who is told that a resource changed. */
 export interface Follower {
   tenantId: Uuid | null;
+  /** Its session is over: it follows nothing any more, whatever it asked for before. */
+  readonly gone: boolean;
   /** Tells what changed; false where nobody reads just now, and then it is told later. */
   tell(uris: readonly string[]): boolean;
 }
@@ -23,7 +25,7 @@ interface Followed {
 
 /** Follows the live actors for those who subscribed to what they are. */
 export interface Subscriptions {
-  /** False where the follower has too many. */
+  /** False where the follower has too many, or is gone. */
   add(follower: Follower, named: Followed & { id: Uuid }): boolean;
   remove(follower: Follower, named: Followed & { id: Uuid }): void;
   leave(follower: Follower): void;
@@ -101,6 +103,7 @@ export function followActors(actors: Pick<Actors, 'onTransition'>): Subscription
 
   return {
     add(follower, { uri, kind, id }) {
+      if (follower.gone) return false;
       const theirs = followed.get(follower) ?? new Map<string, Followed>();
       const key = keyOf(kind, id);
       if (!theirs.has(key) && theirs.size >= MOST_SUBSCRIPTIONS) return false;

@@ -84,7 +84,7 @@ export abstract class Wire implements Transport {
       const fault = paramsFault(message);
       if (fault !== null) {
         const error = { code: ErrorCode.InvalidParams, message: fault };
-        void this.send({ jsonrpc: '2.0', id: message.id, error });
+        this.send({ jsonrpc: '2.0', id: message.id, error }).catch((thrown: Error) => this.onerror?.(thrown));
         return;
       }
       if (message.method === 'tools/call') {

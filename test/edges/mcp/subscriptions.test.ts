@@ -24,6 +24,7 @@ function followed() {
   let reads = true;
   const follower: Follower = {
     tenantId: 't',
+    gone: false,
     tell(uris) {
       if (reads) told.push([...uris]);
       return reads;

@@ -1,0 +1,121 @@
+import { request } from 'node:http';
+import { setTimeout as after } from 'node:timers/promises';
+import { v7 } from 'uuid';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Actors } from '../../../src/actors/contract.ts';
+import { namedBy } from '../../../src/edges/mcp/resources.ts';
+import { defaultLimits, keepSessions } from '../../../src/edges/mcp/sessions.ts';
+import { StreamableWire } from '../../../src/edges/mcp/streamable.ts';
+import { followActors } from '../../../src/edges/mcp/subscriptions.ts';
+import type { Caller } from '../../../src/operations/operation.ts';
+import { eventually } from '../../support/clock.ts';
+import type { House } from '../../support/house.ts';
+import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+
+describe('a client of HTTP+SSE', () => {
+  let house: House;
+  let mine: Tenancy;
+  beforeEach(async () => {
+    house = await openHouse();
+    mine = await makeTenancy(house);
+  });
+  afterEach(() => house.close());
+
+  const headers = () => ({ authorization: `Bearer ${mine.tokens.owner}` });
+  /** Opens the stream and answers where its messages go. */
+  async function stream() {
+    const stop = new AbortController();
+    const response = await fetch(`${house.url}/mcp`, { headers: headers(), signal: stop.signal });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    const said = Buffer.from((await reader.read()).value ?? []).toString();
+    return { path: /data: (\S+)/.exec(said)?.[1] ?? '', close: () => stop.abort() };
+  }
+
+  it('that goes away while it posts what is wrong is told that there is no such session, and nothing breaks', async () => {
+    const unheard: unknown[] = [];
+    const hear = (error: unknown) => void unheard.push(error);
+    process.on('unhandledRejection', hear);
+    const { path, close } = await stream();
+    const wrong = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: {} });
+    const more = { 'content-type': 'application/json', 'content-length': `${wrong.length}` };
+    const posting = request(house.url + path, { method: 'POST', headers: { ...headers(), ...more } });
+    const answered = new Promise<number>((resolve, reject) => {
+      posting.on('response', (response) => resolve(response.resume().statusCode ?? 0)).on('error', reject);
+    });
+    posting.write(wrong.slice(0, 10));
+    // Its session was found, and the rest of the body is waited for.
+    await after(200);
+    close();
+    await eventually(() => house.mcp.counts().sessions === 0);
+    posting.end(wrong.slice(10));
+    expect(await answered).toBe(404);
+    await after(10);
+    process.off('unhandledRejection', hear);
+    expect(unheard).toEqual([]);
+  });
+
+  it('that goes away while it is looked at leaves no session behind', async () => {
+    const { users } = house.services;
+    const { get } = users;
+    let looked = 0;
+    let go = () => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    users.cached = () => undefined;
+    users.get = async (id) => {
+      looked += 1;
+      await held;
+      return get(id);
+    };
+    const asked = request(`${house.url}/mcp`, { headers: headers() });
+    asked.on('error', () => {});
+    asked.end();
+    await eventually(() => looked > 0);
+    asked.destroy();
+    await after(100);
+    go();
+    await after(100);
+    expect(house.mcp.counts().sessions).toBe(0);
+  });
+});
+
+it('a session that is over follows nothing, though it asked for it before', async () => {
+  const watchers = new Set<unknown>();
+  const onTransition: Actors['onTransition'] = (watcher) => {
+    watchers.add(watcher);
+    return () => watchers.delete(watcher);
+  };
+  const subscriptions = followActors({ onTransition });
+  const quiet = () => () => {};
+  const sessions = keepSessions(
+    {
+      clock: { now: () => 0 },
+      ...{
+        actors: { on: quiet },
+        keys: { onEnd: quiet },
+        revocations: { onRevoked: quiet },
+        users: { onChange: quiet },
+      },
+    } as never,
+    {
+      ...{ subscriptions, limits: defaultLimits, passing: new StreamableWire({ session: false }) },
+      serverFor: () => ({}) as never,
+      isIdle: () => false,
+    },
+  );
+  const caller = { principal: { kind: 'user', id: 'u' }, tenantId: 't' } as Caller;
+  const open = () => {
+    const session = sessions.open({ owner: 'o', caller, wire: new StreamableWire({ session: true }) as never });
+    if (session === null) throw new Error('there is no room');
+    return session;
+  };
+  const uri = namedBy(`twin://plans/${v7()}`) as never;
+  const session = open();
+  expect(subscriptions.add(session.follower, uri)).toBe(true);
+  sessions.end(session);
+  // Whether it may read that was still being looked up.
+  expect(subscriptions.add(session.follower, uri)).toBe(false);
+  expect(watchers.size).toBe(0);
+  sessions.close();
+});
