@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { problemOf } from '../shared/http.ts';
-import { problemText, TOO_SLOW } from '../shared/upgrade.ts';
+import { problemText, sayLast, TOO_SLOW } from '../shared/upgrade.ts';
 
 /** How long and how large a request may be before it is a request; for HTTP and HTTPS alike. */
 export const serverLimits = {
@@ -26,7 +26,7 @@ export function tend(server: Server, newId: () => Uuid): void {
     }
     const status = statusOf(error.code);
     const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: words[status] };
-    socket.end(problemText({ ...problemOf(refusal, '', newId()), title: words[status], status }));
+    sayLast(socket, problemText({ ...problemOf(refusal, '', newId()), title: words[status], status }));
   });
   // An expectation that nobody knows is no reason to refuse.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response));

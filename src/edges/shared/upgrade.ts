@@ -20,12 +20,23 @@ export function problemText(problem: Problem, headers: readonly string[] = []): 
   return `HTTP/1.1 ${problem.status} ${reason}\r\n${lines.join('\r\n')}\r\n\r\n${body}`;
 }
 
+/** How long a peer may take to hang up. */
+const LINGER_MS = 2_000;
+
+/** Says the last word on a connection. Who keeps it open after that is hung up on: nothing else ends such a one. */
+export function sayLast(socket: Duplex, text: string): void {
+  socket.on('error', () => {});
+  socket.end(text);
+  const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
+  socket.once('close', () => clearTimeout(cut));
+}
+
 export const TOO_SLOW = 'The request did not arrive in time.';
 
 /** For a body that does not come: the request is answered like one whose headers do not. */
 export function cutOff(request: IncomingMessage, newId: () => Uuid): void {
   const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: TOO_SLOW };
-  request.socket.end(problemText({ ...problemOf(refusal, '', newId()), title: TOO_SLOW, status: 408 }));
+  sayLast(request.socket, problemText({ ...problemOf(refusal, '', newId()), title: TOO_SLOW, status: 408 }));
 }
 
 /** The id of an upgrade request, the same for everybody who asks for it later. */
@@ -44,8 +55,7 @@ export function refuseUpgrade(
 ): void {
   const [path = '/'] = (request.url ?? '/').split('?', 1);
   const problem = problemOf(refusal, path, settledRequestId(request, newId));
-  socket.on('error', () => {});
-  socket.end(problemText(problem, [...refusalHeaders(refusal, false), ...headers]));
+  sayLast(socket, problemText(problem, [...refusalHeaders(refusal, false), ...headers]));
 }
 
 /** A WebSocket server for upgrades that is answered like the rest: its handshakes carry the headers of every answer. */

@@ -1,0 +1,52 @@
+import { createServer, type Server } from 'node:http';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { v7 } from 'uuid';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { serverLimits, tend } from '../../../src/edges/rest/server.ts';
+import { cutOff, refuseUpgrade, webSocketServer } from '../../../src/edges/shared/upgrade.ts';
+import type { Refusal } from '../../../src/domain/refusals.ts';
+import { eventually } from '../../support/clock.ts';
+
+const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+let server: Server;
+const clients: Socket[] = [];
+
+beforeEach(async () => {
+  server = createServer(serverLimits, (request) => cutOff(request, v7));
+  tend(server, v7);
+  const sockets = webSocketServer({}, v7);
+  server.on('upgrade', (request, socket, head) => {
+    if (request.url === '/ws') sockets.handleUpgrade(request, socket, head, () => {});
+    else refuseUpgrade(request, socket, NOWHERE, { newId: v7 });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(() => {
+  for (const client of clients.splice(0)) client.destroy();
+  server.close();
+});
+
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13';
+
+it.each([
+  ['an upgrade at no path', `GET /nothing HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 404],
+  ['an upgrade that is no handshake', `GET /ws HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`, 400],
+  ['a body that does not come', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{', 408],
+  ['what is no request', 'GET nonsense\r\n\r\n', 400],
+])('who is refused %s is answered, and stays no longer, though they do not hang up', async (_, text, status) => {
+  // It keeps its own half open, as somebody who counts what the service can bear.
+  const client = connect({ port: (server.address() as AddressInfo).port, allowHalfOpen: true });
+  clients.push(client);
+  client.on('error', () => {});
+  let said = '';
+  client.on('data', (chunk) => {
+    said += chunk;
+  });
+  client.write(text);
+  await eventually(() => said.endsWith('}'));
+  expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  await eventually(async () => (await connections()) === 0, 8_000);
+});
+
+const connections = (): Promise<number> =>
+  new Promise((resolve, reject) => server.getConnections((fault, many) => (fault ? reject(fault) : resolve(many))));
