@@ -11,6 +11,7 @@ import type { Log } from '../../src/domain/log.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
+import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
 import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
 import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
@@ -99,6 +100,7 @@ export interface HouseOptions extends Partial<RestParts> {
   rateLimits?: Record<string, number>;
   fixedRates?: Partial<FixedRates>;
   mcpLimits?: Partial<SessionLimits>;
+  graphqlLimits?: Partial<SocketLimits>;
   /** The GraphQL schema is for administrators alone. */
   production?: boolean;
   /** Kinds of credentials beside the service's own. */
@@ -120,7 +122,7 @@ export function makeHouse(more: HouseOptions = {}): Promise<House<MemoryStore>> 
 /** On any store; `change` changes a user where the store keeps it. */
 export async function makeHouseOn<Kept extends Store>(
   store: Kept,
-  { rateLimits, fixedRates, mcpLimits, verifiers = [], production = false, ...more }: HouseOptions,
+  { rateLimits, fixedRates, mcpLimits, graphqlLimits, verifiers = [], production = false, ...more }: HouseOptions,
   change: (userId: string, changes: Partial<User>) => void | Promise<void>,
 ): Promise<House<Kept>> {
   const clock = testClock(Date.now());
@@ -204,6 +206,7 @@ export async function makeHouseOn<Kept extends Store>(
     ...{ services, identity, door, gate, perform, production, draining: () => state.draining },
     addressOf: clientAddress([]),
     observe: (route, _, status) => void observed.push({ route, status }),
+    ...(graphqlLimits && { limits: graphqlLimits }),
   });
   const listener = makeRest({
     ...{ routes, door, perform, gate, newId, log },

@@ -36,7 +36,8 @@ export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
       const ears = byTenant.get(tenantId) ?? new Set();
       byTenant.set(tenantId, ears.add(ear));
       return () => {
-        ears.delete(ear);
+        // Ended twice, it would end those who listen by then.
+        if (!ears.delete(ear)) return;
         if (ears.size === 0) byTenant.delete(tenantId);
         if (byTenant.size > 0) return;
         stop();

@@ -53,6 +53,8 @@ export interface SocketLimits {
   maxMessages: number;
   /** That run at the same time on one connection. */
   maxOperations: number;
+  /** Answers that wait to be read, more than all operations can have: of whoever asks and asks, and reads nothing. */
+  maxUnread: number;
   /** From the handshake to `connection_init`. */
   initMs: Milliseconds;
   /** How often credentials are looked at: their end closes within a second (contract §6). */
@@ -65,6 +67,7 @@ const defaultLimits: SocketLimits = {
   maxPayload: 256 * 1024,
   maxMessages: 200,
   maxOperations: 100,
+  maxUnread: 1_000,
   initMs: 10_000,
   lookMs: 250,
   pingMs: 30_000,
@@ -93,6 +96,8 @@ interface Client {
   /** What its subscriptions listen for, each once. */
   hears: Set<Hearing>;
   messages: number;
+  /** Answers that are not written yet. */
+  unread: number;
   silent: number;
 }
 
@@ -215,8 +220,11 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     const client: Client = {
       ...{ ws, requestId, address, caller: null, interest: NOTHING, hears: new Set() },
       messages: 0,
+      unread: 0,
       silent: 0,
     };
+    // What a client sends wrongly is answered with a close frame by the library.
+    ws.on('error', () => {});
     if (closing !== null) {
       goAway(ws);
       return;
@@ -227,8 +235,14 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
         protocol: ws.protocol,
         send: (data) =>
           new Promise((resolve, reject) => {
-            if (ws.readyState !== ws.OPEN) resolve();
-            else ws.send(data, (fault) => (fault ? reject(fault) : resolve()));
+            if (client.unread >= limits.maxUnread) shut(ws, 1013, 'too slow: connect again');
+            if (ws.readyState !== ws.OPEN) return resolve();
+            client.unread += 1;
+            ws.send(data, (fault) => {
+              client.unread -= 1;
+              if (fault) reject(fault);
+              else resolve();
+            });
           }),
         close: (code, reason) => shut(ws, code ?? 1000, reason ?? ''),
         onMessage(take) {
@@ -247,8 +261,6 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     ws.on('pong', () => {
       client.silent = 0;
     });
-    // What a client sends wrongly is answered with a close frame by the library.
-    ws.on('error', () => {});
     ws.on('close', (code, reason) => {
       clients.delete(client);
       for (const { stop } of client.hears) stop();

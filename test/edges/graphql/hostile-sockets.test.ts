@@ -1,0 +1,89 @@
+import { connect, type Socket } from 'node:net';
+import { getIntrospectionQuery } from 'graphql';
+import { afterEach, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { makeFeed } from '../../../src/edges/graphql/feed.ts';
+import type { Update } from '../../../src/edges/shared/live/update.ts';
+import { eventually } from '../../support/clock.ts';
+import type { House, HouseOptions } from '../../support/house.ts';
+import { makeTenancy, openHouse } from '../../support/tenancy.ts';
+
+let house: House | null = null;
+const clients: WebSocket[] = [];
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.terminate();
+  await house?.close();
+  house = null;
+});
+
+const open = async (options?: HouseOptions): Promise<House> => {
+  house = await openHouse(options);
+  return house;
+};
+
+async function connected(url: string): Promise<WebSocket> {
+  const client = new WebSocket(`${url.replace('http', 'ws')}/graphql`, 'graphql-transport-ws');
+  clients.push(client);
+  client.on('error', () => {});
+  await new Promise((resolve) => client.on('open', resolve));
+  return client;
+}
+
+it('who asks and asks, and reads none of the answers, is sent away', async () => {
+  const { graphql, url } = await open({ graphqlLimits: { maxUnread: 20 } });
+  const { tokens } = await makeTenancy(house as House);
+  const client = await connected(url);
+  const acked = new Promise((resolve) => client.once('message', resolve));
+  client.send(JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer ${tokens.owner}` } }));
+  await acked;
+  (client as unknown as { _socket: Socket })._socket.pause();
+  const query = getIntrospectionQuery();
+  for (let n = 0; n < 80; n++) client.send(JSON.stringify({ id: `${n}`, type: 'subscribe', payload: { query } }));
+  await eventually(() => graphql.connections() === 0, 25_000);
+});
+
+it('who comes while the service goes, and sends what is no frame, breaks nothing', async () => {
+  const { graphql, url } = await open();
+  const thrown: unknown[] = [];
+  const hear = (error: unknown) => void thrown.push(error);
+  process.on('uncaughtException', hear);
+  await graphql.close();
+  const { hostname, port } = new URL(url);
+  const client = connect(Number(port), hostname);
+  client.on('error', () => {});
+  let said = '';
+  client.on('data', (chunk) => {
+    said += chunk.toString('latin1');
+  });
+  const closed = new Promise((resolve) => client.on('close', resolve));
+  client.write(`GET /graphql HTTP/1.1\r\nHost: x\r\n${UPGRADE}\r\n\r\n`);
+  client.write(Buffer.from([0xff, 0xff, 0xff, 0xff]));
+  await eventually(() => said.includes('shutting down'));
+  await closed;
+  process.off('uncaughtException', hear);
+  expect(thrown).toEqual([]);
+});
+
+const UPGRADE = [
+  ...['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'],
+  ...['Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==', 'Sec-WebSocket-Protocol: graphql-transport-ws'],
+].join('\r\n');
+
+it('what stops listening twice takes nothing from who listens since', () => {
+  let tell: (output: object) => void = () => {};
+  const feed = makeFeed({
+    on(_: string, listener: (output: never) => void) {
+      tell = listener as never;
+      return () => {
+        tell = () => {};
+      };
+    },
+  } as never);
+  const stop = feed.listen('state', 't', () => {});
+  stop();
+  const heard: Update[] = [];
+  feed.listen('state', 't', (update) => heard.push(update));
+  stop();
+  tell({ type: 'device.state', tenantId: 't', deviceId: 'd', state: {}, stateVersion: 1, at: 0 });
+  expect([heard.length, feed.ears('state', 't')]).toEqual([1, 1]);
+});
