@@ -3,7 +3,7 @@ import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
-import { type LiveSession, NoSuchActor, Overloaded, type Sessions } from './contract.ts';
+import { type LiveSession, NoSuchActor, Overloaded, Quarantined, type Sessions } from './contract.ts';
 import type { Limits } from './limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -28,8 +28,8 @@ interface Unflushed {
 export class Presence implements Sessions {
   private readonly sessions = new Map<Uuid, LiveSession & { lastSeen: EpochMs; silent: boolean; battery?: number }>();
   private readonly unflushed = new Map<Uuid, Unflushed>();
-  private returning: Uuid[] = [];
-  private startedAt: EpochMs = 0;
+  /** Devices to mark offline, and when, unless they are back by then. */
+  private readonly returning = new Map<Uuid, EpochMs>();
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
 
@@ -58,8 +58,8 @@ export class Presence implements Sessions {
 
   /** Remembers who was online when the last process ended. */
   async start(): Promise<void> {
-    this.startedAt = this.clock.now();
-    this.returning = await this.store.devices.online();
+    const until = this.clock.now() + this.limits.returnMs;
+    for (const deviceId of await this.store.devices.online()) this.returning.set(deviceId, until);
     this.handle = setInterval(() => void this.tick(), FLUSH_MS);
     this.handle.unref();
   }
@@ -92,7 +92,7 @@ export class Presence implements Sessions {
     if (session?.sessionId !== sessionId) return;
     this.sessions.delete(deviceId);
     this.keyUsed(session);
-    void this.lost(deviceId);
+    void this.lost([deviceId]);
   }
 
   get(deviceId: Uuid): LiveSession | undefined {
@@ -161,33 +161,35 @@ export class Presence implements Sessions {
 
   private async look(): Promise<void> {
     const now = this.clock.now();
+    const gone: Uuid[] = [];
     for (const session of this.sessions.values()) {
       if (session.silent || now - session.lastSeen < this.limits.silenceMs) continue;
       session.silent = true;
-      void this.lost(session.deviceId);
+      gone.push(session.deviceId);
     }
-    if (this.returning.length > 0 && now - this.startedAt >= this.limits.returnMs) {
-      const gone = this.returning;
-      this.returning = [];
-      void this.allLost(gone);
+    for (const [deviceId, until] of this.returning) {
+      if (now < until) continue;
+      this.returning.delete(deviceId);
+      gone.push(deviceId);
     }
+    void this.allLost(gone);
     await this.flush();
   }
 
-  /** Writes what was seen since the last time. */
+  /** Writes what was seen since the last time; what is seen meanwhile is for the next. */
   async flush(): Promise<void> {
-    while (this.unflushed.size > 0) {
+    for (let left = this.unflushed.size; left > 0; left -= FLUSH_BATCH) {
       const rows = new Map<Uuid, Unflushed>();
       for (const [deviceId, row] of this.unflushed) {
         rows.set(deviceId, row);
         this.unflushed.delete(deviceId);
-        if (rows.size === FLUSH_BATCH) break;
+        if (rows.size === Math.min(left, FLUSH_BATCH)) break;
       }
       try {
         await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.flushed(deviceId, row)));
       } catch (error) {
         this.log.warn({ err: error }, 'presence waits for the store');
-        for (const [deviceId, row] of rows) if (!this.unflushed.has(deviceId)) this.unflushed.set(deviceId, row);
+        for (const [deviceId, row] of rows) this.unflushed.set(deviceId, together(row, this.unflushed.get(deviceId)));
         return;
       }
     }
@@ -204,22 +206,35 @@ export class Presence implements Sessions {
   /** Some after others: a hundred thousand at once would keep the store from everybody else. */
   private async allLost(deviceIds: readonly Uuid[]): Promise<void> {
     for (let from = 0; from < deviceIds.length; from += LOST_BATCH) {
-      const gone = deviceIds.slice(from, from + LOST_BATCH).filter((id) => !this.sessions.has(id));
-      await Promise.all(gone.map((id) => this.lost(id)));
+      await this.lost(deviceIds.slice(from, from + LOST_BATCH).filter((id) => this.isGone(id)));
     }
   }
 
-  private async lost(deviceId: Uuid): Promise<void> {
-    try {
-      await this.supervisor.send(
-        { kind: 'device', id: deviceId },
-        { type: 'presence.lost', at: this.clock.now(), by: SYSTEM },
-      );
-    } catch (error) {
-      if (error instanceof NoSuchActor) return;
-      this.log.warn({ err: error, deviceId }, 'a device that went is marked offline later');
-      this.returning.push(deviceId);
+  private isGone(deviceId: Uuid): boolean {
+    return this.sessions.get(deviceId)?.silent ?? true;
+  }
+
+  private async lost(deviceIds: readonly Uuid[]): Promise<void> {
+    const tries = await Promise.allSettled(
+      deviceIds.map((id) =>
+        this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
+      ),
+    );
+    const failed = tries.flatMap((one, index) =>
+      one.status === 'rejected' && !(one.reason instanceof NoSuchActor)
+        ? [{ deviceId: deviceIds[index] as Uuid, why: one.reason }]
+        : [],
+    );
+    const [first] = failed;
+    if (first === undefined) return;
+    const now = this.clock.now();
+    for (const { deviceId, why } of failed) {
+      this.returning.set(deviceId, why instanceof Quarantined ? now + this.limits.quarantinedAgainMs : now);
     }
+    this.log.warn(
+      { err: first.why, deviceId: first.deviceId, devices: failed.length },
+      'a device that went is marked offline later',
+    );
   }
 
   /** Throws where the store or the runtime had no time for it: then it is to be said again. */
@@ -247,6 +262,15 @@ export class Presence implements Sessions {
       this.subscribed(deviceId, sessionId).catch(() => this.readyLater(deviceId, sessionId));
     }, READY_AGAIN_MS).unref();
   }
+}
+
+/** What was not written, and what was seen since. */
+function together(before: Unflushed, since: Unflushed | undefined): Unflushed {
+  if (since === undefined) return before;
+  const all: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
+  if (before.refusals && since.refusals) all.refusals = before.refusals + since.refusals;
+  if (before.keys && since.keys) all.keys = new Map([...before.keys, ...since.keys]);
+  return all;
 }
 
 const isPassing = (error: unknown): boolean =>

@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Quarantined } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Watches } from '../../src/actors/watches.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
@@ -13,6 +14,7 @@ let actors: MemoryActors;
 let memory: ReturnType<typeof memoryStore>;
 let clock: TestClock;
 let runtime: Runtime;
+let warnings: Record<string, unknown>[];
 let events: { id: string; type: string; event: Record<string, unknown> }[];
 
 beforeEach(async () => {
@@ -20,11 +22,12 @@ beforeEach(async () => {
   memory = memoryStore(actors);
   clock = testClock();
   events = [];
+  warnings = [];
   runtime = createRuntime({
     store: memory.store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
-    log: silent,
+    log: { ...silent, warn: (about) => warnings.push(about) },
   });
   const send = runtime.actors.send.bind(runtime.actors);
   runtime.actors.send = (ref: ActorRef, event, options) => {
@@ -114,6 +117,104 @@ describe('presence', () => {
     clock.advance(60_000);
     await sessions.tick();
     expect(events.map((event) => event.type)).toEqual(['presence.lost']);
+  });
+
+  it('ends a look though devices are heard all the while', async () => {
+    const { sessions } = runtime;
+    const flush = memory.store.devices.flushPresence;
+    let heard = 0;
+    memory.store.devices.flushPresence = async (rows) => {
+      await flush(rows);
+      if (heard++ < 50) sessions.seen('d2', { at: clock.now() });
+    };
+    sessions.seen('d1', { at: clock.now() });
+    await sessions.tick();
+    expect(heard).toBe(1);
+    expect(sessions.lastSeen('d2')).toBe(clock.now());
+  });
+
+  it('loses nothing of what could not be written where more is seen meanwhile', async () => {
+    const { sessions } = runtime;
+    const start = clock.now();
+    const flush = memory.store.devices.flushPresence;
+    let fail = (_: Error) => {};
+    memory.store.devices.flushPresence = () => new Promise((_, reject) => (fail = reject));
+    sessions.open(session('d1', 's1'));
+    sessions.seen('d1', { at: start + 5, battery: 40 });
+    sessions.refused('d1');
+    sessions.seen('d2', { at: start + 6 });
+    sessions.seen('d3', { at: start + 7, battery: 60 });
+    sessions.open({ ...session('d1', 's2'), keyVersion: 2 });
+    const flushing = sessions.flush();
+    sessions.refused('d1');
+    sessions.refused('d2');
+    sessions.seen('d3', { at: start + 9 });
+    sessions.close('d1', 's2');
+    fail(new StoreUnavailable('gone'));
+    await flushing;
+    memory.store.devices.flushPresence = flush;
+    await sessions.flush();
+    const written = memory.flushed.toSorted((a, b) => a.deviceId.localeCompare(b.deviceId));
+    expect(written).toEqual([
+      {
+        deviceId: 'd1',
+        lastSeen: start + 5,
+        battery: 40,
+        refusals: 2,
+        keys: [
+          { version: 1, usedAt: start + 5 },
+          { version: 2, usedAt: start },
+        ],
+      },
+      { deviceId: 'd2', lastSeen: start + 6, refusals: 1 },
+      { deviceId: 'd3', lastSeen: start + 9, battery: 60 },
+    ]);
+  });
+
+  it('marks a silent device offline later when the store is away, its session though it stands', async () => {
+    const { sessions } = runtime;
+    sessions.open(session('d1', 's1'));
+    sessions.open(session('d2', 's2'));
+    const send = runtime.actors.send;
+    let away = true;
+    runtime.actors.send = (ref, event) => (away ? Promise.reject(new StoreUnavailable('gone')) : send(ref, event));
+    clock.advance(180_000);
+    await sessions.tick();
+    await new Promise((resolve) => setImmediate(resolve));
+    away = false;
+    sessions.seen('d2', { at: clock.now() });
+    await sessions.tick();
+    expect(events.map((event) => [event.id, event.type])).toEqual([['d1', 'presence.lost']]);
+  });
+
+  it('offers a quarantined device its end half a minute later, once, however often it came and went', async () => {
+    const { sessions } = runtime;
+    const offered = vi.fn(() => Promise.reject(new Quarantined('three throws')));
+    runtime.actors.send = offered;
+    for (const id of ['s1', 's2', 's3']) {
+      sessions.open(session('d1', id));
+      sessions.close('d1', id);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(offered).toHaveBeenCalledTimes(3);
+    clock.advance(29_999);
+    await sessions.tick();
+    expect(offered).toHaveBeenCalledTimes(3);
+    clock.advance(1);
+    await sessions.tick();
+    expect(offered).toHaveBeenCalledTimes(4);
+  });
+
+  it('tells in one line of many that are marked offline later', async () => {
+    const { sessions } = runtime;
+    memory.asked.online = Array.from({ length: 700 }, (_, n) => `gone${n}`);
+    runtime.actors.send = () => Promise.reject(new StoreUnavailable('gone'));
+    await sessions.start();
+    clock.advance(60_000);
+    await sessions.tick();
+    await eventually(() => warnings.length === 2);
+    expect(warnings.map(({ devices }) => devices)).toEqual([500, 200]);
+    await sessions.stop();
   });
 
   it('writes what was seen in batches and tries again when the store is away', async () => {
