@@ -9,19 +9,21 @@ interface Waiting {
   reject(error: Error): void;
 }
 
-/** Whether somebody still waits for a load. */
-type Wish = () => boolean;
+/** Who asked for an actor, and whether they still wait for it: asked while the store is away. */
+interface Asking extends Waiting {
+  wanted(): boolean;
+}
 
 const MOST_AT_ONCE = 1_000;
 const AGAIN_MS = 100;
 
 /**
- * Loads an actor once for all who ask for it, as long as any of them waits while the store is away. What one tick of the
+ * Loads an actor once for all who ask for it, and while the store is away for each as long as they wait. What one tick of the
  * event loop asks for is one query a kind.
  */
 export class Loader {
   private readonly store: ActorStore;
-  private readonly loads = new Map<string, { stored: Promise<StoredActor | null>; wishes: Wish[] }>();
+  private readonly loads = new Map<string, { asking: Asking[] }>();
   private readonly waiting = new Map<ActorKind, Map<Uuid, Waiting>>();
 
   constructor(store: ActorStore) {
@@ -29,28 +31,36 @@ export class Loader {
   }
 
   /** Null where there is no such actor. */
-  load(ref: ActorRef, wish: Wish): Promise<StoredActor | null> {
-    const address = addressOf(ref);
-    const load = this.loads.get(address);
-    if (load) {
-      load.wishes.push(wish);
-      return load.stored;
-    }
-    const wishes = [wish];
-    const stored = this.persist(ref, wishes).finally(() => this.loads.delete(address));
-    this.loads.set(address, { stored, wishes });
-    return stored;
+  load(ref: ActorRef, wanted: () => boolean): Promise<StoredActor | null> {
+    return new Promise((resolve, reject) => {
+      const one: Asking = { wanted, resolve, reject };
+      const load = this.loads.get(addressOf(ref));
+      if (load) load.asking.push(one);
+      else void this.persist(ref, one);
+    });
   }
 
-  private async persist(ref: ActorRef, wishes: readonly Wish[]): Promise<StoredActor | null> {
-    for (;;) {
+  private async persist(ref: ActorRef, first: Asking): Promise<void> {
+    const address = addressOf(ref);
+    const load = { asking: [first] };
+    this.loads.set(address, load);
+    while (load.asking.length > 0) {
       try {
-        return await this.next(ref);
+        const stored = await this.next(ref);
+        this.loads.delete(address);
+        for (const { resolve } of load.asking) resolve(stored);
+        return;
       } catch (error) {
-        if (!(error instanceof StoreUnavailable) || !wishes.some((wish) => wish())) throw error;
+        const waiting: Asking[] = [];
+        for (const one of load.asking) {
+          if (error instanceof StoreUnavailable && one.wanted()) waiting.push(one);
+          else one.reject(error as Error);
+        }
+        load.asking = waiting;
       }
-      await pause(AGAIN_MS);
+      if (load.asking.length > 0) await pause(AGAIN_MS);
     }
+    this.loads.delete(address);
   }
 
   private next({ kind, id }: ActorRef): Promise<StoredActor | null> {

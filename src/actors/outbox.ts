@@ -40,6 +40,7 @@ export class Outbox {
   /** When it comes, on the process' own clock. */
   private againAt = 0;
   private sweeping: Promise<void> | null = null;
+  private stopped = false;
 
   private readonly supervisor: Supervisor;
   private readonly store: Store;
@@ -92,6 +93,7 @@ export class Outbox {
   }
 
   stop(): void {
+    this.stopped = true;
     if (this.again) clearTimeout(this.again);
     this.again = null;
   }
@@ -123,6 +125,7 @@ export class Outbox {
   }
 
   private later(ms = SWEEP_AGAIN_MS): void {
+    if (this.stopped) return;
     const at = performance.now() + ms;
     if (this.again) {
       if (this.againAt <= at) return;

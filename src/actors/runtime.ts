@@ -48,7 +48,7 @@ export function createRuntime(parts: {
   });
   const outbox = new Outbox({ supervisor: actors, store, clock, limits, log });
   const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
-  const watches = new Watches(actors);
+  const watches = new Watches({ supervisor: actors, store, log });
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
   actors.follow({
     deliver: (rows) => outbox.deliver(rows),
@@ -56,7 +56,7 @@ export function createRuntime(parts: {
     timerSet: (dueAt) => timers.noticed(dueAt),
     unknownCommit: () => {
       void outbox.sweep();
-      watches.load(store).catch((error) => log.warn({ err: error }, 'watches are read again later'));
+      watches.reload();
     },
   });
   let passivating: NodeJS.Timeout | null = null;
@@ -67,7 +67,7 @@ export function createRuntime(parts: {
     timers,
     outbox,
     async start() {
-      await watches.load(store);
+      await watches.load();
       await outbox.sweep();
       await sessions.start();
       timers.start();
@@ -77,6 +77,7 @@ export function createRuntime(parts: {
     async stop() {
       timers.stop();
       outbox.stop();
+      watches.stop();
       if (passivating) clearInterval(passivating);
       await actors.drain();
       await sessions.stop();
@@ -85,6 +86,7 @@ export function createRuntime(parts: {
       actors.turns.stop();
       timers.stop();
       outbox.stop();
+      watches.stop();
     },
   };
 }

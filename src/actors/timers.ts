@@ -95,7 +95,7 @@ export class Timers {
       const nextAt = await this.store.nextTimerAt();
       if (nextAt !== null) this.nextAt = Math.min(this.nextAt, nextAt);
       // A row that stays due (its actor has too much before it, say) must not turn this into a busy loop.
-      if (this.nextAt <= this.clock.now()) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
+      if (this.nextAt <= this.lookedAt) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
     } catch (error) {
       this.log.warn({ err: error }, 'timers wait for the store');
       this.nextAt = this.clock.now() + LOOK_AGAIN_MS;

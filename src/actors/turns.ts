@@ -97,7 +97,7 @@ export class Turns {
 
   /** True while the store refuses and turns wait. */
   get paused(): boolean {
-    return this.backoffMs > 0;
+    return this.backoffMs > 0 && (this.ready.length > 0 || this.inFlight > 0);
   }
 
   /** Resolves when nothing waits and nothing is in flight. */

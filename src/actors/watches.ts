@@ -1,9 +1,11 @@
+import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Watch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
 import type { Supervisor } from './supervisor.ts';
 
+const READ_AGAIN_MS = 1_000;
 const NONE: readonly Watch[] = [];
 
 /**
@@ -14,8 +16,19 @@ export class Watches {
   private readonly byDevice = new Map<Uuid, Map<Uuid, Watch>>();
   /** The same as lists, made when a report asks. */
   private readonly lists = new Map<Uuid, readonly Watch[]>();
+  /** How many times they are being read at this moment. */
+  private reading = 0;
+  /** Ended since the reading began: what is read may name them still. */
+  private readonly ended = new Set<Uuid>();
+  private again: NodeJS.Timeout | null = null;
+  private stopped = false;
 
-  constructor(supervisor: Supervisor) {
+  private readonly store: Store;
+  private readonly log: Log;
+
+  constructor({ supervisor, store, log }: { supervisor: Supervisor; store: Store; log: Log }) {
+    this.store = store;
+    this.log = log;
     supervisor.on('verification.watch', ({ deviceId, commandId, expected }) => {
       this.add(deviceId, { commandId, expected, seen: false });
     });
@@ -39,8 +52,39 @@ export class Watches {
     return list;
   }
 
-  async load(store: Store): Promise<void> {
-    for (const { deviceId, ...watch } of await store.commands.watching()) this.add(deviceId, watch);
+  /** Makes the index what the rows say. */
+  async load(): Promise<void> {
+    const gone = new Map<Uuid, Uuid>();
+    for (const [deviceId, waiting] of this.byDevice) for (const id of waiting.keys()) gone.set(id, deviceId);
+    this.reading += 1;
+    try {
+      for (const { deviceId, ...watch } of await this.store.commands.watching()) {
+        gone.delete(watch.commandId);
+        if (!this.ended.has(watch.commandId)) this.add(deviceId, watch);
+      }
+      for (const [commandId, deviceId] of gone) this.remove(deviceId, commandId);
+    } finally {
+      this.reading -= 1;
+      if (this.reading === 0) this.ended.clear();
+    }
+  }
+
+  /** As `load`, as soon as the store is there. */
+  reload(): void {
+    this.load().catch((error) => {
+      this.log.warn({ err: error }, 'watches are read again later');
+      if (this.stopped) return;
+      this.again ??= setTimeout(() => {
+        this.again = null;
+        this.reload();
+      }, READ_AGAIN_MS).unref();
+    });
+  }
+
+  stop(): void {
+    this.stopped = true;
+    if (this.again) clearTimeout(this.again);
+    this.again = null;
   }
 
   private add(deviceId: Uuid, watch: Watch): void {
@@ -55,6 +99,7 @@ export class Watches {
   }
 
   private remove(deviceId: Uuid, commandId: Uuid): void {
+    if (this.reading > 0) this.ended.add(commandId);
     const waiting = this.byDevice.get(deviceId);
     if (!waiting?.delete(commandId)) return;
     this.lists.delete(deviceId);

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Overloaded } from '../../src/actors/contract.ts';
+import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Supervisor } from '../../src/actors/supervisor.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
@@ -21,12 +22,13 @@ const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...
 const make = (id: string, kind: ActorRef['kind'] = 'device') =>
   runtime.actors.create(ref(id, kind), event('make', { id }));
 
-function assemble(): Runtime {
+function assemble(limits: Partial<Limits> = {}): Runtime {
   memory = memoryStore(store);
   return createRuntime({
     store: memory.store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
+    limits,
     log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
   });
 }
@@ -107,6 +109,20 @@ describe('the outbox', () => {
       expect(pending).toHaveBeenCalledTimes(2);
       await vi.advanceTimersByTimeAsync(100_000);
       expect(pending).toHaveBeenCalledTimes(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('looks no more after its stop, also where that came while it looked', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+    try {
+      const pending = vi.spyOn(store, 'pendingOutbox').mockRejectedValue(new StoreUnavailable('closed'));
+      const sweeping = runtime.outbox.sweep();
+      runtime.outbox.stop();
+      await sweeping;
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(pending).toHaveBeenCalledTimes(1);
     } finally {
       vi.useRealTimers();
     }
@@ -284,6 +300,27 @@ describe('timers', () => {
     expect(store.rows.get('device:a')?.value).toBe('off');
   });
 
+  it('that come due while others are fired are next', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      await make('a');
+      await runtime.actors.send(ref('a'), event('press'));
+      clock.advance(999);
+      const dueTimers = store.dueTimers.bind(store);
+      vi.spyOn(store, 'dueTimers').mockImplementationOnce(async (...asked) => {
+        const due = await dueTimers(...asked);
+        clock.advance(5);
+        return due;
+      });
+      runtime.timers.start();
+      await vi.advanceTimersByTimeAsync(10);
+    } finally {
+      vi.useRealTimers();
+    }
+    for (let pass = 0; pass < 50; pass += 1) await new Promise(setImmediate);
+    expect(store.rows.get('device:a')?.value).toBe('off');
+  });
+
   it('stop when the runtime stops', async () => {
     runtime.timers.start();
     runtime.timers.stop();
@@ -317,7 +354,95 @@ describe('watches', () => {
   });
 });
 
+describe('watches that are read while commands go on', () => {
+  const watched = (commandId: string) => ({ deviceId: 'd', commandId, expected: { on: true }, seen: false });
+  const emit = (output: Output) =>
+    (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
+  const watch = (commandId: string) =>
+    emit({ type: 'verification.watch', deviceId: 'd', commandId, expected: { on: true } });
+  const unwatch = (commandId: string) => emit({ type: 'verification.unwatch', deviceId: 'd', commandId });
+  const known = () => runtime.watches.of('d').map(({ commandId }) => commandId);
+
+  it('do not come back for one that is over by then', async () => {
+    watch('c1');
+    let goOn = () => {};
+    const gate = new Promise<void>((resolve) => (goOn = resolve));
+    memory.store.commands.watching = async () => {
+      await gate;
+      return [watched('c1'), watched('c2')];
+    };
+    const reading = runtime.watches.load();
+    const again = runtime.watches.load();
+    unwatch('c1');
+    watch('c3');
+    goOn();
+    await Promise.all([reading, again]);
+    expect(known().toSorted()).toEqual(['c2', 'c3']);
+  });
+
+  it('go away where the end of one was in a commit that nobody knew of', async () => {
+    watch('c1');
+    watch('c2');
+    memory.asked.watching = [watched('c2')];
+    await runtime.watches.load();
+    expect(known()).toEqual(['c2']);
+  });
+
+  it('are read no more after the stop of the runtime', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      const watching = vi.fn(() => Promise.reject(new StoreUnavailable('gone')));
+      memory.store.commands.watching = watching;
+      runtime.watches.reload();
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(watching).toHaveBeenCalledTimes(2);
+      runtime.halt();
+      await vi.advanceTimersByTimeAsync(10_000);
+      expect(watching).toHaveBeenCalledTimes(2);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
+  it('are read until the store is back', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      memory.asked.watching = [watched('c1')];
+      const { watching } = memory.store.commands;
+      let away = 3;
+      memory.store.commands.watching = async () => {
+        if (away-- > 0) throw new StoreUnavailable('gone');
+        return watching();
+      };
+      await make('a');
+      await runtime.actors.releaseQuarantine(ref('a'));
+      await vi.advanceTimersByTimeAsync(3_000);
+      expect(known()).toEqual(['c1']);
+      expect(warnings.filter((text) => text.startsWith('watches'))).toHaveLength(3);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+});
+
 describe('loading', () => {
+  it('lets whoever waited long enough go, whoever else waits on', async () => {
+    await make('a');
+    runtime.halt();
+    runtime = assemble({ callerPatienceMs: 250 });
+    let away = true;
+    store.beforeLoad = () => {
+      if (away) throw new StoreUnavailable('gone');
+    };
+    leave('b', tell('a'));
+    const swept = runtime.outbox.sweep();
+    await expect(runtime.actors.read(ref('a'))).rejects.toThrow(StoreUnavailable);
+    expect(store.outbox.size).toBe(1);
+    away = false;
+    await swept;
+    expect(store.outbox.size).toBe(0);
+  });
+
   it('waits for a store that is away as long as the caller waits', async () => {
     await make('a');
     runtime.halt();

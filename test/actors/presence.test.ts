@@ -27,7 +27,7 @@ beforeEach(async () => {
     store: memory.store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
-    log: { ...silent, warn: (about) => warnings.push(about) },
+    log: { ...silent, warn: (about) => warnings.push({ ...about }) },
   });
   const send = runtime.actors.send.bind(runtime.actors);
   runtime.actors.send = (ref: ActorRef, event, options) => {
