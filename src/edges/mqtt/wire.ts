@@ -314,9 +314,13 @@ export class Wire extends Duplex {
   /** Looks after `wait` milliseconds whether there was silence for `longest`; one whose bytes are held is not silent. */
   #watch(longest: number, wait: number): void {
     this.#silenceTimer = setTimeout(() => {
-      const silent = this.#held === null ? performance.now() - this.#heardAt : 0;
-      if (silent >= longest) this.cut('silent');
-      else this.#watch(longest, longest - silent);
+      // What came while the process was busy is read before.
+      setImmediate(() => {
+        if (this.closing) return;
+        const silent = this.#held === null ? performance.now() - this.#heardAt : 0;
+        if (silent >= longest) this.cut('silent');
+        else this.#watch(longest, longest - silent);
+      });
     }, wait);
   }
 
