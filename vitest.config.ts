@@ -12,6 +12,7 @@ export default defineConfig({
     // Some tests start a dozen processes one after another, or a browser: on a busy machine each takes seconds.
     testTimeout: 90_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 10_000 } },
     coverage: {
       provider: 'v8',
       include: ['src/domain/**', 'src/machines/**', 'src/actors/**'],

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { makePatience } from '../../src/operations/patience.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 
@@ -6,21 +6,26 @@ const PATIENCE_MS = 20;
 const never = new Promise<never>(() => {});
 const later = (milliseconds: number) => new Promise<string>((resolve) => setTimeout(resolve, milliseconds, 'done'));
 
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
 describe('waiting for the store', () => {
   it('ends with the work, and asks nobody when that is quick', async () => {
     let pings = 0;
     const patiently = makePatience(async () => void pings++, PATIENCE_MS);
     expect(await patiently(Promise.resolve(7))).toBe(7);
     await expect(patiently(Promise.reject(new Error('boom')))).rejects.toThrow('boom');
-    await later(2 * PATIENCE_MS);
+    await vi.advanceTimersByTimeAsync(2 * PATIENCE_MS);
     expect(pings).toBe(0);
   });
 
   it('goes on as long as the store answers', async () => {
     let pings = 0;
     const patiently = makePatience(async () => void pings++, PATIENCE_MS);
-    expect(await patiently(later(5 * PATIENCE_MS))).toBe('done');
-    expect(pings).toBeGreaterThan(1);
+    const work = patiently(later(5.5 * PATIENCE_MS));
+    await vi.advanceTimersByTimeAsync(6 * PATIENCE_MS);
+    expect(await work).toBe('done');
+    expect(pings).toBe(5);
   });
 
   it('ends when it does not, and asks once for all who wait', async () => {
@@ -30,7 +35,9 @@ describe('waiting for the store', () => {
       await later(PATIENCE_MS);
       throw new Error('away');
     }, PATIENCE_MS);
-    const outcomes = await Promise.allSettled([patiently(never), patiently(never), patiently(never)]);
+    const waiting = Promise.allSettled([patiently(never), patiently(never), patiently(never)]);
+    await vi.advanceTimersByTimeAsync(2 * PATIENCE_MS);
+    const outcomes = await waiting;
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ status: 'rejected', reason: expect.any(StoreUnavailable) });
     }

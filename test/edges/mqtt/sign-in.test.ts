@@ -230,7 +230,7 @@ describe('before it signed in, a peer', () => {
     const { edge, house } = await open();
     const raw = await Raw.open(edge.port);
     raw.socket.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
-    await raw.closed(1_000);
+    await raw.closed();
     expect(house.counted['closed oversized']).toBe(1);
     await edge.close();
   });
@@ -240,7 +240,7 @@ describe('before it signed in, a peer', () => {
     for (const bytes of [packets.ping, packets.publish('x', 'y'), Buffer.from('GET / HTTP/1.1\r\n\r\n')]) {
       const raw = await Raw.open(edge.port);
       raw.socket.write(bytes);
-      await raw.closed(1_000);
+      await raw.closed();
       expect(raw.bytes.length).toBe(0);
     }
     await edge.close();
@@ -251,8 +251,8 @@ describe('before it signed in, a peer', () => {
     const silent = await Raw.open(edge.port);
     const slow = await Raw.open(edge.port);
     slow.socket.write(Buffer.from([0x10, 100, 0, 4]));
-    await silent.closed(2_000);
-    await slow.closed(2_000);
+    await silent.closed();
+    await slow.closed();
     await edge.close();
   });
 
@@ -277,7 +277,7 @@ describe('before it signed in, a peer', () => {
     const raw = await Raw.open(edge.port);
     raw.socket.write(packets.connect(credentials(house, house.addDevice())));
     raw.socket.write(Buffer.alloc(20_000, packets.ping));
-    await raw.closed(1_000);
+    await raw.closed();
     expect(house.counted['closed oversized']).toBe(1);
     await edge.close();
   });
@@ -294,7 +294,7 @@ describe('before it signed in, a peer', () => {
       },
     });
     const peers = [await Raw.open(edge.port), await Raw.open(edge.port), await Raw.open(edge.port)];
-    await peers[2]?.closed(1_000);
+    await peers[2]?.closed();
     expect(peers[0]?.ended).toBe(false);
     for (const peer of peers) peer.socket.destroy();
     await eventually(() => expect(edge.connections()).toBe(0));

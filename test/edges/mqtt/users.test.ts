@@ -231,7 +231,7 @@ describe('a tenant user', () => {
 
   it('that stops reading is cut, while devices and other users go on', async () => {
     await edge.close();
-    edge = await house.open({ limits: { queuedBytes: 262_144 } });
+    edge = await house.open({ limits: { queuedBytes: 262_144, stallMs: 60_000 } });
     user('token');
     const frozen = await Raw.open(edge.port);
     frozen.socket.write(packets.connect({ clientId: 'x', username: 'jwt', password: 'token' }));
@@ -251,7 +251,7 @@ describe('a tenant user', () => {
       expect(said).toBeLessThan(2_000);
     }
     await eventually(() => expect(heard).toHaveLength(said));
-    expect(slowest).toBeLessThan(1_000);
+    expect(slowest).toBeLessThan(10_000);
     frozen.socket.destroy();
     await mqtt.endAsync();
   });

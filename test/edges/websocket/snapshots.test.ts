@@ -1,5 +1,5 @@
 import { v7 } from 'uuid';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventually } from '../../support/clock.ts';
@@ -11,21 +11,19 @@ let edge: OpenSockets;
 let owner: { token: string; tenantId: string };
 beforeAll(async () => {
   house = await makeHouse();
-  edge = await openSockets(house, { settleMs: 300 });
   owner = await house.owner();
 });
-afterAll(async () => {
-  await edge.close();
-  await house.close();
-});
+afterAll(() => house.close());
 
 /** What the store holds: the number is state and version at once. */
 let stored: Map<string, number>;
-beforeEach(() => {
+beforeEach(async () => {
   stored = new Map();
-  edge.store.reads = 0;
+  // So late an update comes out on no machine.
+  edge = await openSockets(house, { settleMs: 3_000 });
   edge.store.states = async (_, ids) => rows(ids);
 });
+afterEach(() => edge.close());
 
 const rows = (ids?: readonly string[]) =>
   [...stored]
@@ -146,6 +144,8 @@ describe('a snapshot', () => {
     const first = await snapshot();
     await begun();
     const others = await Promise.all([snapshot(), snapshot(), snapshot()]);
+    // They are let in some time after their sockets are open.
+    await eventually(() => edge.sockets.counts().apart === 4);
     stored.set(device, 2);
     release();
     expect(await heardBy(first)).toEqual([[device, 1]]);
