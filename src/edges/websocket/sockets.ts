@@ -118,6 +118,8 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     if (closing !== null) return goAway(connection);
     try {
       const caller = await signIn(query.get('token'), { via: 'websocket', requestId, address });
+      // Who left meanwhile is not let in: nobody would see them out.
+      if (!connections.has(connection)) return;
       if (!caller.ok) return end(connection, caller.refusal);
       // What is wrong with the query is told to whoever signed in: of which tenant it speaks is not known.
       const refusal =

@@ -1,0 +1,40 @@
+import { setImmediate as nextPass } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { eventually } from '../../support/clock.ts';
+import { type House, makeHouse } from '../../support/house.ts';
+import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+
+let house: House;
+let edge: OpenSockets;
+beforeEach(async () => {
+  house = await makeHouse();
+  edge = await openSockets(house);
+});
+afterEach(async () => {
+  await edge.close();
+  await house.close();
+});
+
+it('a client that leaves while it is signed in is not kept, and nothing is listened for on its account', async () => {
+  const { token } = await house.owner();
+  const { authenticate } = house.identity;
+  const arrived = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<void>();
+  house.identity.authenticate = async (...asked) => {
+    const answer = await authenticate.call(house.identity, ...asked);
+    arrived.resolve();
+    await held.promise;
+    return answer;
+  };
+  for (const path of ['/ws/state', '/ws/actors']) {
+    const client = await edge.connect(token, 'snapshot=1', path);
+    await arrived.promise;
+    client.socket.terminate();
+  }
+  await eventually(() => edge.sockets.counts().connections === 0);
+  held.resolve();
+  await nextPass();
+  expect(edge.sockets.counts().apart).toBe(0);
+  expect(edge.edge.watching).toBe(0);
+  expect(edge.store.reads).toBe(0);
+});
