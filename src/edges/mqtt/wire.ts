@@ -212,6 +212,8 @@ export class Wire extends Duplex {
 
   /** Lets bytes through up to the first packet that may not pass now. */
   #take(chunk: Buffer): void {
+    // More may come before a connection that was finished is gone.
+    if (this.closing) return;
     let at = 0;
     /** Where the bytes begin that the library is still to get. */
     let from = 0;

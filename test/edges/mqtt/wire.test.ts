@@ -2,6 +2,7 @@ import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { defaultLimits } from '../../../src/edges/mqtt/limits.ts';
 import { Wire } from '../../../src/edges/mqtt/wire.ts';
+import { packets } from './client.ts';
 
 const FRAME = 1_000;
 
@@ -70,5 +71,29 @@ describe('a peer with much to take', () => {
   it('is cut where it takes nothing', async () => {
     await pass(2 * defaultLimits.stallMs, 0);
     expect(wire.reason).toBe('slow');
+  });
+});
+
+describe('a peer that is being let go', () => {
+  const connect = packets.connect({ clientId: 'a', username: 'b', password: 'c' });
+  const hear = (bytes: Buffer) => peer.emit('data', bytes);
+
+  it.each([
+    ['before it was signed in', connect],
+    ['before it said who it is', Buffer.alloc(0)],
+  ])('%s has nothing more of it read', (_when, said) => {
+    if (said.length > 0) hear(said);
+    wire.finish('stopping');
+    for (const packet of [packets.ping, packets.publish('a', 'b'), packets.disconnect]) hear(packet);
+    expect(wire.reason).toBe('stopping');
+    expect(wire.read()?.length ?? 0).toBe(said.length);
+  });
+
+  it('with a packet that was held has that read no more', () => {
+    hear(connect);
+    hear(packets.ping);
+    wire.finish('stopping');
+    wire.proceed();
+    expect(wire.read()?.length).toBe(connect.length);
   });
 });
