@@ -33,22 +33,24 @@ const keyOf = ({ tenantId, homeId, deviceId }: Part): string => deviceId ?? home
 /** Parts of the world that wait for their turn: the tenants take turns, and of each the part that waits longest comes first. */
 class Waiting {
   private readonly tenants = new Map<Uuid, Set<Watched>>();
-  size = 0;
 
-  add(part: Watched): void {
+  /** False where it waits already. */
+  add(part: Watched): boolean {
     let own = this.tenants.get(part.tenantId);
     if (own === undefined) {
       own = new Set();
       this.tenants.set(part.tenantId, own);
     }
-    this.size += own.has(part) ? 0 : 1;
+    if (own.has(part)) return false;
     own.add(part);
+    return true;
   }
+
+  has = (part: Watched): boolean => this.tenants.get(part.tenantId)?.has(part) === true;
 
   delete(part: Watched): void {
     const own = this.tenants.get(part.tenantId);
     if (!own?.delete(part)) return;
-    this.size -= 1;
     this.tenants.delete(part.tenantId);
     if (own.size > 0) this.tenants.set(part.tenantId, own);
   }
@@ -78,6 +80,8 @@ export class Attention {
   /** Homes about which there is nothing to think, by their tenants. */
   private readonly quiet = new Map<Uuid, Uuid>();
   private quietAt: Milliseconds = 0;
+  /** As the last `pause` answered. */
+  private pausedUntil = Number.POSITIVE_INFINITY;
 
   constructor(limits: SidecarLimits) {
     this.limits = limits;
@@ -125,17 +129,21 @@ export class Attention {
   }
 
   /**
-   * Something of the device changed. Called for every report of every device: it does next to nothing. True where there was
-   * nothing to tell before.
+   * Something of the device changed. Called for every report of every device: it does next to nothing. True where there is
+   * something to tell sooner than before.
    */
   moved(tenantId: Uuid, deviceId: Uuid, homeId: Uuid | null): boolean {
     const { parts, changed, quiet } = this;
-    const before = changed.size + quiet.size;
+    let at = Number.POSITIVE_INFINITY;
     const home = homeId === null ? undefined : parts.get(homeId);
     if (parts.size > 0)
-      for (const part of [parts.get(deviceId), parts.get(tenantId), home]) if (part) changed.add(part);
-    if (homeId !== null && home === undefined && quiet.size < this.limits.quietHomes) quiet.set(homeId, tenantId);
-    return before === 0 && changed.size + quiet.size > 0;
+      for (const part of [parts.get(deviceId), parts.get(tenantId), home])
+        if (part && changed.add(part)) at = Math.min(at, this.ripeAt(part));
+    if (homeId !== null && home === undefined && quiet.size < this.limits.quietHomes) {
+      if (quiet.size === 0) at = Math.min(at, this.quietAt);
+      quiet.set(homeId, tenantId);
+    }
+    return at < this.pausedUntil;
   }
 
   /** A device may have left its home: every part of its tenant's world may be another. */
@@ -158,6 +166,11 @@ export class Attention {
   private askedAt = ({ toldAt, cost }: Watched): Milliseconds => (cost === 0 ? 0 : toldAt + ASKED_SHARE * cost);
   private ripeAt = ({ toldAt, cost }: Watched): Milliseconds =>
     toldAt + Math.max(this.limits.coalesceMs, CHANGED_SHARE * cost);
+
+  /** It is told with a world of this hash; what was asked about it since is still to be told. */
+  tells(watched: Watched, hash: string): void {
+    if (!this.asked.has(watched)) watched.told = hash;
+  }
 
   /** It could not be told: it is tried again a little later. */
   later(watched: Watched, now: Milliseconds): void {
@@ -193,6 +206,7 @@ export class Attention {
     let at = this.quiet.size > 0 ? this.quietAt : Number.POSITIVE_INFINITY;
     for (const one of this.asked) at = Math.min(at, this.askedAt(one));
     for (const one of this.changed) at = Math.min(at, this.ripeAt(one));
+    this.pausedUntil = at;
     return at === Number.POSITIVE_INFINITY ? null : Math.max(0, at - now);
   }
 }

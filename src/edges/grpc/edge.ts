@@ -98,7 +98,7 @@ class Stream implements Conversation {
     this.hearing = new Hearing({
       ...{ call, cognition, clock, limits, log },
       say: (event) => this.telling.say(event),
-      settled: (contextId) => this.telling.attention.close(contextId),
+      settled: (contextId) => this.telling.close(contextId),
       heard: meter.heard,
       refused: meter.refused,
     });
@@ -123,7 +123,7 @@ class Stream implements Conversation {
         this.telling.open(change.contextId);
         return;
       case 'interrupted':
-        this.telling.attention.close(change.contextId);
+        this.telling.close(change.contextId);
         this.telling.say(interruption(change));
         return;
       case 'node':

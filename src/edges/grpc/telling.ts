@@ -110,6 +110,12 @@ export class Telling {
     this.stir();
   }
 
+  /** It does not wait for the sidecar any more; others may have room now. */
+  close(contextId: Uuid): void {
+    this.attention.close(contextId);
+    this.stir();
+  }
+
   /** The device's manifest is another now. One of very many at once is told of with the device that has it. */
   learn(manifest: Manifest): void {
     if (this.over || this.learnt.size >= LEARNT) return;
@@ -216,7 +222,7 @@ export class Telling {
     const memories = await cognition.memories(watched.tenantId);
     await this.sync(setsOf(world.devices));
     const waiting = Math.max(0, watched.contexts.size - contexts.length);
-    watched.told = world.hash;
+    this.attention.tells(watched, world.hash);
     const { tenantId, homeId, deviceId } = watched;
     const value = perception({ tenantId, homeId, deviceId, world, contexts, waiting, memories });
     await this.write({ case: 'perceptionUpdate', value });

@@ -232,6 +232,46 @@ describe('what a sidecar is told', () => {
     expect(shown()).toEqual(ids.slice(1));
   });
 
+  it('shows the others as well when it is the sidecar that says one is over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ contexts: 2, allContexts: 3 });
+    device();
+    const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
+    const stream = await (await sidecar()).streamed();
+    const shown = () =>
+      stream
+        .told('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    const complete = (contextId?: string) =>
+      stream.say({ contextId: contextId as string, proposal: { case: 'complete', value: { summary: 'Done.' } } });
+    await eventually(() => shown()?.length === 2);
+    complete(ids[0]);
+    await eventually(() => shown()?.includes(ids[2] as string));
+    complete(ids[1]);
+    await eventually(() => shown()?.includes(ids[3] as string));
+  });
+
+  it('shows the others where one is over just while its world is read', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ contexts: 2 });
+    const lamp = device();
+    const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const { world } = cognition;
+    cognition.world = async (asked) => {
+      cognition.world = world;
+      cognition.interrupt(ids[0] as string, 'CANCELLED');
+      return world.call(cognition, asked);
+    };
+    report(lamp, { on: true });
+    await eventually(() =>
+      stream
+        .told('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.some(({ contextId }) => contextId === ids[2]),
+    );
+  });
+
   it('keeps no more contexts in mind than it may, and looks for the others when some are over', async () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ allContexts: 2 });
     device();
