@@ -28,6 +28,9 @@ export type CommandHandler = (
 const REMEMBERED = 32;
 const MAX_ERROR_LENGTH = 500;
 
+/** Cut, and without what no message may hold: half a character, as a cut leaves it, and NUL. */
+const plain = (text: string) => text.slice(0, MAX_ERROR_LENGTH).toWellFormed().replaceAll('\0', '\ufffd');
+
 const isFinal = (status: AckStatus) => status === 'succeeded' || status === 'failed';
 
 /** Runs commands, each once: what was started is remembered before its handler is called. */
@@ -105,7 +108,7 @@ export class Commands {
       this.#finish(entry, 'succeeded', result, done.state);
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      this.#finish(entry, 'failed', { error: message.slice(0, MAX_ERROR_LENGTH) });
+      this.#finish(entry, 'failed', { error: plain(message) });
     }
   }
 

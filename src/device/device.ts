@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import { canonicalPayload } from '../domain/canonical.ts';
 import { type Clock, systemClock } from '../domain/clock.ts';
 import type {
   CloudPayload,
@@ -75,17 +76,19 @@ export interface DeviceEvents {
   suspect: [reason: string];
   /** A message was given up because too many wait. */
   dropped: [message: WaitingMessage];
-  /** The store failed. */
+  /** The store failed, or `heartbeat` did. */
   fault: [error: unknown];
   closed: [];
 }
 
+/** The service takes packets of 64 KiB; topic, envelope and signature need less than the rest. */
+const MAX_PAYLOAD_BYTES = 60 * 1024;
 const PATIENCE_MS = 15_000;
 const BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
 
 /**
  * Starts a device: signs in, and again after every loss, until `close`. Resolves when its memory is loaded; it need
- * not be online then. Throws when the memory or a key is damaged.
+ * not be online then. Throws when the memory or a key is damaged, or no message could carry the state.
  */
 export async function connectDevice(options: DeviceOptions): Promise<Device> {
   const memory = (await options.store?.load()) ?? null;
@@ -125,7 +128,8 @@ export class Device extends EventEmitter<DeviceEvents> {
       keyVersion: options.keyVersion ?? 1,
       cloudPublicKeys: [...(memory?.cloudPublicKeys ?? []), ...(options.cloudPublicKeys ?? [])],
     });
-    this.#twin = twinOf(options.state ?? memory?.state ?? {});
+    const state = options.state === undefined ? memory?.state : written({ state: options.state }).state;
+    this.#twin = twinOf(state ?? {});
     this.#saver = new Saver(
       options.store,
       () => this.#memory(),
@@ -188,16 +192,18 @@ export class Device extends EventEmitter<DeviceEvents> {
 
   /**
    * Reports a change (RFC 7396: null removes). Resolves with true when the service has acknowledged it, with false
-   * when it was given up; a refusal is acknowledged too, and told by `refused`. Throws when the state grows too large.
+   * when it was given up; a refusal is acknowledged too, and told by `refused`. Throws when the state grows too large, or
+   * no message could carry the change.
    */
   report(patch: JsonObject): Promise<boolean> {
-    this.#merge(patch);
-    return this.#queued(this.#outbox.add('state', { state: patch }));
+    const payload = written({ state: patch });
+    this.#merge(payload.state);
+    return this.#queued(this.#outbox.add('state', payload));
   }
 
   /** Replaces the whole state. Resolves and throws as `report`. */
   reportWhole(state: JsonObject): Promise<boolean> {
-    this.#merge(state, true);
+    this.#merge(written({ state }).state, true);
     return this.#queued(this.#outbox.addWholeState());
   }
 
@@ -316,18 +322,29 @@ export class Device extends EventEmitter<DeviceEvents> {
 
   #beat(): void {
     if (this.#session === null) return;
-    const payload = { uptime_s: this.#uptimeS(), ...this.#options.heartbeat?.() };
+    const payload = { uptime_s: this.#uptimeS(), ...this.#vitals() };
     this.#publish(this.#session, 0, { type: 'heartbeat', payload, sequence: this.#outbox.takeSequence() });
   }
 
-  #acknowledge(ack: CmdAckPayload): void {
+  /** A device whose sensors fail lives all the same. */
+  #vitals(): JsonObject {
+    try {
+      return written({ ...this.#options.heartbeat?.() });
+    } catch (error) {
+      this.emit('fault', error);
+      return {};
+    }
+  }
+
+  #acknowledge(given: CmdAckPayload): void {
+    const ack = written(given);
     if (ack.state !== undefined) this.#merge(ack.state);
     void this.#queued(this.#outbox.add('cmd_ack', ack as unknown as JsonObject));
     this.emit('acknowledged', ack);
   }
 
   #merge(report: JsonObject, full = false): void {
-    // The caller may go on with its object, and the state may become the one that is merged.
+    // The state may become the one that is merged, and what is sent is another's.
     const merged = applyReport(this.#twin, structuredClone(report), full);
     if (!merged.ok) throw new RangeError('the state is too large, or nested too deeply');
     if (merged.twin.state === this.#twin.state) return;
@@ -375,4 +392,20 @@ export class Device extends EventEmitter<DeviceEvents> {
       waiting: this.#outbox.waiting(),
     };
   }
+}
+
+/**
+ * A payload as it will be sent, whatever becomes of the object that it was made of. Throws where no message could carry it: it
+ * would wait for ever, and hold up what comes behind it.
+ */
+function written<Payload extends object>(payload: Payload): Payload {
+  let text: string;
+  try {
+    text = canonicalPayload(payload as unknown as JsonObject);
+  } catch (error) {
+    throw new RangeError(`no message can hold it: ${error instanceof Error ? error.message : error}`);
+  }
+  const bytes = Buffer.byteLength(text);
+  if (bytes > MAX_PAYLOAD_BYTES) throw new RangeError(`a message of ${bytes} bytes is too large`);
+  return JSON.parse(text) as Payload;
 }

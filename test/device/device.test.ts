@@ -209,11 +209,44 @@ describe('reporting', () => {
     expect(states).toHaveLength(2);
   });
 
+  it('sends what was reported, whatever its caller makes of the object until then', async () => {
+    await cloud.stop();
+    const initial = { color: { hue: 0 } };
+    const device = await start({ state: initial });
+    initial.color.hue = 7;
+    const own = { color: { hue: 1 } };
+    const reported = [device.report(own)];
+    own.color.hue = 2;
+    reported.push(device.report(own));
+    own.color.hue = Number.NaN;
+    await cloud.listen();
+    expect(await Promise.all(reported)).toEqual([true, true]);
+    expect(cloud.payloads('state').map(({ state }) => (state as typeof own).color.hue)).toEqual([0, 1, 2]);
+    expect(device.state).toEqual({ color: { hue: 2 } });
+  });
+
   it('refuses a state that the service would not take', async () => {
     const device = await startOnline();
     expect(() => device.report({ text: 'x'.repeat(33_000) })).toThrow(RangeError);
     expect(device.state).toEqual({});
     expect(await device.report({ text: 'short' })).toBe(true);
+  });
+
+  it.each([
+    ['no number', { celsius: Number.NaN }],
+    ['half a character', { text: 'a\ud83d' }],
+    ['more than a packet may hold, though it changes nothing', { ['x'.repeat(70_000)]: null }],
+  ])('refuses what no message could carry, and goes on: %s', async (_what, patch) => {
+    const device = await startOnline();
+    for (const report of [() => device.report(patch), () => device.reportWhole({ patch })]) {
+      expect(report).toThrow(RangeError);
+    }
+    expect(device.state).toEqual({});
+    expect(device.waiting).toBe(0);
+    expect(await device.report({ on: true })).toBe(true);
+    cloud.cut();
+    expect(await device.report({ on: false })).toBe(true);
+    expect(cloud.payloads('state')).toEqual([{ state: { on: true } }, { state: { on: false } }]);
   });
 
   it('sends what was not acknowledged again, with the same number and id, signed for the new session', async () => {
@@ -290,6 +323,27 @@ describe('reporting', () => {
     expect(cloud.payloads('heartbeat')[0]).toEqual({ uptime_s: expect.closeTo(0, -1), battery: 87, rssi: -61 });
     expect(sequencesOf('heartbeat').slice(0, 2)).toEqual([1, 2]);
     expect(device.waiting).toBe(0);
+  });
+
+  it('sends a heartbeat without what cannot be said in one, and tells why', async () => {
+    cloud.heartbeatS = 0.03;
+    const faults: unknown[] = [];
+    let beats = 0;
+    const device = await start({
+      heartbeat: () => {
+        beats += 1;
+        if (beats === 2) throw new Error('no radio');
+        return beats === 1 ? { rssi: Number.NaN } : { rssi: -61 };
+      },
+    });
+    device.on('fault', (fault) => faults.push(fault));
+    await until(() => expect(cloud.payloads('heartbeat').length).toBeGreaterThanOrEqual(3));
+    expect(cloud.payloads('heartbeat').slice(0, 3)).toEqual([
+      { uptime_s: 0 },
+      { uptime_s: 0 },
+      { uptime_s: 0, rssi: -61 },
+    ]);
+    expect(faults.map(String)).toEqual([expect.stringContaining('no message can hold it'), 'Error: no radio']);
   });
 });
 
@@ -409,6 +463,31 @@ describe('commands', () => {
     expect(await errorOf('toString')).toBe('this device does not know toString');
     const known = cloud.command('constructor');
     await until(() => expect(cloud.acks(known).at(-1)?.status).toBe('succeeded'));
+  });
+
+  it('fail where their outcome is more than a message can carry, or cannot be written in one', async () => {
+    const device = await startOnline({
+      commands: {
+        dump: () => ({ result: 'x'.repeat(70_000) }),
+        measure: () => ({ result: { celsius: Number.NaN } }),
+        watch: (_params, { progress }) => progress(Number.POSITIVE_INFINITY) as undefined,
+        cry: () => Promise.reject(new Error(`${'x'.repeat(499)}\u{1f631}`)),
+        hiss: () => Promise.reject(new Error('a\0b')),
+      },
+    });
+    const errorOf = async (action: string) => {
+      const id = cloud.command(action);
+      await until(() => expect(cloud.acks(id).at(-1)?.status).toBe('failed'));
+      return cloud.acks(id).at(-1)?.error;
+    };
+    expect(await errorOf('dump')).toMatch(/^a message of 70\d{3} bytes is too large$/);
+    expect(await errorOf('measure')).toMatch(/^no message can hold it/);
+    expect(await errorOf('watch')).toMatch(/^no message can hold it/);
+    expect(await errorOf('cry')).toBe(`${'x'.repeat(499)}\ufffd`);
+    expect(await errorOf('hiss')).toBe('a\ufffdb');
+    expect(device.waiting).toBe(0);
+    cloud.cut();
+    expect(await device.report({ on: true })).toBe(true);
   });
 
   it('are not started after they expired', async () => {
