@@ -334,11 +334,13 @@ export class Supervisor implements Actors, TurnEnd {
   private adopt(stored: StoredActor): Entity {
     const live = this.entities.get(stored.ref);
     if (live && !live.stale) return live;
-    const definition = this.definitions(stored.ref.kind, stored.machineVersion);
+    let definition = this.definitions(stored.ref.kind);
     const now = this.clock.now();
     let quarantine = stored.quarantine;
     let snapshot = blank(definition);
     try {
+      definition = this.definitions(stored.ref.kind, stored.machineVersion);
+      snapshot = blank(definition);
       snapshot = restore(definition, stored.value, definition.fromStored(stored.context) as object);
     } catch (error) {
       quarantine = `what is stored does not fit: ${(error as Error).message}`;

@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { Overloaded } from '../../src/actors/contract.ts';
+import { Overloaded, Quarantined } from '../../src/actors/contract.ts';
 import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { Supervisor } from '../../src/actors/supervisor.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
+import type { StoredActor } from '../../src/store/contract/rows.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
@@ -250,6 +251,30 @@ describe('timers', () => {
     await runtime.timers.tick();
     expect(store.rows.get('device:c')?.value).toBe('off');
     expect(warnings).toEqual(Array(2).fill('a timer is tried again'));
+  });
+
+  it('of very many actors that another build has written keep nobody else’s from firing', async () => {
+    const others = Array.from({ length: 1_001 }, (_, n) => `x${n}`);
+    await Promise.all(['c', ...others].map((id) => make(id)));
+    await runtime.actors.send(ref('c'), event('press'));
+    for (const id of others) {
+      (store.rows.get(`device:${id}`) as StoredActor).machineVersion = 9;
+      store.timers.set(`device:${id}:x`, { ref: ref(id), id: 'x', event: 'x', dueAt: clock.now() });
+    }
+    runtime.halt();
+    runtime = createRuntime({
+      store: memory.store,
+      definitions: (_, version) => {
+        if (version === 9) throw new RangeError('there is no version 9 in this build');
+        return lamp as unknown as MachineDefinition;
+      },
+      clock,
+      log: { debug() {}, info() {}, warn() {}, error() {} },
+    });
+    clock.advance(1_000);
+    await runtime.timers.tick();
+    expect(store.rows.get('device:c')?.value).toBe('off');
+    await expect(runtime.actors.send(ref('x0'), event('press'))).rejects.toThrow(Quarantined);
   });
 
   it('none of which can be answered now are not tried again in the same breath', async () => {
