@@ -104,6 +104,16 @@ eachStore('people', (backend) => {
       expect((await keys().live(userId, NOW)).sort()).toEqual([key.prefix, ending.prefix].sort());
     });
 
+    it('are asked for on the connection on which devices signed in', async () => {
+      const { database, store } = backend();
+      const session = async () =>
+        (await database.read<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]?.pid;
+      const before = await session();
+      await store.devices.liveKeys([newId()]);
+      await keys().live(newId(), NOW);
+      expect(await session()).toBe(before);
+    });
+
     it('that are revoked stay so from the first time, and their stored answers are gone', async () => {
       const key = await newKey();
       const answer = idempotencyRow({ subject: keySubject(key.prefix) });

@@ -35,7 +35,7 @@ export async function liveKeys(database: Database, ids: readonly Uuid[]): Promis
   const keys = new Map<Uuid, StoredKey[]>();
   if (ids.length === 0) return keys;
   const rows = await database.read<KeyRow>({
-    name: 'keys_live',
+    name: 'device_keys_live',
     text: `select ${columns} from device_keys where device_id = any($1::uuid[]) and ended_at is null
       order by key_version desc`,
     values: [idArray(ids)],
