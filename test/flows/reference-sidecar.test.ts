@@ -101,8 +101,9 @@ describe('the embedded sidecar', () => {
     });
     expect(seen.status).toBe(202);
     const proposal = await eventually(async () => {
-      const { body } = await owner.get(`/v1/cognition/proposals/${seen.body.proposal_id}`);
-      return body.proposal.steps.length > 0 && body.proposal;
+      const { proposal: one } = (await owner.get(`/v1/cognition/proposals/${seen.body.proposal_id}`)).body;
+      if (one.steps.length === 0) throw new Error(JSON.stringify(one));
+      return one;
     });
     expect(proposal).toMatchObject({ status: 'pending', reason: 'motion is false, as a routine has it.' });
     expect(home.did).toEqual([]);

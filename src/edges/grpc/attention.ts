@@ -102,6 +102,8 @@ export class Attention {
       watched = { ...part, key, contexts: new Set(), toldAt: 0, cost: 0, told: null };
       this.parts.set(key, watched);
     }
+    // That nothing waits there would say that the context is over.
+    if (part.homeId !== null) this.quiet.delete(part.homeId);
     watched.contexts.add(context.id);
     this.contexts.set(context.id, { part: watched, kind: context.kind });
     this.ask(watched);

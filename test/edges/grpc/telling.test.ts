@@ -131,6 +131,21 @@ describe('what a sidecar is told', () => {
     expect(stream.told('perceptionUpdate')).toHaveLength(1);
   });
 
+  it('says of no home that there is nothing to think about once there is', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ quietMs: 200 });
+    const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
+    const stream = await (await sidecar()).streamed();
+    await eventually(() => stream.events.length > 0);
+    report(lamp, { on: true });
+    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    report(lamp, { on: false });
+    report(elsewhere, { on: false });
+    cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.told('perceptionUpdate').some((shown) => shown.homeId === elsewhere.homeId));
+    const told = stream.told('perceptionUpdate').filter((shown) => shown.homeId === homeId);
+    expect(told.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
+  });
+
   it('tells of a home about which there is nothing to think by its hash alone', async () => {
     const { sidecar, device, report, homeId } = await house();
     const lamp = device();
