@@ -66,8 +66,15 @@ async function audited(): Promise<Record<string, unknown>[]> {
   return [...own.body.entries, ...platform.body.entries];
 }
 
-/** What the operation added to them. Refused attempts of others are written when there is time, and a plan's commands later. */
+/** Resolves when the attempts that were refused before are written: nobody waits for them, but they are kept in their order. */
+async function refusalsAudited(): Promise<void> {
+  const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
+  await house.services.audit.done({ ...ofNobody, action: 'createHome', subject: 'service' });
+}
+
+/** What the operation added to them; a plan's commands come later. */
 async function newlyAudited(action: string, work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
+  await refusalsAudited();
   const before = new Set((await audited()).map((entry) => JSON.stringify(entry)));
   await work();
   return (await audited()).filter(
