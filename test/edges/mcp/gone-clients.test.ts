@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { setTimeout as after } from 'node:timers/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
@@ -44,12 +44,12 @@ describe('a client of HTTP+SSE', () => {
     });
     posting.write(wrong.slice(0, 10));
     // Its session was found, and the rest of the body is waited for.
-    await after(200);
+    await pause(200);
     close();
     await eventually(() => house.mcp.counts().sessions === 0);
     posting.end(wrong.slice(10));
     expect(await answered).toBe(404);
-    await after(10);
+    await pause(10);
     process.off('unhandledRejection', hear);
     expect(unheard).toEqual([]);
   });
@@ -73,9 +73,9 @@ describe('a client of HTTP+SSE', () => {
     asked.end();
     await eventually(() => looked > 0);
     asked.destroy();
-    await after(100);
+    await pause(100);
     go();
-    await after(100);
+    await pause(100);
     expect(house.mcp.counts().sessions).toBe(0);
   });
 });

@@ -139,7 +139,7 @@ export class Device {
   }
 }
 
-export const quiet: IClientOptions = { reconnectPeriod: 0, connectTimeout: 5_000, clean: true };
+export const quiet: IClientOptions = { reconnectPeriod: 0, connectTimeout: 15_000, clean: true };
 
 export function credentials(house: Around, device: TestDevice, at = house.now) {
   return sessionCredentials({ ...device, key: signingKey(device.alg, device.secret) }, at, newNonce());

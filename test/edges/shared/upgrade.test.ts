@@ -2,9 +2,9 @@ import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Refusal } from '../../../src/domain/refusals.ts';
 import { serverLimits, tend } from '../../../src/edges/rest/server.ts';
 import { cutOff, refuseUpgrade, webSocketServer } from '../../../src/edges/shared/upgrade.ts';
-import type { Refusal } from '../../../src/domain/refusals.ts';
 import { eventually } from '../../support/clock.ts';
 
 const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
