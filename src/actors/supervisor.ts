@@ -266,8 +266,7 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   forget(entity: Entity): void {
-    if (this.entities.get(entity.ref) !== entity) return;
-    this.entities.drop(entity.ref);
+    if (this.entities.get(entity.ref) === entity) this.entities.drop(entity.ref);
     const letters = entity.mailbox;
     entity.mailbox = [];
     entity.stale = true;

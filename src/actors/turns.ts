@@ -89,7 +89,12 @@ export class Turns {
 
   /** The entity has letters: it takes part in the next turn. */
   post(entity: Entity): void {
-    if (entity.ready || entity.busy || entity.stale || entity.mailbox.length === 0) return;
+    if (entity.ready || entity.busy || entity.mailbox.length === 0) return;
+    // It was let go while it was in a turn, and what comes back of that is for who was loaded in its place.
+    if (entity.stale) {
+      this.end.forget(entity);
+      return;
+    }
     entity.ready = true;
     this.ready.push(entity);
     this.schedule();

@@ -4,6 +4,7 @@ import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
+import type { StoredActor } from '../../src/store/contract/rows.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable, type TurnCommit } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
@@ -284,6 +285,29 @@ describe('one event cannot stop the others', () => {
     expect((await runtime.actors.send(ref('a'), event('press'))).understood).toBe(true);
     expect(await runtime.actors.releaseQuarantine(ref('nobody'))).toBe(false);
   });
+
+  it.each(['refused', 'outrun'] as const)(
+    'answers what it had decided when it was quarantined, where it is released before a commit that is %s',
+    async (how) => {
+      await make('a');
+      let end = () => {};
+      store.before = () => {
+        store.before = () => {};
+        return new Promise<void>((resolve, reject) => {
+          end = () => (how === 'refused' ? reject(new StoreUnavailable('gone')) : resolve());
+        });
+      };
+      const boom = () => runtime.actors.send(ref('a'), event('boom'));
+      const sent = [boom(), boom(), boom(), runtime.actors.send(ref('a'), event('press'))];
+      const ends = Promise.allSettled(sent);
+      await eventually(() => store.quarantines.length === 1);
+      await runtime.actors.releaseQuarantine(ref('a'));
+      if (how === 'outrun') (store.rows.get('device:a') as StoredActor).version = 7;
+      end();
+      expect((await ends).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'fulfilled']);
+      expect(runtime.actors.stats().waiting).toBe(0);
+    },
+  );
 
   it('halves a batch that is refused for its data until the culprit stands alone', async () => {
     const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
