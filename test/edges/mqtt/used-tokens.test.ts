@@ -1,0 +1,27 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { expect, it } from 'vitest';
+import { parseSessionToken, type SessionToken } from '../../../src/domain/session.ts';
+import { UsedTokens } from '../../../src/edges/mqtt/used-tokens.ts';
+
+const START = 1_800_000_000_000;
+const token = (deviceId: string, at: number): SessionToken =>
+  parseSessionToken(`${deviceId}.${at}.${randomBytes(12).toString('base64url')}`) as SessionToken;
+
+it('one device that signs in all the time takes nobody else the room, and has its own again in time', () => {
+  const used = new UsedTokens();
+  const [busy, other] = [randomUUID(), randomUUID()];
+  let taken = 0;
+  for (let n = 0; n < 5_000; n++) if (used.use(token(busy, START), START)) taken += 1;
+  expect(taken).toBeGreaterThan(100);
+  expect(used.use(token(busy, START), START)).toBe(false);
+  expect(used.use(token(other, START), START)).toBe(true);
+  const later = START + 120_001;
+  for (let n = 0; n < taken; n++) expect(used.use(token(busy, later), later)).toBe(true);
+  expect(used.use(token(busy, later), later)).toBe(false);
+});
+
+it('a token works once', () => {
+  const used = new UsedTokens();
+  const once = token(randomUUID(), START);
+  expect([used.use(once, START), used.use(once, START), used.use(once, START + 120_000)]).toEqual([true, false, false]);
+});
