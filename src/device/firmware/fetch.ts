@@ -96,7 +96,8 @@ class Download {
         if (error instanceof RangeGone) this.#etag = null;
         failures = this.#received > before ? 1 : failures + 1;
         if (isFinal(error) || over.aborted || failures >= tries) throw error;
-        const asked = error instanceof TryLater ? error.afterMs : 0;
+        // All of it ends before; a timer that is set too far ahead fires at once.
+        const asked = error instanceof TryLater ? Math.min(error.afterMs, timeoutMs) : 0;
         const wait = Math.max(asked, Math.min(pauseMs * 2 ** (failures - 1), LONGEST_PAUSE_MS));
         await pause(wait, undefined, { signal: over });
       }

@@ -139,6 +139,12 @@ describe('firmware', () => {
     expect(performance.now() - started).toBeGreaterThan(990);
   });
 
+  it('is not asked for at once where the server wants more patience than a timer has', async () => {
+    answer = status(503, { 'Retry-After': '3000000' });
+    await expect(fetchFirmware(wanted({ timeoutMs: 500 }))).rejects.toThrow();
+    expect(asked).toHaveLength(1);
+  });
+
   it('is tried again when the server is in trouble, so often and no more', async () => {
     const plan = [status(503), status(500), whole];
     answer = (...exchange) => plan.shift()?.(...exchange);
