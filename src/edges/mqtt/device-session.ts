@@ -42,6 +42,8 @@ export class DeviceSession implements MessageSession {
   expiresAt: EpochMs;
   /** The QoS that its own `cmd` subscription was granted, or null while there is none. */
   commandQos: 0 | 1 | null = null;
+  /** How often it subscribed since nobody asks for its pending commands; while that is not 0, somebody does. */
+  asking = 0;
   /** A message of it was lost sight of: it ends soon, without another acknowledgement. */
   failing = false;
   /** What still waits to be sent to its actor; made with the first message. */

@@ -224,18 +224,27 @@ class Edge implements BrokerEnds {
     }
   }
 
-  /** Pending commands are written once this is known; while the store is away it is said again. */
+  /**
+   * Pending commands are written once this is known; while the store is away it is said again. One at a time for a session:
+   * another subscription meanwhile has it said once more.
+   */
   async #announce(session: DeviceSession): Promise<void> {
+    session.asking += 1;
+    if (session.asking > 1) return;
     const { services, log } = this.#parts;
-    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LAST_RETRY_MS)) {
+    let wait = FIRST_RETRY_MS;
+    while (!session.ended && session.commandQos !== null) {
+      const heard = session.asking;
       try {
-        return await services.sessions.subscribed(session.deviceId, session.clientId);
+        await services.sessions.subscribed(session.deviceId, session.clientId);
+        if (session.asking === heard) break;
       } catch (error) {
         log.warn({ err: error, deviceId: session.deviceId }, 'pending commands wait for the store');
+        await after(wait, undefined, { ref: false });
+        wait = Math.min(wait * 2, LAST_RETRY_MS);
       }
-      await after(wait, undefined, { ref: false });
-      if (session.ended || session.commandQos === null) return;
     }
+    session.asking = 0;
   }
 
   /** What the actors say that ends sessions or is to be written to them. */

@@ -119,6 +119,30 @@ describe('a command', () => {
     await eventually(() => expect(tries).toBe(2));
   });
 
+  it('asks for its pending ones one at a time while the store is away, however often it subscribes, and once more afterwards', async () => {
+    const client = await Device.connect(house, device, edge.port);
+    let asking = 0;
+    let most = 0;
+    const held = Promise.withResolvers<void>();
+    house.onSubscribed = async () => {
+      asking += 1;
+      most = Math.max(most, asking);
+      await held.promise;
+      asking -= 1;
+    };
+    for (let n = 0; n < 10; n++) {
+      await client.listen();
+      await client.mqtt.unsubscribeAsync(client.topic('cmd'));
+    }
+    await client.listen();
+    expect(most).toBe(1);
+    held.resolve();
+    await eventually(() => expect(house.subscriptions).toHaveLength(2));
+    await client.mqtt.unsubscribeAsync(client.topic('cmd'));
+    await client.listen();
+    await eventually(() => expect(house.subscriptions).toHaveLength(3));
+  });
+
   it.each([
     ['there is no session', () => command('x')],
     ['it is another session', async () => command(`${(await listening()).clientId}x`)],
