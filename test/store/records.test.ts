@@ -255,6 +255,14 @@ eachStore('plain records', (backend) => {
     await backend().store.ping(5_000);
   });
 
+  it('is not called silent while it answers others, however many', async () => {
+    const { store, database } = backend();
+    await store.ping(5_000);
+    const others = Array.from({ length: 40 }, () => database.read({ text: 'select pg_sleep(0.1)' }));
+    await store.ping(300);
+    await Promise.all(others);
+  });
+
   it('is not called silent by a process that did not listen in time', async () => {
     const { store } = backend();
     await store.ping(5_000);

@@ -32,6 +32,8 @@ export interface Database {
   transaction<T>(run: (query: Query) => Promise<T>): Promise<T>;
   /** PGlite: one session, and nobody who cleans up in the background. */
   readonly embedded: boolean;
+  /** Statements that were answered, for who asks whether anything still is. */
+  readonly answers: number;
   close(): Promise<void>;
 }
 
@@ -56,6 +58,7 @@ export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) =
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
   readonly embedded: boolean;
+  answers = 0;
   private readonly pool: pg.Pool;
   private readonly sessions: Sessions | null;
   private readonly afterClose: () => Promise<void>;
@@ -133,6 +136,7 @@ export class PooledDatabase implements Database {
     try {
       // pg takes the values as they are, and does not change the array.
       const result = await client.query<Row>(statement as pg.QueryConfig);
+      this.answers += 1;
       return result.rows;
     } catch (error) {
       broken = isConnectionLost(error);
