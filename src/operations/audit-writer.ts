@@ -54,35 +54,42 @@ export function makeAudit(parts: {
   /** What comes while one batch is written goes with the next. */
   async function write(): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve));
-    for (let wait = FIRST_RETRY_MS; waiting.length > 0; ) {
+    while (waiting.length > 0 && !closed) {
       const batch = waiting.slice(0, MAX_BATCH);
-      try {
-        await store.audit.append(batch.map(({ row }) => row));
-      } catch (error) {
-        if (error instanceof StoreUnavailable || error instanceof CommitUnknown) {
-          if (closed) break;
-          await pause(wait, undefined, { ref: false });
-          wait = Math.min(2 * wait, LAST_RETRY_MS);
-          continue;
-        }
-        await singly(batch, error);
-      }
-      wait = FIRST_RETRY_MS;
+      const why = await keep(batch);
+      if (why !== null) await singly(batch, why);
       waiting = waiting.slice(batch.length);
-      for (const { settle } of batch) settle?.resolve();
     }
     busy = false;
   }
 
+  /** Null once they are kept, however long the store is away; else why it refuses one of them. */
+  async function keep(batch: readonly Waiting[]): Promise<unknown> {
+    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
+      try {
+        await store.audit.append(batch.map(({ row }) => row));
+        for (const { settle } of batch) settle?.resolve();
+        return null;
+      } catch (error) {
+        if (closed || !(error instanceof StoreUnavailable || error instanceof CommitUnknown)) return error;
+        await pause(wait, undefined, { ref: false });
+      }
+    }
+  }
+
   /** The store refuses one of them for what is in it: the others are kept. */
   async function singly(batch: readonly Waiting[], why: unknown): Promise<void> {
-    if (batch.length > 1) {
-      for (const one of batch) await store.audit.append([one.row]).catch((error) => singly([one], error));
-      return;
-    }
-    for (const { row, settle } of batch) {
-      log.error({ err: why, action: row.action, request_id: row.requestId }, 'the store refused a row of the audit');
-      settle?.reject(why);
+    for (const one of batch) {
+      const refused = batch.length > 1 ? await keep([one]) : why;
+      // Whoever still waited was told.
+      if (closed) return;
+      if (refused === null) continue;
+      const { row, settle } = one;
+      log.error(
+        { err: refused, action: row.action, request_id: row.requestId },
+        'the store refused a row of the audit',
+      );
+      settle?.reject(refused);
     }
   }
 

@@ -50,11 +50,15 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
   const remembered = new LRUCache<string, CookieSession>({ max: REMEMBERED });
   const living = (session: CookieSession): CookieSession | null => (clock.now() < session.until ? session : null);
 
+  /** Counts what was closed: a session that was read meanwhile may be of the past. */
+  let closed = 0;
+
   async function load(name: string): Promise<CookieSession | null> {
+    const since = closed;
     const kept = await vault.get(keyOf(name));
     if (kept === null) return null;
     const session = sessionSchema.parse(JSON.parse(kept));
-    remembered.set(name, session);
+    if (since === closed) remembered.set(name, session);
     return living(session);
   }
 
@@ -78,8 +82,12 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
     knows: (secret) => remembered.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);
-      remembered.delete(name);
-      await vault.delete(keyOf(name));
+      try {
+        await vault.delete(keyOf(name));
+      } finally {
+        closed += 1;
+        remembered.delete(name);
+      }
     },
   };
 }

@@ -35,6 +35,15 @@ export function makeHealth(parts: {
   let activeDevices = 0;
   let latest: Promise<HealthReport> | null = null;
   let lookedAt = 0;
+  let counting: Promise<number> | null = null;
+
+  /** One at a time: counts that take long would else take all of the store's connections. */
+  function count(): Promise<number> {
+    counting ??= store.devices.countActive().finally(() => {
+      counting = null;
+    });
+    return counting;
+  }
 
   async function database(): Promise<PartState> {
     try {
@@ -43,7 +52,7 @@ export function makeHealth(parts: {
       return 'degraded';
     }
     // Counting many devices may take its time: that is no ailment, and the last count will do.
-    activeDevices = await within(PING_TIMEOUT_MS, store.devices.countActive()).catch(() => activeDevices);
+    activeDevices = await within(PING_TIMEOUT_MS, count()).catch(() => activeDevices);
     return 'operational';
   }
 

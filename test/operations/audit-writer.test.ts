@@ -63,6 +63,23 @@ describe('what was done', () => {
     expect(new Set(kept.map(({ id }) => id)).size).toBe(1);
   });
 
+  it('is kept also where the store goes away while it is asked which of several it refuses', async () => {
+    const bad = deed({ subject: 'bad' });
+    let away = 2;
+    trouble = (rows) => {
+      if (rows.some(({ subject }) => subject === 'bad')) throw new DataRefused('22P05', 'no');
+      if (rows.some(({ subject }) => subject === 'last') && away-- > 0) throw new StoreUnavailable('away');
+    };
+    const ends = [deed(), bad, deed({ subject: 'last' })].map((one) =>
+      audit.done(one).then(
+        () => 'kept',
+        () => 'lost',
+      ),
+    );
+    expect(await Promise.all(ends)).toEqual(['kept', 'lost', 'kept']);
+    expect(kept.map(({ subject }) => subject)).toEqual(['home:1', 'last']);
+  });
+
   it('that the store refuses is refused alone', async () => {
     const bad = deed({ subject: 'bad' });
     trouble = (rows) => {

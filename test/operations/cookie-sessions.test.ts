@@ -1,0 +1,35 @@
+import { v7 } from 'uuid';
+import { expect, it } from 'vitest';
+import { makeCookieSessions } from '../../src/operations/cookie-sessions.ts';
+import type { Vault } from '../../src/operations/vault.ts';
+import { testClock } from '../support/clock.ts';
+
+it('a session that is closed while it is read is over', async () => {
+  const clock = testClock(1_000_000);
+  const entries = new Map<string, string>();
+  let arrives = Promise.resolve();
+  const vault: Vault = {
+    async get(key) {
+      const found = entries.get(key) ?? null;
+      await arrives;
+      return found;
+    },
+    set: async (key, value) => void entries.set(key, value),
+    delete: async (key) => void entries.delete(key),
+    take: async () => null,
+  };
+  const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
+  const token = { id: 't', expiresAt: clock.now() + 60_000 };
+  const { secret } = await makeCookieSessions({ vault, clock }).open({ ...holder, token });
+  // As after a restart: nothing is remembered.
+  const sessions = makeCookieSessions({ vault, clock });
+  let arrive = () => {};
+  arrives = new Promise((resolve) => {
+    arrive = resolve;
+  });
+  const reading = sessions.find(secret);
+  await sessions.close(secret);
+  arrive();
+  await reading;
+  expect([sessions.knows(secret), await sessions.find(secret)]).toEqual([false, null]);
+});
