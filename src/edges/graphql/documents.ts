@@ -47,6 +47,8 @@ interface Known {
 /** Documents lately asked for: what was valid once is. */
 const REMEMBERED = 500;
 const LONGEST_REMEMBERED = 16 * 1024;
+/** Characters of all of them: a document takes some hundred times as many bytes as its text, and anybody may send one. */
+const REMEMBERED_CHARACTERS = 256 * 1024;
 
 /** Parses and checks documents, each once as long as it is remembered. */
 export function makeReady(
@@ -54,7 +56,11 @@ export function makeReady(
   [schema, running]: readonly [GraphQLSchema, GraphQLSchema],
   { hideSuggestions }: { hideSuggestions: boolean },
 ): Ready {
-  const remembered = new LRUCache<string, Known>({ max: REMEMBERED });
+  const remembered = new LRUCache<string, Known>({
+    max: REMEMBERED,
+    maxSize: REMEMBERED_CHARACTERS,
+    sizeCalculation: (_, query) => query.length,
+  });
 
   function know(query: string): Known | Faulty {
     const kept = remembered.get(query);

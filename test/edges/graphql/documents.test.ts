@@ -1,0 +1,20 @@
+import { expect, it } from 'vitest';
+import { makeReady } from '../../../src/edges/graphql/documents.ts';
+import { makeSchema } from '../../../src/edges/graphql/schema.ts';
+
+it('remembers documents that are asked for again, and of long ones only a few', () => {
+  const ready = makeReady([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
+  const documentOf = (query: string) => {
+    const found = ready({ query, operationName: null, variables: {} });
+    if ('errors' in found) throw found.errors[0];
+    return found.document;
+  };
+  const usual = Array.from({ length: 100 }, (_, n) => `query usual${n} { me { user { id email role } } }`);
+  const long = Array.from({ length: 20 }, (_, n) => `query long${n} { me { user { id } } } #${'x'.repeat(16_000)}`);
+  const documents = usual.map(documentOf);
+  expect(usual.map(documentOf)).toEqual(documents);
+  expect(usual.every((query, n) => documentOf(query) === documents[n])).toBe(true);
+  const [first] = long.map(documentOf);
+  expect(documentOf(long.at(-1) as string)).toBe(documentOf(long.at(-1) as string));
+  expect(documentOf(long[0] as string)).not.toBe(first);
+});
