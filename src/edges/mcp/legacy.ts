@@ -18,6 +18,7 @@ export class LegacyWire extends Wire {
     super();
     this.#stream = new EventStream(exchange);
     this.#stream.event('endpoint', `${prefix}${MESSAGES_PATH}?session_id=${this.sessionId}`);
+    exchange.response.on('drain', () => this.ondrain?.());
     exchange.response.on('close', () => void this.close());
   }
 

@@ -145,6 +145,7 @@ export function keepSessions(
       const theirs = byUser.get(userId) ?? new Set<Session>();
       byUser.set(userId, theirs.add(session));
       wire.onclose = () => forget(session);
+      wire.ondrain = () => subscriptions.catchUp(follower);
       return session;
     },
     find(id, owner) {

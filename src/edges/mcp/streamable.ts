@@ -84,6 +84,7 @@ export class StreamableWire extends Wire {
     exchange.response.on('close', () => {
       if (this.#stream === stream) this.#stream = null;
     });
+    exchange.response.on('drain', () => this.ondrain?.());
     stream.keepAlive();
   }
 

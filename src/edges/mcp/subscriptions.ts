@@ -33,6 +33,8 @@ export interface Subscriptions {
   needs(follower: Follower): ReadonlyMap<string, Needs>;
   /** Tells whoever did not read before what changed meanwhile. */
   flush(): void;
+  /** The same for one of them. */
+  catchUp(follower: Follower): void;
   close(): void;
 }
 
@@ -57,10 +59,12 @@ export function followActors(actors: Pick<Actors, 'onTransition'>): Subscription
   function flush(): void {
     if (flushing !== null) clearTimeout(flushing);
     flushing = null;
-    for (const [follower, keys] of dirty) {
-      const uris = [...keys].flatMap((key) => followed.get(follower)?.get(key)?.uri ?? []);
-      if (uris.length === 0 || follower.tell(uris)) dirty.delete(follower);
-    }
+    for (const follower of dirty.keys()) catchUp(follower);
+  }
+
+  function catchUp(follower: Follower): void {
+    const uris = [...(dirty.get(follower) ?? [])].flatMap((key) => followed.get(follower)?.get(key)?.uri ?? []);
+    if (uris.length === 0 || follower.tell(uris)) dirty.delete(follower);
   }
 
   /** Nothing is listened for while nobody follows anything: telemetry is frequent. */
@@ -126,6 +130,7 @@ export function followActors(actors: Pick<Actors, 'onTransition'>): Subscription
       return new Map([...kinds].flatMap((kind) => needsOf(kind)));
     },
     flush,
+    catchUp,
     close() {
       stop?.();
       if (flushing !== null) clearTimeout(flushing);

@@ -65,6 +65,8 @@ export abstract class Wire implements Transport {
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void;
   /** Answers calls of tools. They do not go through the SDK, which looks at each of them and its result six times over. */
   oncall?: (called: Called) => Promise<CallToolResult>;
+  /** Who had too much to read has read it. */
+  ondrain?: () => void;
   abstract readonly sessionId: string | undefined;
   /** With whose credential the client answered a question of ours last. */
   answeredBy: Caller | null = null;

@@ -1,4 +1,5 @@
-import { request } from 'node:http';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -6,7 +7,8 @@ import type { Actors } from '../../../src/actors/contract.ts';
 import { namedBy } from '../../../src/edges/mcp/resources.ts';
 import { defaultLimits, keepSessions } from '../../../src/edges/mcp/sessions.ts';
 import { StreamableWire } from '../../../src/edges/mcp/streamable.ts';
-import { followActors } from '../../../src/edges/mcp/subscriptions.ts';
+import { followActors, REST_MS } from '../../../src/edges/mcp/subscriptions.ts';
+import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
 import { eventually } from '../../support/clock.ts';
 import type { House } from '../../support/house.ts';
@@ -80,8 +82,9 @@ describe('a client of HTTP+SSE', () => {
   });
 });
 
-it('a session that is over follows nothing, though it asked for it before', async () => {
-  const watchers = new Set<unknown>();
+/** Sessions that nobody signs in to, and what they follow. */
+function sessionsOfTheirOwn() {
+  const watchers = new Set<Parameters<Actors['onTransition']>[0]>();
   const onTransition: Actors['onTransition'] = (watcher) => {
     watchers.add(watcher);
     return () => watchers.delete(watcher);
@@ -105,17 +108,50 @@ it('a session that is over follows nothing, though it asked for it before', asyn
     },
   );
   const caller = { principal: { kind: 'user', id: 'u' }, tenantId: 't' } as Caller;
-  const open = () => {
-    const session = sessions.open({ owner: 'o', caller, wire: new StreamableWire({ session: true }) as never });
-    if (session === null) throw new Error('there is no room');
-    return session;
-  };
+  const wire = new StreamableWire({ session: true });
+  const session = sessions.open({ owner: 'o', caller, wire: wire as never });
+  if (session === null) throw new Error('there is no room');
+  return { sessions, subscriptions, watchers, wire, session };
+}
+
+it('a session that is over follows nothing, though it asked for it before', () => {
+  const { sessions, subscriptions, watchers, session } = sessionsOfTheirOwn();
   const uri = namedBy(`twin://plans/${v7()}`) as never;
-  const session = open();
   expect(subscriptions.add(session.follower, uri)).toBe(true);
   sessions.end(session);
   // Whether it may read that was still being looked up.
   expect(subscriptions.add(session.follower, uri)).toBe(false);
   expect(watchers.size).toBe(0);
   sessions.close();
+});
+
+it('who has much to read when something changes is told of it once they have read that', async () => {
+  const { sessions, subscriptions, watchers, wire, session } = sessionsOfTheirOwn();
+  const server = createServer((asked, response) => {
+    wire.listen(exchangeOf(asked, response, { newId: v7 }));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const id = v7();
+  subscriptions.add(session.follower, namedBy(`twin://plans/${id}`) as never);
+  const asking = request({ port: (server.address() as AddressInfo).port });
+  const answer = new Promise<IncomingMessage>((resolve) => asking.on('response', resolve));
+  asking.end();
+  const stream = await answer;
+  stream.pause();
+  const long = { jsonrpc: '2.0' as const, method: 'notifications/message', params: { data: 'x'.repeat(32 * 1024) } };
+  // The sockets between them take a few megabytes.
+  while (wire.tell(long)) await pause(1);
+  for (const watcher of watchers) {
+    watcher({ ref: { kind: 'plan', id }, snapshot: { value: null, context: {} } } as never, {} as never, null);
+  }
+  await pause(3 * REST_MS);
+  let said = '';
+  stream.on('data', (chunk) => {
+    said = `${said}${chunk}`.slice(-1_000);
+  });
+  stream.resume();
+  await eventually(() => said.includes(`twin://plans/${id}`));
+  sessions.close();
+  server.closeAllConnections();
+  server.close();
 });
