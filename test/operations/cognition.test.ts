@@ -112,6 +112,27 @@ describe('what waits for a sidecar', () => {
     expect(kindsOf(goal)).toEqual(['opened', 'interrupted SUSPENDED', 'opened']);
     taken(await cognition.complete(goal, { summary: '' }));
   });
+
+  it('is not interrupted any more where somebody may think again before that was told', async () => {
+    const goal = await world.goal('Light, please.');
+    const { plans } = world.house.services.store;
+    const { thought } = plans;
+    let go = () => {};
+    const held = new Promise<void>((resolve) => {
+      go = resolve;
+    });
+    plans.thought = async (...asked) => {
+      plans.thought = thought;
+      await held;
+      return thought.apply(plans, asked);
+    };
+    await switchedOff(async () => {});
+    await eventually(() => kindsOf(goal).length === 2);
+    go();
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(kindsOf(goal)).toEqual(['opened', 'opened']);
+    taken(await cognition.complete(goal, { summary: '' }));
+  });
 });
 
 describe('a sidecar that says nothing', () => {

@@ -20,11 +20,14 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
       if (!closed) log.warn({ err: error }, 'the sidecar is told less than there is');
     });
 
+  /** As far as memory tells: whoever is suspended while somebody thinks for them is in it. */
+  const isBarred = (tenantId: Uuid): boolean =>
+    services.flags().cognition_disabled ||
+    actors.peek({ kind: 'tenant', id: tenantId })?.snapshot.value === 'suspended';
+
   /** Not what nobody may think about now: it is told again when somebody may. */
   function tell(change: ContextChange): void {
-    const { tenantId, type } = change;
-    const suspended = actors.peek({ kind: 'tenant', id: tenantId })?.snapshot.value === 'suspended';
-    if (type === 'opened' && (suspended || services.flags().cognition_disabled)) return;
+    if (change.type === 'opened' && isBarred(change.tenantId)) return;
     services.sidecar.tell(change);
   }
 
@@ -48,8 +51,10 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
     if (!services.sidecar.connected()) return;
     for await (const context of everyContext(services, tenantId)) {
       if (closed) return;
-      if (barred) services.sidecar.tell({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
-      else tell({ ...about(context), type: 'opened' });
+      if (!barred) tell({ ...about(context), type: 'opened' });
+      // What may be thought about again by now was told so already, or is about to be.
+      else if (isBarred(context.tenantId))
+        services.sidecar.tell({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
     }
   }
 
