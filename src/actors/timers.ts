@@ -80,15 +80,17 @@ export class Timers {
   }
 
   private async fire(): Promise<void> {
+    const tried = new Set<string>();
     try {
       for (;;) {
         const now = this.clock.now();
         this.lookedAt = now;
         const due = await this.store.dueTimers(now, BATCH);
-        const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)));
-        const failed = await this.sendAll(fresh, now);
-        // Where each row of a whole batch stays due, the next batch is the same.
-        if (due.length < BATCH || failed === fresh.length) break;
+        const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
+        for (const timer of fresh) tried.add(keyOf(timer));
+        await this.sendAll(fresh, now);
+        // A row that stays due comes again in the next batch, and is not tried twice in one breath.
+        if (due.length < BATCH || fresh.length === 0) break;
       }
       // One that is set while this is read may be missing from it, and is noticed.
       this.nextAt = Number.POSITIVE_INFINITY;
@@ -102,20 +104,18 @@ export class Timers {
     }
   }
 
-  /** How many of them are still due. */
-  private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<number> {
+  private async sendAll(timers: readonly TimerRow[], now: EpochMs): Promise<void> {
     const tries = await Promise.allSettled(timers.map((timer) => this.send(timer, now)));
     const failed = tries.flatMap((one, index) =>
       one.status === 'rejected' ? [{ timer: timers[index], why: one.reason }] : [],
     );
     const [first] = failed;
-    if (first === undefined) return 0;
+    if (first === undefined) return;
     const { ref, id } = first.timer as TimerRow;
     this.log.warn(
       { err: first.why, actor: addressOf(ref), timer: id, timers: failed.length },
       'a timer is tried again',
     );
-    return failed.filter(({ why }) => !(why instanceof Quarantined)).length;
   }
 
   private async send(timer: TimerRow, now: EpochMs): Promise<void> {

@@ -105,6 +105,25 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     return (await database.read<{ pid: number }>({ text }))[0]?.pid;
   };
 
+  it('is given back what was prepared on a connection, by another connection from time to time', async () => {
+    const fresh = await freshDatabase(serverUrl ?? '');
+    const database = connectPostgres(fresh.url, 1);
+    closing.push(fresh.drop, () => database.close());
+    const statement = {
+      name: 'who',
+      text: 'select pg_backend_pid() as pid, (select count(*) from pg_prepared_statements) as n',
+    };
+    const read = async () =>
+      (await database.read<{ pid: number; n: number }>(statement))[0] as { pid: number; n: number };
+    const first = await read();
+    expect(first.n).toBe(1);
+    const next = await eventually(async () => {
+      const now = await read();
+      return now.pid === first.pid ? null : now;
+    });
+    expect(next.n).toBe(1);
+  });
+
   it('that ends a session in mid-commit leaves the commit unknown; the next one goes through', async () => {
     const { store, database, url } = await opened();
     const commit = deviceCommit();

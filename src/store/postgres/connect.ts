@@ -11,6 +11,8 @@ export const STORE_NAME = 'twinkeep';
 const CONNECTIONS = 8;
 const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 8_000;
+/** A connection keeps what was prepared on it, some hundred KB for each form of a turn: a new one begins with nothing. */
+const LIFETIME_S = 3_600;
 /** As long as a device's message waits (`devicePatienceMs`); only for a server that says nothing any more. */
 const SILENCE_MS = 10_000;
 
@@ -26,14 +28,15 @@ const SESSION = [
   'default_transaction_isolation=read\\ committed',
 ];
 
-/** Nothing is connected yet. */
-export function connectPostgres(url: string): Database {
+/** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds. */
+export function connectPostgres(url: string, lifetimeS = LIFETIME_S): Database {
   const sessions = new Sessions();
   return new PooledDatabase(
     new pg.Pool({
       connectionString: url,
       max: CONNECTIONS,
       idleTimeoutMillis: 60_000,
+      maxLifetimeSeconds: lifetimeS,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       statement_timeout: STATEMENT_TIMEOUT_MS,
       idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
