@@ -168,15 +168,19 @@ describe('a home on the command line', () => {
       return /^twinkeep_websocket_connections_open 1$/m.test(metrics) || null;
     }, 30_000);
     const simulation = begin(['simulate', '--devices', '5', '--rate', '10', '--json']);
-    type List = { devices: { id: string; device_type: string; state: { locked?: boolean } }[]; count: number };
+    type List = { devices: { id: string; device_type: string }[]; count: number };
     const { devices } = await eventually(async () => {
       const list = await json<List>('devices', 'list', '--online');
-      // A device is online before it has reported.
-      return list.devices.length === 5 && list.devices.some(({ state }) => state.locked) ? list : null;
+      return list.devices.length === 5 ? list : null;
     }, 30_000);
     const [light = '', lock = ''] = ['smart_light', 'door_lock'].map(
       (type) => devices.find(({ device_type }) => device_type === type)?.id ?? '',
     );
+    // A device is online before it has reported.
+    await eventually(async () => {
+      const { device } = await json<{ device: { state: { locked?: boolean } } }>('devices', 'get', lock);
+      return device.state.locked === true;
+    }, 30_000);
 
     const dimmed = await json<{ status: string; verification: object }>(
       ...['command', light, 'set_brightness', 'level=40', '--wait'],
