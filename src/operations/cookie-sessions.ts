@@ -82,12 +82,13 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
     knows: (secret) => remembered.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);
-      try {
-        await vault.delete(keyOf(name));
-      } finally {
+      const forget = () => {
         closed += 1;
         remembered.delete(name);
-      }
+      };
+      forget();
+      // And again: it may have been read while it was being deleted.
+      await vault.delete(keyOf(name)).finally(forget);
     },
   };
 }

@@ -33,3 +33,22 @@ it('a session that is closed while it is read is over', async () => {
   await reading;
   expect([sessions.knows(secret), await sessions.find(secret)]).toEqual([false, null]);
 });
+
+it('a session that is being closed is not known any more, however long its record takes to go', async () => {
+  const clock = testClock(1_000_000);
+  let gone = () => {};
+  const vault: Vault = {
+    get: async () => null,
+    set: async () => {},
+    delete: () => new Promise((resolve) => (gone = resolve)),
+    take: async () => null,
+  };
+  const sessions = makeCookieSessions({ vault, clock });
+  const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
+  const { secret } = await sessions.open({ ...holder, token: { id: 't', expiresAt: clock.now() + 60_000 } });
+  expect(sessions.knows(secret)).toBe(true);
+  const closing = sessions.close(secret);
+  expect(sessions.knows(secret)).toBe(false);
+  gone();
+  await closing;
+});
