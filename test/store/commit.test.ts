@@ -226,6 +226,38 @@ eachStore('a turn', (backend) => {
     }
   });
 
+  it('writes what a column says of a command once, and gives back the whole context', async () => {
+    const [id, tenantId, deviceId] = [newId(), newId(), newId()];
+    const context = {
+      id,
+      tenantId,
+      deviceId,
+      action: 'turn_on',
+      requestedAt: 1_000,
+      params: { on: true },
+      status: 'x',
+    };
+    const moving = new Set(['status']);
+    const given = { id, tenantId, context, moving, columns: { device_id: deviceId } };
+    const contextOf = async () => {
+      const text = 'select context from commands where id = $1';
+      return (await backend().database.read<{ context: JsonObject }>({ text, values: [id] }))[0]?.context;
+    };
+    const made = commandCommit(given);
+    await turn(made);
+    expect(await contextOf()).toEqual({ params: { on: true } });
+    const loaded = async () => (await actors().load('command', [id]))[0]?.context;
+    expect(await loaded()).toEqual(context);
+    expect((await backend().store.commands.list(tenantId, deviceId, 1)).items[0]?.context).toEqual(context);
+    expect((await backend().store.inspection.actor(tenantId, made.ref))?.context).toEqual(context);
+
+    // One that differs is no repetition, and counts.
+    const other = next(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
+    await turn(other);
+    expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
+    expect(await loaded()).toEqual(other.context);
+  });
+
   describe('of a context that moves in part', () => {
     const moving = new Set(['state', 'count']);
     const context = { id: 'd', name: 'Lamp', state: { on: true }, count: 1 };
@@ -276,7 +308,7 @@ eachStore('a turn', (backend) => {
       expect(await actors().journal(mine.ref, 10)).toEqual([]);
       expect(await load(other.ref.id)).toMatchObject({ version: 2, context: { count: 2, name: 'Lamp' } });
       expect((await load(plain.ref.id))?.context).toEqual({ all: 1 });
-      expect((await actors().load('command', [made.ref.id]))[0]?.context).toEqual({ status: 'x', id: 'c' });
+      expect((await actors().load('command', [made.ref.id]))[0]?.context).toMatchObject({ status: 'x', id: 'c' });
       const torn = {
         actors: [settledTo(other, { count: 9 }), settledTo(rival, { count: 9 })],
         delivered: [],

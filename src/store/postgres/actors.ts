@@ -19,7 +19,12 @@ export interface ActorRow {
   quarantine: string | null;
 }
 
-export const actorColumns = 'id, tenant_id, version, machine_version, value, context, moving, since, quarantine';
+const common = ['id', 'tenant_id', 'version', 'machine_version', 'value', 'context', 'moving', 'since', 'quarantine'];
+const said = Object.fromEntries(actorTables.map(({ kind, said }) => [kind, Object.entries(said)]));
+
+/** What is read of actors of the kind, for `storedActor`. */
+export const actorColumns = (kind: ActorKind): string =>
+  [...new Set([...common, ...(said[kind] ?? []).map(([, column]) => column)])].join(', ');
 
 export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   ref: { kind, id: row.id },
@@ -27,10 +32,17 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   version: row.version,
   machineVersion: row.machine_version,
   value: row.value,
-  context: { ...row.context, ...row.moving },
+  context: { ...saidOf(kind, row), ...row.context, ...row.moving },
   since: row.since,
   quarantine: row.quarantine,
 });
+
+/** Rows of earlier builds have these members in their context too. */
+function saidOf(kind: ActorKind, row: object): JsonObject {
+  const members: JsonObject = {};
+  for (const [name, column] of said[kind] ?? []) members[name] = (row as JsonObject)[column] as Json;
+  return members;
+}
 
 /** A member of the context that may be a moving one, as `json`. */
 export const memberOf = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
@@ -82,7 +94,7 @@ export function actorStore(database: Database, counts: DeviceCounts): ActorStore
       const { name, columns } = tableOf(kind);
       const rows = await database.read<ActorRow>({
         name: `load_${kind}`,
-        text: `select ${actorColumns} from ${name} where id = any($1::uuid[])${columns.deleted ? ' and not deleted' : ''}`,
+        text: `select ${actorColumns(kind)} from ${name} where id = any($1::uuid[])${columns.deleted ? ' and not deleted' : ''}`,
         values: [idArray(ids)],
       });
       return rows.map((row) => storedActor(kind, row));

@@ -44,7 +44,7 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     async list(tenantId, deviceId, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_list',
-        text: `select ${actorColumns}, created_at from commands
+        text: `select ${actorColumns('command')} from commands
           where device_id = $1 and tenant_id = $2 and (created_at, id) < ($3, $4)
           order by created_at desc, id desc limit $5`,
         values: [deviceId, tenantId, ...beginning(after), limit + 1],
@@ -67,7 +67,7 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     async awaiting(tenantId, now, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_awaiting',
-        text: `select ${actorColumns}, created_at from commands
+        text: `select ${actorColumns('command')} from commands
           where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4
           order by created_at desc, id desc limit $5`,

@@ -61,7 +61,7 @@ export function turnInput(turn: TurnCommit): TurnInput {
       groups.set(name, group);
     }
     group.rows.push(form === 'settled' ? settledRow(commit, present) : wholeRow(commit, present));
-    group.moving.push(keepable(JSON.stringify(membersOf(commit, true))));
+    group.moving.push(keepable(JSON.stringify(movingOf(commit))));
   }
   return {
     actors: [...groups.values()]
@@ -79,18 +79,19 @@ const rank = ({ kind, form }: Group): number =>
 
 function wholeRow(commit: ActorCommit, present: Set<Joining>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
-  return {
+  const row: JsonObject = {
     id: ref.id,
     tenant_id: tenantId,
     read_version: readVersion,
     version,
     machine_version: machineVersion,
     value,
-    context: membersOf(commit, false),
     since,
     ...columns,
-    also: alsoOf(commit, present),
   };
+  row.context = stayingOf(commit, row);
+  row.also = alsoOf(commit, present);
+  return row;
 }
 
 function settledRow(commit: ActorCommit, present: Set<Joining>): Json {
@@ -102,10 +103,21 @@ function settledRow(commit: ActorCommit, present: Set<Joining>): Json {
   return row;
 }
 
-/** The members of the context that move, or the others. */
-function membersOf({ context, moving }: ActorCommit, thatMove: boolean): JsonObject {
+function movingOf({ context, moving }: ActorCommit): JsonObject {
   const members: JsonObject = {};
-  for (const name in context) if (moving.has(name) === thatMove) members[name] = context[name] as Json;
+  for (const name in context) if (moving.has(name)) members[name] = context[name] as Json;
+  return members;
+}
+
+/** The other members of the context, without those that a column of the row says. */
+function stayingOf({ ref, context, moving }: ActorCommit, row: JsonObject): JsonObject {
+  const { said } = tableOf(ref.kind);
+  const members: JsonObject = {};
+  for (const name in context) {
+    if (moving.has(name)) continue;
+    const column = said[name];
+    if (column === undefined || row[column] !== context[name]) members[name] = context[name] as Json;
+  }
   return members;
 }
 

@@ -98,7 +98,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     const { name, columns } = tableOf(kind);
     const [row] = await database.read<ActorRow>({
       name: `inspect_one_${kind}`,
-      text: `select ${actorColumns} from ${name}
+      text: `select ${actorColumns(kind)} from ${name}
         where id = $1 and tenant_id = $2${columns.deleted ? ' and not deleted' : ''}`,
       values: [id, tenantId],
     });

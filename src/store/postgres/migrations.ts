@@ -11,6 +11,7 @@ import { cognition } from './migrations/0008-cognition.ts';
 import { moving } from './migrations/0009-moving.ts';
 import { inPlace } from './migrations/0010-in-place.ts';
 import { statistics } from './migrations/0011-statistics.ts';
+import { saidOnce } from './migrations/0012-said-once.ts';
 
 export interface Migration {
   id: number;
@@ -31,6 +32,7 @@ export const migrations: readonly Migration[] = [
   { id: 9, name: 'moving', sql: moving },
   { id: 10, name: 'in place', sql: inPlace },
   { id: 11, name: 'statistics', sql: statistics },
+  { id: 12, name: 'said once', sql: saidOnce },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

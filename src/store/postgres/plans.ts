@@ -8,7 +8,7 @@ export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
     const rows = await database.read<ActorRow & { created_at: EpochMs }>({
       name: 'plans_list',
-      text: `select ${actorColumns}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
+      text: `select ${actorColumns('plan')}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
       values: [tenantId, ...beginning(after), limit + 1],
     });

@@ -7,6 +7,8 @@ export interface ActorTable {
   columns: Readonly<Record<string, string>>;
   /** Those that follow from the value and the moving members of the context: all that a settled commit changes. */
   moving: readonly string[];
+  /** Members of the context that a column says already, by their names: they are not written again. */
+  said: Readonly<Record<string, string>>;
 }
 
 /** A new kind is one more entry here and one more table. */
@@ -26,6 +28,7 @@ export const actorTables: readonly ActorTable[] = [
       created_at: 'bigint',
     },
     moving: ['revoked', 'deleted', 'online'],
+    said: {},
   },
   {
     kind: 'command',
@@ -41,18 +44,21 @@ export const actorTables: readonly ActorTable[] = [
       created_at: 'bigint',
     },
     moving: ['status', 'verification', 'written'],
+    said: { id: 'id', tenantId: 'tenant_id', deviceId: 'device_id', action: 'action', requestedAt: 'created_at' },
   },
   {
     kind: 'tenant',
     name: 'tenants',
     columns: { name: 'text', slug: 'text', suspended: 'boolean', created_at: 'bigint' },
     moving: ['suspended'],
+    said: {},
   },
   {
     kind: 'plan',
     name: 'plans',
     columns: { status: 'text', over: 'boolean', thought: 'boolean', created_at: 'bigint' },
     moving: ['status', 'over', 'thought'],
+    said: {},
   },
 ];
 
