@@ -1,5 +1,4 @@
 import { EventEmitter } from 'node:events';
-import { canonicalPayload } from '../domain/canonical.ts';
 import { type Clock, systemClock } from '../domain/clock.ts';
 import type {
   CloudPayload,
@@ -21,6 +20,7 @@ import { Identity, type Utterance } from './identity.ts';
 import { type Backoff, Link, type LinkSession, type TlsOptions } from './link.ts';
 import { Outbox } from './outbox.ts';
 import { type DeviceMemory, type DeviceStore, Saver, type WaitingMessage } from './store.ts';
+import { written } from './written.ts';
 
 /** The answer to a registration (`signing_alg`, `key_version`, … are its fields), and what the device does. */
 export interface DeviceOptions {
@@ -81,8 +81,6 @@ export interface DeviceEvents {
   closed: [];
 }
 
-/** The service takes packets of 64 KiB; topic, envelope and signature need less than the rest. */
-const MAX_PAYLOAD_BYTES = 60 * 1024;
 const PATIENCE_MS = 15_000;
 const BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
 
@@ -392,20 +390,4 @@ export class Device extends EventEmitter<DeviceEvents> {
       waiting: this.#outbox.waiting(),
     };
   }
-}
-
-/**
- * A payload as it will be sent, whatever becomes of the object that it was made of. Throws where no message could carry it: it
- * would wait for ever, and hold up what comes behind it.
- */
-function written<Payload extends object>(payload: Payload): Payload {
-  let text: string;
-  try {
-    text = canonicalPayload(payload as unknown as JsonObject);
-  } catch (error) {
-    throw new RangeError(`no message can hold it: ${error instanceof Error ? error.message : error}`);
-  }
-  const bytes = Buffer.byteLength(text);
-  if (bytes > MAX_PAYLOAD_BYTES) throw new RangeError(`a message of ${bytes} bytes is too large`);
-  return JSON.parse(text) as Payload;
 }
