@@ -4,6 +4,7 @@ import { openStore } from '../../src/store/open.ts';
 import { startChild } from '../support/child.ts';
 import { cpuEach } from '../support/cpu.ts';
 import { compare, latencies, median, thousands } from '../support/figures.ts';
+import { floorName, startHttpFloors } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -31,6 +32,7 @@ const { token, devices } = await populate(deployment, { devices: DEVICES, report
 await wereSeen();
 const service = await startService(deployment, { profile: options.profile });
 await service.active;
+const floors = await startHttpFloors(deployment);
 const load = startChild(new URL('./load.ts', import.meta.url));
 
 for (const ask of ['GraphQL', 'MCP'] as const) {
@@ -51,14 +53,22 @@ for (const ask of ['GraphQL', 'MCP'] as const) {
     if (asked === ask) heard.push(...found.latencies);
     return found.perSecond;
   };
+  const measureFloor = async (): Promise<number> => {
+    load.send({
+      loop: { ask: 'REST', port: floors.cached.port, token, connections: CONNECTIONS, ...duration } satisfies Loop,
+    });
+    return (await load.receive<LoopResult>('result')).perSecond;
+  };
   await compare(
     {
       name: `devices by ${ask}`,
       unit: 'requests/s',
       ours: () => measure(ask),
-      floor: () => measure('REST'),
-      floorName: 'REST',
-      atLeast: AT_LEAST,
+      floors: [
+        { name: 'REST', measure: () => measure('REST'), atLeast: AT_LEAST },
+        // Shown beside it: a slower REST would make the first ratio better.
+        { name: floorName('cached'), measure: measureFloor, atLeast: null },
+      ],
     },
     options,
   );
@@ -70,7 +80,7 @@ for (const ask of ['GraphQL', 'MCP'] as const) {
   console.log(`  ${latencies(heard)}`);
 }
 
-await load.end();
+await Promise.all([load, floors.cached.child, floors['verified each time'].child].map((one) => one.end()));
 await service.stop();
 await cluster.stop();
 deployment.remove();

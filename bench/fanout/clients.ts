@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { connect } from 'node:net';
+import { WebSocket } from 'ws';
 
 /*
- * WebSocket clients as light as they can be: they count the frames that reach them, and look into none. So the
- * measured process is the other one.
+ * WebSocket clients as light as they can be: they count the frames that reach them and parse none, so that the
+ * measured process is the other one. One more client parses what it gets, for the delays.
  */
 
 /** All of these within that time, by the clock that both processes read. */
@@ -23,6 +24,21 @@ interface Client {
 }
 
 const clients: Client[] = [];
+/** Milliseconds from each update to its arrival, by the clock that both processes read. */
+let delays: number[] = [];
+
+function openProbe(port: number): Promise<void> {
+  const probe = new WebSocket(`ws://127.0.0.1:${port}/ws/state?token=bench`);
+  probe.on('message', (data) => {
+    const { timestamp } = JSON.parse(String(data)) as { timestamp?: number };
+    if (timestamp !== undefined) delays.push(Date.now() - timestamp);
+  });
+  return new Promise((resolve, reject) => {
+    probe.once('open', resolve);
+    probe.once('error', reject);
+  });
+}
+
 const PING = Buffer.concat([Buffer.from([0x81, 0x84, 0, 0, 0, 0]), Buffer.from('ping')]);
 
 /** Opens one; resolves at the answer to its ping: it was let in. */
@@ -105,7 +121,7 @@ async function settle(): Promise<void> {
   for (const client of clients) client.frames = 0;
 }
 
-type Asked = { open?: { port: number; clients: number }; expect?: Expected; settle?: true };
+type Asked = { open?: { port: number; clients: number }; expect?: Expected; settle?: true; delays?: true };
 process.on('message', async (asked: Asked) => {
   if (asked.open) {
     const { port, clients: count } = asked.open;
@@ -113,10 +129,15 @@ process.on('message', async (asked: Asked) => {
       const batch = Array.from({ length: Math.min(50, count - clients.length) }, () => open(port));
       clients.push(...(await Promise.all(batch)));
     }
+    await openProbe(port);
     await settle();
     process.send?.({ opened: true });
   }
   if (asked.expect) process.send?.({ missed: await expect(asked.expect) });
+  if (asked.delays) {
+    process.send?.({ delays });
+    delays = [];
+  }
   if (asked.settle) {
     await settle();
     process.send?.({ settled: true });

@@ -1,13 +1,16 @@
-// How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a plain loop of `ws.send(JSON.stringify(…))`?
+// How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a loop of `ws.send`?
 import { type Child, startChild } from '../support/child.ts';
-import { compare, thousands } from '../support/figures.ts';
+import { compare, judge, latencies, percentile, thousands } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import type { Expected, Missed } from './clients.ts';
-import type { Ran, Run } from './server.ts';
+import type { Kind, Ran, Run } from './server.ts';
 
 const CLIENTS = 1_000;
-const AT_LEAST = 2;
+/** Of a loop that makes the text anew for each client, and of one that makes it once for an update. */
+const AT_LEAST: Record<Exclude<Kind, 'ours'>, number> = { 'text for each client': 15, 'text once': 2 };
+/** From an update to its arrival at a client, at half of the highest rate; milliseconds. */
+const AT_MOST_P99 = 100;
 /** Everybody has everything this long after the last update was due, or the rate was too high. */
 const GRACE_MS = 1_000;
 
@@ -24,7 +27,7 @@ interface Side {
   clients: Child;
 }
 
-async function open(kind: 'ours' | 'plain'): Promise<Side> {
+async function open(kind: Kind): Promise<Side> {
   const server = startChild(new URL('./server.ts', import.meta.url), { args: [kind] });
   const port = await server.receive<number>('port');
   const clients = startChild(new URL('./clients.ts', import.meta.url));
@@ -66,12 +69,22 @@ async function highest(side: Side): Promise<number> {
   return low;
 }
 
-/** Each measurement has processes of its own: the other side idles nowhere. */
-async function deliveries(kind: 'ours' | 'plain'): Promise<number> {
+const delays: number[] = [];
+
+/** Each measurement has processes of its own, so that no other side is idle beside it. */
+async function deliveries(kind: Kind): Promise<number> {
   const side = await open(kind);
   const rate = await highest(side);
-  await Promise.all([side.clients.end(), side.server.end()]);
   console.log(`    ${kind}: ${thousands(rate)} updates/s`);
+  const perSecond = Math.max(1, Math.round(rate / 2));
+  side.clients.send({ delays: true });
+  await side.clients.receive('delays'); // of the search
+  await holds(side, perSecond);
+  side.clients.send({ delays: true });
+  const found = await side.clients.receive<number[]>('delays');
+  console.log(`      at ${thousands(perSecond)} updates/s one client has them after: ${latencies(found)}`);
+  if (kind === 'ours') delays.push(...found);
+  await Promise.all([side.clients.end(), side.server.end()]);
   return rate * clientCount;
 }
 
@@ -85,9 +98,12 @@ await compare(
     name: 'deliveries',
     unit: 'deliveries/s',
     ours: () => deliveries('ours'),
-    floor: () => deliveries('plain'),
-    floorName: 'plain loop',
-    atLeast: AT_LEAST,
+    floors: (['text for each client', 'text once'] as const).map((kind) => ({
+      name: `a plain loop, ${kind}`,
+      measure: () => deliveries(kind),
+      atLeast: AT_LEAST[kind],
+    })),
   },
   options,
 );
+judge('update to client at half of that rate, p99', percentile(delays, 99), { atMost: AT_MOST_P99, unit: 'ms', short });

@@ -14,9 +14,10 @@ import type { Caller } from '../../src/operations/operation.ts';
 import { deviceState } from '../support/states.ts';
 
 /*
- * One side of the comparison, told apart by its argument: `ours` is the service's own edge behind an identity that
- * lets everybody in, `plain` the loop that one would write without thinking about it.
+ * One side of the comparison, named by its argument: `ours` is the service's own edge behind an identity that accepts
+ * everybody; the others are a loop of `ws.send` over the clients, which makes the text of an update for each client or once.
  */
+export type Kind = 'ours' | 'text for each client' | 'text once';
 
 /** Updates due at `perSecond` for a while, made in this process: their making costs both sides the same. */
 export interface Run {
@@ -80,7 +81,7 @@ function ours(server: Server): Emit {
   return (output) => emit(output);
 }
 
-function plain(server: Server): Emit {
+function plain(server: Server, once: boolean): Emit {
   const clients = new Set<WebSocket>();
   const sockets = new WebSocketServer({ server, perMessageDeflate: false });
   sockets.on('connection', (socket) => {
@@ -88,13 +89,20 @@ function plain(server: Server): Emit {
     socket.on('message', () => socket.send('pong'));
     socket.on('close', () => clients.delete(socket));
   });
-  return ({ deviceId, state, at }) => {
-    for (const client of clients) client.send(JSON.stringify(stateMessage(deviceId, state, at)));
+  const textOf = ({ deviceId, state, at }: StateOutput) => JSON.stringify(stateMessage(deviceId, state, at));
+  if (!once)
+    return (output) => {
+      for (const client of clients) client.send(textOf(output));
+    };
+  return (output) => {
+    const text = textOf(output);
+    for (const client of clients) client.send(text);
   };
 }
 
 const server = createServer();
-const emit = process.argv[2] === 'plain' ? plain(server) : ours(server);
+const kind = process.argv[2] as Kind;
+const emit = kind === 'ours' ? ours(server) : plain(server, kind === 'text once');
 const states: JsonObject[] = DEVICES.map((id) => deviceState(0, id));
 let version = 0;
 

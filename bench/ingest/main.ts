@@ -1,7 +1,9 @@
 // How many signed QoS 1 state messages a second are durable in PostgreSQL before their PUBACK, against bare aedes acknowledging the same bytes?
 
-import { type Child, startChild } from '../support/child.ts';
-import { compare } from '../support/figures.ts';
+import { startChild } from '../support/child.ts';
+import { cpuOfTree } from '../support/cpu.ts';
+import { compare, median } from '../support/figures.ts';
+import { startFloor } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import type { Load, LoadDevice, LoadResult } from '../support/mqtt-load.ts';
 import { readOptions } from '../support/options.ts';
@@ -52,53 +54,59 @@ async function acknowledge(port: number, firstSequence: number): Promise<number>
   return (acknowledged / milliseconds) * 1_000;
 }
 
-async function startBroker(args: string[]): Promise<{ child: Child; port: number }> {
-  const child = startChild(new URL('../support/bare-broker.ts', import.meta.url), {
-    args,
-    env: { NODE_ENV: 'production' },
-  });
-  return { child, port: await child.receive<number>('port') };
-}
-
+const broker = new URL('../support/bare-broker.ts', import.meta.url);
+const cpu = { service: [] as number[], database: [] as number[] };
 let sent = 0;
 const ours = async (): Promise<number> => {
+  const before = { service: cpuOfTree(service.child.pid), database: cluster.cpu() };
   const perSecond = await acknowledge(service.mqttPort, sent + 1);
   sent += messages;
+  cpu.service.push((cpuOfTree(service.child.pid) - before.service) / (messages * CONNECTIONS));
+  cpu.database.push((cluster.cpu() - before.database) / (messages * CONNECTIONS));
   return perSecond;
 };
 
-const bare = await startBroker([]);
+const bare = await startFloor(broker);
 await compare(
   {
     name: 'state messages durable before their PUBACK',
     unit: 'messages/s',
     ours,
-    floor: () => acknowledge(bare.port, 1),
-    floorName: 'bare aedes',
-    atLeast: AT_LEAST,
+    floors: [{ name: 'bare aedes', measure: () => acknowledge(bare.port, 1), atLeast: AT_LEAST }],
   },
   options,
 );
 await bare.child.end();
 
-// One client listens here too, in a durable session: the broker keeps each message until that client has it.
-const durable = await startBroker(['--durable']);
-const subscriber = startChild(new URL('./subscriber.ts', import.meta.url));
-subscriber.send({ listen: { port: durable.port } });
-await subscriber.receive('listening');
+/** The durable broker keeps each message until the client of the durable session has it; that client listens, or is away. */
+async function durableBroker(client: 'listening' | 'away') {
+  const { child, port } = await startFloor(broker, { args: ['--durable'] });
+  const subscriber = startChild(new URL('./subscriber.ts', import.meta.url));
+  subscriber.send({ listen: { port } });
+  await subscriber.receive('listening');
+  if (client === 'away') await subscriber.end();
+  const end = () => Promise.all([subscriber.end(), child.end()]);
+  return { name: `aedes with a durable session in LevelDB, its client ${client}`, port, end };
+}
+
+const durable = [await durableBroker('listening'), await durableBroker('away')];
 await compare(
   {
-    name: 'against aedes with durable sessions in LevelDB',
+    name: 'the same against a broker that stores what it acknowledges',
     unit: 'messages/s',
     ours,
-    floor: () => acknowledge(durable.port, 1),
-    floorName: 'aedes-persistence-level',
-    atLeast: AT_LEAST_OF_DURABLE,
+    floors: durable.map(({ name, port }, at) => ({
+      name,
+      measure: () => acknowledge(port, 1),
+      atLeast: at === 0 ? AT_LEAST_OF_DURABLE : null,
+    })),
   },
   options,
 );
-await subscriber.end();
-await durable.child.end();
+await Promise.all(durable.map(({ end }) => end()));
+console.log(
+  `processor time for a message: the service ${median(cpu.service).toFixed(1)} µs, PostgreSQL ${median(cpu.database).toFixed(1)} µs`,
+);
 
 // Nothing acknowledged may be missing: the twin of each device counts what was sent.
 let wrong = 0;

@@ -3,14 +3,14 @@ import { createRuntime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { ManifestCache } from '../../src/operations/manifest-cache.ts';
-import { thousands } from '../support/figures.ts';
+import { judge, thousands } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { deviceState } from '../support/states.ts';
 import { emptyHandedStore, hasOwnManifest, idOf } from './rows.ts';
 
-const MEANT_LIVE = 8 * 1024;
-const MEANT_PASSIVE = 0.2 * 1024;
+/** Bytes. */
+const AT_MOST = { live: 8 * 1024, passivated: 0.2 * 1024 };
 const BATCH = 2_000;
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
@@ -120,8 +120,6 @@ const passive = await collected();
 print('passivated', passive, start);
 
 if (gone < count) throw new Error(`only ${gone} of ${count} actors were passivated`);
-const verdict = (bytes: number, meant: number) =>
-  `${thousands(bytes)} B, meant at most ${thousands(meant)} B: ${bytes <= meant ? 'reached' : 'not reached'}`;
-console.log(`a live actor, all maps: ${verdict(perActor(live, start), MEANT_LIVE)}`);
-console.log(`a passivated one:       ${verdict(perActor(passive, start), MEANT_PASSIVE)}`);
+judge('a live actor, all maps', perActor(live, start), { atMost: AT_MOST.live, unit: 'B', short });
+judge('a passivated actor', perActor(passive, start), { atMost: AT_MOST.passivated, unit: 'B', short });
 await runtime.stop();

@@ -16,7 +16,9 @@ export interface Target {
 }
 
 export interface Loop {
-  way: 'plans' | 'commands';
+  /** `requests`: the commands are only answered, by the HTTP floor at `port`. */
+  way: 'plans' | 'commands' | 'requests';
+  port?: number;
   warmMs: number;
   measureMs: number;
 }
@@ -70,15 +72,20 @@ async function open(asked: Target): Promise<void> {
 
 const headers = (): string => `Authorization: Bearer ${target.token}\r\n`;
 
-/** Resolves when the device's final word is committed. */
-async function command(caller: RawConnection, n: number): Promise<void> {
+/** Resolves when the command is answered with 202. */
+async function request(caller: RawConnection, n: number, requestId = nextRequestId()): Promise<void> {
   const { deviceId } = target.devices[n % target.devices.length] as DeviceIdentity;
-  const requestId = nextRequestId();
-  const over = new Promise<void>((resolve) => ends.set(requestId, resolve));
   const body = `{"action":"set_brightness","params":{"level":${n % 101}}}`;
   const path = `/v1/device/${deviceId}/command`;
   const { status, body: answer } = await caller.post(path, `${headers()}X-Request-ID: ${requestId}\r\n`, body);
   if (status !== 202) throw new Error(`${status} ${answer}`);
+}
+
+/** Resolves when the device's acknowledgement is committed. */
+async function command(caller: RawConnection, n: number): Promise<void> {
+  const requestId = nextRequestId();
+  const over = new Promise<void>((resolve) => ends.set(requestId, resolve));
+  await request(caller, n, requestId);
   await over;
   ends.delete(requestId);
 }
@@ -96,10 +103,12 @@ async function plan(caller: RawConnection, n: number): Promise<void> {
   ends.delete(id);
 }
 
-async function run({ way, warmMs, measureMs }: Loop): Promise<LoopResult> {
+const ways = { plans: plan, commands: command, requests: request };
+
+async function run({ way, port = target.httpPort, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const each = way === 'plans' ? target.devices.length : 1;
   const callers = await Promise.all(
-    Array.from({ length: way === 'plans' ? 1 : target.devices.length }, () => RawConnection.open(target.httpPort)),
+    Array.from({ length: way === 'plans' ? 1 : target.devices.length }, () => RawConnection.open(port)),
   );
   const begin = performance.now() + warmMs;
   const end = begin + measureMs;
@@ -107,7 +116,7 @@ async function run({ way, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const drive = async (caller: RawConnection) => {
     while (performance.now() < end) {
       total += each;
-      await (way === 'plans' ? plan : command)(caller, total);
+      await ways[way](caller, total);
       const now = performance.now();
       if (now >= begin && now < end) measured += each;
     }

@@ -1,6 +1,6 @@
 // After kill -9 with 100,000 devices and 1,000 commands in flight: how long until the service is back, and is all it acknowledged still there?
 import { type Child, startChild } from '../support/child.ts';
-import { median, thousands } from '../support/figures.ts';
+import { judge, median, thousands } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -13,6 +13,12 @@ const { short, tries } = options;
 const size = short
   ? { devices: 500, commanded: 50, reporting: 20, commands: 50 }
   : { devices: 100_000, commanded: 1_000, reporting: 200, commands: 1_000 };
+
+/** Milliseconds from the kill. */
+const AT_MOST = {
+  restart: { ready: 3_000, firstCommand: 3_500, back: 6_000 },
+  takeover: { ready: 1_500, firstCommand: 2_000, back: 5_000 },
+};
 
 printMachine();
 const cluster = await startCluster(options);
@@ -76,12 +82,13 @@ async function crash(
   return [next, { ready, firstCommand: firstCommandAt - killedAt, back: backAt - killedAt }];
 }
 
-function print(what: string, times: readonly Times[]): void {
-  const of = (pick: (one: Times) => number) => `${Math.round(median(times.map(pick)))} ms`;
-  console.log(
-    `${what}: ready after ${of((one) => one.ready)}, first command through after ${of((one) => one.firstCommand)}, ` +
-      `all ${size.commanded + size.reporting} connected devices back after ${of((one) => one.back)} (medians of ${times.length})`,
-  );
+function verdicts(what: string, times: readonly Times[], atMost: Times): void {
+  const connected = size.commanded + size.reporting;
+  const figure = (name: string, key: keyof Times) =>
+    judge(`${what}: ${name}`, median(times.map((one) => one[key])), { atMost: atMost[key], unit: 'ms', short });
+  figure('ready', 'ready');
+  figure('first command through', 'firstCommand');
+  figure(`all ${connected} connected devices back`, 'back');
 }
 
 let active = await startService(deployment);
@@ -92,7 +99,7 @@ for (let n = 0; n < tries; n += 1) {
   active = next;
   restarts.push(times);
 }
-print('started again', restarts);
+verdicts('started again', restarts, AT_MOST.restart);
 
 const takeovers: Times[] = [];
 for (let n = 0; n < tries; n += 1) {
@@ -101,7 +108,7 @@ for (let n = 0; n < tries; n += 1) {
   active = next;
   takeovers.push(times);
 }
-print('taken over by a standby', takeovers);
+verdicts('taken over by a standby', takeovers, AT_MOST.takeover);
 
 await load.end();
 await active.stop();

@@ -29,42 +29,66 @@ export const thousands = (value: number): string => Math.round(value).toLocaleSt
 /** One side of a ratio, measured once: what was done a second. */
 export type Measure = () => Promise<number>;
 
-export interface Ratio {
+export interface Floor {
   name: string;
-  unit: string;
-  ours: Measure;
-  floor: Measure;
-  floorName: string;
-  /** Null where nothing is asked. */
+  measure: Measure;
+  /** The least ratio; null where the ratio is only shown. */
   atLeast: number | null;
 }
 
+export interface Comparison {
+  name: string;
+  unit: string;
+  ours: Measure;
+  floors: readonly Floor[];
+}
+
 /**
- * Measures both sides in turn, the first one changing from try to try, and prints each pair and the median of the
- * ratios. A ratio that is missed sets the exit code, unless the run is a short one.
+ * Measures ours and each floor in turn, each try beginning with another side, and prints the figures and the median of
+ * the ratios. A ratio that is missed sets the exit code, unless the run is a short one.
  */
-export async function compare(ratio: Ratio, { tries, short }: { tries: number; short: boolean }): Promise<number> {
-  const { name, unit, atLeast, floorName } = ratio;
-  const ratios: number[] = [];
-  const figures: { ours: number; floor: number }[] = [];
+export async function compare(
+  { name, unit, ours, floors }: Comparison,
+  { tries, short }: { tries: number; short: boolean },
+): Promise<void> {
+  const side = (measure: Measure) => ({ measure, figures: [] as number[] });
+  const own = side(ours);
+  const others = floors.map((floor) => ({ ...floor, ...side(floor.measure) }));
+  let order = [own, ...others];
+  const ratios = (figures: readonly number[]) => own.figures.map((figure, at) => figure / (figures[at] as number));
+  const last = (values: readonly number[]) => values.at(-1) as number;
   for (let n = 1; n <= tries; n += 1) {
-    const floorFirst = n % 2 === 1;
-    const first = await (floorFirst ? ratio.floor : ratio.ours)();
-    const second = await (floorFirst ? ratio.ours : ratio.floor)();
-    const pair = floorFirst ? { ours: second, floor: first } : { ours: first, floor: second };
-    figures.push(pair);
-    ratios.push(pair.ours / pair.floor);
-    console.log(
-      `  try ${n}: ${thousands(pair.ours)} ${unit}, ${floorName} ${thousands(pair.floor)}: ${(pair.ours / pair.floor).toFixed(3)}`,
+    order = [...order.slice(1), ...order.slice(0, 1)];
+    for (const { measure, figures } of order) figures.push(await measure());
+    const shown = others.map(
+      (floor) => `${floor.name} ${thousands(last(floor.figures))}: ${last(ratios(floor.figures)).toFixed(3)}`,
     );
+    console.log(`  try ${n}: ${thousands(last(own.figures))} ${unit}; ${shown.join('; ')}`);
   }
-  const middle = median(ratios);
-  const ours = thousands(median(figures.map((pair) => pair.ours)));
-  const floor = thousands(median(figures.map((pair) => pair.floor)));
-  const reached = atLeast === null || middle >= atLeast;
-  const verdict = short ? 'short run, no verdict' : reached ? 'reached' : 'MISSED';
-  const asked = atLeast === null ? '' : `; at least ${atLeast}: ${verdict}`;
-  console.log(`${name}: ${ours} of ${floor} ${unit}, median ratio ${middle.toFixed(3)}${asked}`);
+  console.log(`${name}: ${thousands(median(own.figures))} ${unit}`);
+  for (const { name: floor, figures, atLeast } of others)
+    judge(`  part of ${floor} (${thousands(median(figures))})`, median(ratios(figures)), { atLeast, short });
+}
+
+export interface Limit {
+  /** Null or absent: the figure is only shown. */
+  atLeast?: number | null;
+  atMost?: number | null;
+  unit?: string;
+  short: boolean;
+}
+
+/** Prints a figure with its limit. A limit that is missed sets the exit code, unless the run is a short one. */
+export function judge(name: string, figure: number, { atLeast = null, atMost = null, unit = '', short }: Limit): void {
+  const shown = (value: number) => `${Number(value.toPrecision(4)).toLocaleString('en-US')}${unit && ` ${unit}`}`;
+  if (atLeast === null && atMost === null) {
+    console.log(`${name}: ${shown(figure)}`);
+    return;
+  }
+  const reached = (atLeast === null || figure >= atLeast) && (atMost === null || figure <= atMost);
+  const asked = atLeast === null ? `at most ${shown(atMost as number)}` : `at least ${shown(atLeast)}`;
+  console.log(
+    `${name}: ${shown(figure)}; ${asked}: ${short ? 'short run, no verdict' : reached ? 'reached' : 'MISSED'}`,
+  );
   if (!short && !reached) process.exitCode = 1;
-  return middle;
 }

@@ -47,6 +47,9 @@ export function makeDeployment(databaseUrl: string): Deployment {
   };
 }
 
+/** The V8 flags of `npm start`; the floors get them too. */
+export const V8_FLAGS: readonly string[] = ['--max-semi-space-size=64', '--no-allocation-site-pretenuring'];
+
 /** Started as `npm start` starts it: nothing is tuned for the benchmark but the limits of load. */
 export async function startService(
   deployment: Deployment,
@@ -58,8 +61,7 @@ export async function startService(
   const child = startChild(new URL('./service-process.ts', import.meta.url), {
     env: { ...deployment.env, NODE_ENV: 'production', PORT: `${port}`, MQTT_PORT: `${mqttPort}` },
     node: [
-      '--max-semi-space-size=64',
-      '--no-allocation-site-pretenuring',
+      ...V8_FLAGS,
       ...(profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : []),
     ],
   });

@@ -1,0 +1,31 @@
+import { type Child, startChild } from './child.ts';
+import { type Deployment, V8_FLAGS } from './service.ts';
+
+/** A floor in a process of its own, with the V8 flags that the service has. */
+export interface Floor {
+  child: Child;
+  port: number;
+}
+
+/** How the HTTP floor checks tokens; see `express-floor.ts`. */
+export type Proofs = 'cached' | 'verified each time';
+export const PROOFS: readonly Proofs[] = ['cached', 'verified each time'];
+export const floorName = (proofs: Proofs): string => `express + jose + zod, tokens ${proofs}`;
+
+/** The HTTP floors, which accept the deployment's tokens. */
+export async function startHttpFloors(deployment: Deployment): Promise<Record<Proofs, Floor>> {
+  const { x, crv, kty } = JSON.parse(deployment.env.TOKEN_SIGNING_KEY as string);
+  const start = (proofs: Proofs): Promise<Floor> =>
+    startFloor(new URL('./express-floor.ts', import.meta.url), {
+      env: { PUBLIC_JWK: JSON.stringify({ x, crv, kty }), PROOFS: proofs },
+    });
+  return { cached: await start('cached'), 'verified each time': await start('verified each time') };
+}
+
+export async function startFloor(
+  file: URL,
+  { args = [], env = {} }: { args?: string[]; env?: Record<string, string> } = {},
+): Promise<Floor> {
+  const child = startChild(file, { args, node: [...V8_FLAGS], env: { NODE_ENV: 'production', ...env } });
+  return { child, port: await child.receive<number>('port') };
+}
