@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { type AnyStateMachine, setup, stateIn } from 'xstate';
 import { asking, deciding } from '../../src/machines/decision.ts';
 import type { MachineEvent } from '../../src/machines/definition.ts';
+import { fc } from '../support/properties.ts';
 
 // Charts that nobody would draw, of all that a chart of ours may be made of.
 

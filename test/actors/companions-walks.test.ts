@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
@@ -6,6 +5,7 @@ import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/co
 import { eventually, testClock } from '../support/clock.ts';
 import { awaiting, BOOM, COME, coming, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
 import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { fc } from '../support/properties.ts';
 
 /*
  * Actors that tell each other things, in any order and through any trouble: what was said by a transition that is kept is

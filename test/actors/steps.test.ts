@@ -1,5 +1,4 @@
 import { deepStrictEqual } from 'node:assert';
-import fc from 'fast-check';
 import { describe, expect, it, vi } from 'vitest';
 import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, not, raise, setup, stateIn } from 'xstate';
 import { blank, decide, restore, transition } from '../../src/actors/decide.ts';
@@ -7,6 +6,7 @@ import type { Decided } from '../../src/actors/steps.ts';
 import { asking, deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
+import { fc } from '../support/properties.ts';
 import { built, charts, type Nudge } from './charts.ts';
 
 const ACTORS = 3;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalFieldNames, canonicalPayload, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
 import { parseJson } from '../../src/domain/json.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { fc } from '../support/properties.ts';
 
 const json = () =>
   fc

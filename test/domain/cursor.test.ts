@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Listing, makeCursor, type Position, readCursor } from '../../src/domain/cursor.ts';
+import { fc } from '../support/properties.ts';
 
 const listing: Listing = { route: 'GET /devices', filters: { home_id: 'h', online: true, room_id: undefined } };
 const position: Position = { createdAt: 1_750_000_000_123, id: '01920000-0000-7000-8000-000000000001' };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { artifactUrlFault, isVersion, rolloutPlace, updateFor, withoutBuild } from '../../src/domain/firmware.ts';
+import { fc } from '../support/properties.ts';
 
 const id = (n: number) => `0195d9a2-7f00-7000-8000-${n.toString(16).padStart(12, '0')}`;
 

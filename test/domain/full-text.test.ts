@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { searchable, sought } from '../../src/domain/full-text.ts';
+import { fc } from '../support/properties.ts';
 
 describe('what is kept of a text', () => {
   it.each([

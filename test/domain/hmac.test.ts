@@ -1,9 +1,9 @@
 import { createHmac, createSecretKey } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { hmacOf, isHmacOf, isHmacOfWritten, padsOf, WRITTEN_FROM, written } from '../../src/domain/hmac.ts';
+import { fc } from '../support/properties.ts';
 
 const keyOf = (secret: string | Uint8Array) => createSecretKey(Buffer.from(secret));
 const byLibrary = (secret: string | Uint8Array, text: string) =>

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { MAX_JSON_DEPTH } from '../../src/domain/json.ts';
 import { isObject, jsonBytes, jsonEqual, setOwn } from '../../src/domain/json-size.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { fc } from '../support/properties.ts';
 
 const json = fc.jsonValue({ maxDepth: 5 }) as fc.Arbitrary<Json>;
 const nested = (levels: number): Json => (levels === 0 ? 1 : { a: nested(levels - 1) });

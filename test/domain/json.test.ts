@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkJson, MAX_JSON_DEPTH, parseJson } from '../../src/domain/json.ts';
+import { fc } from '../support/properties.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 

@@ -1,8 +1,8 @@
 import { Ajv } from 'ajv';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { checkParams, MAX_ENUM_VALUES, MAX_PARAMS_BYTES, schemaErrors } from '../../src/domain/param-schema.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { fc } from '../support/properties.ts';
 
 const parse = (text: string) => JSON.parse(text) as JsonObject;
 const of = (param: Json): JsonObject => ({ type: 'object', properties: { p: param } });

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { canonicalPayload } from '../../src/domain/canonical.ts';
 import { spanBytes } from '../../src/domain/json-span.ts';
@@ -6,6 +5,7 @@ import { readCloudPayload, readDevicePayload, type StatePayload, stateSpan } fro
 import type { CloudMessageType, DeviceChannel } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { spanText } from '../support/json-span.ts';
+import { fc } from '../support/properties.ts';
 
 const id = '1dc02e27-b71e-7588-ae84-66c1c85990d2';
 const cmd = { command_id: id, action: 'turn_on', params: {}, issued_at: 1, expires_at: 2 };

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commandStatuses, verificationStatuses } from '../../src/domain/command.ts';
 import { derivedId } from '../../src/domain/derived-id.ts';
 import { graphErrors, mayHaveActed, wordOf } from '../../src/domain/plan.ts';
+import { fc } from '../support/properties.ts';
 
 const step = (id: string, ...depends_on: string[]) => ({ id, depends_on });
 

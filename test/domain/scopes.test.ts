@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   allows,
@@ -11,6 +10,7 @@ import {
   scopeVerbs,
   within,
 } from '../../src/domain/scopes.ts';
+import { fc } from '../support/properties.ts';
 
 const needed = fc
   .tuple(fc.constantFrom(...scopeVerbs), fc.constantFrom(...scopeResources))

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { keyId, makeSealer, SealBroken } from '../../src/domain/sealing.ts';
+import { fc } from '../support/properties.ts';
 
 const [key, other] = [randomBytes(32), randomBytes(32)];
 const sealer = makeSealer(key);

@@ -1,6 +1,5 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto';
 import { inspect } from 'node:util';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   cloudPublicKey,
@@ -15,6 +14,7 @@ import {
   verifyingKey,
   verifyText,
 } from '../../src/domain/signature.ts';
+import { fc } from '../support/properties.ts';
 
 const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
 const checkerOf = (alg: SigningAlg, of: string) => verifyingKey(alg, alg === 'ed25519' ? publicKeyFromSeed(of) : of);

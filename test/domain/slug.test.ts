@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { slug } from '../../src/domain/fields.ts';
 import { slugFrom } from '../../src/domain/slug.ts';
+import { fc } from '../support/properties.ts';
 
 describe('a slug', () => {
   it.each([

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import { fc } from '../support/properties.ts';
 import type { Driven, Step } from './drive.ts';
 import {
   asker,

@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { twinOf } from '../../src/domain/twin.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
+import { fc } from '../support/properties.ts';
 import type { Driven, Step } from './drive.ts';
 import {
   ack,

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
 import { mayHaveActed, type OnFailure, wordOf } from '../../src/domain/plan.ts';
@@ -6,6 +5,7 @@ import type { Output } from '../../src/machines/outputs.ts';
 import { isOver } from '../../src/machines/plan-record.ts';
 import type { PlanEvent, StepWish } from '../../src/machines/plan-types.ts';
 import { isThought } from '../../src/machines/plan-work.ts';
+import { fc } from '../support/properties.ts';
 import { blankPlan, create, GOAL, moved, type Plan, statuses, wish } from './plan-world.ts';
 import { asker, ofType, T0 } from './samples.ts';
 import { statesIn } from './walks.ts';

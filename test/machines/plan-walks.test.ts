@@ -1,8 +1,8 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { planDefinition } from '../../src/machines/plan-record.ts';
 import type { StepWish } from '../../src/machines/plan-types.ts';
 import { phaseOf } from '../../src/machines/plan-work.ts';
+import { fc } from '../support/properties.ts';
 import { gone, type Walk, World, walks } from './plan-walk.ts';
 import { declaredStates, untaken } from './walks.ts';
 

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
+import { fc } from '../support/properties.ts';
 import { Driven } from './drive.ts';
 import { asker, other, T0, TENANT, uuid } from './samples.ts';
 import { untaken } from './walks.ts';

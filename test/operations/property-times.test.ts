@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { PropertyTimes, type Reported } from '../../src/operations/property-times.ts';
+import { fc } from '../support/properties.ts';
 
 /** One time for each property, in the plainest way. */
 function note(times: Map<string, number>, { state, full }: Reported, at: number): void {

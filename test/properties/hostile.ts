@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { fc } from '../support/properties.ts';
 
 const deep = (levels: number): Json => (levels === 0 ? 1 : [deep(levels - 1)]);
 const dug = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`) as Json;

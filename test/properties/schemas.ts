@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import type { Json } from '../../src/domain/values.ts';
+import { fc } from '../support/properties.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: JSON Schema as a stranger reads it
 export type Schema = any;

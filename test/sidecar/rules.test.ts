@@ -1,6 +1,6 @@
-import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../sidecar/rules/planner.ts';
+import { fc } from '../support/properties.ts';
 import { context, device, flat, goal, memory, nodesOf, observed, told, view } from './world.ts';
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Memory } from '../../src/domain/memory.ts';
 import type { MemoryFilter } from '../../src/store/contract/memories.ts';
+import { fc } from '../support/properties.ts';
 import { eachStore } from '../support/store.ts';
 import { idempotencyRow, newId } from '../support/turns.ts';
 

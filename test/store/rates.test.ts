@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import fc from 'fast-check';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
 import { RedisRates } from '../../src/store/cache/redis-rates.ts';
 import type { Rates } from '../../src/store/contract/rates.ts';
 import { openRates } from '../../src/store/open.ts';
 import { eventually, testClock } from '../support/clock.ts';
+import { fc } from '../support/properties.ts';
 import { startProxy } from '../support/proxy.ts';
 
 const redisUrl = inject('redisUrl');

@@ -1,12 +1,12 @@
 import { createServer as createHttp2Server } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { dial, pauseAfter } from '../../../src/edges/grpc/dialler.ts';
 import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
 import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
+import { fc } from '../../support/properties.ts';
 import { startSidecar } from '../../support/sidecar.ts';
 import { house } from './house.ts';
 

@@ -1,9 +1,9 @@
 import { create, toBinary } from '@bufbuild/protobuf';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CognitionProposalSchema, NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
+import { fc } from '../../support/properties.ts';
 import { house } from './house.ts';
 
 describe('a sidecar that means no good', () => {

@@ -1,6 +1,5 @@
 import { fromJson, toBinary } from '@bufbuild/protobuf';
 import { ValueSchema } from '@bufbuild/protobuf/wkt';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { NodeState, PerceptionUpdateSchema } from '#proto/cognition/v1/runtime_pb.js';
 import type { Memory } from '../../../src/domain/memory.ts';
@@ -10,6 +9,7 @@ import { perception, type Shown } from '../../../src/edges/grpc/showing.ts';
 import { wireBytes } from '../../../src/edges/grpc/wire-bytes.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { ActiveContext, ContextNode, WorldDevice } from '../../../src/operations/cognition/contract.ts';
+import { fc } from '../../support/properties.ts';
 
 const tenantId = newId();
 const homeId = newId();

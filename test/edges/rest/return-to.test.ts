@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ownPath } from '../../../src/edges/rest/sign-in/return-to.ts';
+import { fc } from '../../support/properties.ts';
 
 describe('where a person goes back to', () => {
   it.each(['/', '/docs', '/v1/auth/cli?code=a&challenge=b', '/console/#/devices', '/a//b'])('may be %s', (path) => {

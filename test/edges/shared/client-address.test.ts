@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import express from 'express';
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { clientAddress, networkOf } from '../../../src/edges/shared/client-address.ts';
+import { fc } from '../../support/properties.ts';
 
 const from = (remoteAddress: string, forwarded?: string) =>
   ({

@@ -1,4 +1,3 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonSpan } from '../../../src/domain/json-span.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
@@ -7,6 +6,7 @@ import type { Pieces, Update } from '../../../src/edges/shared/live/update.ts';
 import { bytesOf, chunksOf, framed, type Told, textFrame } from '../../../src/edges/websocket/frames.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { spanText } from '../../support/json-span.ts';
+import { fc } from '../../support/properties.ts';
 
 /** As RFC 6455 §5.2 has it, built in the plainest way. */
 function plainFrame(text: string): Buffer {
