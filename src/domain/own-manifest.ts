@@ -4,7 +4,7 @@ import { isObject } from './json-size.ts';
 import { type Capability, type SafetyClass, safetyClasses } from './manifest.ts';
 import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
-import { categoryNames, isRestricted, knownAction } from './registry.ts';
+import { categoryNames, isRestricted, knownAction, similarAction } from './registry.ts';
 import { paramOf } from './twin.ts';
 import type { Json, JsonObject } from './values.ts';
 
@@ -67,7 +67,7 @@ function withDefaults(given: CapabilityFields, id: number): Capability {
     id,
     action,
     description: given.description ?? known?.description ?? '',
-    safetyClass: given.safetyClass ?? known?.safetyClass ?? 'NORMAL',
+    safetyClass: given.safetyClass ?? similarAction(action)?.safetyClass ?? 'NORMAL',
     paramSchema: given.paramSchema ?? known?.paramSchema ?? NO_PARAMS,
     supportsDryRun: given.supportsDryRun ?? expectedState !== undefined,
     ...(expectedState !== undefined && { expectedState }),
@@ -77,9 +77,10 @@ function withDefaults(given: CapabilityFields, id: number): Capability {
 
 function classErrors({ action, safetyClass }: CapabilityFields, at: string): FieldError[] {
   if (isRestricted(action)) return [{ path: `${at}.action`, message: 'is internal to the protocol' }];
-  const floor = knownAction(action)?.safetyClass;
-  if (safetyClass === undefined || floor === undefined || rank(safetyClass) >= rank(floor)) return [];
-  return [{ path: `${at}.safetyClass`, message: `must not be below the registry's ${floor}` }];
+  const known = similarAction(action);
+  if (safetyClass === undefined || known === undefined || rank(safetyClass) >= rank(known.safetyClass)) return [];
+  const message = `must not be below ${known.safetyClass}, the registry's class of '${known.action}'`;
+  return [{ path: `${at}.safetyClass`, message }];
 }
 
 const rank = (safetyClass: SafetyClass): number => safetyClasses.indexOf(safetyClass);

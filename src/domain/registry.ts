@@ -41,8 +41,17 @@ export const categories = (): Record<Category, string[]> =>
 /** The registry's definition of an action, if it knows it. */
 export const knownAction = (action: string): ActionDefinition | undefined => byAction.get(action);
 
-/** Internal to the protocol: never by request, and in no manifest of one's own. */
-export const isRestricted = (action: string): boolean => byAction.get(action)?.safetyClass === 'RESTRICTED';
+// A model or a person reads `Open-Valve` as `open_valve`, so spelling must not change how dangerous an action is.
+const folded = (action: string): string => action.toLowerCase().replace(/[\s_.:-]/g, '');
+
+const byFoldedAction = new Map([...byAction.values()].map((definition) => [folded(definition.action), definition]));
+
+/** The registry's action of this name, or of one that differs from it only in case, blanks and `_ - . :`. */
+export const similarAction = (action: string): ActionDefinition | undefined =>
+  byAction.get(action) ?? byFoldedAction.get(folded(action));
+
+/** Internal to the protocol, however it is spelled: never by request, and not allowed in a manifest of a tenant's own. */
+export const isRestricted = (action: string): boolean => similarAction(action)?.safetyClass === 'RESTRICTED';
 
 /** The device type itself or what follows its last `_` or `-`, where that is a category: `smart_light` is a light. */
 export function categoryOf(deviceType: string): Category | null {

@@ -8,6 +8,7 @@ import {
   categoryOf,
   isRestricted,
   knownAction,
+  similarAction,
 } from '../../src/domain/registry.ts';
 import { paramOf } from '../../src/domain/twin.ts';
 import type { Json } from '../../src/domain/values.ts';
@@ -45,6 +46,15 @@ describe('the registry', () => {
       expect(new Set(actions).size).toBe(actions.length);
     }
     expect(new Set(listed.flat())).toEqual(new Set(capabilities().map(({ action }) => action)));
+  });
+
+  it('finds an action whatever the case and separators of its name, and no two share such a name', () => {
+    for (const { action } of capabilities()) {
+      const spellings = [action, action.toUpperCase(), action.replaceAll('_', ''), ` ${action.replaceAll('_', ' ')} `];
+      for (const spelling of spellings) expect(similarAction(spelling)?.action).toBe(action);
+    }
+    expect(similarAction('unlock_2')).toBeUndefined();
+    expect(similarAction('__proto__')).toBeUndefined();
   });
 
   it('classes what can do harm as critical, and what is the protocol’s as restricted', () => {

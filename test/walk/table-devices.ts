@@ -186,6 +186,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'POST', path: '/devices/{deviceId}/manifest', role: 'admin', scope: 'write:manifests', status: 201 },
+    person: true,
     ask: async (world) => ({ path: `/devices/${await world.device('thing')}/manifest`, body: light }),
     refusals: {
       CONFLICT: async (world) => {
@@ -201,6 +202,7 @@ export const deviceRows: readonly Row[] = [
   },
   {
     ...{ method: 'PUT', path: '/devices/{deviceId}/manifest', role: 'admin', scope: 'write:manifests', status: 200 },
+    person: true,
     ask: async (world) => {
       const path = `/devices/${await world.device()}/manifest`;
       const { version } = (await world.made('GET', path, undefined)) as unknown as { version: number };
