@@ -1,5 +1,5 @@
+import type { Connection } from './connection.ts';
 import { pubacks } from './frames.ts';
-import type { Wire } from './wire.ts';
 
 interface Ack {
   packetId: number;
@@ -26,12 +26,12 @@ export class AckWriter {
 
 /** The PUBACKs that one connection is owed, in the order of its messages [MQTT-4.6.0-2]. */
 export class Acks {
-  readonly #wire: Wire;
+  readonly #wire: Connection;
   readonly #writer: AckWriter;
   #owed: Ack[] = [];
   #scheduled = false;
 
-  constructor(wire: Wire, writer: AckWriter) {
+  constructor(wire: Connection, writer: AckWriter) {
     this.#wire = wire;
     this.#writer = writer;
   }

@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { Aedes, type AedesOptions, type AuthenticateError, type Client, type PublishPacket } from 'aedes';
 import type { Log } from '../../domain/log.ts';
+import type { Connection } from './connection.ts';
 import { UNACCEPTABLE_VERSION } from './frames.ts';
 import { type Connect, isUserName, newUserClientId, type Peer, type SignIn } from './gatekeeper.ts';
 import type { MqttLimits } from './limits.ts';
@@ -9,7 +10,7 @@ import type { Wire } from './wire.ts';
 
 /** What the broker asks of the house; everything that is not answered yes is refused. */
 export interface BrokerEnds {
-  signIn(connect: Connect, wire: Wire): Promise<SignIn>;
+  signIn(connect: Connect, wire: Connection): Promise<SignIn>;
   /** The CONNACK is about to be written. Answers false where the connection came to an end meanwhile. */
   enter(peer: Peer): boolean;
   /** The CONNACK is written: more may be read. */

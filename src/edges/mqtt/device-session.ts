@@ -5,11 +5,11 @@ import type { SigningKey, VerifyingKey } from '../../domain/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../domain/topics.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
 import { type Ack, Acks, type AckWriter } from './acks.ts';
+import type { Connection } from './connection.ts';
 import type { Flow } from './flow.ts';
 import { nextPacketId } from './frames.ts';
 import type { Inbox } from './inbox.ts';
 import type { CloseReason } from './meter.ts';
-import type { Wire } from './wire.ts';
 
 /** What waits for the `cmd` subscription; composed and signed when it is written. */
 export interface Kept {
@@ -35,7 +35,7 @@ export class DeviceSession implements MessageSession {
   /** Signs what the device receives: its own secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
-  readonly wire: Wire;
+  readonly wire: Connection;
   readonly flow: Flow;
   readonly acks: Acks;
   readonly commandTopic: string;
@@ -64,7 +64,7 @@ export class DeviceSession implements MessageSession {
       DeviceSession,
       'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
     >,
-    connection: { wire: Wire; flow: Flow; ackWriter: AckWriter },
+    connection: { wire: Connection; flow: Flow; ackWriter: AckWriter },
   ) {
     this.deviceId = identity.deviceId;
     this.tenantId = identity.tenantId;

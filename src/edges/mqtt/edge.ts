@@ -10,11 +10,12 @@ import type { AddressOf } from '../shared/client-address.ts';
 import { AckWriter } from './acks.ts';
 import { type BrokerEnds, createBroker } from './broker.ts';
 import { Buckets } from './buckets.ts';
+import type { Connection } from './connection.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
 import { type Published, readPublish } from './frames.ts';
 import { Gatekeeper, type Peer } from './gatekeeper.ts';
 import { defaultLimits, type MqttLimits } from './limits.ts';
-import { type MqttMeter, unmetered } from './meter.ts';
+import { type MqttMeter, type Transport, unmetered } from './meter.ts';
 import { Downlink } from './publish.ts';
 import { Receiver } from './receive.ts';
 import { DeviceSignIn } from './sign-in.ts';
@@ -66,7 +67,19 @@ export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
   return edge.open();
 }
 
-class Edge implements BrokerEnds {
+/** What a started edge is stopped by. */
+interface Started {
+  /** Lets what is in flight be committed and acknowledged, and ends every connection. */
+  drain(): Promise<void>;
+  /** Cuts every connection now. */
+  abort(): void;
+}
+
+/**
+ * The sessions of all connections, whatever carries them. `open` puts it behind sockets and the broker library; a test attaches
+ * connections of its own and answers for the broker.
+ */
+export class Edge implements BrokerEnds {
   readonly #parts: MqttParts;
   readonly #limits: MqttLimits;
   readonly #meter: MqttMeter;
@@ -75,7 +88,7 @@ class Edge implements BrokerEnds {
   readonly #gatekeeper: Gatekeeper;
   readonly #downlink: Downlink;
   readonly #receiver: Receiver;
-  readonly #wires = new Set<Wire>();
+  readonly #wires = new Set<Connection>();
   #stopping = false;
 
   constructor(parts: MqttParts) {
@@ -109,12 +122,7 @@ class Edge implements BrokerEnds {
     const accept: Accept = (source, address, transport) => {
       if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
       const wire = new Wire(source, address, limits);
-      this.#wires.add(wire);
-      this.#meter.connected(transport);
-      wire.once('close', () => {
-        this.#wires.delete(wire);
-        this.#meter.closed(wire.reason ?? 'peer');
-      });
+      this.attach(wire, transport);
       broker.handle(wire);
       return wire;
     };
@@ -125,24 +133,38 @@ class Edge implements BrokerEnds {
       await broker.close();
       throw error;
     });
-    const unfollow = this.#follow();
-    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
-    sweep.unref();
-    const stop = () => {
-      this.#stopping = true;
-      clearInterval(sweep);
-      sockets.close();
-    };
+    const started = this.start();
     return {
       port: sockets.port,
       tlsPort: sockets.tlsPort,
       upgrade: sockets.upgrade,
       connections: () => this.#wires.size,
       close: async () => {
+        sockets.close();
+        await started.drain();
+        await broker.close();
+      },
+      abort: () => {
+        sockets.close();
+        started.abort();
+      },
+    };
+  }
+
+  /** Follows the actors, and ends sessions when their time is up. */
+  start(): Started {
+    const unfollow = this.#follow();
+    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
+    sweep.unref();
+    const stop = () => {
+      this.#stopping = true;
+      clearInterval(sweep);
+    };
+    return {
+      drain: async () => {
         stop();
         await this.#drain();
         unfollow();
-        await broker.close();
       },
       abort: () => {
         stop();
@@ -150,6 +172,16 @@ class Edge implements BrokerEnds {
         for (const wire of this.#wires) wire.cut('stopping');
       },
     };
+  }
+
+  /** Counts a new connection until it closes. */
+  attach(connection: Connection, transport: Transport): void {
+    this.#wires.add(connection);
+    this.#meter.connected(transport);
+    connection.once('close', () => {
+      this.#wires.delete(connection);
+      this.#meter.closed(connection.reason ?? 'peer');
+    });
   }
 
   // BrokerEnds

@@ -1,6 +1,7 @@
 import type { Bucket } from './buckets.ts';
+import type { Connection } from './connection.ts';
 import type { MqttLimits } from './limits.ts';
-import { PUBLISH, type Wire } from './wire.ts';
+import { PUBLISH } from './wire.ts';
 
 const CLOSED = Number.POSITIVE_INFINITY;
 
@@ -9,7 +10,7 @@ const CLOSED = Number.POSITIVE_INFINITY;
  * not while the rest of the house asks it to wait. Nothing is ever dropped here; the socket is not read.
  */
 export class Flow {
-  readonly #wire: Wire;
+  readonly #wire: Connection;
   readonly #limits: MqttLimits;
   readonly #rate: Bucket;
   #messages = 0;
@@ -17,7 +18,7 @@ export class Flow {
   #waits = false;
 
   /** `rate` outlives the connection, so that signing in again is no way round it. */
-  constructor(wire: Wire, limits: MqttLimits, rate: Bucket) {
+  constructor(wire: Connection, limits: MqttLimits, rate: Bucket) {
     this.#wire = wire;
     this.#limits = limits;
     this.#rate = rate;

@@ -6,13 +6,13 @@ import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
 import type { AckWriter } from './acks.ts';
 import { Buckets } from './buckets.ts';
+import type { Connection } from './connection.ts';
 import { DeviceSession } from './device-session.ts';
 import { Flow } from './flow.ts';
 import type { MqttLimits } from './limits.ts';
 import type { DeviceSignIn } from './sign-in.ts';
 import { isKnownParked, isOpen } from './standing.ts';
 import { type AuthenticateUser, mayListen, UserSession } from './users.ts';
-import type { Wire } from './wire.ts';
 
 export type Peer = DeviceSession | UserSession;
 
@@ -59,7 +59,7 @@ export class Gatekeeper {
   }
 
   /** Never throws. Failures of an address beyond its rate are answered later, good credentials never. */
-  async signIn(connect: Connect, wire: Wire): Promise<SignIn> {
+  async signIn(connect: Connect, wire: Connection): Promise<SignIn> {
     const { limits, log } = this.#parts;
     const late = new AbortController();
     try {
@@ -79,12 +79,12 @@ export class Gatekeeper {
     }
   }
 
-  async #check(connect: Connect, wire: Wire): Promise<SignIn> {
+  async #check(connect: Connect, wire: Connection): Promise<SignIn> {
     if (!connect.clean || connect.will) return 'refused';
     return isUserName(connect.username) ? this.#user(connect, wire) : this.#device(connect, wire);
   }
 
-  async #device(connect: Connect, wire: Wire): Promise<SignIn> {
+  async #device(connect: Connect, wire: Connection): Promise<SignIn> {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
     const identity = await deviceSignIn.check(connect);
     if (identity === null) return 'refused';
@@ -92,7 +92,7 @@ export class Gatekeeper {
     return new DeviceSession(identity, { wire, flow, ackWriter });
   }
 
-  async #user({ password }: Connect, wire: Wire): Promise<SignIn> {
+  async #user({ password }: Connect, wire: Connection): Promise<SignIn> {
     const { services, authenticateUser, rates, limits } = this.#parts;
     const secret = password?.toString() ?? '';
     const user = secret === '' ? null : await authenticateUser(secret, wire.address);

@@ -2,12 +2,12 @@ import { atLeast, type Role } from '../../domain/roles.ts';
 import { allows, type Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Identity } from '../shared/identity.ts';
+import type { Connection } from './connection.ts';
 import { type Filter, readFilter, takes, tenantPrefix } from './filters.ts';
 import type { Flow } from './flow.ts';
 import { nextPacketId, publish } from './frames.ts';
 import type { MqttLimits } from './limits.ts';
 import type { CloseReason } from './meter.ts';
-import type { Wire } from './wire.ts';
 
 /** Who a token or an API key stands for, as the identity check finds now. */
 export interface MqttUser {
@@ -45,7 +45,7 @@ export class UserSession {
   readonly kind = 'user';
   readonly tenantId: Uuid;
   readonly userId: Uuid;
-  readonly wire: Wire;
+  readonly wire: Connection;
   readonly flow: Flow;
   expiresAt: EpochMs;
   /** Looked at again while the connection lasts: a credential may end before its time. */
@@ -53,7 +53,7 @@ export class UserSession {
   readonly filters = new Map<string, Filter>();
   #packetId = 0;
 
-  constructor(user: MqttUser, secret: string, connection: { wire: Wire; flow: Flow }) {
+  constructor(user: MqttUser, secret: string, connection: { wire: Connection; flow: Flow }) {
     this.tenantId = user.tenantId;
     this.userId = user.userId;
     this.expiresAt = user.expiresAt ?? Number.POSITIVE_INFINITY;

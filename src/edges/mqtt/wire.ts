@@ -1,17 +1,7 @@
 import { Duplex } from 'node:stream';
+import type { Connection, Gate } from './connection.ts';
 import type { MqttLimits } from './limits.ts';
 import type { CloseReason } from './meter.ts';
-
-/** What becomes of a signed-in peer's packets. */
-export interface Gate {
-  /**
-   * Asked at the first byte of each packet. 0 lets it through; else in how many milliseconds to ask again, `Infinity`
-   * until `Wire.proceed`.
-   */
-  admit(type: number): number;
-  /** A PUBLISH has come whole: the flags of its fixed header, and where what follows that stands. */
-  publish(flags: number, bytes: Buffer, from: number, to: number): void;
-}
 
 export const CONNECT = 1;
 export const PUBLISH = 3;
@@ -30,7 +20,7 @@ const NOTHING = Buffer.alloc(0);
  * gate, a PUBACK to nobody (nothing waits for it), everything else to the library. What waits to be sent is bounded, and
  * a peer that takes nothing, or says nothing for longer than its keep-alive allows, is cut.
  */
-export class Wire extends Duplex {
+export class Wire extends Duplex implements Connection {
   readonly address: string;
   /** Set before the wire ends for a reason of ours. */
   reason: CloseReason | null = null;
