@@ -363,19 +363,6 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** The right to be the one active process of a database (contract §1). */
-export interface ActiveLock {
-  /** Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. */
-  acquire(signal: AbortSignal): Promise<void>;
-  /** Called once when the lock's connection is lost: stop dispatching at once. */
-  onLost(listener: () => void): void;
-  release(): Promise<void>;
-}
-
-export class OwnedByAnother extends Error {
-  override name = 'OwnedByAnother';
-}
-
 /** Shared, short-lived things; losing them loses no state. Memory or Redis. */
 export interface Cache {
   get(key: string): Promise<string | null>;
@@ -394,6 +381,8 @@ export interface Cache {
   close(): Promise<void>;
 }
 
+export type { Lease } from '../domain/lease.ts';
+export { type ActiveLock, OwnedByAnother, type RenewalSample } from './contract/lock.ts';
 export type { ApiKey, Invitation, Member } from './contract/people.ts';
 export type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
 export type { Capability, IdempotencyRow, IdempotencyStore, KeyStore, Manifest, MemberStore, Page, Position };

@@ -183,7 +183,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
   it('tells the active process that its line is dead, when that has been silent long enough', async () => {
     const proxy = await startProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
-    const lock = new AdvisoryLock(proxy.through(await database()), 1_000);
+    const lock = new AdvisoryLock(proxy.through(await database()), { timing: { lease: 1_000, renew: 100 } });
     closing.push(() => lock.release());
     await lock.acquire(never);
     let lost = 0;

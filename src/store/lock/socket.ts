@@ -3,6 +3,7 @@ import { closeSync, mkdirSync, openSync, readdirSync, realpathSync, rmSync, stat
 import { createConnection, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Lease } from '../../domain/lease.ts';
 import { type ActiveLock, OwnedByAnother } from '../contract.ts';
 
 const NAME = /^owner-[0-9a-f]{12}\.sock$/;
@@ -35,6 +36,8 @@ export class SocketLock implements ActiveLock {
   private readonly claim: Claim = { pid: process.pid, since: new Date().toISOString(), owner: false };
   private held: Socket | null = null;
   private look: NodeJS.Timeout | null = null;
+  /** Valid as long as the socket is held: no other process takes it over, whatever becomes of this one. */
+  readonly lease: Lease = { epoch: 0, valid: () => this.held !== null };
 
   constructor(dataDir: string) {
     this.dataDir = dataDir;
@@ -63,6 +66,9 @@ export class SocketLock implements ActiveLock {
   onLost(listener: () => void): void {
     this.listeners.push(listener);
   }
+
+  /** Never called: the embedded database runs by this machine's clock. */
+  onRenewed(): void {}
 
   async release(): Promise<void> {
     const { held } = this;

@@ -1,0 +1,31 @@
+import type { Lease } from '../../domain/lease.ts';
+
+/** One renewal of the lease, for the comparison of this machine's clock with the database's. */
+export interface RenewalSample {
+  /** Milliseconds of `performance.now()`. */
+  sentAt: number;
+  /** Milliseconds of `performance.now()`. */
+  receivedAt: number;
+  /** Epoch milliseconds, from `clock_timestamp()` in the renewal's own statement. */
+  databaseNow: number;
+}
+
+/** The right to be the one active process of a database (contract §1). */
+export interface ActiveLock {
+  /** Not valid before `acquire` resolves, nor after the lock is lost or released. */
+  readonly lease: Lease;
+  /** Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. */
+  acquire(signal: AbortSignal): Promise<void>;
+  /** Called once when the lock's connection or its lease is lost: stop answering, writing and dispatching at once. */
+  onLost(listener: () => void): void;
+  /**
+   * Called after each confirmed renewal, and for the first time before `acquire` resolves. Never called for the embedded
+   * database: it runs by this machine's clock.
+   */
+  onRenewed(listener: (sample: RenewalSample) => void): void;
+  release(): Promise<void>;
+}
+
+export class OwnedByAnother extends Error {
+  override name = 'OwnedByAnother';
+}
