@@ -59,6 +59,7 @@ export interface Config {
   /** Requests a minute by tier; 0 is unlimited. */
   readonly rateLimits: Readonly<Record<string, number>>;
   readonly defaultTier: string;
+  readonly sessionMaxAgeS: number;
   readonly deviceRate: Readonly<{ perSecond: number; burst: number }>;
   readonly mqttMaxConnections: number;
   /** 0 is no limit. */
@@ -91,6 +92,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
     llm: readLlm(read),
     rateLimits,
     defaultTier,
+    sessionMaxAgeS: integer(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
     deviceRate: readDeviceRate(read),
     mqttMaxConnections: integer(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
     betaDeviceLimit: integer(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),

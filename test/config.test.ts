@@ -44,6 +44,7 @@ describe('an empty environment', () => {
       llm: null,
       rateLimits: { free: 60, pro: 300 },
       defaultTier: 'free',
+      sessionMaxAgeS: 43_200,
       deviceRate: { perSecond: 50, burst: 500 },
       mqttMaxConnections: 20_000,
       betaDeviceLimit: 0,

@@ -48,6 +48,11 @@ export const settingsTable = [
   setting('OIDC_CLIENT_ID', 'unset', 'client of the browser sign-in'),
   setting('OIDC_CLIENT_SECRET', 'unset', 'its secret; needs OIDC_CLIENT_ID'),
   setting('OIDC_PLATFORM_CLAIM', 'unset', 'name:value of the claim that makes a platform operator'),
+  setting(
+    'SESSION_MAX_AGE',
+    '43200',
+    'seconds from a sign-in until which it signs command lines in, and their tokens last',
+  ),
   setting('SIDECAR', 'embedded', 'embedded, external or off'),
   setting('SIDECAR_ADDRESS', '127.0.0.1:50051 when external, else a free port', 'host:port of the cognitive sidecar'),
   setting('LLM_BASE_URL', 'unset', "the reference sidecar's language model; needs LLM_MODEL"),

@@ -116,6 +116,7 @@ export async function buildHouse(
     mqttUrl: '',
     betaDeviceLimit: config.betaDeviceLimit,
     defaultTier: config.defaultTier,
+    sessionMaxAgeS: config.sessionMaxAgeS,
     rateLimits: config.rateLimits,
     cloudPublicKeys: [config.keys.deviceSigning.publicKey],
     changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),

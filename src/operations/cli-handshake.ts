@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { done, refuse } from '../domain/refusals.ts';
-import { operation } from './operation.ts';
-import { TOKEN_LIFE_S } from './tokens.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import type { EpochMs } from '../domain/values.ts';
+import { operation, type Services } from './operation.ts';
+import { type PresentedToken, TOKEN_LIFE_S } from './tokens.ts';
 
 export const approveHandshake = operation({
   name: 'approveCliHandshake',
@@ -22,13 +23,34 @@ export const approveHandshake = operation({
     input: { code: 'uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk', user_code: 'K7QX2M' },
     output: { status: 'approved' },
   },
-  async run({ handshakes }, { input, caller }) {
-    const { user, scopes } = caller;
-    if (user === null) throw new Error('nobody approved a sign-in');
-    const approved = await handshakes.approve(input.code, input.user_code, { userId: user.id, scopes });
+  async run(services, { input, caller }) {
+    const { user, scopes, token } = caller;
+    if (user === null || token === null) throw new Error('approving a sign-in needs a token of a person');
+    const signedIn = signInOf(services, token);
+    if (!signedIn.ok) return signedIn;
+    const grant = { userId: user.id, scopes, parent: token.id, signedInAt: signedIn.value };
+    const approved = await services.handshakes.approve(input.code, input.user_code, grant);
     return approved.ok ? done({ body: { status: 'approved' as const } }) : approved;
   },
 });
+
+/** When the bearer of `token` signed in, ms; refused where a token of that sign-in would renew itself without end. */
+function signInOf(services: Pick<Services, 'clock' | 'settings'>, token: PresentedToken): Outcome<EpochMs> {
+  const { signedInAt, parent } = token;
+  if (parent !== undefined) {
+    const detail =
+      'A token that came of a command-line sign-in cannot approve another one: sign in to the browser again.';
+    return refuse('FORBIDDEN', detail);
+  }
+  if (signedInAt === undefined || lifeLeftS(services, signedInAt) <= 0) {
+    return refuse('FORBIDDEN', 'You signed in too long ago to approve a command line: sign in again.');
+  }
+  return done(signedInAt);
+}
+
+/** Whole seconds that what comes of a sign-in may still last. */
+const lifeLeftS = ({ clock, settings }: Pick<Services, 'clock' | 'settings'>, signedInAt: EpochMs): number =>
+  Math.floor((signedInAt - clock.now()) / 1000) + settings.sessionMaxAgeS;
 
 export const pollHandshake = operation({
   name: 'pollCliHandshake',
@@ -47,15 +69,20 @@ export const pollHandshake = operation({
   changes: false,
   refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE', 'STORE_UNAVAILABLE'],
   example: { output: { status: 'approved', access_token: 'eyJhbGciOiJFZERTQSJ9.….…', expires_in: 3600 } },
-  async run({ handshakes, users, newId, signToken }, { input }) {
-    const polled = await handshakes.poll(input.code, input.verifier, async ({ userId, scopes }) => {
+  async run(services, { input }) {
+    const { handshakes, users, newId, signToken } = services;
+    const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {
+      const { userId, scopes, parent, signedInAt } = grant;
       const user = await users.get(userId);
       if (user === null) return refuse('GONE', 'Who approved this sign-in is no longer a user.');
+      const ttlS = Math.min(TOKEN_LIFE_S, lifeLeftS(services, signedInAt));
+      if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this has ended: start it again.');
       const scope = scopes === null ? {} : { scope: scopes.join(' ') };
-      return done(await signToken({ sub: user.sub, userId, jti: newId(), ttlS: TOKEN_LIFE_S, ...scope }));
+      const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, signedInAt, ...scope };
+      return done({ access_token: await signToken(token), expires_in: ttlS });
     });
     if (!polled.ok) return polled;
     if (polled.value === null) return done({ body: { status: 'pending' as const } });
-    return done({ body: { status: 'approved' as const, access_token: polled.value, expires_in: TOKEN_LIFE_S } });
+    return done({ body: { status: 'approved' as const, ...polled.value } });
   },
 });

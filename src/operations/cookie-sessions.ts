@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { EpochMs } from '../domain/values.ts';
-import { MAX_TOKEN_LIFE_S } from './tokens.ts';
+import { MAX_TOKEN_LIFE_S, presentedToken } from './tokens.ts';
 import type { Vault } from './vault.ts';
 
 export const scopesSchema = z
@@ -17,7 +17,7 @@ const holderSchema = z.object({
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
   /** The token that opened it: the session ends with it. */
-  token: z.object({ id: z.string(), expiresAt: z.number() }),
+  token: presentedToken,
   /** Hash of the CSRF token that the browser had before, which goes on being good. */
   csrf: z.string().nullable(),
 });

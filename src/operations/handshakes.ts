@@ -20,7 +20,14 @@ const USER_CODE_LENGTH = 6;
 export const isCode = (text: string): boolean => /^[A-Za-z0-9_-]{43}$/.test(text);
 
 /** What the approving person gives: a token of theirs, no wider than what they approve with. */
-const grantSchema = z.object({ userId: z.uuid(), scopes: scopesSchema });
+const grantSchema = z.object({
+  userId: z.uuid(),
+  scopes: scopesSchema,
+  /** The id of the token that they approve with. */
+  parent: z.string(),
+  /** When they signed in, ms: the token that comes of it does not outlive that sign-in. */
+  signedInAt: z.number(),
+});
 export type Grant = z.infer<typeof grantSchema>;
 
 const recordSchema = z.object({

@@ -22,7 +22,7 @@ import type { Locks } from './locks.ts';
 import type { ManifestCache } from './manifest-cache.ts';
 import type { News } from './news.ts';
 import type { PresentedTokens } from './presented.ts';
-import type { NewToken, Revocations } from './tokens.ts';
+import type { NewToken, PresentedToken, Revocations } from './tokens.ts';
 import type { Users } from './users.ts';
 import type { Vault } from './vault.ts';
 
@@ -61,12 +61,6 @@ export interface CookieChange {
   value: string | null;
   /** Null: until the browser ends. */
   until: EpochMs | null;
-}
-
-export interface PresentedToken {
-  /** What logging out revokes: its `jti`, or a hash of the token that has none. */
-  id: string;
-  expiresAt: EpochMs;
 }
 
 /** What an operation answers beside its body. */
@@ -185,6 +179,8 @@ export interface Settings {
   mqttUrl: string;
   betaDeviceLimit: number;
   defaultTier: string;
+  /** Seconds from a sign-in until which command lines can be signed in by it, and until which their tokens last. */
+  sessionMaxAgeS: number;
   /** Requests a minute by tier; 0 is unlimited. */
   rateLimits: Readonly<Record<string, number>>;
   /** Ed25519 keys that sign what Ed25519 devices receive: 32 raw bytes, base64url, newest first. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { done, refuse } from '../domain/refusals.ts';
 import { type SessionHolder, scopesSchema } from './cookie-sessions.ts';
 import { operation, type Services } from './operation.ts';
+import { presentedToken } from './tokens.ts';
 
 // A link that signs a browser in, once: instead of a token, which would stay good wherever a URL is kept. The code stands
 // in the fragment, so that no server, proxy or preview of the link ever gets it; the console hands it in.
@@ -17,7 +18,7 @@ const linkHolder = z.object({
   userId: z.uuid(),
   scopes: scopesSchema,
   platformAdmin: z.boolean(),
-  token: z.object({ id: z.string(), expiresAt: z.number() }),
+  token: presentedToken,
 });
 export type LinkHolder = Omit<SessionHolder, 'csrf'>;
 

@@ -5,6 +5,7 @@ import { atMost, roles } from '../domain/roles.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { Uuid } from '../domain/values.ts';
 import { type Caller, operation, type Services } from './operation.ts';
+import { presentedToken } from './tokens.ts';
 
 // A ticket stands for the credential that asked for it, once: a browser puts it into a URL, where a token would stay.
 
@@ -22,7 +23,7 @@ const ticketHolder = z.object({
   scopes: z.array(z.custom<Scope>((text) => typeof text === 'string' && isScope(text))).nullable(),
   key: z.string().optional(),
   person: z.boolean().optional(),
-  token: z.object({ id: z.string(), expiresAt: z.number() }).nullable(),
+  token: presentedToken.nullable(),
   endsAt: z.number().nullable(),
 });
 

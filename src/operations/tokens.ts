@@ -10,6 +10,7 @@ import {
   SignJWT,
 } from 'jose';
 import { validate } from 'uuid';
+import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
@@ -27,6 +28,23 @@ export const PLATFORM_SCOPE = 'platform:admin';
 
 /** The id of the user whom a token stands for, whatever its `sub`; ours alone, and only in what we signed. */
 const USER_CLAIM = 'user_id';
+
+/** When the person signed in (OpenID Connect Core §2), which is carried into every token that comes of that sign-in. */
+const SIGNED_IN_CLAIM = 'auth_time';
+/** The id of the token that approved the sign-in of a command line, in the token that the command line got. */
+const PARENT_CLAIM = 'parent';
+
+/** What a cookie session, a sign-in link and a ticket keep of the token that they come from. */
+export const presentedToken = z.object({
+  /** What logging out revokes: its `jti`, or a hash of the token that has none. */
+  id: z.string(),
+  expiresAt: z.number(),
+  /** When its bearer last proved who they are; nothing else that they present makes that later. Absent: not known. */
+  signedInAt: z.number().optional(),
+  /** The token that approved the command-line sign-in it came of; absent for a token that came of no other. */
+  parent: z.string().optional(),
+});
+export type PresentedToken = z.infer<typeof presentedToken>;
 
 /** The key of internal tokens. */
 export interface TokenKey {
@@ -62,16 +80,21 @@ export interface NewToken {
   /** Seconds, at most 24 h. */
   ttlS?: number;
   jti: string;
+  /** Left out: now. */
+  signedInAt?: EpochMs;
+  parent?: string;
 }
 
 export function signToken(key: TokenKey, token: NewToken, now: EpochMs): Promise<string> {
-  const { sub, userId, email, scope, jti, ttlS = TOKEN_LIFE_S } = token;
+  const { sub, userId, email, scope, jti, parent, signedInAt = now, ttlS = TOKEN_LIFE_S } = token;
   if (!(ttlS > 0 && ttlS <= MAX_TOKEN_LIFE_S)) throw new RangeError('an internal token lives 24 hours at most');
   const issuedAt = Math.floor(now / 1000);
   return new SignJWT({
     ...(userId !== undefined && { [USER_CLAIM]: userId }),
     ...(email !== undefined && { email }),
     ...(scope !== undefined && { scope }),
+    ...(parent !== undefined && { [PARENT_CLAIM]: parent }),
+    [SIGNED_IN_CLAIM]: Math.floor(signedInAt / 1000),
   })
     .setProtectedHeader({ alg: 'EdDSA', typ: 'JWT', kid: key.kid })
     .setIssuer(TOKEN_ISSUER)
@@ -94,9 +117,7 @@ export interface TokenClaims {
   /** Null: all that the role allows. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
-  /** What logging out revokes. */
-  id: string;
-  expiresAt: EpochMs;
+  token: PresentedToken;
 }
 
 /** Null for anything but a good internal token: why it is none is no business of who presents it. */
@@ -116,12 +137,14 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
   } catch {
     return null;
   }
-  const { exp = 0, iat, sub, jti, email, scope, [USER_CLAIM]: userId = null } = payload;
+  const { exp = 0, iat, sub, jti, email, scope, [USER_CLAIM]: userId = null, [PARENT_CLAIM]: parent } = payload;
+  const { [SIGNED_IN_CLAIM]: signedIn = iat } = payload;
   const start = iat ?? Math.floor(now / 1000) + LEEWAY_S;
   if (exp - start > MAX_TOKEN_LIFE_S || start * 1000 > now + LEEWAY_S * 1000) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
     return null;
   if (userId !== null && !(typeof userId === 'string' && validate(userId))) return null;
+  if ((parent !== undefined && !isText(parent)) || (signedIn !== undefined && !Number.isFinite(signedIn))) return null;
   const scopes = typeof scope === 'string' ? scope.split(' ') : [];
   const known = scopes.filter(isScope);
   return {
@@ -132,8 +155,12 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     emailVerified: isText(email),
     scopes: known.length === 0 ? null : known,
     platformAdmin: scopes.includes(PLATFORM_SCOPE),
-    id: jti ?? digestOf(token),
-    expiresAt: exp * 1000,
+    token: {
+      id: jti ?? digestOf(token),
+      expiresAt: exp * 1000,
+      ...(signedIn !== undefined && { signedInAt: Number(signedIn) * 1000 }),
+      ...(parent !== undefined && { parent }),
+    },
   };
 }
 

@@ -5,7 +5,12 @@ import { type Grant, type Handshakes, makeHandshakes, userCodeOf } from '../../s
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 
-const GRANT: Grant = { userId: '0195d9a2-7f00-7000-8000-000000000005', scopes: ['read:devices'] };
+const GRANT: Grant = {
+  userId: '0195d9a2-7f00-7000-8000-000000000005',
+  scopes: ['read:devices'],
+  parent: 'j1',
+  signedInAt: 1_700_000_000_000,
+};
 const random = () => randomBytes(32).toString('base64url');
 const keep = async (grant: Grant) => done(grant);
 

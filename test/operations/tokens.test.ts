@@ -48,9 +48,20 @@ describe('an internal token', () => {
       emailVerified: true,
       scopes: null,
       platformAdmin: false,
-      id: 'j1',
-      expiresAt: now + 60_000,
+      token: { id: 'j1', expiresAt: now + 60_000, signedInAt: at * 1000 },
     });
+  });
+
+  it('carries when its bearer signed in, and which token approved it', async () => {
+    const made = { sub: 'ada', jti: 'j2', parent: 'j1', signedInAt: now - 3_600_000 };
+    const claims = await verifyToken(key, await signToken(key, made, now), now);
+    expect(claims?.token).toMatchObject({ parent: 'j1', signedInAt: (at - 3600) * 1000 });
+    const issued = await verifyToken(key, await make(), now);
+    expect(issued?.token).toMatchObject({ signedInAt: at * 1000 });
+    expect(issued?.token).not.toHaveProperty('parent');
+    for (const wrong of [{ parent: 7 }, { parent: '' }, { auth_time: 'now' }, { auth_time: null }]) {
+      expect(await verifyToken(key, await make({ claims: wrong }), now)).toBeNull();
+    }
   });
 
   it('makes a platform operator by its scope, and is limited to the scopes of ours that it names', async () => {
@@ -70,7 +81,7 @@ describe('an internal token', () => {
 
   it('is known by its hash when it has no id', async () => {
     const claims = await verifyToken(key, await make(), now);
-    expect(claims?.id).toMatch(/^sha256:[\w-]{43}$/);
+    expect(claims?.token.id).toMatch(/^sha256:[\w-]{43}$/);
   });
 
   it('has one hash, however its signature is written', async () => {
@@ -80,7 +91,7 @@ describe('an internal token', () => {
     const rewritten = `${token.slice(0, -1)}${'BRhx'[last >> 4]}`;
     expect(rewritten).not.toBe(token);
     const claims = await verifyToken(key, rewritten, now);
-    expect(claims?.id).toBe((await verifyToken(key, token, now))?.id);
+    expect(claims?.token.id).toBe((await verifyToken(key, token, now))?.token.id);
   });
 
   it('is good 30 seconds past its end, and no longer', async () => {

@@ -178,6 +178,7 @@ export async function makeHouseOn<Kept extends Store>(
       mqttUrl: 'mqtt://127.0.0.1',
       betaDeviceLimit: 0,
       defaultTier: 'free',
+      sessionMaxAgeS: 43_200,
       rateLimits: rateLimits ?? { free: 0, pro: 0 },
       cloudPublicKeys: [],
       changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],

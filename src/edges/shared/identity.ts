@@ -6,9 +6,16 @@ import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { News } from '../../operations/news.ts';
-import type { Caller, PresentedToken } from '../../operations/operation.ts';
+import type { Caller } from '../../operations/operation.ts';
 import type { PresentedTokens } from '../../operations/presented.ts';
-import { isInternalToken, LEEWAY_S, type Revocations, type TokenKey, verifyToken } from '../../operations/tokens.ts';
+import {
+  isInternalToken,
+  LEEWAY_S,
+  type PresentedToken,
+  type Revocations,
+  type TokenKey,
+  verifyToken,
+} from '../../operations/tokens.ts';
 import type { User, Users } from '../../operations/users.ts';
 import type { Gate } from './gate.ts';
 
@@ -215,14 +222,14 @@ export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
   async verify(credential) {
     const claims = await verifyToken(key, credential, clock.now());
     if (claims === null) return null;
-    const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, id, expiresAt } = claims;
+    const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, token } = claims;
     return {
       who: userId === null ? { iss, sub, email, emailVerified } : { userId },
       scopes,
       platformAdmin,
       person: true,
-      token: { id, expiresAt },
-      until: expiresAt + LEEWAY_S * 1000,
+      token,
+      until: token.expiresAt + LEEWAY_S * 1000,
     };
   },
 });

@@ -66,7 +66,7 @@ describe('the CLI handshake', () => {
     await house.token('ada');
     await page();
     const holder = { userId: user.id, scopes: null, platformAdmin: false, csrf: null };
-    const token = { id: 'x', expiresAt: house.clock.now() + 60_000 };
+    const token = { id: 'x', expiresAt: house.clock.now() + 60_000, signedInAt: house.clock.now() };
     const { secret } = await house.services.cookieSessions.open({ ...holder, token });
     browser.cookies.set('twinkeep_session', secret);
     await approve();
@@ -108,6 +108,90 @@ describe('the CLI handshake', () => {
     const token = await house.token('ada');
     const body = { code, user_code: userCodeOf(code) };
     expect((await house.call('POST', '/v1/auth/cli/approve', { token, body })).status).toBe(200);
+  });
+
+  describe('with a token that came of another one', () => {
+    const refusal = (answer: { status: number; body: { code: string; detail: string } }) =>
+      expect([answer.status, answer.body.code, answer.body.detail]).toEqual([
+        403,
+        'FORBIDDEN',
+        expect.stringContaining('command-line sign-in'),
+      ]);
+    /** A token of a command line, and the next handshake, open. */
+    async function successor(): Promise<string> {
+      await page();
+      await signIn((await house.owner()).token);
+      await approve();
+      const { access_token } = (await poll()).body;
+      [code, verifier] = [random(), random()];
+      browser = browserAt(house.url);
+      await page();
+      return access_token;
+    }
+
+    it('is not approved by that token', async () => {
+      const token = await successor();
+      const body = { code, user_code: userCodeOf(code) };
+      refusal(await house.call('POST', '/v1/auth/cli/approve', { token, body }));
+      expect((await poll()).body).toEqual({ status: 'pending' });
+    });
+
+    it('is not approved by a cookie session that was opened with it', async () => {
+      const token = await successor();
+      expect((await signIn(token)).status).toBe(204);
+      refusal(await approve());
+      expect((await poll()).body).toEqual({ status: 'pending' });
+    });
+
+    it('is not approved by a browser that a sign-in link of it signed in', async () => {
+      const token = await successor();
+      const { url } = (await house.call('POST', '/v1/auth/link', { token, body: {} })).body;
+      expect((await signIn(url.split('#sign-in=')[1])).status).toBe(204);
+      refusal(await approve());
+      expect((await poll()).body).toEqual({ status: 'pending' });
+    });
+
+    it('is approved by a token of the same person that they signed in with themselves', async () => {
+      await successor();
+      await signIn(await house.token('ada'));
+      expect((await approve()).status).toBe(200);
+    });
+  });
+
+  describe('12 hours after the sign-in that approves it', () => {
+    const HOURS = 3_600_000;
+    const approveWith = (token: string) =>
+      house.call('POST', '/v1/auth/cli/approve', { token, body: { code, user_code: userCodeOf(code) } });
+
+    it('is approved no more, though the token is still good', async () => {
+      const token = await house.token('ada', { ttlS: 86_400 });
+      house.clock.advance(12 * HOURS);
+      await page();
+      expect(await approveWith(token)).toMatchObject({ status: 403, body: { code: 'FORBIDDEN' } });
+      expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(200);
+    });
+
+    it('ends the token that it gave before', async () => {
+      const token = await house.token('ada', { ttlS: 86_400 });
+      house.clock.advance(11.5 * HOURS);
+      await page();
+      expect((await approveWith(token)).status).toBe(200);
+      const { access_token, expires_in } = (await poll()).body;
+      expect(expires_in).toBeGreaterThan(1_795);
+      expect(expires_in).toBeLessThanOrEqual(1_800);
+      // The clocks' leeway is 30 s.
+      house.clock.advance(0.5 * HOURS + 31_000);
+      expect((await house.call('GET', '/v1/auth/me', { token: access_token })).status).toBe(401);
+    });
+
+    it('gives no token where it was approved before and fetched afterwards', async () => {
+      const token = await house.token('ada', { ttlS: 86_400 });
+      house.clock.advance(12 * HOURS - 5_000);
+      await page();
+      expect((await approveWith(token)).status).toBe(200);
+      house.clock.advance(5_000);
+      expect(await poll()).toMatchObject({ status: 410, body: { code: 'GONE' } });
+    });
   });
 
   it('is approved by a person, never by an API key', async () => {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import type { Clock } from '../../../domain/clock.ts';
 import { isScope } from '../../../domain/scopes.ts';
-import { digestOf, isText, LEEWAY_S } from '../../../operations/tokens.ts';
+import { digestOf, isText, LEEWAY_S, type PresentedToken } from '../../../operations/tokens.ts';
 import type { Proof, Verifier } from '../identity.ts';
 import type { Provider } from './provider.ts';
 
@@ -36,7 +36,7 @@ export function externalTokens(provider: Provider, settings: ExternalTokenSettin
 
 /** What a verified token of an external issuer proves; null where a claim is of no use. */
 export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
-  const { iss = '', sub, exp = 0, jti, email, email_verified, scope, cnf } = payload;
+  const { iss = '', sub, exp = 0, iat, jti, email, email_verified, scope, cnf } = payload;
   // Bound to a key of its holder (RFC 7800): who accepts it from any bearer takes that away.
   if (cnf !== undefined) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
@@ -50,15 +50,20 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
     // Never by its scope, which a client may ask for: only by what the provider says about the person.
     platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
     person: true,
-    // Another issuer's identifiers are not ours.
-    token: { id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`, expiresAt },
+    token: {
+      // Another issuer's identifiers are not ours.
+      id: `external:${hash('sha256', `${iss}\n${jti ?? digestOf(token)}`, 'base64url')}`,
+      expiresAt,
+      // Its provider vouched for the person then; `auth_time` may be of a session there that is days old and is still good.
+      ...(iat !== undefined && { signedInAt: iat * 1000 }),
+    },
     until: expiresAt + LEEWAY_S * 1000,
   };
 }
 
 export type ProofOfSubject = Proof & {
   who: { iss: string; sub: string; email: string | null; emailVerified: boolean };
-  token: { id: string; expiresAt: number };
+  token: PresentedToken;
 };
 
 const matches = (claimed: unknown, value: string): boolean =>

@@ -41,6 +41,13 @@ describe('a token of the provider', () => {
     });
   });
 
+  it('says when its provider vouched for its bearer, however old the session there is', async () => {
+    const issued = now() - 100;
+    const proof = await verified({ iat: issued, auth_time: issued - 1_000_000, parent: 'x' });
+    expect(proof?.token).toMatchObject({ signedInAt: issued * 1000 });
+    expect(proof?.token).not.toHaveProperty('parent');
+  });
+
   it('is recognised by its issuer alone', async () => {
     const other = await issuer.token({ iss: `${issuer.url}/` });
     const found = verifier();
