@@ -48,19 +48,24 @@ export function readScopes(texts: readonly string[]): Outcome<Scope[]> {
   return errors.length === 0 ? done([...known]) : refuse('VALIDATION_FAILED', 'A scope is unknown.', { errors });
 }
 
-/** Whether `granted` covers `needed`. No scopes, null or an empty list, means all that the role allows. */
-export function allows(granted: readonly Scope[] | null, needed: NeededScope): boolean {
-  if (granted === null || granted.length === 0) return true;
-  return granted.some((mine) => covers(mine, needed));
-}
-
 /**
- * Whether who holds `held` may hand out `asked`: each one as it stands is covered by one of theirs. No scopes are all of
- * them, on either side.
+ * The scopes of a token's `scope` claim (RFC 8693 §4.2: separated by blanks). Null without the claim: all that the role
+ * allows. A claim that names no known scope grants nothing: whoever asked for it wanted less than everything.
  */
-export function within(held: readonly Scope[] | null, asked: readonly Scope[]): boolean {
-  if (held === null || held.length === 0) return true;
-  return asked.length > 0 && asked.every((one) => held.some((mine) => covers(mine, one)));
+export const scopesOfClaim = (claim: string | undefined): readonly Scope[] | null =>
+  claim === undefined ? null : claim.split(' ').filter(isScope);
+
+/** The scopes of an API key, which are stored as an empty list where it has all that its role allows. */
+export const scopesOfKey = (stored: readonly Scope[]): readonly Scope[] | null => (stored.length === 0 ? null : stored);
+
+/** Whether `granted` covers `needed`. Null is all that the role allows, an empty list is nothing. */
+export const allows = (granted: readonly Scope[] | null, needed: NeededScope): boolean =>
+  granted === null || granted.some((mine) => covers(mine, needed));
+
+/** Whether the holder of `held` may hand out `asked`: each scope is covered by one of theirs. Null is all scopes. */
+export function within(held: readonly Scope[] | null, asked: readonly Scope[] | null): boolean {
+  if (held === null) return true;
+  return asked?.every((one) => held.some((mine) => covers(mine, one))) ?? false;
 }
 
 function covers(mine: Scope, one: Scope): boolean {

@@ -33,7 +33,7 @@ export interface Caller {
   principal: Principal;
   tenantId: Uuid | null;
   role: Role;
-  /** Null: all that the role allows. */
+  /** Null: all that the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   /** They came with a browser's cookie session. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Posted } from '../actors/contract.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atMost } from '../domain/roles.ts';
+import { scopesOfKey } from '../domain/scopes.ts';
 import type { Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { OutsideOutput } from '../machines/outputs.ts';
@@ -125,7 +126,7 @@ export function creatorOf(
   const caller: Caller = {
     ...{ user, principal, tenantId, requestId, platformAdmin: false, token: null, endsAt: null },
     role: key === null ? user.role : atMost(user.role, key.roleCap),
-    scopes: key === null ? scopes : key.scopes,
+    scopes: key === null ? scopes : scopesOfKey(key.scopes),
   };
   return mayCall(commandDevice, caller) ?? done(caller);
 }

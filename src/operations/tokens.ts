@@ -12,7 +12,7 @@ import {
 import { validate } from 'uuid';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
-import { isScope, type Scope } from '../domain/scopes.ts';
+import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -114,7 +114,7 @@ export interface TokenClaims {
   userId: Uuid | null;
   email: string | null;
   emailVerified: boolean;
-  /** Null: all that the role allows. */
+  /** Null: all that the role allows. Empty: nothing. */
   scopes: readonly Scope[] | null;
   platformAdmin: boolean;
   token: PresentedToken;
@@ -145,16 +145,15 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
     return null;
   if (userId !== null && !(typeof userId === 'string' && validate(userId))) return null;
   if ((parent !== undefined && !isText(parent)) || (signedIn !== undefined && !Number.isFinite(signedIn))) return null;
-  const scopes = typeof scope === 'string' ? scope.split(' ') : [];
-  const known = scopes.filter(isScope);
+  const { platformAdmin, ofTenants } = readScope(scope);
   return {
     iss: TOKEN_ISSUER,
     sub,
     userId,
     email: isText(email) ? email : null,
     emailVerified: isText(email),
-    scopes: known.length === 0 ? null : known,
-    platformAdmin: scopes.includes(PLATFORM_SCOPE),
+    scopes: scopesOfClaim(ofTenants),
+    platformAdmin,
     token: {
       id: jti ?? digestOf(token),
       expiresAt: exp * 1000,
@@ -162,6 +161,14 @@ export async function verifyToken(key: TokenKey, token: string, now: EpochMs): P
       ...(parent !== undefined && { parent }),
     },
   };
+}
+
+/** The operators' scope says nothing about tenants: a claim that holds it alone restricts no more than none does. */
+function readScope(claim: string | undefined): { platformAdmin: boolean; ofTenants: string | undefined } {
+  const words = claim?.split(' ') ?? [];
+  const others = words.filter((word) => word !== PLATFORM_SCOPE);
+  const platformAdmin = others.length < words.length;
+  return { platformAdmin, ofTenants: platformAdmin && others.length === 0 ? undefined : claim };
 }
 
 /** Of what is signed: a signature can be written in more than one way, and a logged-out token would be another one. */

@@ -1,5 +1,6 @@
-import { randomUUID } from 'node:crypto';
+import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { userCodeOf } from '../../src/operations/handshakes.ts';
 import {
   type Actor,
   byCookie,
@@ -226,6 +227,41 @@ describe('scopes', () => {
       403,
       'INSUFFICIENT_SCOPE',
     ]);
+  });
+
+  it('of a token that names none of ours are none: by bearer, session, ticket and what a command line gets', async () => {
+    const who = member.owner;
+    const claims = { sub: 'narrow', email: 'narrow@example.com', email_verified: true };
+    const invited = await owner.post('/v1/tenant/members', { email: claims.email, role: 'owner' });
+    const whole = at.api(await issuer.token(claims));
+    expect((await whole.post(`/v1/auth/invitations/${invited.body.member.id}/accept`)).status).toBe(200);
+    for (const scope of ['read:device', 'readonly', 'READ:DEVICES', 'openid profile', '']) {
+      const token = await freshToken(who, { scope });
+      const external = await issuer.token({ ...claims, scope });
+      for (const presented of [token, external]) {
+        const actors = [byToken(at, 'bearer', presented), await byCookie(at, 'session', presented)];
+        for (const actor of actors) {
+          const me = await actor.ask('GET', '/v1/auth/me');
+          expect([me.status, me.body.user.role]).toEqual([200, 'owner']);
+          for (const [method, path, sent] of [
+            ['GET', '/v1/devices'],
+            ['GET', '/v1/homes'],
+            ['POST', '/v1/homes', { home_name: 'A home' }],
+            ['POST', '/v1/auth/api-keys', { name: 'x' }],
+            ['POST', '/ws/ticket'],
+          ] as const) {
+            const answer = await actor.ask(method, path, sent);
+            expect([scope, path, ...said(answer)]).toEqual([scope, path, 403, 'INSUFFICIENT_SCOPE']);
+          }
+        }
+        expect(await webSocket(presented)).toBe(4403);
+      }
+      const [code, verifier] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')];
+      await at.api().get(`/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
+      await at.api(token).post('/v1/auth/cli/approve', { code, user_code: userCodeOf(code) });
+      const polled = await at.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier });
+      expect(said(await at.api(polled.body.access_token).get('/v1/devices'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+    }
   });
 
   it('of a key hold on every road that it opens: REST, its tickets, MQTT users', async () => {

@@ -70,6 +70,17 @@ describe('an internal token', () => {
     expect(claims).toMatchObject({ platformAdmin: true, scopes: ['read:devices'] });
   });
 
+  it.each([
+    ['platform:admin', true, null],
+    ['platform:admin openid', true, []],
+    ['openid profile', false, []],
+    ['read:device', false, []],
+    ['', false, []],
+  ])('with the scope %j is an operator: %j, limited to %j', async (scope, platformAdmin, scopes) => {
+    const claims = await verifyToken(key, await make({ claims: { scope } }), now);
+    expect(claims).toMatchObject({ platformAdmin, scopes });
+  });
+
   it('may name a user by id, and is none where that is no id', async () => {
     const userId = '0195d9a2-7f00-7000-8000-000000000005';
     const token = await signToken(key, { sub: 'ada', userId, jti: 'j1' }, now);

@@ -28,7 +28,7 @@ export function addToken(program: Command, io: Io): void {
           throw new Usage(`--${option} must be 1 to 255 characters, none of them a control character`);
         }
       }
-      // The service passes over what it does not know: a slip would narrow nothing.
+      // The service does not know it either: the token would grant less than its maker meant.
       const unknown = scope?.flatMap((text) => text.split(' ')).find((one) => one !== PLATFORM_SCOPE && !isScope(one));
       if (unknown !== undefined) throw new Usage(`--scope knows no ${JSON.stringify(unknown)}`);
       const key = readTokenKey();

@@ -1,4 +1,5 @@
 import { isApiKey } from '../../domain/api-key.ts';
+import { scopesOfKey } from '../../domain/scopes.ts';
 import type { KeyRing } from '../../operations/key-ring.ts';
 import type { Verifier } from './identity.ts';
 
@@ -13,7 +14,7 @@ export const apiKeys = (keys: Pick<KeyRing, 'prove' | 'used'>): Verifier => ({
       who: { userId },
       key: prefix,
       ...{ tenantId, roleCap, platformAdmin: false, person: false, token: null },
-      scopes: scopes.length === 0 ? null : scopes,
+      scopes: scopesOfKey(scopes),
       ...(expiresAt !== null && { endsAt: expiresAt }),
       used: (at) => keys.used(prefix, at),
       until: expiresAt ?? Number.POSITIVE_INFINITY,

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import type { Clock } from '../../../domain/clock.ts';
-import { isScope } from '../../../domain/scopes.ts';
+import { scopesOfClaim } from '../../../domain/scopes.ts';
 import { digestOf, isText, LEEWAY_S, type PresentedToken } from '../../../operations/tokens.ts';
 import type { Proof, Verifier } from '../identity.ts';
 import type { Provider } from './provider.ts';
@@ -41,12 +41,11 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
   if (cnf !== undefined) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
     return null;
-  const known = (scope ?? '').split(' ').filter(isScope);
   const verified = email_verified === true && isText(email);
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     who: { iss, sub, email: verified ? email : null, emailVerified: verified },
-    scopes: known.length === 0 ? null : known,
+    scopes: scopesOfClaim(scope),
     // Never by its scope, which a client may ask for: only by what the provider says about the person.
     platformAdmin: claim !== null && matches(payload[claim.name], claim.value),
     person: true,

@@ -135,7 +135,13 @@ describe('a token of the provider', () => {
       'read:devices',
       'execute:commands',
     ]);
-    expect((await verified({ scope: 'openid profile' }))?.scopes).toBeNull();
+  });
+
+  it('may do nothing where it has a scope and none that we know', async () => {
+    for (const scope of ['openid profile', 'READ:DEVICES', 'platform:admin', '']) {
+      expect((await verified({ scope }))?.scopes, scope).toEqual([]);
+    }
+    expect((await verified({ scope: undefined }))?.scopes).toBeNull();
   });
 
   it('never makes a platform operator by a scope', async () => {
