@@ -3,14 +3,15 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as after } from 'node:timers/promises';
 import { type Config, httpUrl, listenFault } from './config.ts';
-import { systemClock } from './domain/clock.ts';
 import { serverLimits, tend } from './edges/rest/server.ts';
 import { makeStandby, STANDBY } from './edges/rest/standby.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
+import { Activation } from './main/activation.ts';
+import { asIs, hostTime, keepTime, type Timekeeper } from './main/clock.ts';
 import { buildHouse, type House, type StartOptions, type Upgrade } from './main/house.ts';
 import { newId } from './main/ids.ts';
 import { readTokenKey, signToken } from './operations/tokens.ts';
-import { openLock } from './store/open.ts';
+import { openLock, readDatabaseClock } from './store/open.ts';
 
 export type { StartOptions };
 
@@ -36,16 +37,25 @@ const DRAIN_REQUESTS_MS = 4_000;
  * process throws `OwnedByAnother`.
  */
 export async function start(config: Config, options: StartOptions): Promise<Service> {
-  const clock = options.clock ?? systemClock;
   const { log } = options;
-  const startedAt = clock.now();
-  const standby = makeStandby({ newId, uptimeS: () => (clock.now() - startedAt) / 1000 });
-  let listener: RequestListener = standby;
+  const startedAt = performance.now();
+  const host = hostTime(options.wallClock);
+  const lock = openLock(config);
+  const { databaseUrl } = config;
+  const activation =
+    databaseUrl === null || options.clock
+      ? null
+      : new Activation({ lock, host, log, readClock: () => readDatabaseClock(databaseUrl) });
+  let listener: RequestListener = makeStandby({
+    newId,
+    uptimeS: () => (performance.now() - startedAt) / 1000,
+    clockOffsetMs: () => activation?.untrusted() ?? null,
+  });
   let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY, { newId });
   const server = makeServer(config, (request, response) => listener(request, response));
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
-  const lock = openLock(config);
   const waiting = new AbortController();
+  let time: Timekeeper | null = null;
   let house: House | null = null;
   let stopping: Promise<void> | null = null;
 
@@ -56,8 +66,12 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   const serve = async () => {
     if (stands) {
       log.info({}, 'standing by until this process is the active one');
-      await lock.acquire(waiting.signal);
+      if (activation === null) await lock.acquire(waiting.signal);
     }
+    const sample = (await activation?.acquire(waiting.signal)) ?? null;
+    const kept = options.clock ? asIs(options.clock) : keepTime(host, sample, log);
+    lock.onRenewed(kept.observe);
+    time = kept;
     let lost = false;
     lock.onLost(() => {
       lost = true;
@@ -67,7 +81,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       log.error({}, 'the lock of the active process is lost');
       options.onFatal?.('the lock of the active process is lost');
     });
-    const built = await buildHouse(config, { ...options, clock, draining: () => stopping !== null });
+    const built = await buildHouse(config, { ...options, time: kept, draining: () => stopping !== null });
     house = built;
     if (lost) built.abort();
     if (!stands) await listen(server, config);
@@ -82,6 +96,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
     await active.catch(async (error) => {
       server.close();
       await house?.close(Promise.resolve());
+      time?.stop();
       await lock.release();
       throw listenFault(config, error);
     });
@@ -101,6 +116,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
         const idle = setInterval(() => server.closeIdleConnections(), CLOSE_IDLE_MS);
         await active.catch(() => {});
         await house?.close(Promise.race([closed, after(DRAIN_REQUESTS_MS, undefined, { ref: false })]));
+        time?.stop();
         clearInterval(idle);
         server.closeAllConnections();
         await closed;

@@ -1,4 +1,4 @@
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
@@ -13,6 +13,14 @@ const READY_AGAIN_MS = 1_000;
 /** Devices marked offline at a time, where many went at once: each may have to be loaded. */
 const LOST_BATCH = 500;
 
+interface HeardSession extends LiveSession {
+  lastSeen: EpochMs;
+  /** Monotonic milliseconds of the last message: a corrected clock is no silence. */
+  heardAt: number;
+  silent: boolean;
+  battery?: number;
+}
+
 interface Unflushed {
   lastSeen: EpochMs;
   battery?: number;
@@ -26,10 +34,10 @@ interface Unflushed {
  * the count of refusals are flushed in batches and may lose their last seconds in a crash.
  */
 export class Presence implements Sessions {
-  private readonly sessions = new Map<Uuid, LiveSession & { lastSeen: EpochMs; silent: boolean; battery?: number }>();
+  private readonly sessions = new Map<Uuid, HeardSession>();
   private readonly unflushed = new Map<Uuid, Unflushed>();
-  /** Devices to mark offline, and when, unless they are back by then. */
-  private readonly returning = new Map<Uuid, EpochMs>();
+  /** Devices to mark offline, and at which monotonic millisecond, unless they are back by then. */
+  private readonly returning = new Map<Uuid, number>();
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
 
@@ -58,7 +66,7 @@ export class Presence implements Sessions {
 
   /** Remembers who was online when the last process ended. */
   async start(): Promise<void> {
-    const until = this.clock.now() + this.limits.returnMs;
+    const until = elapsedOf(this.clock) + this.limits.returnMs;
     for (const deviceId of await this.store.devices.online()) this.returning.set(deviceId, until);
     this.handle = setInterval(() => void this.tick(), FLUSH_MS);
     this.handle.unref();
@@ -74,7 +82,7 @@ export class Presence implements Sessions {
   open(session: LiveSession): LiveSession | undefined {
     const old = this.sessions.get(session.deviceId);
     if (old) this.keyUsed(old);
-    const opened = { ...session, lastSeen: this.clock.now(), silent: false };
+    const opened = { ...session, lastSeen: this.clock.now(), heardAt: elapsedOf(this.clock), silent: false };
     this.sessions.set(session.deviceId, opened);
     this.keyUsed(opened);
     return old;
@@ -107,6 +115,7 @@ export class Presence implements Sessions {
     const session = this.sessions.get(deviceId);
     if (session) {
       session.lastSeen = seen.at;
+      session.heardAt = elapsedOf(this.clock);
       session.silent = false;
       if (seen.battery !== undefined) session.battery = seen.battery;
     }
@@ -160,10 +169,10 @@ export class Presence implements Sessions {
   }
 
   private async look(): Promise<void> {
-    const now = this.clock.now();
+    const now = elapsedOf(this.clock);
     const gone: Uuid[] = [];
     for (const session of this.sessions.values()) {
-      if (session.silent || now - session.lastSeen < this.limits.silenceMs) continue;
+      if (session.silent || now - session.heardAt < this.limits.silenceMs) continue;
       session.silent = true;
       gone.push(session.deviceId);
     }
@@ -227,7 +236,7 @@ export class Presence implements Sessions {
     );
     const [first] = failed;
     if (first === undefined) return;
-    const now = this.clock.now();
+    const now = elapsedOf(this.clock);
     for (const { deviceId, why } of failed) {
       this.returning.set(deviceId, why instanceof Quarantined ? now + this.limits.quarantinedAgainMs : now);
     }

@@ -46,9 +46,10 @@ import type { Store } from '../store/contract.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { callerServices } from './callers.ts';
+import type { Timekeeper } from './clock.ts';
 import { consoleMount } from './console.ts';
 import { eventsDocument } from './events.ts';
-import { newId } from './ids.ts';
+import { makeIds } from './ids.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
 import { sidecarOf } from './sidecar.ts';
@@ -56,7 +57,10 @@ import { identityProvider, signInServices } from './sign-in.ts';
 
 export interface StartOptions {
   log: Log;
+  /** Taken as the service's time as it is, instead of one that follows the database and the host. */
   clock?: Clock;
+  /** The host's wall clock, in epoch milliseconds; `Date.now` where it is not given. */
+  wallClock?(): number;
   /** Called once when the service cannot go on: the right to be the active process is lost. */
   onFatal?(reason: string): void;
   /** Bounds other than the usual ones. */
@@ -90,8 +94,10 @@ export interface House {
 
 export async function buildHouse(
   config: Config,
-  { clock, log, limits, aroundStore, assembled, draining }: StartOptions & { clock: Clock; draining(): boolean },
+  { time, log, limits, aroundStore, assembled, draining }: StartOptions & { time: Timekeeper; draining(): boolean },
 ): Promise<House> {
+  const { clock } = time;
+  const newId = makeIds(clock);
   const opened = await openStore(config);
   const store = aroundStore?.(opened) ?? opened;
   const cache = await openCache(config, clock);
@@ -156,6 +162,7 @@ export async function buildHouse(
       redis: config.redisUrl !== null,
       mqtt: () => (mqtt === null ? 'degraded' : 'operational'),
       worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
+      clockOffsets: time.untrusted,
     }),
     settings,
     log,
@@ -194,7 +201,7 @@ export async function buildHouse(
     production: config.production,
     observe: metrics.request,
   });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets });
   const pruning = keepPruning(config, services);
   return {
     settings,

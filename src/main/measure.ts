@@ -7,6 +7,7 @@ import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import type { Sockets } from '../edges/websocket/sockets.ts';
 import type { CommandContext } from '../machines/command-types.ts';
+import type { ClockOffsets } from '../operations/health.ts';
 import type { Services } from '../operations/operation.ts';
 
 /** What is read when somebody looks at the metrics. */
@@ -19,12 +20,14 @@ export function measure(
     mcp,
     graphql,
     services,
+    clockOffsets,
   }: {
     mqtt(): MqttEdge | null;
     sockets: Sockets;
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
     services: Pick<Services, 'cache' | 'flags'>;
+    clockOffsets(): ClockOffsets;
   },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
@@ -49,6 +52,16 @@ export function measure(
   );
   metrics.gauges('flags', '1 where a flag is set', 'flag', () =>
     Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
+  );
+  metrics.gauge(
+    'clock_offset_seconds',
+    "The host's wall clock minus the database's clock",
+    () => clockOffsets().hostMs / 1000,
+  );
+  metrics.gauge(
+    'clock_correction_seconds',
+    "The reference clock minus the service's time: what is still to be corrected",
+    () => clockOffsets().correctionMs / 1000,
   );
   actors.onTransition(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || sameValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;

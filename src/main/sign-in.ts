@@ -1,5 +1,5 @@
 import type { Oidc } from '../config.ts';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
 import type { Identity, Verifier } from '../edges/shared/identity.ts';
@@ -28,7 +28,7 @@ export function signInServices(
   const vault = makeVault(parts.cache, sealer);
   return {
     authenticate: async (credential, asking) => identity().authenticate(credential, asking),
-    signToken: (token) => signToken(tokenKey, token, clock.now()),
+    signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
     vault,
     cookieSessions: makeCookieSessions({ vault, clock }),
     csrf: makeCsrf(sealer),

@@ -1,4 +1,4 @@
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { Cache, Store } from '../store/contract.ts';
 
 /** The parts that `/health` names (specification §4). */
@@ -9,6 +9,15 @@ export type PartState = 'operational' | 'degraded' | 'disabled';
 export interface HealthReport {
   parts: Record<PartName, PartState>;
   activeDevices: number;
+  /** How far the clocks are apart, where it is more than a minute; else null. */
+  clock: ClockOffsets | null;
+}
+
+export interface ClockOffsets {
+  /** The host's wall clock minus the reference (the database's clock where there is one), in milliseconds. */
+  hostMs: number;
+  /** The reference minus the service's time, in milliseconds. */
+  correctionMs: number;
 }
 
 export interface Health {
@@ -29,9 +38,11 @@ export function makeHealth(parts: {
   redis: boolean;
   mqtt(): PartState;
   worker(): PartState;
+  /** Null while the clocks are at most a minute apart. */
+  clockOffsets(): ClockOffsets | null;
 }): Health {
   const { store, cache, clock } = parts;
-  const startedAt = clock.now();
+  const startedAt = elapsedOf(clock);
   let activeDevices = 0;
   let latest: Promise<HealthReport> | null = null;
   let lookedAt = 0;
@@ -71,19 +82,20 @@ export function makeHealth(parts: {
         cloud_editor: 'disabled',
       },
       activeDevices,
+      clock: parts.clockOffsets(),
     };
   }
 
   return {
     report() {
-      const now = clock.now();
+      const now = elapsedOf(clock);
       if (latest === null || now - lookedAt >= FRESH_MS) {
         lookedAt = now;
         latest = look();
       }
       return latest;
     },
-    uptime: () => (clock.now() - startedAt) / 1000,
+    uptime: () => (elapsedOf(clock) - startedAt) / 1000,
   };
 }
 

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -25,7 +25,7 @@ export async function loadPresented(
   /** When each may be forgotten. */
   const known = new Map<string, EpochMs>();
   const durable = new Set<string>();
-  let prunedAt = clock.now();
+  let prunedAt = referenceOf(clock);
   const note = (digest: string, until: EpochMs) => {
     known.set(digest, until);
     durable.add(digest);
@@ -33,7 +33,7 @@ export async function loadPresented(
   news.hear((item) => {
     if (item.about === 'presented') note(item.digest, item.until);
   });
-  for (const { digest, expiresAt } of await store.presentedTokens(clock.now())) note(digest, expiresAt);
+  for (const { digest, expiresAt } of await store.presentedTokens(referenceOf(clock))) note(digest, expiresAt);
 
   function prune(now: EpochMs): void {
     if (now - prunedAt < PRUNE_MS) return;
@@ -55,7 +55,7 @@ export async function loadPresented(
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
       if (durable.has(digest)) return undefined;
-      prune(clock.now());
+      prune(referenceOf(clock));
       const until = expiresAt + LEEWAY_S * 1000;
       // No person's at once, also while the store is asked.
       known.set(digest, until);

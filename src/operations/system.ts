@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { referenceOf } from '../domain/clock.ts';
 import { done } from '../domain/refusals.ts';
-import type { HealthReport } from './health.ts';
+import type { ClockOffsets, HealthReport } from './health.ts';
 import { iso, isoTime } from './inputs.ts';
 import { operation } from './operation.ts';
 
@@ -74,7 +75,17 @@ const healthy = z.object({
   }),
   metrics: z.object({ active_devices: z.int() }),
 });
-const degraded = z.object({ status: z.literal('degraded'), checks });
+const degraded = z.object({
+  status: z.literal('degraded'),
+  checks,
+  clock: z
+    .object({
+      host_offset_s: z.number().meta({ description: 'The clock of the host minus the reference, in seconds' }),
+      correction_s: z.number().meta({ description: "The reference minus the service's time, in seconds" }),
+    })
+    .optional()
+    .meta({ description: 'Where `checks.clock` is false: how far the clocks are apart' }),
+});
 
 export const getHealth = operation({
   ...open,
@@ -89,13 +100,14 @@ export const getHealth = operation({
   async run({ health, clock }) {
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
-    if (Object.values(report.parts).includes('degraded')) {
-      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report) } });
+    if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
+      const apart = report.clock === null ? {} : { clock: shownOffsets(report.clock) };
+      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...apart } });
     }
     return done({
       body: {
         status: 'ok' as const,
-        timestamp: iso(clock.now()),
+        timestamp: iso(referenceOf(clock)),
         services: {
           api: { status: api },
           database: { status: database },
@@ -147,9 +159,19 @@ export const getReadiness = operation({
 });
 
 /** Disabled parts are left out: nobody waits for them. */
-const checksOf = ({ parts }: HealthReport): Record<string, boolean> =>
-  Object.fromEntries(
+const checksOf = ({ parts, clock }: HealthReport): Record<string, boolean> => ({
+  ...Object.fromEntries(
     Object.entries(parts)
       .filter(([, state]) => state !== 'disabled')
       .map(([name, state]) => [name, state === 'operational']),
-  );
+  ),
+  // Named while it is wrong only: it is not a part of the service.
+  ...(clock !== null && { clock: false }),
+});
+
+const seconds = (milliseconds: number): number => Math.round(milliseconds) / 1000;
+
+const shownOffsets = ({ hostMs, correctionMs }: ClockOffsets) => ({
+  host_offset_s: seconds(hostMs),
+  correction_s: seconds(correctionMs),
+});

@@ -11,7 +11,7 @@ import {
 } from 'jose';
 import { validate } from 'uuid';
 import { z } from 'zod';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
@@ -208,12 +208,12 @@ export async function loadRevocations(
   const listeners = new Set<(tokenId: string) => void>();
   news.hear((item) => {
     if (item.about !== 'token') return;
-    const now = clock.now();
+    const now = referenceOf(clock);
     for (const [id, end] of revoked) if (end < now) revoked.delete(id);
     revoked.set(item.id, item.until);
     for (const listener of listeners) listener(item.id);
   });
-  for (const { jti, expiresAt } of await store.revokedTokens(clock.now())) revoked.set(jti, expiresAt);
+  for (const { jti, expiresAt } of await store.revokedTokens(referenceOf(clock))) revoked.set(jti, expiresAt);
   return {
     has: (tokenId) => revoked.has(tokenId),
     async add(tokenId, expiresAt) {

@@ -53,3 +53,5 @@ export async function openCache({ redisUrl }: { redisUrl: string | null }, clock
 /** The request rates of this process; with Redis the process after it goes on with them. */
 export const openRates = ({ redisUrl }: { redisUrl: string | null }, clock: Clock): Rates =>
   redisUrl === null ? new MemoryRates(clock) : new RedisRates(redisUrl, clock);
+
+export { readDatabaseClock } from './postgres/clock.ts';

@@ -51,6 +51,20 @@ const emit = (output: Output) =>
   (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
 
 describe('presence', () => {
+  it('takes a corrected clock for no silence, and silence for what it is while the clock stands', async () => {
+    const { sessions } = runtime;
+    let elapsed = 0;
+    clock.elapsed = () => elapsed;
+    sessions.open(session('d1', 's1'));
+    clock.advance(86_400_000);
+    await sessions.tick();
+    expect(events).toEqual([]);
+    elapsed += 301_000;
+    await sessions.tick();
+    await eventually(() => events.length === 1);
+    expect(events[0]).toMatchObject({ id: 'd1', type: 'presence.lost' });
+  });
+
   it('calls a device lost when its session ends, but not when an older session of it ends', async () => {
     const { sessions } = runtime;
     expect(sessions.open(session('d1', 's1'))).toBeUndefined();

@@ -12,7 +12,7 @@ it('one count at a time is asked of a store that takes its time', async () => {
   };
   const health = makeHealth({
     ...{ store: store as never, cache: { healthy: () => true } as never, clock, redis: false },
-    ...{ mqtt: () => 'operational', worker: () => 'operational' },
+    ...{ mqtt: () => 'operational', worker: () => 'operational', clockOffsets: () => null },
   });
   const reports = [0, 1, 2].map((n) => {
     clock.advance(n * 1_000);

@@ -172,6 +172,7 @@ export async function makeHouseOn<Kept extends Store>(
       redis: true,
       mqtt: () => state.mqtt,
       worker: () => 'operational',
+      clockOffsets: () => null,
     }),
     settings: {
       apiBaseUrl: 'http://127.0.0.1/v1',

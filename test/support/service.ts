@@ -76,7 +76,8 @@ export async function startService(
     log: quiet,
     ...more,
     limits: { ...more.limits, rates: { ...UNLIMITED, ...more.limits?.rates } },
-    clock,
+    // With a wall clock that the test steps, the service makes its own time.
+    ...(more.wallClock ? {} : { clock }),
     onFatal: (reason) => fatal.push(reason),
     assembled: (parts) => {
       services = parts;

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { type ExecutionArgs, type GraphQLError, Kind, OperationTypeNode } from 'graphql';
 import { handleProtocols, makeServer } from 'graphql-ws';
 import type { WebSocket } from 'ws';
+import { referenceOf } from '../../domain/clock.ts';
 import { parseJson } from '../../domain/json.ts';
 import { isObject } from '../../domain/json-size.ts';
 import type { Refusal } from '../../domain/refusals.ts';
@@ -123,7 +124,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     const { requestId, address } = client;
     const who = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
     if (!who.ok) return who.refusal;
-    const barred = bars(who.value, NOTHING) ?? isOver(who.value, clock.now());
+    const barred = bars(who.value, NOTHING) ?? isOver(who.value, referenceOf(clock));
     if (barred !== null) return barred;
     client.caller = who.value;
     return barsAround(services, who.value, NOTHING);

@@ -1,5 +1,6 @@
 import { setTimeout as after } from 'node:timers/promises';
 import { NoSuchActor, type VolatileSink } from '../../actors/contract.ts';
+import { referenceOf } from '../../domain/clock.ts';
 import { composeMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
@@ -116,7 +117,7 @@ export class Downlink {
       messageId,
       requestId,
       sequence: session.sequence + 1,
-      timestamp: services.clock.now(),
+      timestamp: referenceOf(services.clock),
       nonce: newNonce(),
       type: content.type,
       payload: content.payload as unknown as Json & object,

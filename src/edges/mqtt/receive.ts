@@ -1,5 +1,6 @@
 import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
 import type { SentMark } from '../../domain/canonical.ts';
+import { referenceOf } from '../../domain/clock.ts';
 import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
 import { type DevicePayload, stateSpan } from '../../domain/payloads.ts';
@@ -64,7 +65,7 @@ export class Receiver {
     session.flow.began(packet.length);
     const ack = packet.packetId === null ? null : session.acks.owe(packet.packetId);
     const arrived = { ack, length: packet.length };
-    const checked = checkMessage(packet.payload, session, channel, now);
+    const checked = this.#check(packet.payload, session, channel, now);
     if (!checked.ok) {
       const { code, messageId, signatureGood } = checked.refusal;
       this.#refuse(session, code, { channel, sequence: null, messageId: signatureGood ? (messageId ?? '') : null });
@@ -95,6 +96,18 @@ export class Receiver {
       sequence: fields.sequence_number,
       battery: body.ok && body.value.channel === 'heartbeat' ? body.value.payload.battery : undefined,
     } satisfies Carried as Arrival);
+  }
+
+  /** While the service's time is being corrected, a timestamp may be right by either clock. */
+  #check(
+    payload: Buffer,
+    session: DeviceSession,
+    channel: DeviceChannel,
+    now: EpochMs,
+  ): ReturnType<typeof checkMessage> {
+    const checked = checkMessage(payload, session, channel, now);
+    if (checked.ok || checked.refusal.code !== 'TIMESTAMP_SKEWED') return checked;
+    return checkMessage(payload, session, channel, referenceOf(this.#parts.services.clock));
   }
 
   #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, SentMark>, at: EpochMs): DeviceEvent {
@@ -223,7 +236,7 @@ export class Receiver {
     this.#parts.downlink.tell(session, arrival.messageId, {
       type: 'hello_ack',
       payload: {
-        server_time: clock.now(),
+        server_time: referenceOf(clock),
         last_sequence: hello.lastSequence,
         heartbeat_s: HEARTBEAT_S,
         key_version: hello.keyVersion,

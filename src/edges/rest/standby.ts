@@ -8,7 +8,12 @@ import { ROOTS } from './route.ts';
 export const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serves; this one waits.', retryAfterS: 5 };
 
 /** What answers while another process is the active one of the database (contract §1). */
-export function makeStandby(parts: { newId(): Uuid; uptimeS(): number }): RequestListener {
+export function makeStandby(parts: {
+  newId(): Uuid;
+  uptimeS(): number;
+  /** The host's clock minus the database's, where it is too far off to become active; else null. */
+  clockOffsetMs(): number | null;
+}): RequestListener {
   return (request, response) => {
     const exchange = exchangeOf(request, response, parts);
     const root = ROOTS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
@@ -20,10 +25,18 @@ export function makeStandby(parts: { newId(): Uuid; uptimeS(): number }): Reques
         sendJson(exchange, 503, { status: 'standby' });
         break;
       case '/health':
-        sendJson(exchange, 503, { status: 'degraded', checks: { api: true, worker: false } });
+        sendJson(exchange, 503, { status: 'degraded', ...checksOf(parts.clockOffsetMs()) });
         break;
       default:
         sendRefusal(exchange, STANDBY);
     }
   };
 }
+
+const checksOf = (clockOffsetMs: number | null) =>
+  clockOffsetMs === null
+    ? { checks: { api: true, worker: false } }
+    : {
+        checks: { api: true, worker: false, clock: false },
+        clock: { host_offset_s: Math.round(clockOffsetMs) / 1000, correction_s: 0 },
+      };

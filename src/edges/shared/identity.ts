@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import type { Clock } from '../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
@@ -204,7 +204,7 @@ export function makeIdentity(parts: {
       const digest = hash('sha256', credential, 'base64url');
       const found = remembered.get(digest);
       if (found === undefined) return firstSight(credential, digest, asking);
-      if (found.proof.until <= clock.now()) {
+      if (found.proof.until <= referenceOf(clock)) {
         remembered.delete(digest);
         return firstSight(credential, digest, asking);
       }
@@ -220,7 +220,7 @@ export function makeIdentity(parts: {
 export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
   recognises: isInternalToken,
   async verify(credential) {
-    const claims = await verifyToken(key, credential, clock.now());
+    const claims = await verifyToken(key, credential, referenceOf(clock));
     if (claims === null) return null;
     const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, token } = claims;
     return {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
+import { referenceOf } from '../../domain/clock.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
@@ -76,7 +77,7 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
   async function admit(connection: Connection, stage: Stage, caller: Caller): Promise<Refusal | null> {
     const { interest } = connection;
     const { stream, audiences } = stage;
-    const barred = bars(caller, interest) ?? isOver(caller, clock.now());
+    const barred = bars(caller, interest) ?? isOver(caller, referenceOf(clock));
     const tenantId = interest.tenantId ?? caller.tenantId;
     if (barred !== null || tenantId === null) return barred;
     connection.caller = caller;

@@ -129,7 +129,9 @@ describe('what is no HTTP', () => {
 
 describe('a process that stands by', () => {
   it('lives, is not ready, and sends everything else away', async () => {
-    const server = createServer(makeStandby({ newId: house.services.newId, uptimeS: () => 3 }));
+    const server = createServer(
+      makeStandby({ newId: house.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
+    );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const ask = async (path: string) => {

@@ -1,3 +1,4 @@
+import { referenceOf } from '../../../domain/clock.ts';
 import type { Refusal } from '../../../domain/refusals.ts';
 import type { Uuid } from '../../../domain/values.ts';
 import { refusalOf } from '../../../operations/faults.ts';
@@ -62,7 +63,7 @@ export function keepGuests<G extends Guest>(
 
   return {
     look() {
-      const time = clock.now();
+      const time = referenceOf(clock);
       endWhere((caller) => isOver(caller, time));
     },
     close() {

@@ -1,6 +1,6 @@
 import * as oidc from 'openid-client';
 import { z } from 'zod';
-import type { Clock } from '../../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
 import type { Sealer } from '../../../domain/sealing.ts';
@@ -56,7 +56,7 @@ export function makeBrowserSignIn(
       id,
       {
         // The library reads the real time: this makes it the service's.
-        [oidc.clockSkew]: (clock.now() - Date.now()) / 1000,
+        [oidc.clockSkew]: (referenceOf(clock) - Date.now()) / 1000,
         [oidc.clockTolerance]: LEEWAY_S,
       },
       authentication(metadata.token_endpoint_auth_methods_supported, secret),

@@ -9,7 +9,7 @@ import {
   type LocalJWKSet,
 } from 'jose';
 import { z } from 'zod';
-import type { Clock } from '../../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { isTokenType, LEEWAY_S } from '../../../operations/tokens.ts';
 import { fetchJson } from './fetch-json.ts';
@@ -63,7 +63,7 @@ export function makeProvider(
         audience,
         requiredClaims: ['exp', 'sub'],
         clockTolerance: LEEWAY_S,
-        currentDate: new Date(clock.now()),
+        currentDate: new Date(referenceOf(clock)),
       };
       return verifyWith(keys, token, options);
     },

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
-import type { Clock } from '../../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
 import { digestOf, isText, LEEWAY_S, type PresentedToken } from '../../../operations/tokens.ts';
 import type { Proof, Verifier } from '../identity.ts';
@@ -29,7 +29,7 @@ export function externalTokens(provider: Provider, settings: ExternalTokenSettin
     async verify(credential) {
       const payload = await provider.verify(credential, settings.audience);
       const proof = payload === null ? null : proofOf(payload, credential, settings.platformClaim);
-      return proof === null ? null : { ...proof, until: Math.min(proof.until, clock.now() + REMEMBERED_MS) };
+      return proof === null ? null : { ...proof, until: Math.min(proof.until, referenceOf(clock) + REMEMBERED_MS) };
     },
   };
 }

@@ -1,0 +1,138 @@
+import type { Clock } from './clock.ts';
+import { type ClockSample, DatabaseTime } from './database-time.ts';
+import type { EpochMs } from './values.ts';
+
+/** The clocks of this host. Tests pass ones that they step. */
+export interface HostTime {
+  /** May be stepped in either direction. */
+  wall(): EpochMs;
+  /** Monotonic milliseconds with an arbitrary origin: `performance.now()`. */
+  monotonic(): number;
+}
+
+/** A difference between the service's time and the reference that is no drift. */
+export interface ClockStep {
+  /** The reference minus the service's time, in milliseconds. */
+  differenceMs: number;
+  /** `seen` at once, `corrected` when it has lasted and the service's time begins to follow. */
+  what: 'seen' | 'corrected';
+}
+
+/** How far apart clocks may be before a process neither becomes active nor prunes. */
+export const MAX_CLOCK_OFFSET_MS = 60_000;
+/** More than drift and the error of a measurement. */
+const STEP_MS = 1_000;
+/** A step is followed when it has lasted this long: one that is undone before was a mistake. */
+const CONFIRM_MS = 30_000;
+/** While it is corrected by slewing, the service's time runs this much faster or slower. */
+const SLEW = 0.1;
+
+/**
+ * The service's time: the monotonic clock, kept on a reference. The reference is the database's clock where there is one,
+ * else the host's wall clock. A difference of up to a second is slewed. A larger one is a step: when it has lasted for 30
+ * seconds, a step forward is taken at once and a step back is slewed, so that time never goes backwards and no deadline
+ * is more than a ninth late.
+ */
+export class ServiceClock implements Clock {
+  readonly #host: HostTime;
+  readonly #onStep: (step: ClockStep) => void;
+  #database: DatabaseTime | null;
+  /** The time was `#baseTime` at the monotonic `#baseAt`, and is slewed at `#rate` until the monotonic `#slewUntil`. */
+  #baseAt: number;
+  #baseTime: number;
+  #rate = 0;
+  #slewUntil = 0;
+  #last: EpochMs;
+  #step: { since: number; offset: number; corrected: boolean } | null = null;
+
+  /** `sample` is the first reading of the database's clock; null where the store has none. */
+  constructor(host: HostTime, sample: ClockSample | null, onStep: (step: ClockStep) => void = () => {}) {
+    this.#host = host;
+    this.#onStep = onStep;
+    this.#database = sample === null ? null : new DatabaseTime(sample);
+    this.#baseAt = host.monotonic();
+    this.#baseTime = this.#referenceAt(this.#baseAt);
+    this.#last = Math.floor(this.#baseTime);
+  }
+
+  now(): EpochMs {
+    const now = Math.floor(this.#timeAt(this.#host.monotonic()));
+    if (now > this.#last) this.#last = now;
+    return this.#last;
+  }
+
+  elapsed(): number {
+    return this.#host.monotonic();
+  }
+
+  reference(): EpochMs {
+    return Math.floor(this.#referenceAt(this.#host.monotonic()));
+  }
+
+  /** Takes a reading of the database's clock, as each renewal of the lease brings one. */
+  observe(sample: ClockSample): void {
+    if (this.#database === null) this.#database = new DatabaseTime(sample);
+    else this.#database.observe(sample);
+    this.follow();
+  }
+
+  /** The host's wall clock minus the reference, in milliseconds: 0 where the wall clock is the reference. */
+  hostOffset(): number {
+    return this.#database === null ? 0 : this.#host.wall() - this.#referenceAt(this.#host.monotonic());
+  }
+
+  /** The reference minus the service's time, in milliseconds: what is still to be corrected. */
+  correction(): number {
+    const at = this.#host.monotonic();
+    return this.#referenceAt(at) - this.#timeAt(at);
+  }
+
+  /** Whether neither the host's clock nor the service's time is more than a minute off the reference. */
+  isTrusted(): boolean {
+    return Math.abs(this.hostOffset()) <= MAX_CLOCK_OFFSET_MS && Math.abs(this.correction()) <= MAX_CLOCK_OFFSET_MS;
+  }
+
+  /** Steers towards the reference: to be called every second. */
+  follow(): void {
+    const at = this.#host.monotonic();
+    const time = this.#timeAt(at);
+    const reference = this.#referenceAt(at);
+    const difference = reference - time;
+    if (Math.abs(difference) <= STEP_MS) {
+      this.#step = null;
+      this.#steer(at, time, difference);
+    } else if (!this.#confirmed(at, reference - at, difference)) this.#steer(at, time, 0);
+    else if (difference > 0) this.#steer(at, reference, 0);
+    else this.#steer(at, time, difference);
+  }
+
+  /** Whether the reference has kept its distance from the monotonic clock since it was stepped. */
+  #confirmed(at: number, offset: number, differenceMs: number): boolean {
+    if (this.#step === null || Math.abs(offset - this.#step.offset) > STEP_MS) {
+      this.#step = { since: at, offset, corrected: false };
+      this.#onStep({ differenceMs, what: 'seen' });
+      return false;
+    }
+    this.#step.offset = offset;
+    if (at - this.#step.since < CONFIRM_MS) return false;
+    if (!this.#step.corrected) this.#onStep({ differenceMs, what: 'corrected' });
+    this.#step.corrected = true;
+    return true;
+  }
+
+  #steer(at: number, time: number, difference: number): void {
+    this.#baseAt = at;
+    this.#baseTime = time;
+    this.#rate = Math.sign(difference) * SLEW;
+    this.#slewUntil = at + Math.abs(difference) / SLEW;
+  }
+
+  #timeAt(at: number): number {
+    const slewed = Math.min(at, this.#slewUntil) - this.#baseAt;
+    return this.#baseTime + (at - this.#baseAt) + slewed * this.#rate;
+  }
+
+  #referenceAt(at: number): number {
+    return this.#database === null ? this.#host.wall() : at + this.#database.offset;
+  }
+}

@@ -1,0 +1,101 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { ClockSample } from '../domain/database-time.ts';
+import type { Log } from '../domain/log.ts';
+import { type HostTime, MAX_CLOCK_OFFSET_MS } from '../domain/service-clock.ts';
+import type { ActiveLock } from '../store/contract.ts';
+import { REMIND_MS } from './clock.ts';
+
+export interface ActivationParts {
+  lock: Pick<ActiveLock, 'acquire' | 'onRenewed'>;
+  host: HostTime;
+  /** Null where the server does not answer. */
+  readClock(): Promise<ClockSample | null>;
+  log: Log;
+  limits?: Partial<typeof times>;
+}
+
+const times = {
+  /** Between two looks at the database's clock while standing by. */
+  lookMs: 10_000,
+};
+
+/**
+ * Waits for the right to be the active process, and does not ask for it while the host's clock is more than a minute off
+ * the database's.
+ */
+export class Activation {
+  readonly #parts: ActivationParts;
+  readonly #times: typeof times;
+  #offsetMs = 0;
+  #renewal: ClockSample | null = null;
+  #remindAt = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: ActivationParts) {
+    this.#parts = parts;
+    this.#times = { ...times, ...parts.limits };
+    parts.lock.onRenewed((sample) => {
+      this.#renewal = sample;
+    });
+  }
+
+  /** The host's clock minus the database's in milliseconds, where it is more than a minute; else null. */
+  untrusted(): number | null {
+    return Math.abs(this.#offsetMs) > MAX_CLOCK_OFFSET_MS ? this.#offsetMs : null;
+  }
+
+  /** Resolves when the lock is held, with the reading that came with it; rejects when `signal` aborts. */
+  async acquire(signal: AbortSignal): Promise<ClockSample | null> {
+    while (!(await this.#acquireInTime(signal))) signal.throwIfAborted();
+    return this.#renewal;
+  }
+
+  /** False where the clock went wrong meanwhile. */
+  async #acquireInTime(signal: AbortSignal): Promise<boolean> {
+    await this.#untilInTime(signal);
+    const wrong = new AbortController();
+    const done = new AbortController();
+    void this.#watch(wrong, done.signal);
+    try {
+      await this.#parts.lock.acquire(AbortSignal.any([signal, wrong.signal]));
+      return true;
+    } catch (error) {
+      if (signal.aborted || !wrong.signal.aborted) throw error;
+      return false;
+    } finally {
+      done.abort();
+    }
+  }
+
+  async #untilInTime(signal: AbortSignal): Promise<void> {
+    while (!(await this.#look())) await pause(this.#times.lookMs, undefined, { signal });
+  }
+
+  async #watch(wrong: AbortController, signal: AbortSignal): Promise<void> {
+    try {
+      for (;;) {
+        await pause(this.#times.lookMs, undefined, { signal, ref: false });
+        if (!(await this.#look()) && !signal.aborted) return wrong.abort();
+      }
+    } catch {
+      // The lock is held, or no longer wanted.
+    }
+  }
+
+  /** A server that does not answer keeps nobody from waiting for its lock. */
+  async #look(): Promise<boolean> {
+    const sample = await this.#parts.readClock();
+    if (sample === null) return true;
+    const { host, log } = this.#parts;
+    const at = host.monotonic();
+    this.#offsetMs = host.wall() - (sample.databaseNow + at - (sample.sentAt + sample.receivedAt) / 2);
+    if (this.untrusted() === null) return true;
+    if (at >= this.#remindAt) {
+      this.#remindAt = at + REMIND_MS;
+      log.warn(
+        { host_offset_s: this.#offsetMs / 1000 },
+        'standby: the host clock is more than a minute off the database clock; not becoming active',
+      );
+    }
+    return false;
+  }
+}
