@@ -7,7 +7,7 @@ import { type ActorStore, CommitUnknown, DataRefused, type Store } from '../../s
 import { confirm, HOUR, observed, other, ready, request, said } from '../machines/samples.ts';
 import { testClock } from '../support/clock.ts';
 import { expectReached, fc } from '../support/properties.ts';
-import { eachStore } from '../support/store.ts';
+import { eachDatabase } from '../support/store.ts';
 import { newId } from '../support/turns.ts';
 
 type Move = (at: number, deviceId: Uuid) => CommandEvent;
@@ -91,7 +91,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachStore('whatever happens to the commands of a device', (backend) => {
+eachDatabase('whatever happens to the commands of a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   const found = { open: 0, pending: 0, watching: 0, awaiting: 0 };

@@ -9,7 +9,7 @@ import { type ActorStore, CommitUnknown, type Store } from '../../src/store/cont
 import { HOME, HOUR, key, manifest, mark, other, register, report, T0 } from '../machines/samples.ts';
 import { testClock } from '../support/clock.ts';
 import { expectReached, fc } from '../support/properties.ts';
-import { type Backend, eachStore } from '../support/store.ts';
+import { type Backend, eachDatabase } from '../support/store.ts';
 import { newId } from '../support/turns.ts';
 
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
@@ -91,7 +91,7 @@ afterEach(() => {
   for (const runtime of runtimes.splice(0)) runtime.halt();
 });
 
-eachStore('whatever happens to a device', (backend) => {
+eachDatabase('whatever happens to a device', (backend) => {
   const clock = testClock();
   let ending: Ending = 'as it is';
   let settled = 0;

@@ -4,6 +4,7 @@ import { makeKeyRing } from '../../src/operations/key-ring.ts';
 import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
+import { newId } from '../support/turns.ts';
 
 const away = () => {
   throw new StoreUnavailable('away');
@@ -15,8 +16,11 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const warn = vi.fn();
   const ring = makeKeyRing(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
   const { key: text, prefix, hash } = newApiKey();
+  const [tenantId, userId] = [newId(), newId()];
+  const subject = { iss: 'urn:test', sub: userId, email: null, emailVerified: false, createdAt: 0 };
+  await store.identity.upsertUser({ id: userId, ...subject });
   const key: ApiKey = {
-    ...{ prefix, hash, tenantId: 't1', userId: 'u1', name: 'x', scopes: [], roleCap: 'admin' },
+    ...{ prefix, hash, tenantId, userId, name: 'x', scopes: [], roleCap: 'admin' },
     ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
     ...more,
   };
@@ -106,7 +110,7 @@ describe('the last use', () => {
     expect(warn).toHaveBeenCalledTimes(1);
     store.trouble = null;
     await ring.close();
-    expect(store.people.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
+    expect(store.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
   });
 
   it('is written by itself every five seconds', async () => {

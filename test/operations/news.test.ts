@@ -31,23 +31,25 @@ async function twoProcesses() {
   return { clock, cache, store, one: await open('one'), two: await open('two') };
 }
 
+const USER = '0192f0c1-0000-7000-8000-000000000001';
+const TENANT = '0192f0c1-0000-7000-8000-000000000002';
 const ada = {
-  ...{ id: 'u1', iss: 'urn:test', sub: 'ada', email: null, emailVerified: false },
-  ...{ tenantId: 't1', role: 'user' as const, createdAt: 0 },
+  ...{ id: USER, iss: 'urn:test', sub: 'ada', email: null, emailVerified: false },
+  ...{ tenantId: TENANT, role: 'user' as const, createdAt: 0 },
 };
 
 describe('news', () => {
   it('is heard once by everybody, where it was told too, before telling returns', async () => {
     const { one, two } = await twoProcesses();
-    one.news.tell({ about: 'user', id: 'u1' });
-    expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: 'u1' }], [{ about: 'user', id: 'u1' }]]);
+    one.news.tell({ about: 'user', id: USER });
+    expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
   });
 
   it('is not heard by who stopped listening', async () => {
     const { one } = await twoProcesses();
     const heard: NewsItem[] = [];
     one.news.hear((item) => heard.push(item))();
-    one.news.tell({ about: 'user', id: 'u1' });
+    one.news.tell({ about: 'user', id: USER });
     expect(heard).toEqual([]);
   });
 
@@ -73,13 +75,13 @@ describe('news', () => {
 describe('another process', () => {
   it('reads a user again who was changed here, and tells its connections', async () => {
     const { store, one, two } = await twoProcesses();
-    store.users.set('u1', ada);
-    await two.users.get('u1');
+    store.users.set(USER, ada);
+    await two.users.get(USER);
     const told: string[] = [];
     two.users.onChange((id) => told.push(id));
-    store.users.set('u1', { ...ada, role: 'viewer' });
-    one.users.changed('u1');
-    expect([two.users.cached('u1'), (await two.users.get('u1'))?.role, told]).toEqual([undefined, 'viewer', ['u1']]);
+    store.users.set(USER, { ...ada, role: 'viewer' });
+    one.users.changed(USER);
+    expect([two.users.cached(USER), (await two.users.get(USER))?.role, told]).toEqual([undefined, 'viewer', [USER]]);
   });
 
   it('knows a token that was logged out here, without asking the store', async () => {
@@ -95,8 +97,8 @@ describe('another process', () => {
     const key = {
       ...{
         prefix: 'abcdefgh',
-        tenantId: 't1',
-        userId: 'u1',
+        tenantId: TENANT,
+        userId: USER,
         name: 'x',
         hash: 'x',
         scopes: [],
@@ -104,6 +106,7 @@ describe('another process', () => {
       },
       ...{ createdAt: 0, lastUsedAt: null, expiresAt: null, revokedAt: null },
     };
+    store.users.set(USER, ada);
     await store.keys.insert(key);
     expect(await two.keys.isLive('abcdefgh')).toBe(true);
     const told: string[] = [];
@@ -120,7 +123,7 @@ describe('another process', () => {
   it('knows a token that was presented here', async () => {
     const { clock, one, two } = await twoProcesses();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
-    await one.presented.add('u1', token);
-    expect([two.presented.has('u1', 'jti'), two.presented.add('u1', token)]).toEqual([true, undefined]);
+    await one.presented.add(USER, token);
+    expect([two.presented.has(USER, 'jti'), two.presented.add(USER, token)]).toEqual([true, undefined]);
   });
 });

@@ -45,7 +45,7 @@ function full(id = newId()) {
   return { id, commit, idempotency };
 }
 
-eachStore('a turn', (backend) => {
+eachStore('a turn', (backend, has) => {
   const actors = () => backend().store.actors;
   const devices = () => backend().store.devices;
   const turn = (...commits: ReturnType<typeof deviceCommit>[]) => actors().commit({ actors: commits, delivered: [] });
@@ -245,7 +245,7 @@ eachStore('a turn', (backend) => {
     };
     const made = commandCommit(given);
     await turn(made);
-    expect(await contextOf()).toEqual({ params: { on: true } });
+    if (has.sql) expect(await contextOf()).toEqual({ params: { on: true } });
     const loaded = async () => (await actors().load('command', [id]))[0]?.context;
     expect(await loaded()).toEqual(context);
     expect((await backend().store.commands.list(tenantId, deviceId, 1)).items[0]?.context).toEqual(context);
@@ -254,7 +254,7 @@ eachStore('a turn', (backend) => {
     // One that differs is no repetition, and counts.
     const other = next(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
     await turn(other);
-    expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
+    if (has.sql) expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
     expect(await loaded()).toEqual(other.context);
   });
 
@@ -274,17 +274,20 @@ eachStore('a turn', (backend) => {
     it('writes that part alone, and gives back the whole', async () => {
       const made = deviceCommit({ context, moving });
       await turn(made);
-      expect(await rowOf(made.ref.id)).toMatchObject({
-        context: { id: 'd', name: 'Lamp' },
-        moving: { state: { on: true }, count: 1 },
-      });
+      if (has.sql) {
+        expect(await rowOf(made.ref.id)).toMatchObject({
+          context: { id: 'd', name: 'Lamp' },
+          moving: { state: { on: true }, count: 1 },
+        });
+      }
       const columns = { ...made.columns, online: true, device_type: 'not written' };
       const moved = settledTo(made, { state: { quotes: '"\\u0000" \\ \n 𝄞 ü', none: null }, count: 2 }, { columns });
       const unwritten = { ...moved, context: { ...moved.context, name: 'not written' } };
       expect(await turn(unwritten)).toEqual({ lost: [] });
       expect(await load(made.ref.id)).toMatchObject({ version: 2, context: moved.context });
-      expect(await rowOf(made.ref.id)).toMatchObject({ context: { id: 'd', name: 'Lamp' }, online: true });
-      expect((await devices().find(made.tenantId, [made.ref.id]))[0]?.deviceType).toBe('smart_light');
+      if (has.sql) expect(await rowOf(made.ref.id)).toMatchObject({ context: { id: 'd', name: 'Lamp' } });
+      const [listed] = await devices().find(made.tenantId, [made.ref.id]);
+      expect(listed).toMatchObject({ deviceType: 'smart_light', online: true, name: 'Lamp' });
 
       const whole = next(moved, { context: { ...moved.context, name: 'Renamed', count: 3 } });
       expect(await turn(whole)).toEqual({ lost: [] });
@@ -318,7 +321,7 @@ eachStore('a turn', (backend) => {
       expect((await load(mine.ref.id))?.context.count).toBe(7);
     });
 
-    it('reads a row from before, which has all of it in one place, and moves it on', async () => {
+    it.runIf(has.sql)('reads a row from before, which has all of it in one place, and moves it on', async () => {
       const tenantId = newId();
       const old = deviceCommit({
         tenantId,

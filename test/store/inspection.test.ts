@@ -12,7 +12,7 @@ const named = (...groups: string[][]): ActorFilter => ({
   states: groups.map((group) => group.map((path) => path.split('.'))),
 });
 
-eachStore('inspection', (backend) => {
+eachStore('inspection', (backend, has) => {
   const inspection = () => backend().store.inspection;
   const commit = (...actors: ReturnType<typeof deviceCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
@@ -63,15 +63,24 @@ eachStore('inspection', (backend) => {
     expect([await found(true), await found(false)]).toEqual([[held.ref.id], [free.ref.id]]);
   });
 
-  it('looks at so many actors at most for one page, and goes on with the next', async () => {
-    const tenantId = newId();
-    await backend().database.write({
+  /** 20,500 that are made in the database: the oldest is queued, all others failed. */
+  const insertCommands = (tenantId: string) =>
+    backend().database.write({
       text: `insert into commands (id, tenant_id, version, machine_version, value, context, since, device_id, action, status,
           verification, critical, written, created_at)
         select gen_random_uuid(), $1, 1, 1, case when i = 1 then '{"lifecycle":"queued"}' else '{"lifecycle":"failed"}' end::jsonb,
           '{}', 1, gen_random_uuid(), 'x', 'failed', 'unverifiable', false, false, i from generate_series(1, 20500) i`,
       values: [tenantId],
     });
+
+  it('looks at so many actors at most for one page, and goes on with the next', async () => {
+    const tenantId = newId();
+    const lifecycle = (n: number) => ({ lifecycle: n === 1 ? 'queued' : 'failed' });
+    if (has.sql) await insertCommands(tenantId);
+    else {
+      const of = (n: number) => commandCommit({ tenantId, value: lifecycle(n), columns: { created_at: n } });
+      await commit(...Array.from({ length: 20_500 }, (_, n) => of(n + 1)));
+    }
     const filter = named(['lifecycle.queued']);
     const seen: number[] = [];
     const found: number[] = [];

@@ -2,28 +2,25 @@ import { describe, expect, it } from 'vitest';
 import { type ApiKey, type Invitation, keySubject } from '../../src/store/contract/people.ts';
 import type { Position, User } from '../../src/store/contract.ts';
 import { eachStore } from '../support/store.ts';
-import { idempotencyRow, newId } from '../support/turns.ts';
+import { deviceCommit, idempotencyRow, newId, tenantCommit } from '../support/turns.ts';
 
 const NOW = 1_000_000;
 
 let made = 0;
 const prefixOf = (n: number): string => n.toString(36).padStart(8, '0');
 
-eachStore('people', (backend) => {
+eachStore('people', (backend, has) => {
   const keys = () => backend().store.keys;
   const members = () => backend().store.members;
-  const { database, store } = {
-    database: () => backend().database,
-    store: () => backend().store,
-  };
+  const store = () => backend().store;
 
   /** Somebody, in a tenant unless the role is `none`. */
   async function somebody(tenantId: string, role: User['role'], email: string | null = null): Promise<User> {
     const subject = { iss: 'urn:test', sub: newId(), email, emailVerified: email !== null };
     const user = await store().identity.upsertUser({ id: newId(), ...subject, createdAt: 500 + made++ });
     if (role === 'none') return user;
-    const text = 'update users set tenant_id = $2, role = $3 where id = $1';
-    await database().write({ text, values: [user.id, tenantId, role] });
+    const rows = [{ type: 'member.bind' as const, userId: user.id, tenantId, role }];
+    await store().actors.commit({ actors: [deviceCommit({ rows })], delivered: [] });
     return { ...user, tenantId, role };
   }
 
@@ -60,13 +57,9 @@ eachStore('people', (backend) => {
 
   /** A tenant as far as invitations show it. */
   async function tenant(name: string): Promise<string> {
-    const id = newId();
-    await database().write({
-      text: `insert into tenants (id, tenant_id, version, machine_version, value, context, since, name, slug, suspended, created_at)
-        values ($1, $1, 1, 1, '"active"', '{}', 0, $2, $3, false, 0)`,
-      values: [id, name, id],
-    });
-    return id;
+    const commit = tenantCommit({ columns: { name } });
+    await store().actors.commit({ actors: [commit], delivered: [] });
+    return commit.ref.id;
   }
 
   describe('keys', () => {
@@ -104,7 +97,7 @@ eachStore('people', (backend) => {
       expect((await keys().live(userId, NOW)).sort()).toEqual([key.prefix, ending.prefix].sort());
     });
 
-    it('are asked for on the connection on which devices signed in', async () => {
+    it.runIf(has.sql)('are asked for on the connection on which devices signed in', async () => {
       const { database, store } = backend();
       const session = async () =>
         (await database.read<{ pid: number }>({ text: 'select pg_backend_pid() as pid' }))[0]?.pid;

@@ -3,7 +3,7 @@ import { DataRefused, type Group, type Position } from '../../src/store/contract
 import { eachStore } from '../support/store.ts';
 import { deviceCommit, idempotencyRow, newId, next, tenantCommit } from '../support/turns.ts';
 
-eachStore('plain records', (backend) => {
+eachStore('plain records', (backend, has) => {
   const records = () => backend().store.records;
   const identity = () => backend().store.identity;
   const idempotency = () => backend().store.idempotency;
@@ -255,7 +255,7 @@ eachStore('plain records', (backend) => {
     await backend().store.ping(5_000);
   });
 
-  it('is not called silent while it answers others, however many', async () => {
+  it.runIf(has.sql)('is not called silent while it answers others, however many', async () => {
     const { store, database } = backend();
     await store.ping(5_000);
     const others = Array.from({ length: 40 }, () => database.read({ text: 'select pg_sleep(0.1)' }));
@@ -263,7 +263,7 @@ eachStore('plain records', (backend) => {
     await Promise.all(others);
   });
 
-  it('is not called silent by a process that did not listen in time', async () => {
+  it.runIf(has.sql)('is not called silent by a process that did not listen in time', async () => {
     const { store } = backend();
     await store.ping(5_000);
     const answered = store.ping(200);

@@ -3,12 +3,10 @@ import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import type {
-  ActorCommit,
   ActorStore,
   CommandStore,
   DeviceStore,
   JournalEntry,
-  OutboxKey,
   OutboxRow,
   PendingOutput,
   PlanStore,
@@ -19,100 +17,83 @@ import type {
   TimerRow,
   TurnCommit,
 } from '../../src/store/contract.ts';
-
-const at = (ref: ActorRef) => `${ref.kind}:${ref.id}`;
-const outboxKey = (key: OutboxKey) => `${at(key.from)}:${key.version}:${key.n}`;
+import { actorStore } from './memory-store/actors.ts';
+import { type ActorRow, actorKey, type JournalRow, MemoryDatabase } from './memory-store/database.ts';
+import { Session } from './memory-store/session.ts';
+import type { Table } from './memory-store/table.ts';
 
 /** An actor store in memory whose commits a test can hold, fail or lose. */
 export class MemoryActors implements ActorStore {
-  rows = new Map<string, StoredActor>();
-  journals = new Map<string, JournalEntry[]>();
-  outbox = new Map<string, OutboxRow>();
-  timers = new Map<string, TimerRow>();
-  quarantines: [string, string | null][] = [];
-  /** In the order in which they are first asked for. */
-  private readonly places = new Map<string, number>();
+  readonly rows: Table<ActorRow>;
+  readonly journals: Table<readonly JournalRow[]>;
+  /** Rows that a test adds need no place: they get one when they are first read. */
+  readonly outbox: Table<OutboxRow>;
+  readonly timers: Table<TimerRow>;
+  readonly quarantines: [string, string | null][] = [];
   commits: TurnCommit[] = [];
-  loads: string[][] = [];
+  readonly loads: string[][] = [];
   /** Called before each commit; what it throws, the commit throws. */
   before: (turn: TurnCommit) => void | Promise<void> = () => {};
   /** Called after each commit took place; what it throws, the commit throws. */
   after: (turn: TurnCommit) => void | Promise<void> = () => {};
   beforeLoad: () => void | Promise<void> = () => {};
+  readonly #database: MemoryDatabase;
+  readonly #store: ActorStore;
+
+  /** Of its own database it takes any id and any columns. */
+  constructor(database = new MemoryDatabase({ checked: false })) {
+    this.#database = database;
+    this.#store = actorStore(new Session(database));
+    this.rows = database.tables.actors;
+    this.journals = database.tables.journal;
+    this.outbox = database.tables.outbox as Table<never>;
+    this.timers = database.tables.timers;
+  }
 
   async load(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<StoredActor[]> {
     await this.beforeLoad();
     this.loads.push([...ids]);
-    return ids.flatMap((id) => structuredClone(this.rows.get(`${kind}:${id}`)) ?? []);
+    return this.#store.load(kind, ids);
   }
 
   async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
     await this.before(turn);
     this.commits.push(turn);
-    let lost = turn.actors.filter((one) => (this.rows.get(at(one.ref))?.version ?? 0) !== one.readVersion);
-    if (turn.whole && lost.length > 0) lost = turn.actors;
-    for (const actor of turn.actors) {
-      if (lost.includes(actor)) continue;
-      const context = actor.settled ? this.moved(actor) : actor.context;
-      this.rows.set(at(actor.ref), structuredClone({ ...actor, context, quarantine: null }) as unknown as StoredActor);
-      this.journals.set(at(actor.ref), [...(this.journals.get(at(actor.ref)) ?? []), ...actor.journal]);
-      for (const { n, output } of actor.outbox) {
-        const row = { from: actor.ref, version: actor.version, n, output };
-        this.outbox.set(outboxKey(row), row);
-      }
-      for (const id of actor.timers.clear) this.timers.delete(`${at(actor.ref)}:${id}`);
-      for (const timer of actor.timers.set) this.timers.set(`${at(timer.ref)}:${timer.id}`, timer);
-      for (const key of actor.delivered) this.outbox.delete(outboxKey(key));
-    }
-    if (!turn.whole || lost.length === 0) for (const key of turn.delivered) this.outbox.delete(outboxKey(key));
+    const answer = await this.#store.commit(turn);
     await this.after(turn);
-    return { lost: lost.map(({ ref }) => ref) };
-  }
-
-  /** Of a settled commit the moving members count, as in a database: what else it changed would be gone. */
-  private moved({ ref, context, moving }: ActorCommit): JsonObject {
-    const members = Object.entries(context).filter(([name]) => moving.has(name));
-    return { ...this.rows.get(at(ref))?.context, ...Object.fromEntries(members) };
+    return answer;
   }
 
   async quarantine(ref: ActorRef, reason: string | null): Promise<void> {
-    this.quarantines.push([at(ref), reason]);
-    const row = this.rows.get(at(ref));
-    if (row) row.quarantine = reason;
+    this.quarantines.push([actorKey(ref), reason]);
+    await this.#store.quarantine(ref, reason);
   }
 
-  async dueTimers(until: number, limit: number): Promise<TimerRow[]> {
-    const due = [...this.timers.values()].filter((timer) => timer.dueAt <= until);
-    return due.sort((a, b) => a.dueAt - b.dueAt).slice(0, limit);
+  dueTimers(until: number, limit: number): Promise<TimerRow[]> {
+    return this.#store.dueTimers(until, limit);
   }
 
-  async dropTimers(timers: readonly SpentTimer[], dueBy: number): Promise<void> {
-    for (const { ref, id, version } of timers) {
-      if ((this.rows.get(at(ref))?.version ?? 0) > version) continue;
-      const key = `${at(ref)}:${id}`;
-      if ((this.timers.get(key)?.dueAt ?? Number.POSITIVE_INFINITY) <= dueBy) this.timers.delete(key);
+  dropTimers(timers: readonly SpentTimer[], dueBy: number): Promise<void> {
+    return this.#store.dropTimers(timers, dueBy);
+  }
+
+  putOffTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: number, until: number): Promise<void> {
+    return this.#store.putOffTimer(timer, dueBy, until);
+  }
+
+  nextTimerAt(): Promise<number | null> {
+    return this.#store.nextTimerAt();
+  }
+
+  pendingOutbox(limit: number, after: number): Promise<PendingOutput[]> {
+    for (const [key, row] of this.#database.tables.outbox) {
+      if (row.seq === undefined) this.outbox.set(key, { ...row, seq: this.#database.nextPlace() } as OutboxRow);
     }
+    return this.#store.pendingOutbox(limit, after);
   }
 
-  async putOffTimer({ ref, id }: Pick<TimerRow, 'ref' | 'id'>, dueBy: number, until: number): Promise<void> {
-    const key = `${at(ref)}:${id}`;
-    const timer = this.timers.get(key);
-    if (timer && timer.dueAt <= dueBy) this.timers.set(key, { ...timer, dueAt: until });
-  }
-
-  async nextTimerAt(): Promise<number | null> {
-    const dues = [...this.timers.values()].map((timer) => timer.dueAt);
-    return dues.length > 0 ? Math.min(...dues) : null;
-  }
-
-  async pendingOutbox(limit: number, after: number): Promise<PendingOutput[]> {
-    for (const key of this.outbox.keys()) if (!this.places.has(key)) this.places.set(key, this.places.size + 1);
-    const all = [...this.outbox].map(([key, row]) => ({ ...row, seq: this.places.get(key) as number }));
-    return all.filter(({ seq }) => seq > after).slice(0, limit);
-  }
-
-  async journal(ref: ActorRef): Promise<JournalEntry[]> {
-    return this.journals.get(at(ref)) ?? [];
+  journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]> {
+    return this.#store.journal(ref, limit, before);
   }
 }
 

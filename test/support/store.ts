@@ -9,6 +9,8 @@ import { connectPglite, connectPostgres } from '../../src/store/postgres/connect
 import type { Database } from '../../src/store/postgres/database.ts';
 import { migrate } from '../../src/store/postgres/migrations.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { MemoryDatabase } from './memory-store/database.ts';
+import { openMemoryStore } from './memory-store/store.ts';
 import { copyPglite } from './pglite.ts';
 
 const TEMPLATE = 'twinkeep_template';
@@ -56,12 +58,28 @@ export async function freshDatabase(serverUrl: string, empty = false): Promise<F
 }
 
 export interface Backend {
-  name: 'PGlite' | 'PostgreSQL';
+  name: 'memory' | 'PGlite' | 'PostgreSQL';
   store: Store;
-  /** The same database, for what the store does not show. */
+  /** The same database, for what the store does not show; the store in memory has none. */
   database: Database;
-  /** Null for PGlite. */
+  /** Of PostgreSQL alone. */
   url: string | null;
+}
+
+/** A new database in memory. */
+export async function openMemory(): Promise<{ backend: Backend; close(): Promise<void> }> {
+  const store = openMemoryStore(new MemoryDatabase());
+  return {
+    backend: {
+      name: 'memory',
+      store,
+      get database(): Database {
+        throw new Error('the store in memory takes no SQL');
+      },
+      url: null,
+    },
+    close: () => store.close(),
+  };
 }
 
 /** A new file-backed PGlite, migrated. */
@@ -92,27 +110,43 @@ export async function openPostgres(serverUrl: string): Promise<{ backend: Backen
   };
 }
 
-/**
- * Runs the suite on file-backed PGlite and, where it is installed, on PostgreSQL. One database serves a whole suite:
- * tests keep apart by their own ids. `backend()` is there from `beforeAll` on.
- */
-export function eachStore(title: string, suite: (backend: () => Backend) => void): void {
+interface Kind {
+  name: Backend['name'];
+  open: typeof openMemory;
+}
+type Suite = (backend: () => Backend, has: { sql: boolean }) => void;
+
+function databases(): Kind[] {
   const serverUrl = inject('postgresUrl');
-  const kinds = [
-    { name: 'PGlite', open: openPglite },
-    ...(serverUrl === null ? [] : [{ name: 'PostgreSQL', open: () => openPostgres(serverUrl) }]),
-  ];
-  for (const { name, open } of kinds) {
-    describe(`${title} (${name})`, () => {
-      let opened: Awaited<ReturnType<typeof openPglite>> | undefined;
-      beforeAll(async () => {
-        opened = await open();
-      });
-      afterAll(() => opened?.close());
-      suite(() => {
-        if (!opened) throw new Error('the store opens in beforeAll');
-        return opened.backend;
-      });
+  const postgres: Kind[] = serverUrl === null ? [] : [{ name: 'PostgreSQL', open: () => openPostgres(serverUrl) }];
+  return [{ name: 'PGlite', open: openPglite }, ...postgres];
+}
+
+/**
+ * Runs the suite on the store in memory, on file-backed PGlite and, where it is installed, on PostgreSQL. One database serves
+ * a whole suite: tests keep apart by their own ids. `backend()` is there from `beforeAll` on. What looks at rows that the
+ * contract does not show runs where there is `sql`.
+ */
+export function eachStore(title: string, suite: Suite): void {
+  for (const kind of [{ name: 'memory' as const, open: openMemory }, ...databases()]) onStore(title, kind, suite);
+}
+
+/** As `eachStore`, without the store in memory: for suites that compare what the contract shows with the rows. */
+export function eachDatabase(title: string, suite: Suite): void {
+  for (const kind of databases()) onStore(title, kind, suite);
+}
+
+function onStore(title: string, { name, open }: Kind, suite: Suite): void {
+  describe(`${title} (${name})`, () => {
+    let opened: Awaited<ReturnType<typeof openMemory>> | undefined;
+    beforeAll(async () => {
+      opened = await open();
     });
-  }
+    afterAll(() => opened?.close());
+    const backend = (): Backend => {
+      if (!opened) throw new Error('the store opens in beforeAll');
+      return opened.backend;
+    };
+    suite(backend, { sql: name !== 'memory' });
+  });
 }

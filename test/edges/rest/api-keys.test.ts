@@ -39,7 +39,7 @@ describe('a new key', () => {
       prefix: body.key.slice(3, 11),
       name: 'Night shift',
     });
-    const kept = JSON.stringify([...house.store.people.apiKeys.values()]);
+    const kept = JSON.stringify([...house.store.apiKeys.values()]);
     expect(kept).not.toContain(body.key.slice(12));
     const { keys, next_cursor } = (await list(owner.token)).body;
     expect(next_cursor).toBeNull();
@@ -182,11 +182,11 @@ describe('the list', () => {
     house.clock.advance(1_000);
     await me(key);
     expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
-    expect(house.store.people.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
+    expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
     await house.services.keys.flush();
     await house.services.keys.flush();
     expect(writes).toBe(1);
-    expect(house.store.people.apiKeys.get(prefix)?.lastUsedAt).toBe(house.clock.now());
+    expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBe(house.clock.now());
     expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
   });
 });
@@ -218,7 +218,7 @@ describe('a request with a key', () => {
     ['a secret too short', (key: string) => key.slice(0, -1)],
     ['something after it', (key: string) => `${key}x`],
     ['its prefix alone', (key: string) => key.slice(0, 11)],
-    ['its hash', (key: string) => house.store.people.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
+    ['its hash', (key: string) => house.store.apiKeys.get(key.slice(3, 11))?.hash ?? ''],
   ])('with %s is 401', async (_, change) => {
     const { key } = await newKey();
     await me(key);

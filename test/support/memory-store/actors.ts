@@ -1,0 +1,122 @@
+import type { JsonObject } from '../../../src/domain/values.ts';
+import type { ActorStore, JournalEntry, StoredActor, TimerRow } from '../../../src/store/contract.ts';
+import { actorTables } from '../../../src/store/postgres/tables.ts';
+import { bigint, nullable, rowOf, text } from './columns.ts';
+import { commitTurn, sentTurn, Torn, timerKey } from './commit.ts';
+import { type ActorRow, actorKey, type JournalRow, type StoredTimer } from './database.ts';
+import type { Session } from './session.ts';
+
+const said = new Map(actorTables.map(({ kind, said }) => [kind, Object.entries(said)]));
+
+export const isDeleted = ({ columns }: ActorRow): boolean => columns?.deleted === true;
+
+/** The actor as it is loaded: its context has what its columns say too. */
+export function storedActor(row: ActorRow): StoredActor {
+  const { ref, tenantId, version, machineVersion, value, since, quarantine } = row;
+  return {
+    ref,
+    tenantId,
+    version,
+    machineVersion,
+    value,
+    context: { ...saidOf(row), ...row.context },
+    since,
+    quarantine,
+  };
+}
+
+function saidOf({ ref, tenantId, columns }: ActorRow): JsonObject {
+  const row: JsonObject = { ...columns, id: ref.id, tenant_id: tenantId };
+  if (row.created_at === undefined) return {};
+  return Object.fromEntries((said.get(ref.kind) ?? []).map(([name, column]) => [name, row[column] ?? null]));
+}
+
+export const journalEntry = ({ tenantId: _, ...entry }: JournalRow): JournalEntry => entry;
+
+/** Newest first, from below `before` on. */
+export const newestEntries = (
+  rows: readonly JournalRow[] | undefined,
+  limit: number,
+  before = Number.MAX_SAFE_INTEGER,
+): JournalEntry[] =>
+  (rows ?? [])
+    .filter(({ version }) => version < before)
+    .sort((a, b) => b.version - a.version)
+    .slice(0, limit)
+    .map(journalEntry);
+
+export const timerRow = ({ openAt: _, ...timer }: StoredTimer): TimerRow => timer;
+
+export const actorStore = (session: Session): ActorStore => ({
+  load: (kind, ids) =>
+    session.read('actors.load', [kind, ids], (tables, kind, ids) =>
+      [...new Set(ids)].flatMap((id) => {
+        const row = tables.actors.get(actorKey({ kind, id }));
+        return row === undefined || isDeleted(row) ? [] : [storedActor(row)];
+      }),
+    ),
+
+  async commit(turn) {
+    if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
+    try {
+      return await session.write('actors.commit', [sentTurn(turn)], (tables, sent) =>
+        commitTurn(session.database, tables, sent),
+      );
+    } catch (error) {
+      if (error instanceof Torn) return { lost: error.lost };
+      throw error;
+    }
+  },
+
+  quarantine: (ref, reason) =>
+    session.write('actors.quarantine', [ref, reason], (tables, ref, reason) => {
+      const row = tables.actors.get(actorKey(ref));
+      const checked = rowOf({ reason: nullable(text) }, { reason }) as { reason: string | null };
+      if (row !== undefined) tables.actors.set(actorKey(ref), { ...row, quarantine: checked.reason });
+    }),
+
+  dueTimers: (until, limit) =>
+    session.read('actors.dueTimers', [until, limit], (tables, until, limit) =>
+      tables.timers
+        .where(({ dueAt }) => dueAt <= until)
+        .sort((a, b) => a.dueAt - b.dueAt)
+        .slice(0, limit)
+        .map(timerRow),
+    ),
+
+  dropTimers: (timers, dueBy) =>
+    session.write('actors.dropTimers', [timers, dueBy], (tables, timers, dueBy) => {
+      for (const { ref, id, version } of timers) {
+        const timer = tables.timers.get(timerKey(ref, id));
+        const current = tables.actors.get(actorKey(ref))?.version ?? 0;
+        if (timer !== undefined && timer.dueAt <= dueBy && version >= current) tables.timers.delete(timerKey(ref, id));
+      }
+    }),
+
+  putOffTimer: ({ ref, id }, dueBy, until) =>
+    session.write('actors.putOffTimer', [ref, id, dueBy, until], (tables, ref, id, dueBy, until) => {
+      const timer = tables.timers.get(timerKey(ref, id));
+      const dueAt = bigint(until, 'due_at') as number;
+      if (timer !== undefined && timer.dueAt <= dueBy) tables.timers.set(timerKey(ref, id), { ...timer, dueAt });
+    }),
+
+  nextTimerAt: () =>
+    session.read('actors.nextTimerAt', [], (tables) => {
+      let next: number | null = null;
+      for (const { dueAt } of tables.timers.values()) if (next === null || dueAt < next) next = dueAt;
+      return next;
+    }),
+
+  pendingOutbox: (limit, after) =>
+    session.read('actors.pendingOutbox', [limit, after], (tables, limit, after) =>
+      tables.outbox
+        .where(({ seq }) => seq > after)
+        .sort((a, b) => a.seq - b.seq)
+        .slice(0, limit),
+    ),
+
+  journal: (ref, limit, before) =>
+    session.read('actors.journal', [ref, limit, before], (tables, ref, limit, before) =>
+      newestEntries(tables.journal.get(actorKey(ref)), limit, before),
+    ),
+});

@@ -1,0 +1,39 @@
+import type { AdministrationStore, TenantRow } from '../../../src/store/contract/administration.ts';
+import { indexedText } from './columns.ts';
+import { actorsOf, createdAt } from './commands.ts';
+import type { ActorRow } from './database.ts';
+import { putIdempotency } from './idempotency.ts';
+import { mapped, newestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+const tenantRow = ({ ref, columns, context }: ActorRow): TenantRow => ({
+  id: ref.id,
+  name: columns.name as string,
+  slug: columns.slug as string,
+  suspended: columns.suspended === true,
+  tier: (context.tier ?? null) as string,
+  createdAt: columns.created_at as number,
+});
+
+export const administrationStore = (session: Session): AdministrationStore => ({
+  tenants: (limit, after) =>
+    session.read('administration.tenants', [limit, after], (tables, limit, after) =>
+      mapped(
+        newestFirst(
+          actorsOf(tables, 'tenant', () => true),
+          createdAt,
+          limit,
+          after,
+        ),
+        tenantRow,
+      ),
+    ),
+
+  flags: () => session.read('administration.flags', [], (tables) => Object.fromEntries(tables.flags)),
+
+  setFlag: (flag, state, also) =>
+    session.write('administration.setFlag', [flag, state, also], (tables, flag, state, also) => {
+      tables.flags.set(indexedText(flag, 'name') as string, state);
+      putIdempotency(tables, also);
+    }),
+});

@@ -1,0 +1,110 @@
+import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
+import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../../../src/store/contract/audit.ts';
+import type { Page, Position } from '../../../src/store/contract.ts';
+import { bigint, type Columns, nullable, rowOf, text, uuid } from './columns.ts';
+import type { JournalRow, Tables } from './database.ts';
+import type { Session } from './session.ts';
+
+/** Entries of each source that one filtered page looks at. */
+const MOST_LOOKED_AT = 10_000;
+const NIL = '00000000-0000-0000-0000-000000000000';
+const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+const columns: Columns<AuditRow> = {
+  ...{ id: uuid, tenantId: nullable(uuid), at: bigint, by: uuid, key: nullable(text), via: text, action: text },
+  ...{ subject: text, outcome: text, requestId: uuid },
+};
+
+/** An entry with its place: an actor has several of one id, told apart by their versions. */
+interface Placed {
+  at: EpochMs;
+  id: Uuid;
+  n: number;
+  entry: AuditEntry;
+}
+type Place = Omit<Placed, 'entry'>;
+
+const compare = (a: Place, b: Place): number => a.at - b.at || (a.id < b.id ? -1 : a.id > b.id ? 1 : a.n - b.n);
+
+const newestOf = (entries: Placed[], limit: number): Placed[] => entries.sort((a, b) => compare(b, a)).slice(0, limit);
+
+/** What a user did to an actor, as its journal has it. */
+function fromJournal(actor: string, { at, by, event, data, version }: JournalRow): Placed {
+  const outcome = event === 'request' ? ((data?.code ?? 'done') as string) : 'done';
+  const [kind = '', id = ''] = actor.split(':');
+  const entry = {
+    ...{ at, by: by.id, key: by.key ?? null, via: by.via ?? null, action: by.operation ?? `${kind}.${event}` },
+    ...{ subject: actor, outcome, requestId: by.requestId ?? null },
+  };
+  return { at, id, n: version, entry };
+}
+
+function journalEntries(tables: Tables, tenantId: Uuid | null, subject: string | undefined): Placed[] {
+  const entries: Placed[] = [];
+  for (const [actor, rows] of tables.journal) {
+    if (subject !== undefined && subject !== actor) continue;
+    for (const row of rows) {
+      if (row.tenantId === tenantId && row.by.kind === 'user') entries.push(fromJournal(actor, row));
+    }
+  }
+  return entries;
+}
+
+const rowEntries = (tables: Tables, tenantId: Uuid | null, subject: string | undefined): Placed[] =>
+  tables.audit
+    .where((row) => row.tenantId === tenantId && (subject === undefined || row.subject === subject))
+    .map(({ id, tenantId: _, ...entry }) => ({ at: entry.at, id, n: 0, entry }));
+
+/** What comes first is before the end of the range and after the last entry of the page before. */
+function beginning({ to }: AuditFilter, after: Position | undefined): Place {
+  const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST, n: 0 } : { at: to, id: NIL, n: 0 };
+  if (after === undefined) return end;
+  const [id = NIL, n = '0'] = after.id.split('.');
+  const start = { at: after.createdAt, id, n: Number(n) };
+  return compare(start, end) > 0 ? end : start;
+}
+
+function list(
+  tables: Tables,
+  tenantId: Uuid | null,
+  filter: AuditFilter,
+  limit: number,
+  after?: Position,
+): Page<AuditEntry> {
+  const { by, action, subject, from = 0 } = filter;
+  const start = beginning(filter, after);
+  const most = by !== undefined || action !== undefined ? MOST_LOOKED_AT : limit + 1;
+  const lookedAt = [journalEntries, rowEntries].map((source) => {
+    const entries = source(tables, tenantId, subject).filter((one) => compare(one, start) < 0 && one.at >= from);
+    return newestOf(entries, most);
+  });
+  const edges = lookedAt.filter((entries) => entries.length === most).flatMap((entries) => entries.at(-1) ?? []);
+  const [edge] = newestOf(edges, 1);
+  const fitting = newestOf(
+    lookedAt
+      .flat()
+      .filter(
+        ({ entry }) => (by === undefined || entry.by === by) && (action === undefined || entry.action === action),
+      ),
+    limit + 1,
+  );
+  // Beyond the edge one source was not looked at: what the other has there waits for the next page.
+  const known = edge === undefined ? fitting : fitting.filter((one) => compare(one, edge) >= 0);
+  const page = known.slice(0, limit);
+  const positions = page.map(positionOf);
+  const next = known.length > limit ? (positions.at(-1) ?? null) : edge === undefined ? null : positionOf(edge);
+  return { items: page.map(({ entry }) => entry), next, places: () => positions };
+}
+
+const positionOf = ({ at, id, n }: Place): Position => ({ createdAt: at, id: `${id}.${n}` });
+
+export const auditStore = (session: Session): AuditStore => ({
+  append: (rows) =>
+    session.write('audit.append', [rows], (tables, rows) => {
+      for (const given of rows) {
+        const row = rowOf(columns, { ...given, via: given.via ?? '' });
+        if (!tables.audit.has(row.id)) tables.audit.set(row.id, row);
+      }
+    }),
+  list: (tenantId, filter, limit, after) => session.read('audit.list', [tenantId, filter, limit, after], list),
+});

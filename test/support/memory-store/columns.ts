@@ -1,0 +1,100 @@
+import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import { DataRefused } from '../../../src/store/contract.ts';
+import { keepable } from '../../../src/store/postgres/json-array.ts';
+
+// PostgreSQL's types and NOT NULL, as far as they refuse what the service could write. Codes are its SQLSTATEs.
+
+/** Checks a value and answers what the column holds. Null is the caller's to check. */
+export type Column = (value: unknown, name: string) => unknown;
+
+export function refuse(sqlState: string, message: string): never {
+  throw new DataRefused(sqlState, message);
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+const MAX_BIGINT = 2 ** 63;
+const MAX_INTEGER = 2 ** 31;
+/** A B-tree holds no larger value. PostgreSQL compresses first, and so takes longer ones of few different letters. */
+const MAX_INDEXED_BYTES = 2_600;
+
+export const isUuid = (value: unknown): value is string => typeof value === 'string' && UUID.test(value);
+
+export const uuid: Column = (value, name) =>
+  isUuid(value) ? value.toLowerCase() : refuse('22P02', `invalid input syntax for type uuid: ${name}`);
+
+/** A text parameter is UTF-8: half a surrogate pair is replaced before it is sent, and NUL is no character. */
+export const text: Column = (value, name) => {
+  const given = typeof value === 'string' ? value.toWellFormed() : JSON.stringify(value);
+  return given.includes('\0') ? refuse('22021', `invalid byte sequence for encoding "UTF8": ${name}`) : given;
+};
+
+export const indexedText: Column = (value, name) => {
+  const given = text(value, name) as string;
+  if (Buffer.byteLength(given) > MAX_INDEXED_BYTES) refuse('54000', `index row size exceeds the maximum: ${name}`);
+  return given;
+};
+
+const whole =
+  (limit: number): Column =>
+  (value, name) => {
+    if (typeof value !== 'number' || !Number.isInteger(value)) return refuse('22P02', `invalid input syntax: ${name}`);
+    return value < limit && value >= -limit ? value + 0 : refuse('22003', `value out of range: ${name}`);
+  };
+export const bigint = whole(MAX_BIGINT);
+export const integer = whole(MAX_INTEGER);
+
+export const double: Column = (value, name) =>
+  typeof value === 'number' ? value : refuse('22P02', `invalid input syntax for type double precision: ${name}`);
+
+export const boolean: Column = (value, name) =>
+  typeof value === 'boolean' ? value : refuse('22P02', `invalid input syntax for type boolean: ${name}`);
+
+/** As it comes back from `jsonb`: a copy without undefined members. NUL and half a surrogate pair are refused. */
+export const jsonb: Column = (value): Json => JSON.parse(keepable(JSON.stringify(value)));
+
+export const oneOf =
+  (...values: readonly string[]): Column =>
+  (value, name) =>
+    values.includes(value as string) ? value : refuse('23514', `new row violates check constraint: ${name}`);
+
+/** A column that may be null. */
+export interface Nullable {
+  nullable: Column;
+}
+export const nullable = (column: Column): Nullable => ({ nullable: column });
+
+export type Columns<Row> = Readonly<Record<keyof Row, Column | Nullable>>;
+
+/** The row as the table holds it: the columns' members of `given`, each checked, null where `given` has none. */
+export function rowOf<Row extends object>(columns: Columns<Row>, given: object): Row {
+  const row: Record<string, unknown> = {};
+  const missing: string[] = [];
+  for (const [name, column] of Object.entries(columns) as [string, Column | Nullable][]) {
+    const value = (given as Record<string, unknown>)[name] ?? null;
+    const optional = typeof column === 'object';
+    if (value === null) {
+      row[name] = null;
+      if (!optional) missing.push(name);
+    } else row[name] = (optional ? column.nullable : column)(value, name);
+  }
+  if (missing.length > 0) refuse('23502', `null value violates not-null constraint: ${missing.join(', ')}`);
+  return row as Row;
+}
+
+/** A deep copy without undefined members; functions stay what they are. */
+export function copyOf<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyOf) as T;
+  if (value instanceof Set) return new Set([...value].map(copyOf)) as T;
+  if (value instanceof Map) return new Map([...value].map(([key, member]) => [key, copyOf(member)])) as T;
+  const copy: JsonObject = {};
+  for (const name of Object.keys(value)) {
+    const member = (value as Record<string, unknown>)[name];
+    if (member === undefined) continue;
+    // "__proto__" is a member like any other.
+    if (name === '__proto__')
+      Object.defineProperty(copy, name, { value: copyOf(member), enumerable: true, writable: true });
+    else copy[name] = copyOf(member) as Json;
+  }
+  return copy as T;
+}

@@ -1,0 +1,100 @@
+import type { EpochMs, Json, JsonObject, Uuid } from '../../../src/domain/values.ts';
+import type { CommandStore, Position } from '../../../src/store/contract.ts';
+import { storedActor } from './actors.ts';
+import { type ActorRow, actorKey, type Tables } from './database.ts';
+import { mapped, newestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+const dispatched = new Set<Json>(['dispatched', 'acknowledged', 'in_progress']);
+const open = new Set<Json>(['submitted', 'awaiting_confirmation', ...dispatched]);
+
+export const createdAt = (row: ActorRow): Position => ({
+  createdAt: row.columns.created_at as EpochMs,
+  id: row.ref.id,
+});
+
+const byAge = (a: ActorRow, b: ActorRow): number => {
+  const [one, other] = [createdAt(a), createdAt(b)];
+  return one.createdAt - other.createdAt || (one.id < other.id ? -1 : 1);
+};
+
+export const actorsOf = (tables: Tables, kind: string, fits: (row: ActorRow) => boolean): ActorRow[] =>
+  tables.actors.where((row) => row.ref.kind === kind && fits(row));
+
+export const oldestIds = (rows: ActorRow[]): Uuid[] => rows.sort(byAge).map(({ ref }) => ref.id);
+
+/** Commands that have a timer which fits: whatever can still happen to a command has a deadline. */
+function timed(tables: Tables, fits: (timer: { openAt?: Uuid | null }) => boolean): ActorRow[] {
+  const keys = new Set<string>();
+  for (const timer of tables.timers.values()) {
+    if (timer.ref.kind === 'command' && fits(timer)) keys.add(actorKey(timer.ref));
+  }
+  return [...keys].flatMap((key) => tables.actors.get(key) ?? []);
+}
+
+const openAt = (tables: Tables, deviceId: Uuid, fits: (columns: JsonObject) => boolean): Uuid[] =>
+  oldestIds(timed(tables, (timer) => timer.openAt === deviceId).filter(({ columns }) => fits(columns)));
+
+interface Watched {
+  expected?: JsonObject | null;
+  observed?: Json;
+}
+
+export const commandStore = (session: Session): CommandStore => ({
+  list: (tenantId, deviceId, limit, after) =>
+    session.read('commands.list', [tenantId, deviceId, limit, after], (tables, tenantId, deviceId, limit, after) => {
+      const rows = actorsOf(
+        tables,
+        'command',
+        (row) => row.tenantId === tenantId && row.columns.device_id === deviceId,
+      );
+      return mapped(newestFirst(rows, createdAt, limit, after), storedActor);
+    }),
+
+  byToken: (tenantId, deviceId, tokenHash) =>
+    session.read('commands.byToken', [tenantId, deviceId, tokenHash], (tables, tenantId, deviceId, tokenHash) => {
+      const [row] = actorsOf(
+        tables,
+        'command',
+        ({ tenantId: of, columns }) =>
+          of === tenantId && columns.token_hash === tokenHash && (deviceId === null || columns.device_id === deviceId),
+      );
+      return row === undefined ? null : { id: row.ref.id, deviceId: row.columns.device_id as Uuid };
+    }),
+
+  awaiting: (tenantId, now, limit, after) =>
+    session.read('commands.awaiting', [tenantId, now, limit, after], (tables, tenantId, now, limit, after) => {
+      const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
+        const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
+        const waits = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
+        return of === tenantId && waits && expiresAt > now;
+      });
+      return mapped(newestFirst(rows, createdAt, limit, after), storedActor);
+    }),
+
+  pending: (deviceId) =>
+    session.read('commands.pending', [deviceId], (tables, deviceId) =>
+      openAt(
+        tables,
+        deviceId,
+        ({ status = null, critical, written }) => dispatched.has(status) && !(critical && written),
+      ),
+    ),
+
+  open: (deviceId) =>
+    session.read('commands.open', [deviceId], (tables, deviceId) =>
+      openAt(tables, deviceId, ({ status = null }) => open.has(status)),
+    ),
+
+  watching: () =>
+    session.read('commands.watching', [], (tables) =>
+      timed(tables, () => true)
+        .filter(({ columns }) => columns.verification === 'pending')
+        .sort((a, b) => (a.ref.id < b.ref.id ? -1 : 1))
+        .flatMap(({ ref, columns, context }) => {
+          const { expected = null, observed = null } = (context.verification ?? {}) as Watched;
+          if (expected === null) return [];
+          return [{ deviceId: columns.device_id as Uuid, commandId: ref.id, expected, seen: observed !== null }];
+        }),
+    ),
+});

@@ -1,0 +1,230 @@
+import type { Json, JsonObject } from '../../../src/domain/values.ts';
+import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
+import type { ActorCommit, OutboxKey, PendingOutput, TurnCommit } from '../../../src/store/contract.ts';
+import { keepable } from '../../../src/store/postgres/json-array.ts';
+import { tableOf } from '../../../src/store/postgres/tables.ts';
+import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid } from './columns.ts';
+import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
+import { idempotencyKey, putIdempotency } from './idempotency.ts';
+
+/** A commit as it is sent: JSON, so that it is a copy, and so that what JSON cannot say is gone. */
+type Sent = Omit<ActorCommit, 'moving'> & { moving: string[] };
+
+export const sentTurn = (turn: TurnCommit): string =>
+  JSON.stringify({ ...turn, actors: turn.actors.map((actor) => ({ ...actor, moving: [...actor.moving] })) });
+
+const openStatuses = new Set<Json>(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
+const nullableColumns = new Set(['home_id', 'room_id', 'category', 'firmware', 'token_hash']);
+const types: Readonly<Record<string, Column>> = { uuid, text, boolean, bigint };
+/** What an index has of an actor. */
+const indexed = new Set(['device_type', 'token_hash', 'slug']);
+
+export const outboxKey = ({ from, version, n }: OutboxKey): string => `${actorKey(from)}:${version}:${n}`;
+export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}:${id}`;
+
+/** One statement: everything of `turn`, or, where it throws, nothing. */
+export function commitTurn(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
+  const turn = JSON.parse(keepable(sent)) as { actors: Sent[]; delivered: OutboxKey[]; whole?: boolean };
+  if (database.checked) for (const actor of turn.actors) checkTypes(actor);
+  const kept = turn.actors.filter((actor) => isNext(tables, actor));
+  const written = kept.map((actor) => {
+    const row = rowAfter(tables, actor);
+    if (database.checked) checkRow(tables, row);
+    tables.actors.set(actorKey(actor.ref), row);
+    return { actor, row };
+  });
+  if (turn.whole && kept.length < turn.actors.length) throw new Torn(turn.actors.map(({ ref }) => ref));
+  for (const { actor } of written) bindMembers(tables, actor.rows);
+  for (const { actor } of written) acceptProposals(tables, actor.rows);
+  // What is delivered was there before: rows of this turn are not among it.
+  for (const key of [...turn.delivered, ...kept.flatMap(({ delivered }) => delivered)]) {
+    tables.outbox.delete(outboxKey(key));
+  }
+  for (const { actor, row } of written) join(tables, actor, row);
+  addOutputs(database, tables, kept);
+  putAnswers(tables, kept);
+  const lost = turn.actors.filter((actor) => !kept.includes(actor));
+  return { lost: lost.map(({ ref }) => ref) };
+}
+
+/** A turn that was to be kept whole, of which one actor had moved on. */
+export class Torn extends Error {
+  readonly lost: ActorRef[];
+  constructor(lost: ActorRef[]) {
+    super('the turn is torn');
+    this.lost = lost;
+  }
+}
+
+function checkTypes({ ref, tenantId, version, machineVersion, since, columns, readVersion, settled }: Sent): void {
+  uuid(ref.id, 'id');
+  bigint(version, 'version');
+  bigint(since, 'since');
+  const table = tableOf(ref.kind);
+  const isSettled = settled && readVersion > 0;
+  if (!isSettled) {
+    uuid(tenantId, 'tenant_id');
+    integer(machineVersion, 'machine_version');
+  }
+  for (const [name, type] of Object.entries(table.columns)) {
+    const value = columns[name] ?? null;
+    if (value === null || (isSettled && !table.moving.includes(name))) continue;
+    (types[type] as Column)(value, name);
+  }
+}
+
+const isNext = (tables: Tables, { ref, readVersion }: Sent): boolean =>
+  (tables.actors.get(actorKey(ref))?.version ?? 0) === readVersion;
+
+/** The row with the commit in it: of a settled one only the version, the value and what moves. */
+function rowAfter(tables: Tables, actor: Sent): ActorRow {
+  const { ref, tenantId, version, machineVersion, value, context, moving, settled, columns, since } = actor;
+  const before = tables.actors.get(actorKey(ref));
+  const names = moving.filter((name) => name in context);
+  if (before === undefined || actor.readVersion === 0) {
+    return { ref, tenantId, version, machineVersion, value, context, since, quarantine: null, columns, moving: names };
+  }
+  if (!settled) {
+    const kept = 'created_at' in before.columns ? { created_at: before.columns.created_at as Json } : {};
+    return {
+      ...before,
+      version,
+      machineVersion,
+      value,
+      context,
+      since,
+      moving: names,
+      columns: { ...columns, ...kept },
+    };
+  }
+  const rest = Object.entries(before.context).filter(([name]) => !before.moving?.includes(name));
+  const moved = names.map((name) => [name, context[name] as Json]);
+  const changed = tableOf(ref.kind).moving.map((name) => [name, columns[name] ?? null] as const);
+  return {
+    ...before,
+    ...{ version, value, since, moving: names },
+    context: Object.fromEntries([...rest, ...moved]) as JsonObject,
+    columns: { ...before.columns, ...Object.fromEntries(changed) },
+  };
+}
+
+/** NOT NULL, the size of an index's rows, and the one unique column. */
+function checkRow(tables: Tables, { ref, columns }: ActorRow): void {
+  for (const name of Object.keys(tableOf(ref.kind).columns)) {
+    const value = columns[name] ?? null;
+    if (value === null) {
+      if (!nullableColumns.has(name)) refuse('23502', `null value in column "${name}" violates not-null constraint`);
+    } else if (indexed.has(name)) indexedText(value, name);
+  }
+  if (ref.kind !== 'tenant') return;
+  const taken = tables.actors.first(
+    (row) => row.ref.kind === 'tenant' && row.ref.id !== ref.id && row.columns.slug === columns.slug,
+  );
+  if (taken !== undefined) refuse('23505', 'duplicate key value violates unique constraint "tenants_slug_key"');
+}
+
+function bindMembers(tables: Tables, rows: readonly RowOutput[]): void {
+  for (const row of rows) {
+    if (row.type !== 'member.bind') continue;
+    const user = tables.users.get(row.userId);
+    if (user === undefined || user.tenantId !== null) {
+      refuse('23505', 'the user is a member of a tenant already, or is unknown');
+    }
+    tables.users.set(user.id, { ...user, tenantId: row.tenantId, role: row.role });
+  }
+}
+
+function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
+  for (const row of rows) {
+    if (row.type !== 'proposal.accept') continue;
+    const proposal = tables.proposals.get(row.proposalId);
+    if (proposal?.status !== 'pending') refuse('23505', 'the proposal is not pending any more');
+    tables.proposals.set(proposal.id, { ...proposal, status: 'accepted', planId: row.planId });
+  }
+}
+
+/** All that joins an actor's commit but its outputs and its stored answer. */
+function join(tables: Tables, { ref, tenantId, journal, timers, rows }: Sent, row: ActorRow): void {
+  const key = actorKey(ref);
+  if (journal.length > 0) {
+    const before = tables.journal.get(key) ?? [];
+    const versions = new Set(before.map(({ version }) => version));
+    for (const { version } of journal) {
+      if (versions.has(version)) refuse('23505', 'duplicate key value violates unique constraint "journal_pkey"');
+      versions.add(version);
+    }
+    const added = journal.map((entry) => ({ ...entry, data: entry.data ?? null, tenantId: row.tenantId ?? tenantId }));
+    tables.journal.set(key, [...before, ...added]);
+  }
+  const set = new Map(timers.set.map((timer) => [timer.id, timer]));
+  for (const id of timers.clear) if (!set.has(id)) tables.timers.delete(timerKey(ref, id));
+  const { status = null, device_id: deviceId = null } = row.columns;
+  const openAt = ref.kind === 'command' && openStatuses.has(status) ? (deviceId as string) : null;
+  for (const { id, event, dueAt } of set.values()) {
+    tables.timers.set(timerKey(ref, id), { ref, id, event, dueAt: bigint(dueAt, 'due_at') as number, openAt });
+  }
+  if (rows.length > 0) keepRows(tables, rows);
+}
+
+function keepRows(tables: Tables, rows: readonly RowOutput[]): void {
+  const added = new Set<number>();
+  for (const row of rows) {
+    if (row.type === 'manifest.put') {
+      const { deviceId } = row.manifest;
+      const tenantId = tables.manifests.get(deviceId)?.tenantId ?? row.manifest.tenantId;
+      tables.manifests.set(deviceId, { ...row.manifest, tenantId });
+    } else if (row.type === 'key.put' || row.type === 'key.grace' || row.type === 'keys.end') {
+      tables.deviceKeys.set(row.deviceId, keysAfter(tables.deviceKeys.get(row.deviceId) ?? [], row, added));
+    }
+  }
+}
+
+type KeyOutput = Extract<RowOutput, { type: 'key.put' | 'key.grace' | 'keys.end' }>;
+
+/** The device's keys after an output; `added` are the versions that the same commit put. */
+function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number>): KeyRow[] {
+  switch (output.type) {
+    case 'key.put': {
+      const { key } = output;
+      const others = keys.filter((one) => !(one.keyVersion === key.keyVersion && added.has(key.keyVersion)));
+      if (others.some(({ keyVersion }) => keyVersion === key.keyVersion)) {
+        return refuse('23505', 'duplicate key value violates unique constraint "device_keys_pkey"');
+      }
+      added.add(key.keyVersion);
+      return [...others, { ...key, graceUntil: null, lastUsedAt: null, endedAt: null, endedAs: null }];
+    }
+    case 'key.grace':
+      return keys.map((key) =>
+        key.keyVersion === output.keyVersion && (key.endedAt === null || added.has(key.keyVersion))
+          ? { ...key, graceUntil: output.graceUntil }
+          : key,
+      );
+    case 'keys.end':
+      return keys.map((key) =>
+        key.endedAt === null && !output.except?.includes(key.keyVersion)
+          ? { ...key, endedAt: output.at, endedAs: output.status }
+          : key,
+      );
+  }
+}
+
+/** In the order of their numbers, and of the actors in the turn. */
+function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly Sent[]): void {
+  const outputs = kept.flatMap(({ ref: from, version, outbox }) => outbox.map((one) => ({ from, version, ...one })));
+  for (const { from, version, n, output } of outputs.sort((a, b) => a.n - b.n)) {
+    const key = outboxKey({ from, version, n });
+    if (tables.outbox.has(key)) refuse('23505', 'duplicate key value violates unique constraint "outbox_id_key"');
+    const row: PendingOutput = { from, version, n, output, seq: database.nextPlace() };
+    tables.outbox.set(key, row);
+  }
+}
+
+/** Of several answers of one key the first is kept. */
+function putAnswers(tables: Tables, kept: readonly Sent[]): void {
+  const seen = new Set<string>();
+  for (const { idempotency } of kept) {
+    if (idempotency === null || seen.has(idempotencyKey(idempotency))) continue;
+    seen.add(idempotencyKey(idempotency));
+    putIdempotency(tables, idempotency);
+  }
+}

@@ -1,0 +1,131 @@
+import type { Memory } from '../../../src/domain/memory.ts';
+import type { Proposal } from '../../../src/domain/proposal.ts';
+import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
+import type { AuditRow } from '../../../src/store/contract/audit.ts';
+import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
+import type {
+  ApiKey,
+  Group,
+  Home,
+  IdempotencyRow,
+  Invitation,
+  JournalEntry,
+  Manifest,
+  PendingOutput,
+  Room,
+  StoredActor,
+  StoredKey,
+  TimerRow,
+  User,
+} from '../../../src/store/contract.ts';
+import { Table, UndoLog } from './table.ts';
+
+/** An actor's row: its context whole, and beside it the columns that queries need. */
+export interface ActorRow extends StoredActor {
+  columns: JsonObject;
+  /** Members of the context that a settled commit replaces. */
+  moving?: readonly string[];
+}
+
+export interface JournalRow extends JournalEntry {
+  tenantId: Uuid;
+}
+
+/** `openAt` is the device of a command that was open when the timer was set. */
+export type StoredTimer = TimerRow & { openAt?: Uuid | null };
+
+export type KeyRow = Omit<StoredKey, 'status'> & { endedAs: 'retired' | 'revoked' | null };
+
+export interface PresenceRow {
+  deviceId: Uuid;
+  lastSeen: EpochMs;
+  battery: number | null;
+  refusals: number;
+}
+
+const tables = (undo: UndoLog) => ({
+  /** By `kind:id`. */
+  actors: new Table<ActorRow>(undo),
+  /** By the actor's `kind:id`, oldest first. */
+  journal: new Table<readonly JournalRow[]>(undo),
+  /** By `kind:id:version:n`. */
+  outbox: new Table<PendingOutput>(undo),
+  /** By `kind:id:timer`. */
+  timers: new Table<StoredTimer>(undo),
+  /** By device, in the order of their adding. */
+  deviceKeys: new Table<readonly KeyRow[]>(undo),
+  manifests: new Table<Manifest>(undo),
+  presence: new Table<PresenceRow>(undo),
+  /** By principal, method, path and key. */
+  idempotency: new Table<IdempotencyRow>(undo),
+  users: new Table<User>(undo),
+  homes: new Table<Home>(undo),
+  rooms: new Table<Room>(undo),
+  /** By `tenant/slug`. */
+  groups: new Table<Group>(undo),
+  flags: new Table<boolean>(undo),
+  revokedTokens: new Table<EpochMs>(undo),
+  presentedTokens: new Table<EpochMs>(undo),
+  apiKeys: new Table<ApiKey>(undo),
+  invitations: new Table<Invitation>(undo),
+  audit: new Table<AuditRow>(undo),
+  memories: new Table<Memory>(undo),
+  proposals: new Table<Proposal>(undo),
+  firmware: new Table<FirmwareRelease>(undo),
+  artifacts: new Table<EpochMs>(undo),
+});
+export type Tables = ReturnType<typeof tables>;
+
+/** All that was committed at one moment. */
+export interface Snapshot {
+  tables: ReadonlyMap<string, ReadonlyMap<string, unknown>>;
+  sequence: number;
+  epoch: number;
+}
+
+/**
+ * The committed state of a database, which outlives the stores that are opened on it. Changes are transactions: a change
+ * that throws leaves nothing behind.
+ */
+export class MemoryDatabase {
+  readonly #undo = new UndoLog();
+  readonly tables: Tables = tables(this.#undo);
+  /** The fencing token: statements of sessions with a lower one are refused. */
+  epoch = 0;
+  /** False: actors need neither ids that are UUIDs nor their kind's columns, for machines that only tests have. */
+  readonly checked: boolean;
+  #sequence = 0;
+
+  constructor(options: { checked?: boolean } = {}) {
+    this.checked = options.checked ?? true;
+  }
+
+  transaction<T>(change: (tables: Tables) => T): T {
+    return this.#undo.transaction(() => change(this.tables));
+  }
+
+  /** The next place in the outbox. As a sequence of PostgreSQL it goes on after a transaction that was taken back. */
+  nextPlace(): number {
+    this.#sequence += 1;
+    return this.#sequence;
+  }
+
+  snapshot(): Snapshot {
+    const copies = Object.entries(this.tables).map(([name, table]) => [name, table.snapshot()] as const);
+    return {
+      tables: new Map<string, ReadonlyMap<string, unknown>>(copies),
+      sequence: this.#sequence,
+      epoch: this.epoch,
+    };
+  }
+
+  restore({ tables: copies, sequence, epoch }: Snapshot): void {
+    for (const [name, table] of Object.entries(this.tables) as [string, Table<unknown>][]) {
+      table.restore(copies.get(name) ?? new Map());
+    }
+    this.#sequence = sequence;
+    this.epoch = epoch;
+  }
+}
+
+export const actorKey = ({ kind, id }: { kind: string; id: string }): string => `${kind}:${id}`;

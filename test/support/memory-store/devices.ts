@@ -1,0 +1,167 @@
+import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
+import type { DeviceFilter, DeviceRow, DeviceStore, StoredKey } from '../../../src/store/contract.ts';
+import { isDeleted } from './actors.ts';
+import { actorsOf, oldestIds } from './commands.ts';
+import type { ActorRow, KeyRow, Tables } from './database.ts';
+import { newestFirst } from './pages.ts';
+import { flushPresence } from './presence.ts';
+import type { Session } from './session.ts';
+
+const devicesOf = (tables: Tables, fits: (row: ActorRow) => boolean): ActorRow[] =>
+  actorsOf(tables, 'device', (row) => !isDeleted(row) && fits(row));
+
+const isActive = ({ columns }: ActorRow): boolean => columns.revoked === false;
+
+function listed(tables: Tables, { ref, columns, context }: ActorRow): DeviceRow {
+  const presence = tables.presence.get(ref.id);
+  const text = (name: string): string | null => (columns[name] ?? null) as string | null;
+  return {
+    id: ref.id,
+    name: (context.name ?? null) as string | null,
+    deviceType: columns.device_type as string,
+    category: text('category'),
+    homeId: text('home_id'),
+    roomId: text('room_id'),
+    firmware: text('firmware'),
+    revoked: columns.revoked === true,
+    online: columns.online === true,
+    lastSeen: presence?.lastSeen || null,
+    battery: presence?.battery ?? null,
+    createdAt: columns.created_at as EpochMs,
+  };
+}
+
+const filterColumns = {
+  homeId: 'home_id',
+  roomId: 'room_id',
+  deviceType: 'device_type',
+  online: 'online',
+  revoked: 'revoked',
+} satisfies Readonly<Record<keyof DeviceFilter, string>>;
+
+const fitsFilter = ({ columns }: ActorRow, filter: DeviceFilter): boolean =>
+  (Object.entries(filterColumns) as [keyof DeviceFilter, string][]).every(
+    ([name, column]) => filter[name] === undefined || columns[column] === filter[name],
+  );
+
+const storedKey = ({ endedAs, ...key }: KeyRow): StoredKey => ({
+  ...key,
+  status: endedAs ?? (key.graceUntil === null ? 'active' : 'grace'),
+});
+
+const newestKeys = (keys: readonly KeyRow[] | undefined): StoredKey[] =>
+  [...(keys ?? [])].sort((a, b) => b.keyVersion - a.keyVersion).map(storedKey);
+
+/** Counts and ids. */
+const placeStore = (
+  session: Session,
+): Pick<DeviceStore, 'inRoom' | 'count' | 'countActive' | 'activeInHome' | 'placedIn' | 'online'> => ({
+  inRoom: (tenantId, roomId, category) =>
+    session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) =>
+      oldestIds(
+        devicesOf(
+          tables,
+          (row) =>
+            row.tenantId === tenantId &&
+            row.columns.room_id === roomId &&
+            isActive(row) &&
+            (category === undefined || row.columns.category === category),
+        ),
+      ),
+    ),
+  count: (tenantId) =>
+    session.read(
+      'devices.count',
+      [tenantId],
+      (tables, tenantId) => devicesOf(tables, (row) => row.tenantId === tenantId).length,
+    ),
+  countActive: () => session.read('devices.countActive', [], (tables) => devicesOf(tables, isActive).length),
+  activeInHome: (tenantId, homeId) =>
+    session.read(
+      'devices.activeInHome',
+      [tenantId, homeId],
+      (tables, tenantId, homeId) =>
+        devicesOf(tables, (row) => row.tenantId === tenantId && row.columns.home_id === homeId && isActive(row)).length,
+    ),
+  placedIn: (tenantId, place) =>
+    session.read('devices.placedIn', [tenantId, place], (tables, tenantId, place) =>
+      devicesOf(
+        tables,
+        ({ tenantId: of, columns }) =>
+          of === tenantId && ('homeId' in place ? columns.home_id === place.homeId : columns.room_id === place.roomId),
+      ).map(({ ref }) => ref.id),
+    ),
+  online: () =>
+    session.read('devices.online', [], (tables) =>
+      devicesOf(tables, ({ columns }) => columns.online === true).map(({ ref }) => ref.id),
+    ),
+});
+
+const oneOfThem = (ids: readonly Uuid[] | undefined): ((row: ActorRow) => boolean) => {
+  if (ids === undefined) return () => true;
+  const wanted = new Set(ids);
+  return ({ ref }) => wanted.has(ref.id);
+};
+
+export const deviceStore = (session: Session): DeviceStore => ({
+  ...placeStore(session),
+
+  list: (tenantId, filter, limit, after) =>
+    session.read('devices.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
+      const rows = devicesOf(tables, (row) => row.tenantId === tenantId && fitsFilter(row, filter));
+      return newestFirst(
+        rows.map((row) => listed(tables, row)),
+        (row) => row,
+        limit,
+        after,
+      );
+    }),
+
+  find: (tenantId, ids) =>
+    session.read('devices.find', [tenantId, ids], (tables, tenantId, ids) => {
+      const wanted = oneOfThem(ids);
+      return devicesOf(tables, (row) => row.tenantId === tenantId && wanted(row)).map((row) => listed(tables, row));
+    }),
+
+  liveKeys: (ids) =>
+    session.read('devices.liveKeys', [ids], (tables, ids) => {
+      const live = new Map<Uuid, StoredKey[]>();
+      for (const id of ids) {
+        const keys = newestKeys(tables.deviceKeys.get(id)).filter(({ endedAt }) => endedAt === null);
+        if (keys.length > 0) live.set(id, keys);
+      }
+      return live;
+    }),
+
+  keyHistory: (deviceId) =>
+    session.read('devices.keyHistory', [deviceId], (tables, deviceId) => newestKeys(tables.deviceKeys.get(deviceId))),
+
+  manifests: (ids) =>
+    session.read('devices.manifests', [ids], (tables, ids) =>
+      [...new Set(ids)].flatMap((id) => tables.manifests.get(id) ?? []),
+    ),
+
+  flushPresence: (rows) => session.write('devices.flushPresence', [rows], flushPresence),
+
+  lastSeen: (ids) =>
+    session.read('devices.lastSeen', [ids], (tables, ids) => {
+      const rows = ids.flatMap((id) => tables.presence.get(id) ?? []);
+      return new Map(
+        rows.map(({ deviceId, lastSeen, battery, refusals }) => [
+          deviceId,
+          { lastSeen: lastSeen === 0 ? null : lastSeen, battery, refusals },
+        ]),
+      );
+    }),
+
+  states: (tenantId, ids) =>
+    session.read('devices.states', [tenantId, ids], (tables, tenantId, ids) => {
+      const wanted = oneOfThem(ids);
+      return devicesOf(tables, (row) => row.tenantId === tenantId && wanted(row)).map(({ ref, context }) => ({
+        deviceId: ref.id,
+        state: (context.state ?? null) as JsonObject,
+        stateVersion: (context.stateVersion ?? null) as number,
+        reportedAt: (context.reportedAt ?? null) as EpochMs | null,
+      }));
+    }),
+});

@@ -1,0 +1,136 @@
+import { withoutBuild } from '../../../src/domain/firmware.ts';
+import type { Uuid } from '../../../src/domain/values.ts';
+import type { FirmwareRelease, FirmwareStore } from '../../../src/store/contract/firmware.ts';
+import {
+  bigint,
+  type Column,
+  type Columns,
+  indexedText,
+  integer,
+  nullable,
+  oneOf,
+  refuse,
+  rowOf,
+  text,
+  uuid,
+} from './columns.ts';
+import type { Tables } from './database.ts';
+import { putIdempotency } from './idempotency.ts';
+import { newestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+const MOST_STRAYS = 1_000;
+
+const percent: Column = (value, name) => {
+  const given = integer(value, name) as number;
+  return given >= 0 && given <= 100 ? given : refuse('23514', `new row violates check constraint: ${name}`);
+};
+
+const artifact: Column = (value) => rowOf({ name: uuid, bytes: bigint }, value as object);
+
+const columns: Columns<FirmwareRelease> = {
+  ...{ id: uuid, tenantId: uuid, deviceType: indexedText, version: indexedText, notes: nullable(text) },
+  ...{ status: oneOf('draft', 'released', 'withdrawn'), rolloutPercent: percent, url: nullable(text) },
+  ...{ checksum: nullable(text), artifact: nullable(artifact), createdAt: bigint, releasedAt: nullable(bigint) },
+};
+
+function checkedRelease(given: FirmwareRelease): FirmwareRelease {
+  const row = rowOf(columns, given);
+  const fetchable = row.checksum !== null && (row.url !== null || row.artifact !== null);
+  if (row.status === 'released' && !fetchable) refuse('23514', 'new row violates check constraint "firmware_check1"');
+  return row;
+}
+
+function keep(tables: Tables, row: FirmwareRelease): void {
+  if (row.artifact !== null && !tables.artifacts.has(row.artifact.name)) {
+    refuse('23503', 'violates foreign key constraint "firmware_artifact_fkey"');
+  }
+  tables.firmware.set(row.id, row);
+}
+
+const isSameVersion = (a: FirmwareRelease, b: FirmwareRelease): boolean =>
+  a.tenantId === b.tenantId && a.deviceType === b.deviceType && withoutBuild(a.version) === withoutBuild(b.version);
+
+const isUsed = (tables: Tables, name: Uuid): boolean =>
+  tables.firmware.first(({ artifact }) => artifact?.name === name) !== undefined;
+
+type Releases = Omit<FirmwareStore, 'beginArtifact' | 'strayArtifacts' | 'forgetArtifacts'>;
+
+const releases = (session: Session): Releases => ({
+  insert: (release, also) =>
+    session.write('firmware.insert', [release, also], (tables, release, also) => {
+      const row = checkedRelease(release);
+      if (tables.firmware.first((one) => one.id === row.id || isSameVersion(one, row)) !== undefined) return false;
+      keep(tables, row);
+      putIdempotency(tables, also);
+      return true;
+    }),
+
+  update: (release, also) =>
+    session.write('firmware.update', [release, also], (tables, release, also) => {
+      const known = tables.firmware.get(release.id);
+      if (known?.tenantId !== release.tenantId) return;
+      const { deviceType, version, createdAt } = known;
+      keep(tables, checkedRelease({ ...release, deviceType, version, createdAt }));
+      putIdempotency(tables, also);
+    }),
+
+  find: (tenantId, id) =>
+    session.read('firmware.find', [tenantId, id], (tables, tenantId, id) => {
+      const release = tables.firmware.get(id);
+      return release?.tenantId === tenantId ? release : null;
+    }),
+
+  findAnywhere: (id) => session.read('firmware.findAnywhere', [id], (tables, id) => tables.firmware.get(id) ?? null),
+
+  list: (tenantId, filter, limit, after) =>
+    session.read('firmware.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
+      const { deviceType, status } = filter;
+      const fitting = tables.firmware.where(
+        (one) =>
+          one.tenantId === tenantId &&
+          (deviceType === undefined || one.deviceType === deviceType) &&
+          (status === undefined || one.status === status),
+      );
+      return newestFirst(fitting, (one) => one, limit, after);
+    }),
+
+  released: (tenantId, deviceType) =>
+    session.read('firmware.released', [tenantId, deviceType], (tables, tenantId, deviceType) =>
+      tables.firmware.where(
+        (one) => one.tenantId === tenantId && one.deviceType === deviceType && one.status === 'released',
+      ),
+    ),
+
+  countArtifacts: (tenantId) =>
+    session.read(
+      'firmware.countArtifacts',
+      [tenantId],
+      (tables, tenantId) => tables.firmware.where((one) => one.tenantId === tenantId && one.artifact !== null).length,
+    ),
+});
+
+export const firmwareStore = (session: Session): FirmwareStore => ({
+  ...releases(session),
+
+  beginArtifact: (name, at) =>
+    session.write('firmware.beginArtifact', [name, at], (tables, name, at) => {
+      const key = uuid(name, 'name') as Uuid;
+      if (tables.artifacts.has(key)) refuse('23505', 'duplicate key value violates unique constraint "artifacts_pkey"');
+      tables.artifacts.set(key, bigint(at, 'begun_at') as number);
+    }),
+
+  strayArtifacts: (before) =>
+    session.read('firmware.strayArtifacts', [before], (tables, before) =>
+      [...tables.artifacts]
+        .filter(([name, begunAt]) => begunAt < before && !isUsed(tables, name))
+        .map(([name]) => name)
+        .sort()
+        .slice(0, MOST_STRAYS),
+    ),
+
+  forgetArtifacts: (names) =>
+    session.write('firmware.forgetArtifacts', [names], (tables, names) => {
+      for (const name of names) if (!isUsed(tables, name)) tables.artifacts.delete(name);
+    }),
+});

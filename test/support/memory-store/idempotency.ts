@@ -1,0 +1,33 @@
+import type { IdempotencyRow, IdempotencyStore } from '../../../src/store/contract.ts';
+import { bigint, type Columns, indexedText, integer, nullable, rowOf, text } from './columns.ts';
+import type { Tables } from './database.ts';
+import type { Session } from './session.ts';
+
+type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
+/** The row that joins a write, if there is one. */
+export type Also = IdempotencyRow | null | undefined;
+
+const columns: Columns<IdempotencyRow> = {
+  ...{ principal: text, method: text, path: text, key: text, bodyHash: text, state: text, status: integer },
+  ...{ answer: text, subject: nullable(indexedText), expiresAt: bigint },
+};
+
+export const idempotencyKey = ({ principal, method, path, key }: Key): string =>
+  JSON.stringify([principal, method, path, key]);
+
+export function putIdempotency(tables: Tables, row: Also): void {
+  if (row) tables.idempotency.set(idempotencyKey(row), rowOf(columns, row));
+}
+
+export function dropIdempotency(tables: Tables, subject: string): void {
+  for (const row of tables.idempotency.where((one) => one.subject === subject)) {
+    tables.idempotency.delete(idempotencyKey(row));
+  }
+}
+
+export const idempotencyStore = (session: Session): IdempotencyStore => ({
+  find: (key) =>
+    session.read('idempotency.find', [key], (tables, key) => tables.idempotency.get(idempotencyKey(key)) ?? null),
+  put: (row) => session.write('idempotency.put', [row], putIdempotency),
+  dropFor: (subject) => session.write('idempotency.dropFor', [subject], dropIdempotency),
+});

@@ -1,0 +1,134 @@
+import type { Json, Uuid } from '../../../src/domain/values.ts';
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import type { ActorFilter, InspectionStore, ListedActor } from '../../../src/store/contract/inspection.ts';
+import type { TenantOverview } from '../../../src/store/contract/overview.ts';
+import type { Page, Position } from '../../../src/store/contract.ts';
+import { isDeleted, newestEntries, storedActor, timerRow } from './actors.ts';
+import { actorsOf, createdAt } from './commands.ts';
+import { type ActorRow, actorKey, type Tables } from './database.ts';
+import { mapped, newestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+/** Actors that one page of a filtered list looks at. */
+const MOST_LOOKED_AT = 20_000;
+const MOST_NAMED = 5;
+
+const names: Readonly<Record<ActorKind, (row: ActorRow) => Json | undefined>> = {
+  device: ({ context, columns }) => context.name ?? columns.device_type,
+  command: ({ columns }) => columns.action,
+  tenant: ({ columns }) => columns.name,
+  plan: ({ context }) => context.name,
+};
+
+const nameOf = (row: ActorRow): string | null => (names[row.ref.kind](row) ?? null) as string | null;
+
+const listed = (row: ActorRow): ListedActor => ({
+  ref: row.ref,
+  name: nameOf(row),
+  ...{ version: row.version, value: row.value, since: row.since },
+  createdAt: createdAt(row).createdAt,
+  quarantine: row.quarantine,
+});
+
+/** A state is entered where the value, at its parent, is its name or has a member of its name. */
+function isEntered(value: Json, path: readonly string[]): boolean {
+  let at: Json | undefined = value;
+  for (const name of path.slice(0, -1)) {
+    at = typeof at === 'object' && at !== null && !Array.isArray(at) ? at[name] : undefined;
+  }
+  const name = path.at(-1) ?? '';
+  if (typeof at === 'string') return at === name;
+  return Array.isArray(at) ? at.includes(name) : typeof at === 'object' && at !== null && name in at;
+}
+
+/** What a state says about a column: only rows with it are looked at, however many others there are. */
+const implied: Partial<Record<ActorKind, Readonly<Record<string, (row: ActorRow) => boolean>>>> = {
+  device: {
+    'link.online': ({ columns }) => columns.online === true,
+    'administration.revoked': ({ columns }) => columns.revoked === true,
+  },
+  command: { 'lifecycle.awaiting_confirmation': ({ columns }) => columns.status === 'awaiting_confirmation' },
+};
+
+function isLookedAt(row: ActorRow, { states = [], quarantined }: ActorFilter): boolean {
+  if (isDeleted(row) || (quarantined !== undefined && quarantined !== (row.quarantine !== null))) return false;
+  return states.every(([only, ...others]) => {
+    const fits = others.length === 0 && only !== undefined ? implied[row.ref.kind]?.[only.join('.')] : undefined;
+    return fits === undefined || fits(row);
+  });
+}
+
+function actors(
+  tables: Tables,
+  tenantId: Uuid,
+  kind: ActorKind,
+  filter: ActorFilter,
+  limit: number,
+  after?: Position,
+): Page<ListedActor> {
+  const rows = actorsOf(tables, kind, (row) => row.tenantId === tenantId && isLookedAt(row, filter));
+  if (filter.states === undefined) return mapped(newestFirst(rows, createdAt, limit, after), listed);
+  const seen = newestFirst(rows, createdAt, MOST_LOOKED_AT, after).items;
+  const fitting = seen.filter(({ value }) =>
+    filter.states?.every((group) => group.some((path) => isEntered(value, path))),
+  );
+  const page = newestFirst(fitting, createdAt, limit);
+  const edge = seen.length === MOST_LOOKED_AT ? seen.at(-1) : undefined;
+  return { ...mapped(page, listed), next: page.next ?? (edge === undefined ? null : createdAt(edge)) };
+}
+
+function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
+  const devices = actorsOf(tables, 'device', (row) => row.tenantId === tenantId && !isDeleted(row));
+  const isRecent = (row: ActorRow) => row.tenantId === tenantId && createdAt(row).createdAt >= since;
+  const seen = newestFirst(actorsOf(tables, 'command', isRecent), createdAt, MOST_LOOKED_AT).items;
+  const commands: Record<string, number> = {};
+  const failures = new Map<Uuid, number>();
+  for (const { columns } of seen) {
+    const { status, device_id: deviceId } = columns as { status: string; device_id: Uuid };
+    commands[status] = (commands[status] ?? 0) + 1;
+    if (status === 'failed' || status === 'timed_out') failures.set(deviceId, (failures.get(deviceId) ?? 0) + 1);
+  }
+  const failing = [...failures]
+    .sort(([a, x], [b, y]) => y - x || (a < b ? -1 : 1))
+    .slice(0, MOST_NAMED)
+    .flatMap(([deviceId, count]) => {
+      const device = tables.actors.get(actorKey({ kind: 'device', id: deviceId }));
+      return device === undefined || isDeleted(device) ? [] : [{ deviceId, name: nameOf(device), failures: count }];
+    });
+  const lost = actorsOf(tables, 'plan', (row) => isRecent(row) && row.columns.status === 'rollback_failed');
+  return {
+    devices: { total: devices.length, online: devices.filter(({ columns }) => columns.online === true).length },
+    commands,
+    failing,
+    rollbacksFailed: newestFirst(lost, createdAt, MOST_NAMED).items.map((row) => ({
+      ...{ id: row.ref.id, name: nameOf(row), since: row.since },
+    })),
+  };
+}
+
+export const inspectionStore = (session: Session): InspectionStore => ({
+  actors: (tenantId, kind, filter, limit, after) =>
+    session.read('inspection.actors', [tenantId, kind, filter, limit, after], actors),
+
+  actor: (tenantId, ref) =>
+    session.read('inspection.actor', [tenantId, ref], (tables, tenantId, ref) => {
+      const row = tables.actors.get(actorKey(ref));
+      return row === undefined || row.tenantId !== tenantId || isDeleted(row) ? null : storedActor(row);
+    }),
+
+  overview: (tenantId, since) => session.read('inspection.overview', [tenantId, since], overview),
+
+  timers: (ref) =>
+    session.read('inspection.timers', [ref], (tables, ref) =>
+      tables.timers
+        .where((timer) => actorKey(timer.ref) === actorKey(ref))
+        .sort((a, b) => a.dueAt - b.dueAt || (a.id < b.id ? -1 : 1))
+        .map(timerRow),
+    ),
+
+  journal: (tenantId, ref, limit, before) =>
+    session.read('inspection.journal', [tenantId, ref, limit, before], (tables, tenantId, ref, limit, before) => {
+      const entries = (tables.journal.get(actorKey(ref)) ?? []).filter((entry) => entry.tenantId === tenantId);
+      return newestEntries(entries, limit, before);
+    }),
+});

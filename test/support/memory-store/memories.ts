@@ -1,0 +1,70 @@
+import type { Memory } from '../../../src/domain/memory.ts';
+import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
+import type { AgentMemoryStore, MemoryFilter } from '../../../src/store/contract/memories.ts';
+import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
+import type { Tables } from './database.ts';
+import { matches } from './full-text.ts';
+import { putIdempotency } from './idempotency.ts';
+import { newestFirst, oldestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+const columns: Columns<Memory> = {
+  ...{ id: uuid, tenantId: uuid, kind: text, subject: nullable(text), content: text, tags: jsonb, source: text },
+  ...{ createdAt: bigint, expiresAt: nullable(bigint) },
+};
+
+const isLiving = ({ expiresAt }: Memory, now: EpochMs): boolean => expiresAt === null || expiresAt > now;
+
+/** Makes room for one more: what has ended first, then the oldest observations. False where that is not enough. */
+function makeRoom(tables: Tables, tenantId: Uuid, now: EpochMs, most: number): boolean {
+  const own = tables.memories.where((one) => one.tenantId === tenantId);
+  const needed = Math.max(own.length + 1 - most, 0);
+  const over = own.filter((one) => !isLiving(one, now)).sort((a, b) => (a.expiresAt ?? 0) - (b.expiresAt ?? 0));
+  const observations = own.filter((one) => one.kind === 'observation' && isLiving(one, now));
+  const oldest = oldestFirst(observations, (one) => one, observations.length).items;
+  const gone = [...over, ...oldest].slice(0, needed);
+  for (const { id } of gone) tables.memories.delete(id);
+  return gone.length >= needed;
+}
+
+function fits(memory: Memory, { kind, subject, tag, text: query }: MemoryFilter): boolean {
+  const { subject: about, content, tags, tenantId } = memory;
+  return (
+    (kind === undefined || memory.kind === kind) &&
+    (subject === undefined || about === subject) &&
+    (tag === undefined || tags.includes(tag)) &&
+    (query === undefined || matches([about, content, ...tags].join('\n'), tenantId, query))
+  );
+}
+
+export const agentMemoryStore = (session: Session): AgentMemoryStore => ({
+  insert: (memory, most, also) =>
+    session.write('memories.insert', [memory, most, also], (tables, memory, most, also) => {
+      const row = rowOf(columns, memory);
+      const existed = tables.memories.has(row.id);
+      if (!makeRoom(tables, row.tenantId, row.createdAt, most)) return false;
+      if (existed) refuse('23505', 'duplicate key value violates unique constraint "memories_pkey"');
+      tables.memories.set(row.id, row);
+      putIdempotency(tables, also);
+      return true;
+    }),
+
+  list: (tenantId, filter, now, limit, after) =>
+    session.read(
+      'memories.list',
+      [tenantId, filter, now, limit, after],
+      (tables, tenantId, filter, now, limit, after) =>
+        newestFirst(
+          tables.memories.where((one) => one.tenantId === tenantId && isLiving(one, now) && fits(one, filter)),
+          (one) => one,
+          limit,
+          after,
+        ),
+    ),
+
+  delete: (tenantId, id, now) =>
+    session.write('memories.delete', [tenantId, id, now], (tables, tenantId, id, now) => {
+      const memory = tables.memories.get(id);
+      return memory?.tenantId === tenantId && isLiving(memory, now) && tables.memories.delete(id);
+    }),
+});

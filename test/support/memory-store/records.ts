@@ -1,0 +1,118 @@
+import type { Home, RecordStore, Room } from '../../../src/store/contract.ts';
+import { bigint, type Columns, nullable, refuse, rowOf, text, uuid } from './columns.ts';
+import { groupStore } from './groups.ts';
+import { putIdempotency } from './idempotency.ts';
+import { newestFirst } from './pages.ts';
+import type { Session } from './session.ts';
+
+const homeColumns: Columns<Home> = {
+  ...{ id: uuid, tenantId: uuid, name: text, timezone: nullable(text), createdAt: bigint },
+};
+const roomColumns: Columns<Room> = { id: uuid, tenantId: uuid, homeId: uuid, name: text, createdAt: bigint };
+
+const place = <T extends Home | Room>(row: T): T => row;
+
+type HomeStore = Pick<RecordStore, 'insertHome' | 'updateHome' | 'deleteHome' | 'home' | 'homes' | 'findHomes'>;
+
+const homeStore = (session: Session): HomeStore => ({
+  insertHome: (home, also) =>
+    session.write('records.insertHome', [home, also], (tables, home, also) => {
+      const row = rowOf(homeColumns, home);
+      if (tables.homes.has(row.id)) refuse('23505', 'duplicate key value violates unique constraint "homes_pkey"');
+      tables.homes.set(row.id, row);
+      putIdempotency(tables, also);
+    }),
+
+  updateHome: (tenantId, id, changes) =>
+    session.write('records.updateHome', [tenantId, id, changes], (tables, tenantId, id, { name, timezone }) => {
+      const home = tables.homes.get(id);
+      if (home?.tenantId !== tenantId) return null;
+      const changed = { ...home, name: name ?? home.name, timezone: timezone === undefined ? home.timezone : timezone };
+      const row = rowOf(homeColumns, changed);
+      tables.homes.set(id, row);
+      return row;
+    }),
+
+  deleteHome: (tenantId, id) =>
+    session.write('records.deleteHome', [tenantId, id], (tables, tenantId, id) => {
+      if (tables.homes.get(id)?.tenantId !== tenantId) return false;
+      for (const room of tables.rooms.where(({ homeId }) => homeId === id)) tables.rooms.delete(room.id);
+      return tables.homes.delete(id);
+    }),
+
+  home: (tenantId, id) =>
+    session.read('records.home', [tenantId, id], (tables, tenantId, id) => {
+      const home = tables.homes.get(id);
+      return home?.tenantId === tenantId ? home : null;
+    }),
+
+  homes: (tenantId, limit, after) =>
+    session.read('records.homes', [tenantId, limit, after], (tables, tenantId, limit, after) =>
+      newestFirst(
+        tables.homes.where((home) => home.tenantId === tenantId),
+        place,
+        limit,
+        after,
+      ),
+    ),
+
+  findHomes: (tenantId, ids) =>
+    session.read('records.findHomes', [tenantId, ids], (tables, tenantId, ids) =>
+      tables.homes.where((home) => home.tenantId === tenantId && ids.includes(home.id)),
+    ),
+});
+
+type RoomStore = Pick<RecordStore, 'insertRoom' | 'deleteRoom' | 'room' | 'rooms' | 'findRooms' | 'roomsOf'>;
+
+const roomStore = (session: Session): RoomStore => ({
+  insertRoom: (room, also) =>
+    session.write('records.insertRoom', [room, also], (tables, room, also) => {
+      const row = rowOf(roomColumns, room);
+      if (tables.rooms.has(row.id)) refuse('23505', 'duplicate key value violates unique constraint "rooms_pkey"');
+      if (!tables.homes.has(row.homeId)) refuse('23503', 'violates foreign key constraint "rooms_home_id_fkey"');
+      tables.rooms.set(row.id, row);
+      putIdempotency(tables, also);
+    }),
+
+  deleteRoom: (tenantId, homeId, id) =>
+    session.write('records.deleteRoom', [tenantId, homeId, id], (tables, tenantId, homeId, id) => {
+      const room = tables.rooms.get(id);
+      return room?.tenantId === tenantId && room.homeId === homeId && tables.rooms.delete(id);
+    }),
+
+  room: (tenantId, id) =>
+    session.read('records.room', [tenantId, id], (tables, tenantId, id) => {
+      const room = tables.rooms.get(id);
+      return room?.tenantId === tenantId ? room : null;
+    }),
+
+  rooms: (tenantId, homeId, limit, after) =>
+    session.read('records.rooms', [tenantId, homeId, limit, after], (tables, tenantId, homeId, limit, after) =>
+      newestFirst(
+        tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId),
+        place,
+        limit,
+        after,
+      ),
+    ),
+
+  findRooms: (tenantId, ids) =>
+    session.read('records.findRooms', [tenantId, ids], (tables, tenantId, ids) =>
+      tables.rooms.where((room) => room.tenantId === tenantId && ids.includes(room.id)),
+    ),
+
+  roomsOf: (tenantId, homeIds, each) =>
+    session.read('records.roomsOf', [tenantId, homeIds, each], (tables, tenantId, homeIds, each) => {
+      const rooms = homeIds.flatMap((homeId) => {
+        const own = tables.rooms.where((room) => room.tenantId === tenantId && room.homeId === homeId);
+        return newestFirst(own, place, each).items;
+      });
+      return newestFirst(rooms, place, rooms.length).items;
+    }),
+});
+
+export const recordStore = (session: Session): RecordStore => ({
+  ...homeStore(session),
+  ...roomStore(session),
+  ...groupStore(session),
+});

@@ -1,0 +1,99 @@
+import type { EpochMs } from '../../../src/domain/values.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
+import type { Retention } from '../../../src/store/contract.ts';
+import { type ActorRow, actorKey, type Tables } from './database.ts';
+import type { Session } from './session.ts';
+import type { Table } from './table.ts';
+
+const DAY_MS = 86_400_000;
+const ended = new Set<unknown>(['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled']);
+
+/** The moment in a UUID of version 7. */
+const madeAt = (id: string): EpochMs => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+/** Commands and plans whose ids and rows both are from before. */
+const isBefore = (id: string, createdAt: unknown, limit: EpochMs): boolean =>
+  madeAt(id) < Math.max(0, Math.trunc(limit)) && (createdAt as EpochMs) < limit;
+
+/** Deletes the first `batch` rows that fit, in the order of their keys, and answers how many these were. */
+function prune<Row>(table: Table<Row>, batch: number, fits: (row: Row, key: string) => boolean): number {
+  const gone = [...table].filter(([key, row]) => fits(row, key)).map(([key]) => key);
+  const now = gone.sort().slice(0, batch);
+  for (const key of now) table.delete(key);
+  return now.length;
+}
+
+const owners = (rows: Iterable<ActorRef>): ReadonlySet<string> => new Set([...rows].map(actorKey));
+
+function pruneActors(tables: Tables, kind: 'command' | 'plan', limit: EpochMs, batch: number): number {
+  const timed = owners([...tables.timers.values()].map(({ ref }) => ref));
+  const telling = owners([...tables.outbox.values()].map(({ from }) => from));
+  const isOver = ({ columns }: ActorRow, key: string): boolean =>
+    kind === 'command' ? ended.has(columns.status) && !timed.has(key) : columns.over === true;
+  return prune(
+    tables.actors,
+    batch,
+    (row, key) =>
+      row.ref.kind === kind &&
+      isBefore(row.ref.id, row.columns.created_at, limit) &&
+      isOver(row, key) &&
+      !telling.has(key),
+  );
+}
+
+/** While a command or a plan is open its journal is kept whole. */
+function isOpen(tables: Tables, id: string): boolean {
+  const command = tables.actors.get(actorKey({ kind: 'command', id }));
+  const plan = tables.actors.get(actorKey({ kind: 'plan', id }));
+  return (command !== undefined && !ended.has(command.columns.status)) || plan?.columns.over === false;
+}
+
+function pruneJournal(tables: Tables, limit: EpochMs, batch: number): number {
+  let gone = 0;
+  for (const [key, entries] of tables.journal) {
+    if (gone === batch) break;
+    if (isOpen(tables, key.slice(key.indexOf(':') + 1))) continue;
+    const old = entries.filter(({ at }) => at < limit).slice(0, batch - gone);
+    if (old.length === 0) continue;
+    gone += old.length;
+    const kept = entries.filter((entry) => !old.includes(entry));
+    if (kept.length > 0) tables.journal.set(key, kept);
+    else tables.journal.delete(key);
+  }
+  return gone;
+}
+
+type Step = (tables: Tables, batch: number) => number;
+
+function steps(now: EpochMs, days: { commands: number; journal: number }): Step[] {
+  const commands = now - days.commands * DAY_MS;
+  const journal = now - days.journal * DAY_MS;
+  return [
+    (tables, batch) => pruneActors(tables, 'command', commands, batch),
+    (tables, batch) => pruneActors(tables, 'plan', commands, batch),
+    (tables, batch) => prune(tables.proposals, batch, ({ id, createdAt }) => isBefore(id, createdAt, commands)),
+    (tables, batch) => pruneJournal(tables, journal, batch),
+    (tables, batch) => prune(tables.audit, batch, ({ at }) => at < journal),
+    (tables, batch) => prune(tables.idempotency, batch, ({ expiresAt }) => expiresAt < now),
+    (tables, batch) => prune(tables.revokedTokens, batch, (expiresAt) => expiresAt < now),
+    (tables, batch) => prune(tables.presentedTokens, batch, (expiresAt) => expiresAt < now),
+    (tables, batch) => prune(tables.invitations, batch, ({ expiresAt }) => expiresAt < now),
+    (tables, batch) => prune(tables.memories, batch, ({ expiresAt }) => expiresAt !== null && expiresAt <= now),
+    (tables, batch) =>
+      prune(tables.apiKeys, batch, ({ revokedAt, expiresAt }) => {
+        const end = Math.min(revokedAt ?? Number.POSITIVE_INFINITY, expiresAt ?? Number.POSITIVE_INFINITY);
+        return end < journal;
+      }),
+  ];
+}
+
+export const retention = (session: Session): Retention => ({
+  async prune(now, days, batch) {
+    let all = 0;
+    for (const step of steps(now, days)) {
+      for (let gone = batch; gone === batch; all += gone) {
+        gone = await session.write('retention.prune', [batch], step);
+      }
+    }
+    return all;
+  },
+});

@@ -1,0 +1,69 @@
+import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { copyOf } from './columns.ts';
+import type { MemoryDatabase, Tables } from './database.ts';
+
+/** One statement, as `commands.list`. */
+export interface Call {
+  name: string;
+  writes: boolean;
+}
+
+/**
+ * What lies between a process and the database. `effect` is the whole statement: it takes place in one moment, when it is
+ * called, and throws what the database refuses. A simulation waits before it or after it, calls it later or never, and
+ * answers what a broken connection would answer (`StoreUnavailable`, or `CommitUnknown` for what writes).
+ */
+export type Wire = <T>(call: Call, effect: () => T) => Promise<T>;
+
+const direct: Wire = async (_, effect) => effect();
+
+export interface SessionOptions {
+  wire?: Wire;
+  /** The epoch that the process began with; null is not fenced. */
+  epoch?: number | null;
+}
+
+/** A process's way to the database. Arguments and answers are copies: changing one later changes nothing here. */
+export class Session {
+  readonly database: MemoryDatabase;
+  readonly #wire: Wire;
+  readonly #epoch: number | null;
+
+  constructor(database: MemoryDatabase, { wire = direct, epoch = null }: SessionOptions = {}) {
+    this.database = database;
+    this.#wire = wire;
+    this.#epoch = epoch;
+  }
+
+  async read<Args extends unknown[], T>(
+    name: string,
+    args: [...Args],
+    effect: (tables: Tables, ...args: Args) => T,
+  ): Promise<T> {
+    const given = copyOf(args);
+    return this.#wire({ name, writes: false }, () => {
+      this.#checkEpoch();
+      return copyOf(effect(this.database.tables, ...given));
+    });
+  }
+
+  async write<Args extends unknown[], T>(
+    name: string,
+    args: [...Args],
+    effect: (tables: Tables, ...args: Args) => T,
+  ): Promise<T> {
+    const given = copyOf(args);
+    return this.#wire({ name, writes: true }, () => {
+      this.#checkEpoch();
+      return copyOf(this.database.transaction((tables) => effect(tables, ...given)));
+    });
+  }
+
+  #checkEpoch(): void {
+    if (this.#epoch !== null && this.#epoch < this.database.epoch) {
+      throw new StoreUnavailable(
+        `the session's epoch ${this.#epoch} is over: the database is at ${this.database.epoch}`,
+      );
+    }
+  }
+}

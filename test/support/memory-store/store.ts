@@ -1,0 +1,52 @@
+import type { Store } from '../../../src/store/contract.ts';
+import { actorStore } from './actors.ts';
+import { administrationStore } from './administration.ts';
+import { keyStore } from './api-keys.ts';
+import { auditStore } from './audit.ts';
+import { commandStore } from './commands.ts';
+import type { MemoryDatabase } from './database.ts';
+import { deviceStore } from './devices.ts';
+import { firmwareStore } from './firmware.ts';
+import { idempotencyStore } from './idempotency.ts';
+import { identityStore } from './identity.ts';
+import { inspectionStore } from './inspection.ts';
+import { memberStore } from './members.ts';
+import { agentMemoryStore } from './memories.ts';
+import { planStore } from './plans.ts';
+import { proposalStore } from './proposals.ts';
+import { recordStore } from './records.ts';
+import { retention } from './retention.ts';
+import { Session, type SessionOptions } from './session.ts';
+
+export interface MemoryStoreOptions extends SessionOptions {
+  turnsInFlight?: number;
+}
+
+/**
+ * A process's store on a database in memory, with the semantics of PostgreSQL: it passes the suites of `test/store`. Several
+ * on one database are several processes; closing one leaves the database as it is.
+ */
+export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOptions = {}): Store {
+  const session = new Session(database, options);
+  return {
+    actors: actorStore(session),
+    devices: deviceStore(session),
+    commands: commandStore(session),
+    plans: planStore(session),
+    proposals: proposalStore(session),
+    records: recordStore(session),
+    identity: identityStore(session),
+    keys: keyStore(session),
+    members: memberStore(session),
+    idempotency: idempotencyStore(session),
+    administration: administrationStore(session),
+    firmware: firmwareStore(session),
+    audit: auditStore(session),
+    inspection: inspectionStore(session),
+    memories: agentMemoryStore(session),
+    retention: retention(session),
+    turnsInFlight: options.turnsInFlight ?? 1,
+    ping: () => session.read('ping', [], () => undefined),
+    async close() {},
+  };
+}

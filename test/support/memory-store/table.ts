@@ -1,0 +1,96 @@
+/** The changes of an open transaction, newest last, each with what takes it back. */
+export class UndoLog {
+  #steps: (() => void)[] | null = null;
+
+  note(step: () => void): void {
+    this.#steps?.push(step);
+  }
+
+  /** Runs `change`; where it throws, everything that it changed is taken back. */
+  transaction<T>(change: () => T): T {
+    if (this.#steps !== null) throw new Error('a transaction is open already');
+    const steps: (() => void)[] = [];
+    this.#steps = steps;
+    try {
+      return change();
+    } catch (error) {
+      this.#steps = null;
+      for (const step of steps.reverse()) step();
+      throw error;
+    } finally {
+      this.#steps = null;
+    }
+  }
+}
+
+/** Rows by primary key. A row is replaced, never changed in place: a snapshot of the table is a copy of its keys. */
+export class Table<Row> {
+  #rows = new Map<string, Row>();
+  readonly #undo: UndoLog;
+
+  constructor(undo: UndoLog) {
+    this.#undo = undo;
+  }
+
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  get(key: string): Row | undefined {
+    return this.#rows.get(key);
+  }
+
+  has(key: string): boolean {
+    return this.#rows.has(key);
+  }
+
+  set(key: string, row: Row): this {
+    const before = this.#rows.get(key);
+    const existed = before !== undefined;
+    this.#undo.note(() => (existed ? this.#rows.set(key, before) : this.#rows.delete(key)));
+    this.#rows.set(key, row);
+    return this;
+  }
+
+  delete(key: string): boolean {
+    const before = this.#rows.get(key);
+    if (before === undefined) return false;
+    this.#undo.note(() => this.#rows.set(key, before));
+    return this.#rows.delete(key);
+  }
+
+  clear(): void {
+    for (const key of [...this.#rows.keys()]) this.delete(key);
+  }
+
+  keys(): MapIterator<string> {
+    return this.#rows.keys();
+  }
+
+  values(): MapIterator<Row> {
+    return this.#rows.values();
+  }
+
+  [Symbol.iterator](): MapIterator<[string, Row]> {
+    return this.#rows.entries();
+  }
+
+  where(fits: (row: Row) => boolean): Row[] {
+    const rows: Row[] = [];
+    for (const row of this.#rows.values()) if (fits(row)) rows.push(row);
+    return rows;
+  }
+
+  first(fits: (row: Row) => boolean): Row | undefined {
+    for (const row of this.#rows.values()) if (fits(row)) return row;
+    return undefined;
+  }
+
+  snapshot(): ReadonlyMap<string, Row> {
+    return new Map(this.#rows);
+  }
+
+  restore(rows: ReadonlyMap<string, Row>): void {
+    this.#rows = new Map(rows);
+  }
+}
