@@ -6,6 +6,7 @@ import type { Letter } from './letters.ts';
 import type { Limits } from './limits.ts';
 import { partPatient } from './patience.ts';
 
+/** The longest time between two looks; a short patience is looked at four times. */
 const LOOK_MS = 500;
 
 /**
@@ -13,7 +14,7 @@ const LOOK_MS = 500;
  * whose letters wait for the next. What such a turn comes to is nobody's to hear any more.
  */
 export class Overdue {
-  private readonly turns = new Set<readonly Draft[]>();
+  private readonly turns = new Map<readonly Draft[], PromiseWithResolvers<void>>();
   private answeredAt = 0;
   private handle: NodeJS.Timeout | null = null;
 
@@ -30,11 +31,12 @@ export class Overdue {
 
   begins(turn: readonly Draft[]): void {
     if (this.turns.size === 0) this.answeredAt = performance.now();
-    this.turns.add(turn);
+    this.turns.set(turn, Promise.withResolvers());
     this.arm();
   }
 
   ends(turn: readonly Draft[]): void {
+    this.turns.get(turn)?.resolve();
     this.turns.delete(turn);
   }
 
@@ -46,7 +48,7 @@ export class Overdue {
   private arm(): void {
     if (this.handle !== null) return;
     // After a pause of this process its timers run before an answer is read that has been there all along.
-    this.handle = setTimeout(() => setImmediate(() => this.look()), LOOK_MS).unref();
+    this.handle = setTimeout(() => setImmediate(() => this.look()), Math.min(LOOK_MS, this.silenceMs / 4)).unref();
   }
 
   private look(): void {
@@ -57,12 +59,7 @@ export class Overdue {
   }
 
   private giveUp(now: EpochMs): void {
-    for (const { entity, steps } of [...this.turns].flat()) {
-      const decided = new Set(steps.map(({ letter }) => letter));
-      const { on, over } = partPatient([...decided, ...entity.mailbox], now);
-      for (const letter of over) letter.reject(decided.has(letter) ? unknown() : unavailable());
-      if (over.length > 0) entity.mailbox = on.filter((letter) => !decided.has(letter));
-    }
+    for (const [turn, { promise }] of this.turns) for (const made of turn) answer(made, promise, now);
     for (const place of this.waiting()) {
       const { on, over } = partPatient(place.mailbox, now);
       for (const letter of over) letter.reject(unavailable());
@@ -71,5 +68,12 @@ export class Overdue {
   }
 }
 
-const unknown = (): Error => new CommitUnknown('no answer from the store');
+function answer({ entity, steps }: Draft, ended: Promise<void>, now: EpochMs): void {
+  const decided = new Set(steps.map(({ letter }) => letter));
+  const { on, over } = partPatient([...decided, ...entity.mailbox], now);
+  for (const letter of over) letter.reject(decided.has(letter) ? unknown(ended) : unavailable());
+  if (over.length > 0) entity.mailbox = on.filter((letter) => !decided.has(letter));
+}
+
+const unknown = (ended: Promise<void>): Error => new CommitUnknown('no answer from the store', { ended });
 const unavailable = (): Error => new StoreUnavailable('no answer from the store');

@@ -1,6 +1,13 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
-import { type ActorStore, CommitUnknown, DataRefused, type OutboxKey, StoreUnavailable } from '../store/contract.ts';
+import {
+  type ActorStore,
+  CommitUnknown,
+  DataRefused,
+  IdempotencyConflict,
+  type OutboxKey,
+  StoreUnavailable,
+} from '../store/contract.ts';
 import { Companions, type Gathering, type Others } from './companions.ts';
 import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
@@ -336,6 +343,10 @@ export class Turns {
     }
     entity.singly = false;
     for (const { letter } of made.steps) {
+      if (error instanceof IdempotencyConflict) {
+        letter.reject(error);
+        continue;
+      }
       this.log.error(
         { actor: addressOf(entity.ref), event: letter.event.type, sqlState: error.sqlState },
         'the store refused an event for its data',

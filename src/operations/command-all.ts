@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { Overloaded } from '../actors/contract.ts';
+import { ActorExists, Overloaded } from '../actors/contract.ts';
 import { done, type Outcome, type RefusalCode, refusals, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
@@ -86,18 +86,30 @@ export async function commandAll(
       const target = targets.get(plan.device_id);
       if (target === undefined) return failed(plan.device_id, missing.code, missing.detail);
       const asked: Asked = { tenant, target, wish, planned: plan, release };
-      return entryOf(made.get(plan.command_id) ?? (await request(services, caller, asked)), asked);
+      return entryOf(made.get(plan.command_id) ?? (await make(services, caller, asked)), asked);
     }),
   );
   const faults = tries.flatMap((tried) => (tried.status === 'rejected' ? [tried.reason] : []));
   // A repeat of the request may still find the store back: nothing is final that a fault of the moment left out.
   const passing = faults.find(isPassing);
-  if (passing !== undefined && (idempotent !== null || faults.length === plans.length)) throw passing;
+  if (passing !== undefined && (idempotent !== null || faults.length === plans.length)) throw allEnded(passing, faults);
   return done(
     tries.map((tried, index) =>
       tried.status === 'fulfilled' ? tried.value : faultEntry(services, plans[index] as Planned, tried.reason, caller),
     ),
   );
+}
+
+/** An earlier try may commit the command after `madeBefore` has looked. */
+async function make(services: Services, caller: Caller, asked: Asked): Promise<CommandContext> {
+  try {
+    return await request(services, caller, asked);
+  } catch (fault) {
+    const { command_id: id } = asked.planned;
+    const found = fault instanceof ActorExists ? (await madeBefore(services, [asked.planned])).get(id) : undefined;
+    if (found === undefined) throw fault;
+    return found;
+  }
 }
 
 /** The commands of an earlier try, by id. */
@@ -144,6 +156,13 @@ const failed = (device_id: string, code: RefusalCode, error: string): Entry => (
 
 const isPassing = (fault: unknown): boolean =>
   fault instanceof StoreUnavailable || fault instanceof CommitUnknown || fault instanceof Overloaded;
+
+/** `fault`, or, where commits of any target are in flight, one that ends with the last of them. */
+function allEnded(fault: unknown, faults: readonly unknown[]): unknown {
+  const open = faults.flatMap((one) => (one instanceof CommitUnknown && one.ended !== null ? [one.ended] : []));
+  if (open.length === 0) return fault;
+  return new CommitUnknown('the outcome of some targets is not known', { ended: Promise.all(open).then(() => {}) });
+}
 
 function faultEntry({ log }: Services, plan: Planned, fault: unknown, caller: Caller): Entry {
   if (fault instanceof Overloaded) return failed(plan.device_id, 'OVERLOADED', 'Too much is waiting here; try again.');

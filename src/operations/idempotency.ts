@@ -1,7 +1,7 @@
 import { payloadHash } from '../domain/canonical.ts';
-import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
-import type { IdempotencyRow } from '../store/contract.ts';
+import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
 import type { Answer, Caller, Idempotent, Operation, Services } from './operation.ts';
 
 /** What the client sent with its `Idempotency-Key`. */
@@ -17,17 +17,24 @@ export interface KeyedRequest {
 
 const LIFE_MS = 24 * 60 * 60 * 1000;
 const RETRY_AFTER_S = 1;
+/**
+ * How long a claim is held at most. Longer than any commit takes: a store call that never ends must not keep its key for
+ * ever, and what it comes to later is refused by the store where another request has used the key.
+ */
+const HOLD_MS = 120_000;
 
-/** Keys whose first request runs in this process, with the hash of its body. */
-export type RunningKeys = Map<string, string>;
-
-/** A claim on a key: the answer that was stored, or the right to run. `release` it whatever happens. */
-export interface Claim {
+/** What a request found under its key: the answer that was stored, or what it needs to run. */
+interface Claim {
   stored: Answer<unknown> | null;
   idempotent: Idempotent;
-  /** Keeps the answer unless it was kept with its effect. */
+  /** Stores the answer unless it was stored with its effect. */
   keep(answer: Answer<unknown>): Promise<void>;
-  release(): void;
+}
+
+interface Claiming {
+  caller: Caller;
+  operation: Operation;
+  request: KeyedRequest;
 }
 
 interface Sealed {
@@ -37,43 +44,123 @@ interface Sealed {
   plan?: Json;
 }
 
-/**
- * Looks the key up and takes it for this request. Refuses another body (422) and a second request while the first
- * runs (409). A row left `running` by a process that was killed is taken over, with what it had planned.
- */
-export async function claim(
-  services: Services,
-  running: RunningKeys,
-  { caller, operation, request }: { caller: Caller; operation: Operation; request: KeyedRequest },
-): Promise<Outcome<Claim>> {
-  const { method, path, key } = request;
-  const id = { principal: caller.principal.id, method, path, key };
-  const place = `idempotency|${id.principal}|${method}|${path}|${key}`;
-  const bodyHash = payloadHash(request.body);
-  const first = running.get(place);
-  if (first !== undefined) return first === bodyHash ? stillRunning() : anotherBody();
-  running.set(place, bodyHash);
-  const release = () => void running.delete(place);
+interface Running {
+  bodyHash: string;
+  /** Milliseconds on the process's monotonic clock. */
+  since: number;
+}
 
-  try {
-    const now = services.clock.now();
-    const row = await services.store.idempotency.find(id);
-    const live = row !== null && row.expiresAt > now ? row : null;
-    if (live !== null && live.bodyHash !== bodyHash) {
-      release();
-      return anotherBody();
+export type Replayed = Answer<unknown> & { replayed?: true };
+
+/**
+ * Requests with an `Idempotency-Key`, one for the process. At most one of a key runs at a time; a claim is held until the
+ * outcome of its commit is known, however early its caller was answered. The store refuses what slips through.
+ */
+export class IdempotencyKeys {
+  readonly #services: Services;
+  readonly #now: () => number;
+  /** In the order of `since`. */
+  readonly #running = new Map<string, Running>();
+
+  constructor(services: Services, now: () => number = () => performance.now()) {
+    this.#services = services;
+    this.#now = now;
+  }
+
+  /** Keys that are claimed now. */
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /**
+   * Returns the stored answer, or that of `run`. Refuses another body (422) and a second request while the first runs (409).
+   * A row left `running` by a process that was killed is taken over, with what it had planned.
+   */
+  async run(
+    claiming: Claiming,
+    run: (idempotent: Idempotent) => Promise<Outcome<Answer<unknown>>>,
+  ): Promise<Outcome<Replayed>> {
+    const { principal } = claiming.caller;
+    const { method, path, key } = claiming.request;
+    const place = `idempotency|${principal.id}|${method}|${path}|${key}`;
+    const bodyHash = payloadHash(claiming.request.body);
+    this.#releaseOverdue();
+    const first = this.#running.get(place);
+    if (first !== undefined) return first.bodyHash === bodyHash ? stillRunning() : anotherBody();
+    const mine = { bodyHash, since: this.#now() };
+    this.#running.set(place, mine);
+    const release = () => {
+      if (this.#running.get(place) === mine) this.#running.delete(place);
+    };
+
+    let ended: Promise<void> | null = null;
+    try {
+      return await this.#once(claiming, place, bodyHash, run);
+    } catch (fault) {
+      if (fault instanceof CommitUnknown) ended = fault.ended;
+      throw fault;
+    } finally {
+      if (ended === null) release();
+      else void ended.then(release);
     }
-    const sealed = live === null ? null : (JSON.parse(services.open(live.answer, place)) as Sealed);
+  }
+
+  async #once(
+    claiming: Claiming,
+    place: string,
+    bodyHash: string,
+    run: (idempotent: Idempotent) => Promise<Outcome<Answer<unknown>>>,
+  ): Promise<Outcome<Replayed>> {
+    const claim = await this.#claim(claiming, place, bodyHash);
+    if (!claim.ok) return claim;
+    const { stored, idempotent, keep } = claim.value;
+    if (stored !== null) return done({ ...stored, replayed: true });
+    try {
+      const outcome = await run(idempotent);
+      if (outcome.ok) await keep(outcome.value);
+      // An earlier attempt whose outcome was unknown may be what stands in the way: its answer is the one to give.
+      return outcome.ok ? outcome : await this.#storedOr(outcome, claiming, place, bodyHash);
+    } catch (fault) {
+      if (!(fault instanceof IdempotencyConflict)) throw fault;
+      return await this.#storedOr(stillRunning(), claiming, place, bodyHash);
+    }
+  }
+
+  async #storedOr(
+    refused: { ok: false; refusal: Refusal },
+    claiming: Claiming,
+    place: string,
+    bodyHash: string,
+  ): Promise<Outcome<Replayed>> {
+    const claim = await this.#claim(claiming, place, bodyHash);
+    if (!claim.ok) return claim;
+    return claim.value.stored === null ? refused : done({ ...claim.value.stored, replayed: true });
+  }
+
+  async #claim(
+    { caller, operation, request: { method, path, key } }: Claiming,
+    place: string,
+    bodyHash: string,
+  ): Promise<Outcome<Claim>> {
+    const { clock, store, seal, open } = this.#services;
+    const id = { principal: caller.principal.id, method, path, key };
+    const now = clock.now();
+    const row = await store.idempotency.find(id);
+    const live = row !== null && row.expiresAt > now ? row : null;
+    if (live !== null && live.bodyHash !== bodyHash) return anotherBody();
+    const sealed = live === null ? null : (JSON.parse(open(live.answer, place)) as Sealed);
     const mine = sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
 
+    let replaces = row?.answer;
     const makeRow = (state: IdempotencyRow['state'], status: number, content: Omit<Sealed, 'tenantId'>) => ({
       ...id,
       bodyHash,
       state,
       status,
-      answer: services.seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
+      answer: seal(JSON.stringify({ tenantId: caller.tenantId, ...content }), place),
       subject: null,
       expiresAt: now + LIFE_MS,
+      ...(replaces !== undefined && { replaces }),
     });
     const idempotent: Idempotent = {
       resumed: live?.state === 'running' ? (mine?.plan ?? null) : null,
@@ -83,19 +170,26 @@ export async function claim(
         const content = { body: answer.body as JsonObject };
         return { ...makeRow('done', answer.status ?? 0, content), subject: subject ?? null };
       },
-      begin: (plan) => services.store.idempotency.put(makeRow('running', 0, { body: null, plan })),
+      begin: async (plan) => {
+        const begun = makeRow('running', 0, { body: null, plan });
+        await store.idempotency.put(begun);
+        replaces = begun.answer;
+      },
     };
     return done({
       stored: live?.state === 'done' && mine !== null ? storedAnswer(live, mine) : null,
       idempotent,
       keep: async (answer) => {
-        if (!idempotent.kept) await services.store.idempotency.put(idempotent.row(answer));
+        if (!idempotent.kept) await store.idempotency.put(idempotent.row(answer));
       },
-      release,
     });
-  } catch (fault) {
-    release();
-    throw fault;
+  }
+
+  #releaseOverdue(): void {
+    for (const [place, { since }] of this.#running) {
+      if (this.#now() - since < HOLD_MS) return;
+      this.#running.delete(place);
+    }
   }
 }
 

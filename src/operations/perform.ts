@@ -8,9 +8,9 @@ import { allows } from '../domain/scopes.ts';
 import { isActive, isSuspended } from '../machines/tenant-record.ts';
 import { auditDone, auditRefusal, isAudited } from './audited.ts';
 import { refusalOf } from './faults.ts';
-import { claim, type KeyedRequest, type RunningKeys } from './idempotency.ts';
+import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
-import type { Answer, Call, Caller, Operation, Services } from './operation.ts';
+import type { Answer, Call, Caller, Idempotent, Operation, Services } from './operation.ts';
 import { makePatience } from './patience.ts';
 
 export interface Request {
@@ -36,12 +36,12 @@ const MAINTENANCE_RETRY_S = 60;
 
 /** One for the process: it knows which idempotency keys are running. */
 export function makePerform(services: Services): Perform {
-  const running: RunningKeys = new Map();
+  const keys = new IdempotencyKeys(services);
   const patiently = makePatience((timeoutMs) => services.store.ping(timeoutMs));
   return async (operation, asked) => {
     const request = { ...asked, caller: acting(operation, asked.caller) };
     try {
-      const outcome = await patiently(run(services, running, operation, request));
+      const outcome = await patiently(run(services, keys, operation, request));
       if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
       return outcome;
     } catch (thrown) {
@@ -57,7 +57,7 @@ const acting = ({ name, changes }: Operation, caller: Caller): Caller =>
 
 async function run(
   services: Services,
-  running: RunningKeys,
+  keys: IdempotencyKeys,
   operation: Operation,
   { input: given, caller, keyed, barred: before, upload = null }: Request,
 ): Promise<Outcome<Performed>> {
@@ -76,18 +76,8 @@ async function run(
   if (keyed === null || !operation.changes || caller.user === null) {
     return runAudited(services, operation, { input, caller, idempotent: null, upload });
   }
-
-  const claimed = await claim(services, running, { caller, operation, request: keyed });
-  if (!claimed.ok) return claimed;
-  const { stored, idempotent, keep, release } = claimed.value;
-  try {
-    if (stored !== null) return done({ ...stored, replayed: true });
-    const outcome = await runAudited(services, operation, { input, caller, idempotent });
-    if (outcome.ok) await keep(outcome.value);
-    return outcome;
-  } finally {
-    release();
-  }
+  const running = (idempotent: Idempotent) => runAudited(services, operation, { input, caller, idempotent });
+  return keys.run({ caller, operation, request: keyed }, running);
 }
 
 async function runAudited(

@@ -28,6 +28,12 @@ export class StoreUnavailable extends Error {
 /** The connection was lost in COMMIT: it may or may not have happened. */
 export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
+  /** Resolves when the commit has ended, where it is still in flight; null where no attempt is left. Never rejects. */
+  readonly ended: Promise<void> | null;
+  constructor(message: string, { ended = null, ...options }: ErrorOptions & { ended?: Promise<void> | null } = {}) {
+    super(message, options);
+    this.ended = ended;
+  }
 }
 
 /** The data was refused (SQLSTATE class 22 or 23); nothing of the batch was kept. */
@@ -38,6 +44,14 @@ export class DataRefused extends Error {
     super(message);
     this.sqlState = sqlState;
   }
+}
+
+/**
+ * The `Idempotency-Key` of a write has a row that was not there when the request began: another attempt's. Nothing of the
+ * batch was kept; the stored answer is the one to return.
+ */
+export class IdempotencyConflict extends DataRefused {
+  override name = 'IdempotencyConflict';
 }
 
 /** An output that must be delivered, numbered so that a repeat is recognised. */

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { done, refuse } from '../../src/domain/refusals.ts';
+import { IdempotencyKeys } from '../../src/operations/idempotency.ts';
 import { type Operation, operation } from '../../src/operations/operation.ts';
 import { makePerform } from '../../src/operations/perform.ts';
-import { StoreUnavailable } from '../../src/store/contract.ts';
+import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { type House, makeHouse, type Received } from '../support/house.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
@@ -253,4 +254,48 @@ it('asks the policy before it looks a stored answer up', async () => {
   expect(await ask()).toEqual({ ok: true, value: { status: 409, body: { secret: 'of a dry run' }, replayed: true } });
   allowed = false;
   expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'CONFIRMATION_FAILED' } });
+});
+
+describe('a request that never ends', () => {
+  const operation: Operation = {
+    ...{ name: 'slow', summary: 'Something slow', input: z.strictObject({}), output: z.object({ n: z.int() }) },
+    ...{ role: 'user', scope: null, changes: true },
+    run: async () => done({ body: {} }),
+  };
+  const claiming = async () => {
+    const who = await house.identity.authenticate(token, {
+      via: 'rest',
+      requestId: house.services.newId(),
+      address: null,
+    });
+    if (!who.ok) throw new Error('not signed in');
+    return { caller: who.value, operation, request: { key: 'k', method: 'POST', path: '/slow', body: {} } };
+  };
+
+  it('holds its key for two minutes, and returns the answer of who came after it if it ends at last', async () => {
+    let now = 0;
+    const keys = new IdempotencyKeys(house.services, () => now);
+    const asked = await claiming();
+    const ended = Promise.withResolvers<void>();
+    const first = keys.run(asked, () => ended.promise.then(() => done({ body: { n: 1 } })));
+    const again = () => keys.run(asked, async () => done({ body: { n: 2 } }));
+    now = 119_999;
+    expect(await again()).toMatchObject({ ok: false, refusal: { code: 'CONFLICT', retryAfterS: 1 } });
+    now = 120_000;
+    expect(await again()).toEqual({ ok: true, value: { body: { n: 2 } } });
+    ended.resolve();
+    expect(await first).toEqual({ ok: true, value: { body: { n: 2 }, replayed: true } });
+    expect(keys.size).toBe(0);
+  });
+
+  it('leaves nothing behind where its commit ends after its caller was answered', async () => {
+    const keys = new IdempotencyKeys(house.services);
+    const asked = await claiming();
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const lost = keys.run(asked, () => Promise.reject(new CommitUnknown('no answer', { ended })));
+    await expect(lost).rejects.toBeInstanceOf(CommitUnknown);
+    expect(keys.size).toBe(1);
+    resolve();
+    await expect.poll(() => keys.size).toBe(0);
+  });
 });

@@ -590,14 +590,15 @@ eachStore('a turn', (backend, has) => {
       const running = idempotencyRow({ state: 'running', answer: 'ids' });
       await backend().store.idempotency.put(running);
       const done = { ...running, state: 'done' as const, answer: 'answer' };
-      await turn(deviceCommit({ idempotency: done }));
+      await turn(deviceCommit({ idempotency: { ...done, replaces: 'ids' } }));
       expect(await backend().store.idempotency.find(running)).toEqual(done);
     });
 
-    it('keeps one row where two actors of the turn carry the same key', async () => {
+    it('is refused where two actors of the turn carry the same key', async () => {
       const row = idempotencyRow();
-      expect(await turn(deviceCommit({ idempotency: row }), deviceCommit({ idempotency: row }))).toEqual({ lost: [] });
-      expect(await backend().store.idempotency.find(row)).toEqual(row);
+      const both = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: { ...row, answer: 'other' } })];
+      await expect(turn(...both)).rejects.toMatchObject({ name: 'DataRefused' });
+      expect(await backend().store.idempotency.find(row)).toBeNull();
     });
   });
 

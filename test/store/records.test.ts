@@ -225,11 +225,11 @@ eachStore('plain records', (backend, has) => {
       }
     });
 
-    it('replace an older one of the same key', async () => {
+    it('replace the one that their request found under the key', async () => {
       const row = idempotencyRow({ state: 'running' });
       await idempotency().put(row);
       const later = { ...row, state: 'done' as const, answer: 'other', bodyHash: 'b'.repeat(64), expiresAt: 7 };
-      await idempotency().put(later);
+      await idempotency().put({ ...later, replaces: row.answer });
       expect(await idempotency().find(row)).toEqual(later);
     });
 

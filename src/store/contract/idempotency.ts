@@ -15,9 +15,14 @@ export interface IdempotencyRow {
   /** Whose secret the answer holds, for `dropFor`: a device's id, or a `keySubject`. */
   subject: string | null;
   expiresAt: EpochMs;
+  /** Only on a write: `answer` of the row that the request found under its key. Without it there was none. */
+  replaces?: string;
 }
 
-/** Wherever a row is written, with an effect or alone, it replaces an older one of the same key. */
+/**
+ * Wherever a row is written, with an effect or alone, it replaces the row that its request found and no other: where
+ * another attempt has written one since, the whole write is refused with `IdempotencyConflict`.
+ */
 export interface IdempotencyStore {
   /** Also answers an expired row that was not pruned yet. */
   find(row: Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>): Promise<IdempotencyRow | null>;

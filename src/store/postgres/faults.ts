@@ -1,5 +1,5 @@
 import { DatabaseError } from 'pg';
-import { CommitUnknown, DataRefused, StoreUnavailable } from '../contract.ts';
+import { CommitUnknown, DataRefused, IdempotencyConflict, StoreUnavailable } from '../contract.ts';
 
 /*
  * From what a driver throws to what the rest of the service reacts to. An error message of the server says which
@@ -20,6 +20,9 @@ const endsSession = (error: DatabaseError): boolean =>
 /** Deadlock and serialisation, resources, waiting too long, operator, system, and a server that turned read-only. */
 const passing = /^(40|53|55|57|58|25006|XX)/;
 
+/** What `refuse` says of a stored answer that would be replaced by another attempt's; read as `IdempotencyConflict`. */
+export const KEY_USED = 'the idempotency key has another answer';
+
 /** True when the connection is of no more use. */
 export const isConnectionLost = (error: unknown): boolean => !(error instanceof DatabaseError) || endsSession(error);
 
@@ -30,6 +33,7 @@ export const isConnectionLost = (error: unknown): boolean => !(error instanceof 
 export function faultOf(error: unknown, writing: boolean): Error {
   if (error instanceof DatabaseError && !endsSession(error)) {
     const { code = 'XX000', message } = error;
+    if (message === KEY_USED) return new IdempotencyConflict(code, message);
     if (refusedClasses.has(code.slice(0, 2))) return new DataRefused(code, message);
     if (passing.test(code)) return new StoreUnavailable(`${message} (${code})`, { cause: error });
     return error;

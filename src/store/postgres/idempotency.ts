@@ -1,7 +1,8 @@
-import { createHash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type { JsonObject } from '../../domain/values.ts';
 import type { IdempotencyRow, IdempotencyStore } from '../contract.ts';
 import type { Database } from './database.ts';
+import { KEY_USED } from './faults.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 
@@ -24,6 +25,7 @@ export const idempotencyInput = (row: IdempotencyRow): JsonObject => ({
   answer: row.answer,
   subject: row.subject,
   expires_at: row.expiresAt,
+  replaces: row.replaces === undefined ? null : hash('sha256', row.replaces),
 });
 
 const columns = [
@@ -40,18 +42,29 @@ const columns = [
 ];
 
 export const idempotencyFields = `digest text, principal text, method text, path text, key text, body_hash text,
-  state text, status integer, answer text, subject text, expires_at bigint`;
+  state text, status integer, answer text, subject text, expires_at bigint, replaces text`;
 
-/** Keeps the rows of `source`, which names them `r`; an older one of the same key is replaced. */
-export const putIdempotency = (source: string): string =>
-  `insert into idempotency (digest, ${columns.join(', ')})
-   select distinct on (r.digest) r.digest, ${columns.map((name) => `r.${name}`).join(', ')} ${source}
-   on conflict (digest) do update set ${columns.map((name) => `${name} = excluded.${name}`).join(', ')}`;
+/**
+ * Keeps the rows of `from`, which names them `r`. A row of the same key is replaced where it is the one that the request
+ * found (sealed answers are unique); any other takes the whole statement down. Two statements at once wait for each other.
+ */
+export const putIdempotency = (from: string, where = 'true'): string =>
+  `insert into idempotency as k (digest, ${columns.join(', ')})
+   select r.digest, ${columns.map((name) => `r.${name}`).join(', ')} ${from} where ${where}
+   on conflict (digest) do update set ${columns.map((name) => `${name} = ${replacement(name, from)}`).join(', ')}`;
+
+const replacement = (name: string, from: string): string =>
+  name !== 'state'
+    ? `excluded.${name}`
+    : `case when exists (
+        select ${from} where r.digest = k.digest and r.replaces = encode(sha256(convert_to(k.answer, 'UTF8')), 'hex')
+      ) then excluded.state else refuse('${KEY_USED}') end`;
 
 /** A section for a statement that keeps a plain record: the row in parameter `$n`, or nothing where it is null. */
 export const alsoPut = (n: number, provided: string): string =>
   `also_put as (${putIdempotency(
-    `from jsonb_to_recordset($${n}::jsonb) as r(${idempotencyFields}) where exists (select from ${provided})`,
+    `from jsonb_to_recordset($${n}::jsonb) as r(${idempotencyFields})`,
+    `exists (select from ${provided})`,
   )})`;
 
 /** The parameter of `alsoPut`. */

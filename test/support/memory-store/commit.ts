@@ -219,11 +219,11 @@ function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly Sen
   }
 }
 
-/** Of several answers of one key the first is kept. */
 function putAnswers(tables: Tables, kept: readonly Sent[]): void {
   const seen = new Set<string>();
   for (const { idempotency } of kept) {
-    if (idempotency === null || seen.has(idempotencyKey(idempotency))) continue;
+    if (idempotency === null) continue;
+    if (seen.has(idempotencyKey(idempotency))) refuse('21000', 'the statement cannot affect a row a second time');
     seen.add(idempotencyKey(idempotency));
     putIdempotency(tables, idempotency);
   }

@@ -1,4 +1,4 @@
-import type { IdempotencyRow, IdempotencyStore } from '../../../src/store/contract.ts';
+import { IdempotencyConflict, type IdempotencyRow, type IdempotencyStore } from '../../../src/store/contract.ts';
 import { bigint, type Columns, indexedText, integer, nullable, rowOf, text } from './columns.ts';
 import type { Tables } from './database.ts';
 import type { Session } from './session.ts';
@@ -7,7 +7,7 @@ type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 /** The row that joins a write, if there is one. */
 export type Also = IdempotencyRow | null | undefined;
 
-const columns: Columns<IdempotencyRow> = {
+const columns: Columns<Omit<IdempotencyRow, 'replaces'>> = {
   ...{ principal: text, method: text, path: text, key: text, bodyHash: text, state: text, status: integer },
   ...{ answer: text, subject: nullable(indexedText), expiresAt: bigint },
 };
@@ -15,8 +15,12 @@ const columns: Columns<IdempotencyRow> = {
 export const idempotencyKey = ({ principal, method, path, key }: Key): string =>
   JSON.stringify([principal, method, path, key]);
 
+/** Throws where the key has another row than the one that the request found. */
 export function putIdempotency(tables: Tables, row: Also): void {
-  if (row) tables.idempotency.set(idempotencyKey(row), rowOf(columns, row));
+  if (!row) return;
+  const found = tables.idempotency.get(idempotencyKey(row));
+  if (found && found.answer !== row.replaces) throw new IdempotencyConflict('23505', 'the key has another answer');
+  tables.idempotency.set(idempotencyKey(row), rowOf(columns, row));
 }
 
 export function dropIdempotency(tables: Tables, subject: string): void {

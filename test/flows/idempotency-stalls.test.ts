@@ -1,0 +1,169 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { CommitUnknown, type Store } from '../../src/store/contract.ts';
+import { eventually } from '../support/clock.ts';
+import { eachDeployment } from '../support/deployment.ts';
+import { register } from '../support/device.ts';
+import { type Answer, startService, type TestService } from '../support/service.ts';
+
+/** Keys of each run; `IDEMPOTENCY_TRIES=1000` for a long one. */
+const TRIES = Number(process.env.IDEMPOTENCY_TRIES ?? 100);
+const SEED = Number(process.env.IDEMPOTENCY_SEED ?? 13);
+const CALLERS = 20;
+const PATIENCE_MS = 200;
+const LONGEST_STALL_MS = 3 * PATIENCE_MS;
+
+/** A fraction between 0 and 1, the same sequence for each seed (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/**
+ * A store whose commits stall at random: before they take place, or before they are answered; or their connection is lost,
+ * before or after they took place, and what was lost may still take place later.
+ */
+function stalling(chance: () => number) {
+  const late = new Set<Promise<unknown>>();
+  const state = { on: false };
+  async function stalled<T>(commit: () => Promise<T>): Promise<T> {
+    if (!state.on || chance() < 0.5) return commit();
+    const stall = () => pause(chance() * LONGEST_STALL_MS);
+    const kind = Math.floor(chance() * 4);
+    if (kind === 0) return stall().then(commit);
+    const done = kind === 1 ? stall().then(commit) : commit();
+    if (kind === 2) return done.finally(stall);
+    const settled = done.catch(() => {}).finally(() => late.delete(settled));
+    late.add(settled);
+    if (kind === 3) await settled;
+    throw new CommitUnknown('the connection was lost');
+  }
+  return {
+    state,
+    /** Resolves when no lost commit can take place any more. */
+    quiet: () => eventually(() => late.size === 0),
+    around: (store: Store): Store => ({
+      ...store,
+      actors: { ...store.actors, commit: (turn) => stalled(() => store.actors.commit(turn)) },
+      records: { ...store.records, insertHome: (home, also) => stalled(() => store.records.insertHome(home, also)) },
+      idempotency: { ...store.idempotency, put: (row) => stalled(() => store.idempotency.put(row)) },
+    }),
+  };
+}
+
+eachDeployment('requests with a key while commits stall at random', (deployment) => {
+  const chance = seeded(SEED);
+  const stalls = stalling(chance);
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let light: string;
+  let lock: string;
+  beforeAll(async () => {
+    const runtime = { callerPatienceMs: PATIENCE_MS, devicePatienceMs: 2 * PATIENCE_MS };
+    at = await startService(deployment().env, { limits: { runtime }, aroundStore: stalls.around });
+    owner = await eventually(() => at.owner());
+    light = (await eventually(() => register(owner))).device_id;
+    lock = (await eventually(() => register(owner, { device_type: 'smart_lock' }))).device_id;
+  });
+  afterAll(() => at?.stop());
+
+  /** Ids in the answers. */
+  const made = { commands: [] as string[], devices: [] as string[], plans: [] as string[], homes: [] as string[] };
+  const unexpected: string[] = [];
+
+  /** As a client does it: with the same key until there is an answer. */
+  async function persist(path: string, body: object, key: string, wanted: number[]): Promise<Answer> {
+    for (;;) {
+      const answer = await owner.post(path, body, { 'idempotency-key': key });
+      const isConflict = answer.status === 409 && answer.body.code === 'CONFLICT';
+      if (wanted.includes(answer.status) && !isConflict) return answer;
+      if (answer.status !== 503 && !isConflict) {
+        unexpected.push(`${path}: ${answer.status} ${answer.body.code} ${answer.body.detail}`);
+        return answer;
+      }
+      await pause(20 + chance() * 60);
+    }
+  }
+
+  const kinds = [
+    async (n: number) => {
+      const body = { action: 'turn_on', ttl_s: 3_600, timeout_s: 600 };
+      const answer = await persist(`/v1/device/${light}/command`, body, `c-${n}`, [202]);
+      made.commands.push(answer.body.command_id);
+    },
+    async (n: number) => {
+      const body = { device_type: 'light', home_id: owner.homeId, name: `Lamp ${n}` };
+      made.devices.push((await persist('/v1/device/register', body, `d-${n}`, [201])).body.device_id);
+    },
+    async (n: number) => {
+      const steps = [{ id: 'a', device_id: light, action: 'turn_off', depends_on: [] }];
+      const { body } = await persist('/v1/plans', { name: `Plan ${n}`, steps }, `p-${n}`, [202]);
+      made.plans.push(body.plan?.id);
+    },
+    async (n: number) => {
+      const { body } = await persist('/v1/homes', { home_name: `Home ${n}` }, `h-${n}`, [201]);
+      made.homes.push(body.id);
+    },
+    async (n: number) => {
+      const asked = await persist(`/v1/device/${lock}/command`, { action: 'unlock', timeout_s: 20 }, `u-${n}`, [409]);
+      const { dry_run_token, command_id } = asked.body;
+      const confirmed = await persist(`/v1/device/${lock}/command/confirm`, { dry_run_token }, `y-${n}`, [202]);
+      expect(confirmed.body.command_id).toBe(command_id);
+    },
+  ];
+
+  async function all(path: string, name: string): Promise<Answer['body'][]> {
+    const found: Answer['body'][] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query = cursor === '' ? 'limit=200' : `limit=200&cursor=${cursor}`;
+      const { body } = await eventually(async () => {
+        const answer = await owner.get(`${path}?${query}`);
+        return answer.status === 200 ? answer : null;
+      });
+      found.push(...body[name]);
+      cursor = body.next_cursor;
+    }
+    return found;
+  }
+
+  it(
+    `have one effect each (${TRIES} keys, seed ${SEED})`,
+    async () => {
+      stalls.state.on = true;
+      let next = 0;
+      const caller = async () => {
+        while (next < TRIES) {
+          const n = next++;
+          await kinds[n % kinds.length]?.(n);
+        }
+      };
+      await Promise.all(Array.from({ length: CALLERS }, caller));
+      stalls.state.on = false;
+      await stalls.quiet();
+
+      expect(unexpected).toEqual([]);
+      const commands = (await all(`/v1/device/${light}/commands`, 'commands')).filter(
+        (one) => one.action === 'turn_on',
+      );
+      const devices = (await all('/v1/devices', 'devices')).filter((one) => one.name?.startsWith('Lamp '));
+      const plans = await all('/v1/plans', 'plans');
+      const homes = (await all('/v1/homes', 'homes')).filter((one) => one.home_name !== 'Home');
+      const sorted = (ids: string[]) => ids.toSorted();
+      for (const [found, answered] of [
+        [commands, made.commands],
+        [devices, made.devices],
+        [plans, made.plans],
+        [homes, made.homes],
+      ] as const) {
+        expect(sorted(found.map((one) => one.id))).toEqual(sorted(answered));
+        expect(answered).toHaveLength(TRIES / kinds.length);
+      }
+    },
+    TRIES * 1_000,
+  );
+});

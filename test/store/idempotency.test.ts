@@ -1,0 +1,60 @@
+import { expect, it } from 'vitest';
+import { IdempotencyConflict, type IdempotencyRow } from '../../src/store/contract.ts';
+import { eachStore } from '../support/store.ts';
+import { deviceCommit, idempotencyRow, journalEntry, newId } from '../support/turns.ts';
+
+/** The other attempt's row: the same key and body, another answer. */
+const rival = (row: IdempotencyRow): IdempotencyRow => ({ ...row, answer: 'of the other attempt' });
+
+eachStore('an idempotency key that another attempt has used', (backend) => {
+  const store = () => backend().store;
+
+  it.each<[string, Partial<IdempotencyRow>]>([
+    ['found none', {}],
+    ['found a row that was replaced since', { replaces: 'ids' }],
+  ])('keeps its answer: a write whose request %s is refused', async (_, found) => {
+    const row = idempotencyRow();
+    await store().idempotency.put(row);
+    await expect(store().idempotency.put({ ...rival(row), ...found })).rejects.toBeInstanceOf(IdempotencyConflict);
+    expect(await store().idempotency.find(row)).toEqual(row);
+  });
+
+  it('keeps nothing of the turn that brings another answer', async () => {
+    const row = idempotencyRow();
+    await store().actors.commit({ actors: [deviceCommit({ idempotency: row })], delivered: [] });
+    const bystander = deviceCommit();
+    const second = deviceCommit({ idempotency: rival(row), journal: [journalEntry(1)] });
+    const refused = store().actors.commit({ actors: [bystander, second], delivered: [] });
+    await expect(refused).rejects.toBeInstanceOf(IdempotencyConflict);
+    expect(await store().actors.load('device', [bystander.ref.id, second.ref.id])).toEqual([]);
+    expect(await store().actors.journal(second.ref, 10)).toEqual([]);
+    expect(await store().idempotency.find(row)).toEqual(row);
+  });
+
+  it('lets one of two turns through that bring it at once', async () => {
+    const row = idempotencyRow();
+    const turns = [deviceCommit({ idempotency: row }), deviceCommit({ idempotency: rival(row) })];
+    const tries = await Promise.allSettled(
+      turns.map((actor) => store().actors.commit({ actors: [actor], delivered: [] })),
+    );
+    expect(tries.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    const kept = await store().actors.load(
+      'device',
+      turns.map(({ ref }) => ref.id),
+    );
+    const winner = turns[tries.findIndex(({ status }) => status === 'fulfilled')];
+    expect(kept.map(({ ref }) => ref)).toEqual([winner?.ref]);
+    expect((await store().idempotency.find(row))?.answer).toBe(winner?.idempotency?.answer);
+  });
+
+  it('keeps nothing of a plain record that brings another answer', async () => {
+    const row = idempotencyRow();
+    const home = () => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1 });
+    const [first, second] = [home(), home()];
+    await store().records.insertHome(first, row);
+    await expect(store().records.insertHome(second, rival(row))).rejects.toBeInstanceOf(IdempotencyConflict);
+    expect(await store().records.home(first.tenantId, first.id)).toEqual(first);
+    expect(await store().records.home(second.tenantId, second.id)).toBeNull();
+    expect(await store().idempotency.find(row)).toEqual(row);
+  });
+});
