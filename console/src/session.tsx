@@ -1,14 +1,12 @@
 import { useQueryClient } from '@tanstack/react-query';
-import { createContext, type ReactNode, useContext, useEffect, useRef } from 'react';
+import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
 import { atLeast, type Role } from '../../src/domain/roles.ts';
-import { ask, forgetCsrf, onSignedOut } from './api/client.ts';
+import { ask, forgetCsrf, ME, onSignedOut } from './api/client.ts';
 import { useGet } from './api/queries.ts';
 import type { Me } from './api/shapes.ts';
 import { Newcomer } from './shell/newcomer.tsx';
 import { discardLink, SignIn } from './shell/sign-in.tsx';
 import { Failure, Loading } from './ui/states.tsx';
-
-const ME = '/v1/auth/me';
 
 export interface Session {
   me: Me;
@@ -30,22 +28,27 @@ export function useSession(): Session {
 /** Whoever is not signed in, or has no tenant, is led there first; everything below has a session. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
-  const { data: me, error, isPending, refetch } = useGet<Me>(ME, { every: 60_000 });
-  // Asking again who is there takes nothing away from under who is just signing in.
-  const nobody = useRef(false);
-  if (error?.status === 401) nobody.current = true;
-  else if (me !== undefined) nobody.current = false;
+  const [isOver, setOver] = useState(false);
+  const asking = useGet<Me>(ME, isOver ? {} : { every: 60_000 });
+  const { data: me, error, isPending, dataUpdatedAt, refetch } = asking;
+  useEffect(() => onSignedOut(() => setOver(true)), []);
+  // A later answer that names somebody: they signed in here, or in another tab.
   useEffect(() => {
-    if (me !== undefined) discardLink();
-  }, [me]);
-  useEffect(() => onSignedOut(() => void queries.refetchQueries({ queryKey: [ME] })), [queries]);
+    if (dataUpdatedAt === 0) return;
+    setOver(false);
+    discardLink();
+  }, [dataUpdatedAt]);
+  // What the page remembers is of whoever was signed in.
+  useEffect(() => {
+    if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME });
+  }, [isOver, queries]);
 
   const enter = async (): Promise<void> => {
     forgetCsrf();
     queries.clear();
     await refetch();
   };
-  if (nobody.current) return <SignIn entered={enter} />;
+  if (isOver) return <SignIn entered={enter} />;
   if (isPending) return <Loading what="Signing in" />;
   if (me === undefined) return <Failure problem={error} retry={refetch} />;
   const { role } = me.user;

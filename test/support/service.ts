@@ -41,7 +41,7 @@ export interface TestService {
   /** An anonymous caller, or one with that token. */
   api(token?: string): Api;
   /** A token of this subject. */
-  token(sub: string, more?: { email?: string; scope?: string }): Promise<string>;
+  token(sub: string, more?: { email?: string; scope?: string; ttlS?: number }): Promise<string>;
   /** The owner of a new tenant with a home. */
   owner(sub?: string): Promise<Api & { tenantId: string; homeId: string; userId: string }>;
   stop(): Promise<void>;
@@ -84,7 +84,7 @@ export async function startService(
     },
   });
   if (!standsBy) await service.active;
-  const token = (sub: string, extra: { email?: string; scope?: string } = {}) =>
+  const token = (sub: string, extra: { email?: string; scope?: string; ttlS?: number } = {}) =>
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
   const api = (bearer = ''): Api => apiOf(service.url, bearer);
   let owners = 0;

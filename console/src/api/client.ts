@@ -6,13 +6,34 @@ import { Problem, unreachable } from './problem.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
+/** Says who is signed in. */
+export const ME = '/v1/auth/me';
+/** What may be asked without a session: who is signed in, and all that signing in takes. */
+const SIGN_IN: ReadonlySet<string> = new Set([ME, '/v1/auth/csrf', '/v1/auth/session']);
+
 let csrf: Promise<string> | null = null;
+/** The answer that ended the session; null while there is one, or nobody asked. */
+let sessionEnd: Problem | null = null;
 const signedOut = new Set<() => void>();
 
-/** Told when an answer says that nobody is signed in any more. */
-export function onSignedOut(hear: () => void): () => void {
-  signedOut.add(hear);
-  return () => signedOut.delete(hear);
+/** Calls `listener` once for each session that an answer says is over. Answers how to unsubscribe. */
+export function onSignedOut(listener: () => void): () => void {
+  signedOut.add(listener);
+  return () => signedOut.delete(listener);
+}
+
+/**
+ * Keeps whether the session is over. The service counts every request without one as a failed sign-in of the address, so
+ * the rest of the page must stop asking at the first such answer.
+ */
+function noteSession(path: string, problem: Problem | null): void {
+  if (problem === null) {
+    if (path === ME) sessionEnd = null;
+  } else if (problem.status === 401 && path !== '/v1/auth/session') {
+    const isFirst = sessionEnd === null;
+    sessionEnd = problem;
+    if (isFirst) for (const listener of signedOut) listener();
+  }
 }
 
 /** What changes something proves that this page asked for it (contract §3). */
@@ -68,6 +89,7 @@ async function exchange(
   path: string,
   { body, file, headers = {} }: Sent = {},
 ): Promise<{ answer: unknown; response: Response }> {
+  if (sessionEnd !== null && !SIGN_IN.has(path)) throw sessionEnd;
   const response = await fetch(SERVICE + path, {
     method,
     credentials: 'same-origin',
@@ -88,10 +110,10 @@ async function exchange(
   });
   const isJson = /json/.test(response.headers.get('content-type') ?? '');
   const answer: unknown = isJson && text !== '' ? JSON.parse(text) : text;
-  if (response.ok) return { answer, response };
-  const problem = problemOf(response, answer);
-  if (problem.status === 401) for (const hear of signedOut) hear();
-  throw problem;
+  const problem = response.ok ? null : problemOf(response, answer);
+  noteSession(path, problem);
+  if (problem !== null) throw problem;
+  return { answer, response };
 }
 
 function problemOf(response: Response, body: unknown): Problem {

@@ -22,8 +22,8 @@ const PING_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
-/** What another try does not help: a wrong query, nobody signed in, a role that does not reach (contract §6). */
-const FINAL = new Set([4400, 4401, 4403]);
+/** What another try does not help: a wrong query, a role that does not reach (contract §6). An ended session is noticed by the next ticket. */
+const FINAL = new Set([4400, 4403]);
 
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';

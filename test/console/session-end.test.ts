@@ -1,0 +1,114 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { hasChromium } from '../support/chromium.ts';
+import { look, openConsole } from '../support/console.ts';
+import { onPglite } from '../support/deployment.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+/** Requests that the service may refuse before the page notices that its session is over. */
+const MOST_REFUSED = 3;
+
+/** Counts the answers that nobody is signed in, from now on. */
+function refusedAt(page: Page): () => number {
+  let refused = 0;
+  page.on('response', (response) => {
+    if (response.status() === 401) refused += 1;
+  });
+  return () => refused;
+}
+
+describe.runIf(hasChromium())('a session of the console that ends while a page is open', () => {
+  let browser: Browser;
+  beforeAll(async () => {
+    browser = await openConsole();
+  });
+  afterAll(() => browser?.close());
+
+  const field = (page: Page) => page.getByLabel('a token of yours');
+  const signIn = async (page: Page, token: string) => {
+    await field(page).fill(token);
+    await page.keyboard.press('Enter');
+  };
+
+  describe('in one service', () => {
+    let at: TestService;
+    beforeAll(async () => {
+      at = await startService();
+    });
+    afterAll(() => at?.stop());
+
+    it.each([
+      ['', 'Needs attention'],
+      ['/devices', 'Devices'],
+      ['/confirmations', 'Confirmations'],
+    ])('with its token shows the sign-in page at %j, and the same page after signing in', async (path, name) => {
+      const owner = await at.owner();
+      const { page, go, close } = await look(browser, at, { token: owner.token });
+      await go(path);
+      await page.getByRole('heading', { name }).first().waitFor();
+      await page.getByText('Live', { exact: true }).waitFor();
+      const refused = refusedAt(page);
+      at.clock.advance(86_400_000);
+      await field(page).waitFor();
+      expect(page.url()).toBe(`${at.url}/console${path}`);
+      at.clock.advance(-86_400_000);
+      await signIn(page, owner.token);
+      await page.getByText('Live', { exact: true }).waitFor();
+      await page.getByRole('heading', { name }).first().waitFor();
+      expect(page.url()).toBe(`${at.url}/console${path}`);
+      expect(refused()).toBeGreaterThan(0);
+      expect(refused()).toBeLessThanOrEqual(MOST_REFUSED);
+      await close();
+    });
+
+    it('after five seconds shows the sign-in page too', async () => {
+      const { userId } = await at.owner('brief');
+      expect(userId).toBeTypeOf('string');
+      const { page, close } = await look(browser, at, { token: await at.token('brief', { ttlS: 5 }) });
+      const refused = refusedAt(page);
+      await page.goto(`${at.url}/console`);
+      await field(page).waitFor();
+      await signIn(page, await at.token('brief'));
+      await page.getByRole('heading', { name: 'Needs attention' }).waitFor();
+      expect(refused()).toBeLessThanOrEqual(MOST_REFUSED);
+      await close();
+    });
+
+    it('is not shown to whoever signs in next', async () => {
+      const [ada, grace] = [await at.owner('ada'), await at.owner('grace')];
+      const { page, go, close } = await look(browser, at, { token: ada.token });
+      await go('');
+      await page.getByText('ada@example.com').waitFor();
+      await ada.post('/v1/auth/logout');
+      await field(page).waitFor();
+      await signIn(page, grace.token);
+      await page.getByText('grace@example.com').waitFor();
+      expect(await page.getByText('ada@example.com').count()).toBe(0);
+      await close();
+    });
+  });
+
+  it('with the process that kept it shows the sign-in page when the service is back', async () => {
+    const deployment = await onPglite();
+    const before = await startService(deployment.env);
+    const { port } = new URL(before.url);
+    const owner = await before.owner();
+    const { page, go, close } = await look(browser, before, { token: owner.token });
+    await go('');
+    await page.getByText('Live', { exact: true }).waitFor();
+    const refused = refusedAt(page);
+    await before.stop();
+    const after = await startService({ ...deployment.env, PORT: port });
+    try {
+      await field(page).waitFor();
+      await signIn(page, owner.token);
+      await page.getByText('Live', { exact: true }).waitFor();
+      expect(refused()).toBeGreaterThan(0);
+      expect(refused()).toBeLessThanOrEqual(MOST_REFUSED);
+      await close();
+    } finally {
+      await after.stop();
+      await deployment.remove();
+    }
+  });
+});
