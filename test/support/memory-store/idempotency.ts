@@ -7,7 +7,9 @@ type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 /** The row that joins a write, if there is one. */
 export type Also = IdempotencyRow | null | undefined;
 
-const columns: Columns<Omit<IdempotencyRow, 'replaces'>> = {
+type Stored = Omit<IdempotencyRow, 'replaces'>;
+
+const columns: Columns<Stored> = {
   ...{ principal: text, method: text, path: text, key: text, bodyHash: text, state: text, status: integer },
   ...{ answer: text, subject: nullable(indexedText), expiresAt: bigint },
 };
@@ -20,7 +22,7 @@ export function putIdempotency(tables: Tables, row: Also): void {
   if (!row) return;
   const found = tables.idempotency.get(idempotencyKey(row));
   if (found && found.answer !== row.replaces) throw new IdempotencyConflict('23505', 'the key has another answer');
-  tables.idempotency.set(idempotencyKey(row), rowOf(columns, row));
+  tables.idempotency.set(idempotencyKey(row), rowOf<Stored>(columns, row));
 }
 
 export function dropIdempotency(tables: Tables, subject: string): void {
