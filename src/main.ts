@@ -1,15 +1,19 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
+import { hostname } from 'node:os';
 import { setTimeout as after } from 'node:timers/promises';
 import { type Config, httpUrl, listenFault } from './config.ts';
+import type { Lease } from './domain/lease.ts';
 import { serverLimits, tend } from './edges/rest/server.ts';
 import { makeStandby, STANDBY } from './edges/rest/standby.ts';
+import { guardWrites } from './edges/shared/guard-writes.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { Activation } from './main/activation.ts';
 import { asIs, hostTime, keepTime, type Timekeeper } from './main/clock.ts';
 import { buildHouse, type House, type StartOptions, type Upgrade } from './main/house.ts';
 import { newId } from './main/ids.ts';
+import { SERVICE_VERSION } from './operations/system.ts';
 import { readTokenKey, signToken } from './operations/tokens.ts';
 import { openLock, readDatabaseClock } from './store/open.ts';
 
@@ -40,7 +44,8 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   const { log } = options;
   const startedAt = performance.now();
   const host = hostTime(options.wallClock);
-  const lock = openLock(config);
+  const node = { address: `${hostname()}:${config.port}`, build: SERVICE_VERSION };
+  const lock = openLock(config, { log, node, ...(options.limits?.lock && { timing: options.limits.lock }) });
   const { databaseUrl } = config;
   const activation =
     databaseUrl === null || options.clock
@@ -52,7 +57,12 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
     clockOffsetMs: () => activation?.untrusted() ?? null,
   });
   let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY, { newId });
+  let lease: Lease | null = null;
   const server = makeServer(config, (request, response) => listener(request, response));
+  // As a standby the process answers without a lease.
+  server.on(config.tls === null ? 'connection' : 'secureConnection', (socket: Socket) =>
+    guardWrites(socket, () => lease === null || lease.valid()),
+  );
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
   const waiting = new AbortController();
   let time: Timekeeper | null = null;
@@ -72,6 +82,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
     const kept = options.clock ? asIs(options.clock) : keepTime(host, sample, log);
     lock.onRenewed(kept.observe);
     time = kept;
+    lease = lock.lease;
     let lost = false;
     lock.onLost(() => {
       lost = true;
@@ -81,7 +92,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       log.error({}, 'the lock of the active process is lost');
       options.onFatal?.('the lock of the active process is lost');
     });
-    const built = await buildHouse(config, { ...options, time: kept, draining: () => stopping !== null });
+    const built = await buildHouse(config, { ...options, time: kept, lock, draining: () => stopping !== null });
     house = built;
     if (lost) built.abort();
     if (!stands) await listen(server, config);

@@ -59,3 +59,16 @@ export const blankEntity = (ref: ActorRef, definition: MachineDefinition, now: E
   new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
 
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;
+
+/** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
+export function takeLetters(entity: Entity, most: number): Letter[] {
+  const { mailbox } = entity;
+  let count = entity.singly ? 1 : Math.min(mailbox.length, most);
+  const alone = mailbox.findIndex((letter) => letter.options?.idempotency !== undefined);
+  if (alone >= 0) count = Math.min(count, alone + 1);
+  if (count >= mailbox.length) {
+    entity.mailbox = [];
+    return mailbox;
+  }
+  return mailbox.splice(0, count);
+}

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
+import type { Lease } from '../domain/lease.ts';
 import type { Json, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import {
@@ -11,6 +12,7 @@ import {
   type TurnCommit,
 } from '../store/contract.ts';
 import { addressOf } from './entity.ts';
+import { LeaseOver } from './lease-over.ts';
 
 const FIRST_RETRY_MS = 25;
 const LAST_RETRY_MS = 500;
@@ -22,11 +24,13 @@ const LAST_RETRY_MS = 500;
  */
 export class Keeper {
   private readonly store: ActorStore;
+  private readonly lease: Lease;
   private readonly patienceMs: number;
   private stopped = false;
 
-  constructor(store: ActorStore, patienceMs: number) {
+  constructor(store: ActorStore, lease: Lease, patienceMs: number) {
     this.store = store;
+    this.lease = lease;
     this.patienceMs = patienceMs;
   }
 
@@ -37,7 +41,7 @@ export class Keeper {
   async keep(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
     const until = performance.now() + this.patienceMs;
     try {
-      return (await this.store.commit(turn)).lost;
+      return (await this.commit(turn)).lost;
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
       return this.ask(turn, error, { until, unanswered });
@@ -47,6 +51,10 @@ export class Keeper {
   /** Asks no more. */
   stop(): void {
     this.stopped = true;
+  }
+
+  private commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
+    return this.lease.valid() ? this.store.commit(turn) : Promise.reject(new LeaseOver());
   }
 
   private async ask(
@@ -59,7 +67,7 @@ export class Keeper {
       if (this.stopped || performance.now() + wait > until) throw unknown;
       await pause(wait);
       try {
-        return await this.rivals(turn, (await this.store.commit(turn)).lost);
+        return await this.rivals(turn, (await this.commit(turn)).lost);
       } catch (error) {
         if (!(error instanceof CommitUnknown || error instanceof StoreUnavailable)) throw error;
       }

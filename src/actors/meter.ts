@@ -2,6 +2,8 @@
 export interface RuntimeMeter {
   turn(actors: number, events: number, milliseconds: number): void;
   storeAway(): void;
+  /** A row's version was not the one that was decided on, and this process did not write it. */
+  conflict(): void;
   refusedData(): void;
   quarantined(): void;
   passivated(count: number): void;
@@ -10,6 +12,7 @@ export interface RuntimeMeter {
 export const unmetered: RuntimeMeter = {
   turn() {},
   storeAway() {},
+  conflict() {},
   refusedData() {},
   quarantined() {},
   passivated() {},

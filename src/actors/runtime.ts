@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Store } from '../store/contract.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
@@ -30,6 +31,8 @@ export function createRuntime(parts: {
   store: Store;
   definitions: Definitions;
   clock: Clock;
+  /** Without one the runtime never loses its right to act. */
+  lease?: Lease;
   log: Log;
   limits?: Partial<Limits>;
   meter?: RuntimeMeter;
@@ -42,6 +45,7 @@ export function createRuntime(parts: {
     turnsInFlight: store.turnsInFlight,
     definitions: parts.definitions,
     clock,
+    lease: parts.lease ?? unlimitedLease,
     limits,
     log,
     meter,

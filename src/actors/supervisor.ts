@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
@@ -22,6 +23,7 @@ import {
 import { blank, restore } from './decide.ts';
 import { type Draft, isSettled } from './draft.ts';
 import { addressOf, blankEntity, Entity } from './entity.ts';
+import { LeaseOver } from './lease-over.ts';
 import { type Extra, type Letter, Mail } from './letters.ts';
 import type { Limits } from './limits.ts';
 import { Loader } from './loader.ts';
@@ -57,6 +59,7 @@ export class Supervisor implements Actors, TurnEnd {
   private readonly store: ActorStore;
   private readonly definitions: Definitions;
   private readonly clock: Clock;
+  private readonly lease: Lease;
   private readonly limits: Limits;
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
@@ -72,6 +75,7 @@ export class Supervisor implements Actors, TurnEnd {
     turnsInFlight: number;
     definitions: Definitions;
     clock: Clock;
+    lease: Lease;
     limits: Limits;
     log: Log;
     meter: RuntimeMeter;
@@ -79,6 +83,7 @@ export class Supervisor implements Actors, TurnEnd {
     this.store = parts.store;
     this.definitions = parts.definitions;
     this.clock = parts.clock;
+    this.lease = parts.lease;
     this.limits = parts.limits;
     this.log = parts.log;
     this.meter = parts.meter;
@@ -142,6 +147,7 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
+    if (!this.lease.valid()) throw new LeaseOver();
     const live = this.entities.get(ref);
     const entity = live && !live.stale && live.version > 0 ? live : await this.summon(ref);
     if (!entity || entity.version === 0) return null;
@@ -158,7 +164,7 @@ export class Supervisor implements Actors, TurnEnd {
 
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
     const live = this.entities.get(ref);
-    return live && live.version > 0 && !live.stale ? live.committed() : undefined;
+    return live && live.version > 0 && !live.stale && this.lease.valid() ? live.committed() : undefined;
   }
 
   on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {

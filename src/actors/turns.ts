@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import {
   type ActorStore,
@@ -11,7 +12,7 @@ import {
 import { Companions, type Gathering, type Others } from './companions.ts';
 import { ActorExists, EventFailed } from './contract.ts';
 import { close, type Draft, draft } from './draft.ts';
-import { addressOf, type Entity } from './entity.ts';
+import { addressOf, type Entity, takeLetters } from './entity.ts';
 import { Keeper } from './keeper.ts';
 import type { Letter } from './letters.ts';
 import type { Limits } from './limits.ts';
@@ -65,6 +66,7 @@ export class Turns {
   private readonly overdue: Overdue;
   private readonly end: TurnEnd;
   private readonly clock: Clock;
+  private readonly lease: Lease;
   private readonly limits: Limits;
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
@@ -74,6 +76,7 @@ export class Turns {
     store: ActorStore;
     end: TurnEnd;
     clock: Clock;
+    lease: Lease;
     limits: Limits;
     log: Log;
     meter: RuntimeMeter;
@@ -84,10 +87,11 @@ export class Turns {
   }) {
     const { clock, limits, others } = parts;
     this.companions = new Companions({ clock, others, most: limits.turnCompanions });
-    this.keeper = new Keeper(parts.store, parts.limits.devicePatienceMs);
+    this.keeper = new Keeper(parts.store, parts.lease, parts.limits.devicePatienceMs);
     this.overdue = new Overdue(parts.clock, parts.limits, () => [...this.ready, ...parts.arrivals()]);
     this.end = parts.end;
     this.clock = parts.clock;
+    this.lease = parts.lease;
     this.limits = parts.limits;
     this.log = parts.log;
     this.meter = parts.meter;
@@ -241,6 +245,7 @@ export class Turns {
     }
     this.overdue.answered();
     await before;
+    if (!this.lease.valid()) return this.abandon(drafts);
     if (whole && lost.size > 0 && lost.size === actors.length) {
       await this.commit(this.apart(drafts), before);
       return;
@@ -255,6 +260,12 @@ export class Turns {
       if (lost.size > 0 && made.commit && lost.has(addressOf(made.entity.ref))) this.conflict(made);
       else this.release(made);
     }
+  }
+
+  /** Another process may be the active one: nothing is released or answered as done, and no other turn begins. */
+  private abandon(drafts: readonly Draft[]): void {
+    this.stop();
+    for (const made of drafts) this.giveUp(made, new CommitUnknown('the lease ended during the commit'));
   }
 
   /** The same letters decided anew, each actor by itself: what one tells another goes through the outbox. */
@@ -320,6 +331,10 @@ export class Turns {
   private conflict(made: Draft): void {
     const { entity } = made;
     entity.busy = false;
+    if (entity.version > 0) {
+      this.meter.conflict();
+      this.log.warn({ actor: addressOf(entity.ref), version: entity.version }, 'version conflict; reloading actor');
+    }
     const back: Letter[] = [];
     for (const letter of unanswered(made)) {
       letter.attempts += 1;
@@ -381,16 +396,3 @@ function partition<T>(all: readonly T[], holds: (one: T) => boolean): [T[], T[]]
 /** The letters whose senders still wait; what another actor of the turn told is its own to tell again. */
 const unanswered = ({ steps }: Draft): Letter[] =>
   steps.map(({ letter }) => letter).filter(({ answered, companion }) => !answered && !companion);
-
-/** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
-function takeLetters(entity: Entity, most: number): Letter[] {
-  const { mailbox } = entity;
-  let count = entity.singly ? 1 : Math.min(mailbox.length, most);
-  const alone = mailbox.findIndex((letter) => letter.options?.idempotency !== undefined);
-  if (alone >= 0) count = Math.min(count, alone + 1);
-  if (count >= mailbox.length) {
-    entity.mailbox = [];
-    return mailbox;
-  }
-  return mailbox.splice(0, count);
-}

@@ -28,7 +28,11 @@ export const settingsTable = [
   ),
   setting('TRUSTED_PROXIES', 'unset', 'addresses and CIDR ranges whose X-Forwarded-* counts, separated by commas'),
   setting('DATA_DIR', './data', 'the embedded store, key files and firmware artifacts'),
-  setting('DATABASE_URL', 'unset', 'postgres://… for PostgreSQL 14 or later; unset: the embedded store in DATA_DIR'),
+  setting(
+    'DATABASE_URL',
+    'unset',
+    'postgres://… for PostgreSQL 14 or later; its parameters do not replace application_name, timeouts or session options of the service; unset: the embedded store in DATA_DIR',
+  ),
   setting('REDIS_URL', 'unset', 'redis://… for Redis 6.2 or later, or Valkey; unset: a cache in the process'),
   setting('MASTER_KEY', 'file in DATA_DIR', '32 bytes in base64 that seal secrets at rest; required with DATABASE_URL'),
   setting('MASTER_KEY_PREVIOUS', 'unset', 'the master key before this one, which still opens'),

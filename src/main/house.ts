@@ -42,7 +42,8 @@ import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
 import { planAtHand, planResolver } from '../operations/plan-runner.ts';
 import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
-import type { Store } from '../store/contract.ts';
+import type { ActiveLock, Store } from '../store/contract.ts';
+import type { LockTiming } from '../store/lock/timing.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
 import { openArtifacts } from './artifacts.ts';
 import { callerServices } from './callers.ts';
@@ -70,6 +71,7 @@ export interface StartOptions {
     rates?: Partial<FixedRates>;
     mcp?: Partial<SessionLimits>;
     sidecar?: Partial<SidecarLimits>;
+    lock?: Partial<LockTiming>;
   };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;
@@ -94,11 +96,19 @@ export interface House {
 
 export async function buildHouse(
   config: Config,
-  { time, log, limits, aroundStore, assembled, draining }: StartOptions & { time: Timekeeper; draining(): boolean },
+  {
+    time,
+    lock,
+    log,
+    limits,
+    aroundStore,
+    assembled,
+    draining,
+  }: StartOptions & { time: Timekeeper; lock: ActiveLock; draining(): boolean },
 ): Promise<House> {
   const { clock } = time;
   const newId = makeIds(clock);
-  const opened = await openStore(config);
+  const opened = await openStore(config, lock);
   const store = aroundStore?.(opened) ?? opened;
   const cache = await openCache(config, clock);
   const rates = openRates(config, clock);
@@ -109,6 +119,7 @@ export async function buildHouse(
     store,
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     clock,
+    lease: lock.lease,
     log,
     meter: tracing?.meter(metrics.runtime) ?? metrics.runtime,
     ...(limits?.runtime && { limits: limits.runtime }),
@@ -254,6 +265,7 @@ export async function buildHouse(
         },
         signingKey: deviceKey,
         watches: (deviceId) => runtime.watches.of(deviceId),
+        lease: lock.lease,
         authenticateUser: userAuthentication(identity, newId),
         addressOf,
         log,

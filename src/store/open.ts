@@ -6,36 +6,43 @@ import { RedisCache } from './cache/redis.ts';
 import { RedisRates } from './cache/redis-rates.ts';
 import type { Rates } from './contract/rates.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
-import { AdvisoryLock } from './lock/advisory.ts';
+import { AdvisoryLock, type AdvisoryLockParts } from './lock/advisory.ts';
 import { SocketLock } from './lock/socket.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
 import { migrate } from './postgres/migrations.ts';
 import { createStore } from './postgres/store.ts';
 
+/** Where a deployment keeps its data: PostgreSQL where there is a URL, else the embedded database in `dataDir`. */
+export interface Place {
+  databaseUrl: string | null;
+  dataDir: string;
+}
+
 /**
- * The store of this process, migrated: PostgreSQL where there is a URL, else the embedded one in `dataDir`. Throws
- * `SchemaMismatch` when the schema is not this program's, `StoreUnavailable` when nobody answers.
+ * The store of this process, migrated. With an acquired `lock` every connection and every group commit is checked: another
+ * process may have taken over. Throws `SchemaMismatch` when the schema is not this program's, `StoreUnavailable` when
+ * nobody answers.
  */
-export async function openStore(at: { databaseUrl: string | null; dataDir: string }): Promise<Store> {
-  const { databaseUrl, dataDir } = at;
+export async function openStore({ databaseUrl, dataDir }: Place, lock?: ActiveLock): Promise<Store> {
+  const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
   const database: Database =
-    databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl);
+    databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
   try {
     await migrate(database);
   } catch (error) {
     await database.close().catch(() => {});
     throw error;
   }
-  return createStore(database);
+  return createStore(database, undefined, fence);
 }
 
 /**
  * The right to be the active process. It is acquired before the store is opened: the embedded database must never be open
  * twice, and a standby must not migrate under the active process.
  */
-export const openLock = ({ databaseUrl, dataDir }: { databaseUrl: string | null; dataDir: string }): ActiveLock =>
-  databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl);
+export const openLock = ({ databaseUrl, dataDir }: Place, parts: AdvisoryLockParts): ActiveLock =>
+  databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl, parts);
 
 const CACHE_WAIT_MS = 2_000;
 

@@ -107,7 +107,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
 
   it('is given back what was prepared on a connection, by another connection from time to time', async () => {
     const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(fresh.url, 1);
+    const database = connectPostgres(fresh.url, { lifetimeS: 1 });
     closing.push(fresh.drop, () => database.close());
     const statement = {
       name: 'who',

@@ -9,6 +9,7 @@ import { AdvisoryLock } from '../../src/store/lock/advisory.ts';
 import { openLock } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
+import { lockParts } from '../support/lock.ts';
 import { startProxy } from '../support/proxy.ts';
 import { freshDatabase } from '../support/store.ts';
 
@@ -22,7 +23,7 @@ afterEach(async () => {
 });
 
 function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
-  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' });
+  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' }, lockParts);
   closing.push(() => lock.release());
   return lock;
 }
@@ -183,7 +184,10 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
   it('tells the active process that its line is dead, when that has been silent long enough', async () => {
     const proxy = await startProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
-    const lock = new AdvisoryLock(proxy.through(await database()), { timing: { lease: 1_000, renew: 100 } });
+    const lock = new AdvisoryLock(proxy.through(await database()), {
+      ...lockParts,
+      timing: { lease: 1_000, renew: 100 },
+    });
     closing.push(() => lock.release());
     await lock.acquire(never);
     let lost = 0;

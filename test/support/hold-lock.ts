@@ -1,7 +1,8 @@
-import { openLock } from '../../src/store/open.ts';
+import { openLock, type Place } from '../../src/store/open.ts';
+import { lockParts } from './lock.ts';
 
 // A process that takes the active lock of `HOLD`, says so, and keeps it until it is killed.
-const lock = openLock(JSON.parse(process.env.HOLD ?? '') as Parameters<typeof openLock>[0]);
+const lock = openLock(JSON.parse(process.env.HOLD ?? '') as Place, lockParts);
 await lock.acquire(new AbortController().signal);
 console.log('held');
 setInterval(() => {}, 60_000);

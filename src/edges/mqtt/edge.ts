@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promises';
+import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { SigningKey } from '../../domain/signature.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -38,6 +39,8 @@ export interface MqttParts {
   watches(deviceId: Uuid): readonly Watch[];
   authenticateUser: AuthenticateUser;
   addressOf: AddressOf;
+  /** Asked before a command is written; no byte leaves a socket when it is over. */
+  lease?: Lease;
   log: Log;
   meter?: MqttMeter;
   limits?: Partial<MqttLimits>;
@@ -97,7 +100,8 @@ export class Edge implements BrokerEnds {
     const meter = parts.meter ?? unmetered;
     const devices = this.#devices;
     const listeners = new Listeners(limits);
-    const downlink = new Downlink({ services, devices, listeners, meter, log });
+    const lease = parts.lease ?? unlimitedLease;
+    const downlink = new Downlink({ services, devices, listeners, lease, meter, log });
     this.#parts = parts;
     this.#limits = limits;
     this.#meter = meter;
@@ -129,6 +133,7 @@ export class Edge implements BrokerEnds {
     const sockets = await openSockets(settings, limits, accept, {
       addressOf,
       newId: this.#parts.services.newId,
+      lease: this.#parts.lease ?? unlimitedLease,
     }).catch(async (error: unknown) => {
       await broker.close();
       throw error;

@@ -2,6 +2,7 @@ import { setTimeout as after } from 'node:timers/promises';
 import { NoSuchActor, type VolatileSink } from '../../actors/contract.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import { composeMessage } from '../../domain/envelope.ts';
+import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
 import { newNonce } from '../../domain/signature.ts';
@@ -23,6 +24,7 @@ export interface DownlinkParts {
   services: Pick<Services, 'actors' | 'clock' | 'newId'>;
   devices: DeviceSessions;
   listeners: Listeners;
+  lease: Lease;
   meter: MqttMeter;
   log: Log;
 }
@@ -80,13 +82,16 @@ export class Downlink {
   }
 
   #writeCommand(output: CommandWrite): boolean {
-    const { services, devices } = this.#parts;
+    const { services, devices, lease } = this.#parts;
     const { message } = output;
     const session = devices.get(output.deviceId);
+    const now = services.clock.now();
     return (
+      lease.valid() &&
+      message.expiresAt > now &&
       session?.clientId === output.sessionId &&
       session.tenantId === output.tenantId &&
-      session.expiresAt > services.clock.now() &&
+      session.expiresAt > now &&
       !isKnownParked(services.actors, output.tenantId) &&
       this.#write(
         session,

@@ -3,9 +3,11 @@ import { createServer, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { createServer as createTlsServer } from 'node:tls';
 import { createWebSocketStream } from 'ws';
+import type { Lease } from '../../domain/lease.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { plainAddress } from '../shared/client-address.ts';
+import { guardWrites } from '../shared/guard-writes.ts';
 import { refuseUpgrade, webSocketServer } from '../shared/upgrade.ts';
 import type { MqttLimits } from './limits.ts';
 import type { Transport } from './meter.ts';
@@ -43,9 +45,10 @@ export async function openSockets(
   settings: SocketSettings,
   limits: MqttLimits,
   accept: Accept,
-  { addressOf, newId }: { addressOf(request: IncomingMessage): string; newId(): Uuid },
+  { addressOf, newId, lease }: { addressOf(request: IncomingMessage): string; newId(): Uuid; lease: Lease },
 ): Promise<Sockets> {
   const take = (transport: Transport) => (socket: Socket) => {
+    guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
     if (accept(socket, plainAddress(socket.remoteAddress ?? ''), transport) === null) socket.destroy();

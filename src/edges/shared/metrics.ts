@@ -72,6 +72,7 @@ export function makeMetrics(): Metrics {
   const turnEvents = histogram('turn_events', 'Events that one turn decided', SIZES);
   const turnTook = histogram('turn_duration_seconds', 'From decide to release', SECONDS);
   const storeAway = count('store_away', 'Turns that found the store away');
+  const conflicts = count('version_conflicts', 'Actors that another writer had changed when their turn was committed');
   const refusedData = count('data_refused', 'Rows that the store refused for their data');
   const quarantined = count('actors_quarantined', 'Actors that were quarantined');
   const passivated = count('actors_passivated', 'Idle actors that left memory');
@@ -91,6 +92,7 @@ export function makeMetrics(): Metrics {
         turnTook.observe(milliseconds / 1000);
       },
       storeAway: () => storeAway(),
+      conflict: () => conflicts(),
       refusedData: () => refusedData(),
       quarantined: () => quarantined(),
       passivated: (many) => passivated(many),

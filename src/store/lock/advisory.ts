@@ -1,66 +1,98 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { type Lease, type MonotonicClock, RenewedLease } from '../../domain/lease.ts';
+import type { Log } from '../../domain/log.ts';
+import type { Uuid } from '../../domain/values.ts';
 import type { ActiveLock, RenewalSample } from '../contract/lock.ts';
-import { STORE_NAME } from '../postgres/connect.ts';
+import { ACTIVE_LOCK, type Fence } from '../postgres/fence.ts';
+import { sessionConfig } from '../postgres/session-config.ts';
+import { claim, type NodeInfo, SHARD } from './claim.ts';
+import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
 import { type LockTiming, lockTiming, sessionSettings } from './timing.ts';
+import { WaitingReports } from './waiting.ts';
 
-/** Of the active process; locks are per database, so a server can serve several deployments. */
-const ACTIVE_LOCK = 7_421_000;
-const LOOK_MS = 10;
 const RECONNECT_MS = 1_000;
 const CONNECT_MS = 3_000;
+const LOCK_NAME = 'twinkeep active lock';
+/** Nodes register with it; it is raised once, by whoever takes over. */
+const FIRST_NODE_EPOCH = 1;
+/** The lease is looked at this often while nothing else asks for it. */
+const LOOKS_PER_LEASE = 40;
 
-const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got`;
-/** A predecessor's sessions may outlive it, with a statement that would come true behind our back. */
-const endOthers = `select count(pg_terminate_backend(pid)) > 0 as got from pg_stat_activity
-  where datname = current_database() and usename = current_user and application_name = '${STORE_NAME}'`;
+const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid`;
 /** `held` is false where a pooler in between gave us another session. */
 const renewal = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
-  and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
+    and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
+  coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current,
   (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+
+export interface AdvisoryLockParts {
+  log: Log;
+  node: NodeInfo;
+  timing?: Partial<LockTiming>;
+  /** `performance.now()` where none is given. */
+  monotonic?: MonotonicClock;
+}
 
 /**
  * The session advisory lock of a PostgreSQL database, on a connection of its own: it lives exactly as long as that
- * connection. The lease covers what TCP does not report; it ends before the server gives the lock to another process.
+ * connection. Who acquires it raises the epoch, ends the sessions of the owner before, and only then is active. The lease
+ * covers what TCP does not report; it ends before the server gives the lock to another process.
  */
 export class AdvisoryLock implements ActiveLock {
   readonly #url: string;
+  readonly #log: Log;
+  readonly #info: NodeInfo;
   readonly #timing: LockTiming;
   readonly #now: MonotonicClock;
   readonly #lease: RenewedLease;
   readonly #lostListeners: (() => void)[] = [];
   readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
   #client: pg.Client | null = null;
+  /** A new one for each attempt: an attempt that breaks off leaves a registered node behind. */
+  #node: Uuid = randomUUID();
+  #lockPid = 0;
   #renewing: NodeJS.Timeout | null = null;
   #watching: NodeJS.Timeout | null = null;
   #over = false;
 
-  constructor(url: string, { timing, now }: { timing?: Partial<LockTiming>; now?: MonotonicClock } = {}) {
+  constructor(url: string, { log, node, timing, monotonic }: AdvisoryLockParts) {
     this.#url = url;
+    this.#log = log;
+    this.#info = node;
     this.#timing = { ...lockTiming, ...timing };
-    this.#now = now ?? (() => performance.now());
-    this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost());
+    this.#now = monotonic ?? (() => performance.now());
+    this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost('the lease is over'));
   }
 
   get lease(): Lease {
     return this.#lease;
   }
 
+  /** What connections and group commits of the acquired lock's node are checked by. */
+  fence(): Fence {
+    return {
+      node: this.#node,
+      nodeEpoch: FIRST_NODE_EPOCH,
+      shard: SHARD,
+      shardEpoch: this.#lease.epoch,
+      lockPid: this.#lockPid,
+      refused: (reason) => this.#lost(reason),
+    };
+  }
+
   /** Waits as long as it takes, through a server that is away too; rejects only when `signal` aborts. */
   async acquire(signal: AbortSignal): Promise<void> {
+    const reports = new WaitingReports(this.#log, this.#timing.report);
     for (;;) {
       signal.throwIfAborted();
-      const client = await this.#connect();
-      if (client && (await this.#wait(client, signal))) {
-        const sentAt = this.#now();
-        if (await this.#renew(client)) {
-          this.#lease.begin(1, sentAt);
-          this.#hold(client);
-          return;
-        }
+      const client = await this.#try(signal, reports);
+      if (client !== null) {
+        reports.acquired(this.#lease.epoch);
+        this.#hold(client);
+        return;
       }
-      await end(client);
       await pause(RECONNECT_MS, undefined, { signal });
     }
   }
@@ -77,60 +109,74 @@ export class AdvisoryLock implements ActiveLock {
     await end(this.#letGo());
   }
 
-  async #connect(): Promise<pg.Client | null> {
-    const client = new pg.Client({
-      connectionString: this.#url,
-      connectionTimeoutMillis: CONNECT_MS,
-      query_timeout: this.#timing.lease,
-      keepAlive: true,
-      application_name: 'twinkeep active lock',
-    });
+  /** The connection that has the lock, with the lease begun; null where it broke before. */
+  async #try(signal: AbortSignal, reports: WaitingReports): Promise<pg.Client | null> {
+    const client = new pg.Client(
+      sessionConfig(this.#url, {
+        connectionTimeoutMillis: CONNECT_MS,
+        query_timeout: this.#timing.lease,
+        keepAlive: true,
+        application_name: LOCK_NAME,
+      }),
+    );
     client.on('error', () => {}); // reported by the next query
     try {
       await client.connect();
       await client.query(sessionSettings(this.#timing));
-      return client;
-    } catch {
+      await this.#wait(client, signal, reports);
+      const epoch = await this.#takeOver(client, signal);
+      const sentAt = this.#now();
+      if (await this.#renew(client)) {
+        this.#lease.begin(epoch, sentAt);
+        return client;
+      }
+    } catch (error) {
       await end(client);
+      signal.throwIfAborted();
+      reports.failed(error);
       return null;
+    }
+    await end(client);
+    return null;
+  }
+
+  async #wait(client: pg.Client, signal: AbortSignal, reports: WaitingReports): Promise<void> {
+    for (;;) {
+      const { rows } = await client.query<{ got: boolean; pid: number }>(tryLock);
+      this.#lockPid = rows[0]?.pid ?? 0;
+      if (rows[0]?.got) return;
+      await reports.held(client);
+      await pause(this.#timing.poll, undefined, { signal });
     }
   }
 
-  /** False when the connection broke while waiting. */
-  async #wait(client: pg.Client, signal: AbortSignal): Promise<boolean> {
-    try {
-      for (;;) {
-        if (await ask(client, tryLock)) {
-          while (await ask(client, endOthers)) await pause(LOOK_MS, undefined, { signal });
-          return true;
-        }
-        await pause(this.#timing.poll, undefined, { signal });
-      }
-    } catch (error) {
-      if (!signal.aborted) return false;
-      await end(client);
-      throw error;
-    }
+  /** Answers the shard's new epoch. */
+  async #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
+    this.#node = randomUUID();
+    const ending = { signal, log: this.#log, reportMs: this.#timing.report };
+    const epoch = await claim(client, this.#node, this.#info, () => endUnrecordedSessions(client, ending));
+    await endStaleSessions(client, ending);
+    return epoch;
   }
 
   #hold(client: pg.Client): void {
     this.#client = client;
-    client.once('end', () => this.#lost());
+    client.once('end', () => this.#lost('its connection ended'));
     const again = async (): Promise<void> => {
-      if (!(await this.#renew(client))) this.#lost();
+      if (!(await this.#renew(client))) this.#lost('it was not renewed');
       else if (!this.#over) this.#renewing = setTimeout(again, this.#timing.renew);
     };
     this.#renewing = setTimeout(again, this.#timing.renew);
     // A renewal that is not answered ends the lease by itself.
-    this.#watching = setInterval(() => this.#lease.valid(), this.#timing.lease / 40);
+    this.#watching = setInterval(() => this.#lease.valid(), this.#timing.lease / LOOKS_PER_LEASE);
   }
 
   async #renew(client: pg.Client): Promise<boolean> {
     const sentAt = this.#now();
     try {
-      const { rows } = await client.query<{ held: boolean; now: number }>(renewal);
+      const { rows } = await client.query<{ held: boolean; current: boolean; now: number }>(renewal, [this.#node]);
       const [row] = rows;
-      if (row?.held !== true) return false;
+      if (!row?.held || !row.current) return false;
       this.#lease.renewed(sentAt);
       const sample = { sentAt, receivedAt: this.#now(), databaseNow: row.now };
       for (const listener of this.#renewedListeners) listener(sample);
@@ -140,8 +186,9 @@ export class AdvisoryLock implements ActiveLock {
     }
   }
 
-  #lost(): void {
+  #lost(reason: string): void {
     if (this.#over) return;
+    this.#log.error({ reason, epoch: this.#lease.epoch }, 'active lock: lost');
     void end(this.#letGo());
     for (const listener of this.#lostListeners) listener();
   }
@@ -155,11 +202,6 @@ export class AdvisoryLock implements ActiveLock {
     this.#client = null;
     return client;
   }
-}
-
-async function ask(client: pg.Client, question: string): Promise<boolean> {
-  const { rows } = await client.query<{ got: boolean }>(question);
-  return rows[0]?.got === true;
 }
 
 const end = async (client: pg.Client | null): Promise<void> => {

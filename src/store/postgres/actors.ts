@@ -5,6 +5,7 @@ import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
 import { deleteByKey } from './delete.ts';
 import type { DeviceCounts } from './device-counts.ts';
+import type { Fence } from './fence.ts';
 import { actorTables, tableOf } from './tables.ts';
 
 export interface ActorRow {
@@ -86,8 +87,8 @@ export const journalEntry = ({ from_value: from, to_value: to, ...rest }: Journa
   to,
 });
 
-export function actorStore(database: Database, counts: DeviceCounts): ActorStore {
-  const committer = new Committer(database);
+export function actorStore(database: Database, counts: DeviceCounts, fence: Fence | null): ActorStore {
+  const committer = new Committer(database, fence);
   return {
     async load(kind, ids) {
       if (ids.length === 0) return [];

@@ -1,8 +1,9 @@
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
-import { DataRefused, type TurnCommit } from '../contract.ts';
+import { DataRefused, StoreUnavailable, type TurnCommit } from '../contract.ts';
 import { type Form, type Joining, joining, type TurnInput, turnInput } from './commit-input.ts';
 import type { Database, Statement, Value } from './database.ts';
 import { deleteByKey } from './delete.ts';
+import { FENCED, type Fence, ownsShard } from './fence.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
 import { notFinal, tableOf } from './tables.ts';
 
@@ -132,7 +133,7 @@ const proposalsAccepted = `(select refuse('the proposal is not pending any more'
 /** As `refuse` says it of a turn that is to be kept whole. */
 const TORN = 'the turn is torn';
 
-function textOf(input: TurnInput): string {
+function textOf(input: TurnInput, fence: Fence | null): string {
   const sections = input.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1));
   const kept = input.actors.map(
     ({ kind, form }) =>
@@ -159,6 +160,7 @@ function textOf(input: TurnInput): string {
       `loose_done as (${deliver(`jsonb_to_recordset($${parameters + 1}::jsonb) as r(${outboxKeyFields})`)})`,
     );
   }
+  if (fence !== null) results.unshift(ownsShard(fence));
   return `with ${sections.join(',\n')}\nselect ${results.join(', ')}`;
 }
 
@@ -171,11 +173,13 @@ interface Answer {
 /** Commits turns on a database. */
 export class Committer {
   private readonly database: Database;
+  private readonly fence: Fence | null;
   private readonly statements = new Map<string, { name: string; text: string }>();
   private inserted = 0;
 
-  constructor(database: Database) {
+  constructor(database: Database, fence: Fence | null = null) {
     this.database = database;
+    this.fence = fence;
   }
 
   async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
@@ -196,8 +200,11 @@ export class Committer {
     try {
       return (await this.database.write<Answer>(statement))[0];
     } catch (error) {
-      if (error instanceof DataRefused && error.message === TORN) return TORN;
-      throw error;
+      if (!(error instanceof DataRefused)) throw error;
+      if (error.message === TORN) return TORN;
+      if (error.message !== FENCED) throw error;
+      this.fence?.refused(FENCED);
+      throw new StoreUnavailable(FENCED);
     }
   }
 
@@ -216,7 +223,7 @@ export class Committer {
     const key = `${Math.trunc(Math.log10(this.inserted + 1))} ${sections.join(' ')}`;
     let statement = this.statements.get(key);
     if (!statement) {
-      statement = { name: `turn_${this.statements.size}`, text: textOf(input) };
+      statement = { name: `turn_${this.statements.size}`, text: textOf(input, this.fence) };
       this.statements.set(key, statement);
     }
     return statement;

@@ -2,7 +2,9 @@ import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { type Database, PooledDatabase, types } from './database.ts';
+import type { Fence } from './fence.ts';
 import { PgliteThread } from './pglite/thread.ts';
+import { SESSION, sessionConfig } from './session-config.ts';
 import { Sessions } from './sessions.ts';
 
 /** What the store's sessions are called in the server's lists. */
@@ -16,36 +18,28 @@ const LIFETIME_S = 3_600;
 /** As long as a device's message waits (`devicePatienceMs`); only for a server that says nothing any more. */
 const SILENCE_MS = 10_000;
 
-/**
- * Generic plans: planning a turn's statement takes longer than running it for one actor. No sequential scans where there is
- * an index: every statement has one, and a plan made while a table is small outlives its smallness. No JIT: it compiles for
- * longer than any of our statements runs.
- */
-const SESSION = [
-  'plan_cache_mode=force_generic_plan',
-  'enable_seqscan=off',
-  'jit=off',
-  'default_transaction_isolation=read\\ committed',
-];
-
-/** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds. */
-export function connectPostgres(url: string, lifetimeS = LIFETIME_S): Database {
-  const sessions = new Sessions();
+/** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */
+export function connectPostgres(
+  url: string,
+  { lifetimeS = LIFETIME_S, fence = null }: { lifetimeS?: number; fence?: Fence | null } = {},
+): Database {
+  const sessions = new Sessions(fence);
+  const config = sessionConfig(url, {
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: SILENCE_MS,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 5_000,
+    application_name: STORE_NAME,
+    types,
+  });
   return new PooledDatabase(
     new pg.Pool({
-      connectionString: url,
+      ...config,
       max: CONNECTIONS,
       idleTimeoutMillis: 60_000,
       maxLifetimeSeconds: lifetimeS,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      statement_timeout: STATEMENT_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
-      query_timeout: SILENCE_MS,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: 5_000,
-      application_name: STORE_NAME,
-      options: SESSION.map((setting) => `-c ${setting}`).join(' '),
-      types,
       onConnect: sessions.met,
     }),
     { sessions },

@@ -12,6 +12,7 @@ import { moving } from './migrations/0009-moving.ts';
 import { inPlace } from './migrations/0010-in-place.ts';
 import { statistics } from './migrations/0011-statistics.ts';
 import { saidOnce } from './migrations/0012-said-once.ts';
+import { nodes } from './migrations/0013-nodes.ts';
 
 export interface Migration {
   id: number;
@@ -33,6 +34,7 @@ export const migrations: readonly Migration[] = [
   { id: 10, name: 'in place', sql: inPlace },
   { id: 11, name: 'statistics', sql: statistics },
   { id: 12, name: 'said once', sql: saidOnce },
+  { id: 13, name: 'nodes', sql: nodes },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */

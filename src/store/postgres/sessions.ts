@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
+import { ACTIVE_LOCK, type Fence, readFence, recordSession } from './fence.ts';
 
 /** A server's process, and since when it is that one: process numbers come again. */
 interface Session {
@@ -16,6 +17,11 @@ const LOOK_MS = 5;
 export class Sessions {
   private readonly ofClient = new WeakMap<pg.ClientBase, Session>();
   private readonly lost: Session[] = [];
+  private readonly fence: Fence | null;
+
+  constructor(fence: Fence | null = null) {
+    this.fence = fence;
+  }
 
   /** For each new connection of the pool. */
   readonly met = async (client: pg.ClientBase): Promise<void> => {
@@ -23,6 +29,7 @@ export class Sessions {
       'select pid, backend_start::text as start from pg_stat_activity where pid = pg_backend_pid()',
     );
     if (rows[0]) this.ofClient.set(client, rows[0]);
+    if (this.fence !== null) await admit(client, this.fence);
   };
 
   /** It was lost while it ran something that writes. */
@@ -47,4 +54,18 @@ export class Sessions {
       if (at >= 0) this.lost.splice(at, 1);
     }
   }
+}
+
+/** Throws, and reports it, where this node is not the owner on the server that the connection leads to. */
+async function admit(client: pg.ClientBase, fence: Fence): Promise<void> {
+  const { node, nodeEpoch, lockPid } = fence;
+  await client.query(recordSession, [node, nodeEpoch]);
+  const { rows } = await client.query<{ current: boolean; locked: boolean }>(readFence, [
+    ...[node, nodeEpoch, lockPid, ACTIVE_LOCK],
+  ]);
+  const [row] = rows;
+  if (row?.current && row.locked) return;
+  const reason = row?.current ? 'this server does not hold the active lock of this node' : 'the epoch was raised';
+  fence.refused(reason);
+  throw new Error(`the connection is refused: ${reason}`);
 }

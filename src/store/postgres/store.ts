@@ -7,6 +7,7 @@ import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
 import { DeviceCounts } from './device-counts.ts';
 import { deviceStore } from './devices.ts';
+import type { Fence } from './fence.ts';
 import { firmwareStore } from './firmware.ts';
 import { idempotencyStore } from './idempotency.ts';
 import { identityStore } from './identity.ts';
@@ -18,9 +19,9 @@ import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 
-/** The store on a migrated database; closing it closes the database. */
-export const createStore = (database: Database, counts = new DeviceCounts()): Store => ({
-  actors: actorStore(database, counts),
+/** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
+export const createStore = (database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store => ({
+  actors: actorStore(database, counts, fence),
   devices: deviceStore(database, counts),
   commands: commandStore(database),
   plans: planStore(database),

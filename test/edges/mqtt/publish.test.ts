@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Overloaded } from '../../../src/actors/contract.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
@@ -9,11 +9,13 @@ import { House, type TestDevice } from './house.ts';
 let house: House;
 let edge: MqttEdge;
 let device: TestDevice;
+let leaseValid: boolean;
 
 beforeEach(async () => {
   house = new House();
   device = house.addDevice();
-  edge = await house.open();
+  leaseValid = true;
+  edge = await house.open({ lease: { epoch: 1, valid: () => leaseValid } });
 });
 afterEach(() => edge.close());
 
@@ -179,6 +181,23 @@ describe('a command', () => {
         return command(client.clientId);
       },
     ],
+    [
+      'the command has expired',
+      async () => {
+        const client = await listening();
+        const output = command(client.clientId);
+        house.now = output.message.expiresAt;
+        return output;
+      },
+    ],
+    [
+      'the lease of the process is over',
+      async () => {
+        const client = await listening();
+        leaseValid = false;
+        return command(client.clientId);
+      },
+    ],
     ['the session is of another tenant', async () => command((await listening()).clientId, { tenantId: randomUUID() })],
   ])('is not written and its mark is taken back when %s', async (_why, given) => {
     const output = await given();
@@ -331,4 +350,18 @@ describe('at the end of the process', () => {
     await client.closed();
     expect(edge.connections()).toBe(0);
   });
+});
+
+it('a process whose lease is over acknowledges nothing and cuts the connection', async () => {
+  const client = await listening();
+  house.commit = async () => {
+    leaseValid = false;
+  };
+  const closed = new Promise<void>((resolve) => client.mqtt.once('close', resolve));
+  const acknowledged = vi.fn();
+  client.mqtt.on('packetreceive', ({ cmd }) => cmd === 'puback' && acknowledged());
+  void client.say('state', { state: { on: true } }).catch(() => {});
+  await closed;
+  expect(house.events('state.reported')).toHaveLength(1);
+  expect(acknowledged).not.toHaveBeenCalled();
 });

@@ -1,0 +1,77 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import type { Log } from '../../domain/log.ts';
+import { STORE_NAME } from '../postgres/connect.ts';
+
+const LOOK_MS = 10;
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/**
+ * Sessions recorded by nodes whose epoch was raised, identified by pid and start. The start of another role's session is
+ * hidden from a role without pg_read_all_stats; pid and role are not.
+ */
+const recorded = `select a.pid, s.role, s.node from node_sessions s
+  join pg_stat_activity a on a.pid = s.pid and a.datname = current_database()
+    and (a.backend_start = s.started_at or (a.backend_start is null and a.usename = s.role))
+  left join nodes n on n.id = s.node
+  where n.epoch is distinct from s.epoch and a.pid <> pg_backend_pid()`;
+
+/** Those of builds that recorded none, and those that were not recorded yet. */
+const unrecorded = `select a.pid, a.usename as role, null as node from pg_stat_activity a
+  where a.datname = current_database() and a.usename = current_user and a.application_name = '${STORE_NAME}'
+    and a.pid <> pg_backend_pid()`;
+
+const forgetEnded = `delete from node_sessions s
+  where not exists (select from nodes n where n.id = s.node and n.epoch = s.epoch)`;
+
+interface Stale {
+  pid: number;
+  role: string;
+  node: string | null;
+}
+
+export interface Ending {
+  signal: AbortSignal;
+  log: Log;
+  /** Milliseconds between two log lines about sessions that cannot be ended. */
+  reportMs: number;
+}
+
+/** Resolves when no session of a fenced node is left: only then can nothing of it be written any more. */
+export async function endStaleSessions(client: pg.Client, ending: Ending): Promise<void> {
+  await endAll(client, recorded, ending);
+  await endAll(client, unrecorded, ending);
+  await client.query(forgetEnded);
+}
+
+export const endUnrecordedSessions = (client: pg.Client, ending: Ending): Promise<void> =>
+  endAll(client, unrecorded, ending);
+
+async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: Ending): Promise<void> {
+  let reportAt = performance.now();
+  for (;;) {
+    const { rows } = await client.query<Stale>(query);
+    if (rows.length === 0) return;
+    const refused: Stale[] = [];
+    for (const session of rows) if (!(await terminate(client, session))) refused.push(session);
+    if (refused.length > 0 && performance.now() >= reportAt) {
+      log.error(
+        { sessions: refused },
+        'active lock: not allowed to end database sessions of the previous owner; not active until they are gone. ' +
+          'Grant pg_signal_backend, or end them yourself',
+      );
+      reportAt = performance.now() + reportMs;
+    }
+    await pause(LOOK_MS, undefined, { signal });
+  }
+}
+
+async function terminate(client: pg.Client, { pid }: Stale): Promise<boolean> {
+  try {
+    await client.query('select pg_terminate_backend($1)', [pid]);
+    return true;
+  } catch (error) {
+    if (error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,22 @@
+import type { Log } from '../../src/domain/log.ts';
+import type { AdvisoryLockParts } from '../../src/store/lock/advisory.ts';
+
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
+
+/** Of a lock whose log nobody reads. */
+export const lockParts: AdvisoryLockParts = { log: silentLog, node: { address: 'test:1', build: 'test' } };
+
+export interface LogLine {
+  level: keyof Log;
+  fields: Record<string, unknown>;
+  message: string;
+}
+
+/** A log that keeps its lines. */
+export function keptLog(): { log: Log; lines: LogLine[] } {
+  const lines: LogLine[] = [];
+  const keep = (level: keyof Log) => (fields: object, message: string) => {
+    lines.push({ level, fields: fields as Record<string, unknown>, message });
+  };
+  return { log: { debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') }, lines };
+}
