@@ -16,6 +16,8 @@ export interface Asking {
   also?: readonly number[];
   /** Waits as the service says and asks again where it is asked too much, under the same `Idempotency-Key`. */
   patient?: boolean;
+  /** Doing it twice does no harm: a patient request of this kind has no `Idempotency-Key`. */
+  repeatable?: boolean;
 }
 
 /** The REST API of a service, as one user. */
@@ -41,7 +43,7 @@ export function makeApi(url: string, token: string | null): Api {
     if (token !== null) headers.authorization = `Bearer ${token}`;
     if (asking.body !== undefined) headers['content-type'] = 'application/json';
     if (asking.octets !== undefined) headers['content-type'] = 'application/octet-stream';
-    if (asking.patient) headers['idempotency-key'] = randomUUID();
+    if (asking.patient && !asking.repeatable) headers['idempotency-key'] = randomUUID();
     for (let tries = 1; ; tries++) {
       const response = await send(root + path, {
         method,

@@ -54,7 +54,8 @@ export function openLive(api: Api, { events, devices = [], snapshot = false }: L
 
 /** Opens a WebSocket with a ticket, so that no token stands in a URL. Resolves when the service has let it in. */
 export async function openStream(api: Api, path: string, query: URLSearchParams, hear: Hear): Promise<Live> {
-  const { ticket } = await api.post<{ ticket: string }>('/ws/ticket');
+  const asking = { patient: true, repeatable: true };
+  const { ticket } = (await api.ask<{ ticket: string }>('POST', '/ws/ticket', asking)).body;
   query.set('token', ticket);
   const socket = new WebSocket(`${api.url.replace(/^http/, 'ws')}${path}?${query}`, { handshakeTimeout: 15_000 });
   let closing = false;

@@ -43,7 +43,9 @@ export function problem(io: Io, { status, code, detail, title, errors, request_i
 export function tinted({ paint }: Io, status: string): string {
   if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return paint.green(status);
   if (
-    /^(failed|rejected|timed_out|expired|mismatched|revoked|offline|rollback_failed|compensation_failed)$/.test(status)
+    /^(failed|rejected|timed_out|expired|mismatched|revoked|offline|rolled_back|rollback_failed|compensation_failed)$/.test(
+      status,
+    )
   )
     return paint.red(status);
   return paint.yellow(status);

@@ -1,12 +1,14 @@
 import type { Command } from 'commander';
 import type { CommandStatus, VerificationStatus } from '../../domain/command.ts';
 import type { JsonObject } from '../../domain/values.ts';
-import { type Api, pause } from '../api.ts';
+import type { Api } from '../api.ts';
 import { jsonObject, pairs, seconds, whole } from '../arguments.ts';
 import { type Client, clientOf } from '../client.ts';
 import { Failed, Usage } from '../failures.ts';
 import type { Io } from '../io.ts';
+import type { LiveUpdate } from '../live.ts';
 import { type Changes, changeTexts, record, table, tinted } from '../print.ts';
+import { followToEnd } from '../to-end.ts';
 
 /** What asking for a command answers: sent, or to be confirmed first. */
 export type Dispatched = { success: true; command_id: string; message_id: string };
@@ -35,6 +37,8 @@ export interface CommandRecord {
   timeline: { status: CommandStatus; at: string; by: string; reason?: string }[];
 }
 
+export const WAIT =
+  'wait for the outcome; anything but a success that its device’s state does not contradict ends with 1';
 const endings: readonly CommandStatus[] = ['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'];
 const at = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
 
@@ -58,7 +62,7 @@ export function addCommands(program: Command, io: Io): void {
     .option('--dry-run', 'only show what it would change; it may be confirmed')
     .option('--ttl <time>', 'how long it may wait for the device', seconds)
     .option('--timeout <time>', 'how long the device may take', seconds)
-    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .option('--wait', WAIT)
     .addHelpText(
       'after',
       '\nExamples:\n  twinkeep command $LAMP set_brightness level=40 --wait\n  twinkeep command $DOOR unlock',
@@ -66,30 +70,33 @@ export function addCommands(program: Command, io: Io): void {
     .action(async (deviceId: string, action: string, given: string[], options: CommandOptions, command: Command) => {
       const client = clientOf(io, command);
       if (options.params !== undefined && given.length > 0) throw new Usage('give name=value or --params, not both');
-      const { status, body } = await client.api.ask<Dispatched | DryRun>('POST', at(deviceId), {
-        also: [409],
-        body: {
-          action,
-          params: options.params ?? pairs(given),
-          ...(options.dryRun && { dry_run: true }),
-          ...(options.ttl !== undefined && { ttl_s: options.ttl }),
-          ...(options.timeout !== undefined && { timeout_s: options.timeout }),
-        },
-      });
-      if (status === 409 && !isDryRun(body)) throw refused(body);
-      if (isDryRun(body)) client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
-      else await showDispatched(client, body, options.wait);
-      if (status === 409) throw new Failed('the action is critical and has to be confirmed');
+      const wish = {
+        action,
+        params: options.params ?? pairs(given),
+        ...(options.dryRun && { dry_run: true }),
+        ...(options.ttl !== undefined && { ttl_s: options.ttl }),
+        ...(options.timeout !== undefined && { timeout_s: options.timeout }),
+      };
+      const send = async (): Promise<Dispatched | null> => {
+        const asking = { also: [409], body: wish };
+        const { status, body } = await client.api.ask<Dispatched | DryRun>('POST', at(deviceId), asking);
+        if (status === 409 && !isDryRun(body)) throw refused(body);
+        if (!isDryRun(body)) return body;
+        client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
+        if (status === 409) throw new Failed('the action is critical and has to be confirmed');
+        return null;
+      };
+      await showDispatched(client, send, options.wait);
     });
   program
     .command('confirm <device-id> <dry-run-token>')
     .summary('confirm a critical command')
     .description('Sends a command that waits for its confirmation.')
-    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .option('--wait', WAIT)
     .action(async (deviceId: string, token: string, { wait }: { wait?: boolean }, command: Command) => {
       const client = clientOf(io, command);
-      const body = await client.api.post<Dispatched>(`${at(deviceId)}/confirm`, { dry_run_token: token });
-      await showDispatched(client, body, wait);
+      const confirm = () => client.api.post<Dispatched>(`${at(deviceId)}/confirm`, { dry_run_token: token });
+      await showDispatched(client, confirm, wait);
     });
   addHistory(program, io);
 }
@@ -106,25 +113,47 @@ function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, 
   io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
 }
 
-export async function showDispatched(client: Client, body: Dispatched, wait = false): Promise<void> {
-  const { api, io, show } = client;
-  if (!wait) return show(body, ({ command_id }) => io.out(command_id));
-  const command = await outcome(api, body.command_id);
+/** Sends a command and prints its id, or waits for its outcome and prints that. `send` answers null where none was sent. */
+export async function showDispatched(
+  { api, io, show }: Client,
+  send: () => Promise<Dispatched | null>,
+  wait = false,
+): Promise<void> {
+  if (!wait) {
+    const body = await send();
+    if (body !== null) show(body, ({ command_id }) => io.out(command_id));
+    return;
+  }
+  const command = await outcome(api, async () => {
+    const body = await send();
+    return body && { id: body.command_id };
+  });
+  if (command === null) return;
   show(command, () => showCommand(io, command));
   if (command.status !== 'succeeded') throw new Failed(`the command ${command.status}`);
+  const { status } = command.verification;
+  if (status === 'mismatched') throw new Failed('the command succeeded, but its device reports another state');
+  if (status === 'timed_out') throw new Failed('the command succeeded, but its device did not report the new state');
 }
 
-const LOOK_MS = 250;
+/** Sends a command and waits until it has ended and is verified or not; the service ends both by itself. */
+const outcome = (api: Api, begin: () => Promise<{ id: string } | null>): Promise<CommandRecord | null> =>
+  followToEnd<CommandRecord>(api, {
+    updates: { events: ['command'] },
+    begin,
+    async read(id) {
+      const found = await api.ask<{ command: CommandRecord }>('GET', `/v1/commands/${id}`, {
+        ...{ patient: true, repeatable: true },
+      });
+      return found.body.command;
+    },
+    isAbout: ({ command_id }, id) => command_id === id,
+    ends: ({ status, verification }: LiveUpdate) => isOver(status as CommandStatus, verification as VerificationStatus),
+    isOver: ({ status, verification }) => isOver(status, verification.status),
+  });
 
-/** The command once it has ended and is proved or not; the service ends both by itself. */
-export async function outcome(api: Api, commandId: string): Promise<CommandRecord> {
-  for (;;) {
-    const { command } = await api.get<{ command: CommandRecord }>(`/v1/commands/${commandId}`);
-    const proving = command.status === 'succeeded' && command.verification.status === 'pending';
-    if (endings.includes(command.status) && !proving) return command;
-    await pause(LOOK_MS);
-  }
-}
+const isOver = (status: CommandStatus, verification: VerificationStatus): boolean =>
+  endings.includes(status) && !(status === 'succeeded' && verification === 'pending');
 
 function showCommand(io: Io, command: CommandRecord): void {
   const { id, device_id, action, status, verification, error, refusal, timeline } = command;

@@ -8,7 +8,7 @@ import { type Client, clientOf } from '../client.ts';
 import { Failed } from '../failures.ts';
 import type { Io } from '../io.ts';
 import { type Changes, changeTexts, plain, table, tinted } from '../print.ts';
-import { type CommandRecord, type Dispatched, showDispatched } from './commands.ts';
+import { type CommandRecord, type Dispatched, showDispatched, WAIT } from './commands.ts';
 
 interface Confirmation {
   command_id: string;
@@ -62,11 +62,11 @@ export function addConfirmations(program: Command, io: Io): void {
     .command('approve <command-id>')
     .description('Shows what a waiting command would do, asks, and sends it.')
     .option('-y, --yes', 'do not ask')
-    .option('--wait', 'wait for the outcome; anything but succeeded ends with 1')
+    .option('--wait', WAIT)
     .action(async (commandId: string, { yes, wait }: { yes?: boolean; wait?: boolean }, command: Command) => {
       const client = clientOf(io, command);
       if (!yes) await askFor(client, commandId);
-      await showDispatched(client, await client.api.post<Dispatched>(at(commandId, 'approve')), wait);
+      await showDispatched(client, () => client.api.post<Dispatched>(at(commandId, 'approve')), wait);
     });
   confirmations
     .command('refuse <command-id>')

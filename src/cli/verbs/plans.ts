@@ -7,10 +7,10 @@ import { whole } from '../arguments.ts';
 import { type Client, clientOf } from '../client.ts';
 import { Failed, Usage } from '../failures.ts';
 import type { Io } from '../io.ts';
-import { openLive } from '../live.ts';
 import { gather } from '../pages.ts';
 import { type Changes, changeTexts, plain, table, tinted } from '../print.ts';
 import { onInterrupt } from '../signals.ts';
+import { followToEnd } from '../to-end.ts';
 import { lineOf } from './watch.ts';
 
 export interface PlanStep {
@@ -127,31 +127,28 @@ function readPlan(content: string): object {
 const isOver = ({ status }: PlanStep): boolean =>
   !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
 
-/** Prints what happens to the plan that `begin` answers until it is over, and then the plan. */
+/** Prints what happens to the plan that `begin` answers until it is over or Ctrl-C, and then the plan. */
 export async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
-  let plan: PlanRecord | null = null;
-  let enough = () => {};
-  const asked = new Promise<void>((resolve) => {
-    enough = resolve;
-    onInterrupt(() => resolve());
+  const plan = await followToEnd<PlanRecord>(api, {
+    updates: { events: ['plan'] },
+    begin: async () => {
+      const { id, status } = await begin();
+      return { id, over: hasEnded(status) };
+    },
+    read: async (id) => {
+      const asking = { patient: true, repeatable: true };
+      return (await api.ask<{ plan: PlanRecord }>('GET', at(id), asking)).body.plan;
+    },
+    isOver: ({ status }) => hasEnded(status),
+    isAbout: ({ plan_id }, id) => plan_id === id,
+    ends: ({ step_id, status }) => step_id === undefined && hasEnded(status as PlanStatus),
+    seen: (update) => show(update, () => io.out(lineOf(io, update))),
+    enough: new Promise((resolve) => onInterrupt(() => resolve())),
   });
-  const live = await openLive(api, { events: ['plan'] }, (update) => {
-    if (plan === null || update.plan_id !== plan.id) return;
-    show(update, () => io.out(lineOf(io, update)));
-    if (update.step_id === undefined && hasEnded(update.status as PlanStatus)) enough();
-  });
-  try {
-    plan = await begin();
-    // What happened before its answer came is in none of the updates that were looked at.
-    const now = (await api.get<{ plan: PlanRecord }>(at(plan.id))).plan;
-    if (!hasEnded(now.status)) await Promise.race([asked, live.ended]);
-  } finally {
-    live.close();
-  }
-  const { plan: last } = await api.get<{ plan: PlanRecord }>(at(plan.id));
-  if (json) io.out(JSON.stringify({ plan: last }));
-  else showPlan(io, last);
-  if (last.status !== 'succeeded') throw new Failed(`the plan is ${last.status}`);
+  if (plan === null) return;
+  if (json) io.out(JSON.stringify({ plan }));
+  else showPlan(io, plan);
+  if (plan.status !== 'succeeded') throw new Failed(`the plan is ${plan.status}`);
 }
 
 const hasEnded = (status: PlanStatus): boolean =>

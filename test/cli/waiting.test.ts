@@ -1,0 +1,241 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Device } from '../../src/device/device.ts';
+import { eventually } from '../support/clock.ts';
+import { type Deployment, onPglite } from '../support/deployment.ts';
+import { connect, register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'twinkeep-waiting-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+type Owner = Awaited<ReturnType<TestService['owner']>>;
+
+interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** A process of the command line, as the holder of `token`. */
+function begin(url: string, token: string, args: readonly string[]): { told: Ran; ended: Promise<Ran> } {
+  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
+    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: url, TWINKEEP_TOKEN: token },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const told: Ran = { code: null, stdout: '', stderr: '' };
+  child.stdout.on('data', (chunk) => (told.stdout += chunk));
+  child.stderr.on('data', (chunk) => (told.stderr += chunk));
+  const ended = new Promise<Ran>((resolve) => {
+    child.once('close', (code) => resolve(Object.assign(told, { code })));
+  });
+  return { told, ended };
+}
+
+/** A light whose commands last until they are released. */
+interface SlowLight {
+  device: Device;
+  started(): Promise<void>;
+  release(reported?: boolean): void;
+}
+
+async function slowLight(owner: Owner): Promise<SlowLight> {
+  let running = 0;
+  let release = (_reported?: boolean) => {};
+  const device = await connect(await register(owner), {
+    commands: {
+      turn_on: async () => {
+        const reported = new Promise<boolean>((resolve) => {
+          release = (state = true) => resolve(state);
+        });
+        running += 1;
+        return { state: { on: await reported } };
+      },
+      reboot: () => ({}),
+    },
+  });
+  return {
+    device,
+    async started() {
+      await eventually(() => running > 0, 30_000);
+      running = 0;
+    },
+    release: (reported) => release(reported),
+  };
+}
+
+/** Answers of the service so far, by method, route and status. */
+async function answersOf(at: TestService): Promise<Map<string, number>> {
+  const text = await (await fetch(`${at.url}/metrics`)).text();
+  const lines = text.matchAll(
+    /^twinkeep_http_requests_total\{route="([^"]+)",method="(\w+)",status="(\d+)"\} (\d+)$/gm,
+  );
+  return new Map([...lines].map(([, route, method, status, count]) => [`${method} ${route} ${status}`, Number(count)]));
+}
+
+const since = (before: Map<string, number>, after: Map<string, number>): Record<string, number> =>
+  Object.fromEntries(
+    [...after]
+      .map(([name, count]) => [name, count - (before.get(name) ?? 0)] as const)
+      .filter(([name, count]) => count > 0 && !name.includes('/metrics')),
+  );
+
+describe('--wait and --watch', () => {
+  let at: TestService;
+  let owner: Owner;
+  let light: SlowLight;
+  beforeAll(async () => {
+    at = await startService();
+    owner = await at.owner();
+  });
+  beforeEach(async () => {
+    light = await slowLight(owner);
+    return () => light.device.close();
+  });
+  afterAll(() => at?.stop());
+
+  const run = (...args: string[]) => begin(at.url, owner.token, args);
+  const id = () => light.device.deviceId;
+
+  it('command --wait costs three requests, however long the device takes', async () => {
+    const before = await answersOf(at);
+    const waiting = run('command', id(), 'turn_on', '--wait');
+    await light.started();
+    // Longer than a client that polls would let pass between two requests.
+    await new Promise((resolve) => setTimeout(resolve, 2_000));
+    light.release();
+    const { code, stdout, stderr } = await waiting.ended;
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/status +succeeded\nverification +verified/);
+    expect(since(before, await answersOf(at))).toEqual({
+      'POST /ws/ticket 201': 1,
+      'POST /device/{deviceId}/command 202': 1,
+      'GET /commands/{id} 200': 1,
+    });
+  });
+
+  it('confirm --wait and confirmations approve --wait follow the same way', async () => {
+    for (const verb of ['confirm', 'approve']) {
+      const asked = await owner.post(`/v1/device/${id()}/command`, { action: 'reboot' });
+      const { command_id, dry_run_token } = asked.body;
+      const before = await answersOf(at);
+      const args =
+        verb === 'confirm' ? ['confirm', id(), dry_run_token] : ['confirmations', 'approve', command_id, '--yes'];
+      const { code, stdout } = await run(...args, '--wait').ended;
+      expect([verb, code, stdout]).toEqual([verb, 0, expect.stringMatching(/status +succeeded/)]);
+      const counts = since(before, await answersOf(at));
+      expect(Object.values(counts)).toEqual([1, 1, 1]);
+    }
+  });
+
+  it('ends with 1 where the device reports another state than the command leads to', async () => {
+    const waiting = run('command', id(), 'turn_on', '--wait');
+    await light.started();
+    light.release(false);
+    await eventually(async () => {
+      const { body } = await owner.get(`/v1/device/${id()}/commands`);
+      return body.commands[0].status === 'succeeded';
+    });
+    at.clock.advance(11_000);
+    const { code, stdout, stderr } = await waiting.ended;
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/status +succeeded\nverification +mismatched/)]);
+    expect(stderr).toContain('its device reports another state');
+  });
+
+  it('plans run --watch prints a plan that was rolled back, ends with 1, and costs three requests', async () => {
+    const file = join(folder, 'plan.json');
+    writeFileSync(file, JSON.stringify({ steps: [{ id: 'a', device_id: id(), action: 'fly' }] }));
+    const before = await answersOf(at);
+    const { code, stdout, stderr } = await run('plans', 'run', file, '--watch').ended;
+    expect([code, stderr]).toEqual([1, expect.stringContaining('the plan is rolled_back')]);
+    expect(stdout).toContain('a failed fly {} ACTION_NOT_IN_MANIFEST');
+    expect(since(before, await answersOf(at))).toEqual({
+      'POST /ws/ticket 201': 1,
+      'POST /plans 202': 1,
+      'GET /plans/{id} 200': 1,
+    });
+  });
+
+  it('works with a key that may not open the stream, by reading now and then', async () => {
+    const made = await owner.post('/v1/auth/api-keys', { name: 'x', scopes: ['execute:commands', 'read:commands'] });
+    const before = await answersOf(at);
+    const waiting = begin(at.url, made.body.key, ['command', id(), 'turn_on', '--wait']);
+    await light.started();
+    light.release();
+    expect((await waiting.ended).code).toBe(0);
+    const counts = since(before, await answersOf(at));
+    expect(counts['POST /ws/ticket 403']).toBe(1);
+    expect(counts['GET /commands/{id} 200']).toBeLessThanOrEqual(2);
+  });
+
+  it('previews a critical action without waiting for anything', async () => {
+    const { code, stdout, stderr } = await run('command', id(), 'reboot', '--wait').ended;
+    expect([code, stdout]).toEqual([1, expect.stringContaining('twinkeep confirm')]);
+    expect(stderr).toContain('has to be confirmed');
+  });
+});
+
+describe('--wait of a tenant whose rate is spent', () => {
+  let at: TestService;
+  afterAll(() => at?.stop());
+
+  it('waits as Retry-After says, and tells the outcome', async () => {
+    at = await startService({ RATE_LIMITS: 'free=30' });
+    const owner = await at.owner();
+    const light = await slowLight(owner);
+    const waiting = begin(at.url, owner.token, [
+      'command',
+      light.device.deviceId,
+      'turn_on',
+      '--wait',
+      '--timeout',
+      '10m',
+    ]);
+    await light.started();
+    const refused = await eventually(async () => {
+      const answer = await owner.get('/v1/homes');
+      return answer.status === 429 ? answer : null;
+    });
+    at.clock.advance((Number(refused.headers.get('retry-after')) - 2) * 1000);
+    expect((await owner.get('/v1/homes')).status).toBe(429);
+    light.release();
+    const { code, stdout, stderr } = await waiting.ended;
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/status +succeeded/);
+    const counts = await answersOf(at);
+    expect(counts.get('GET /commands/{id} 429')).toBeGreaterThan(0);
+    await light.device.close();
+  });
+});
+
+describe('--wait across a restart of the service', () => {
+  let deployment: Deployment;
+  beforeAll(async () => {
+    deployment = await onPglite();
+  });
+  afterAll(() => deployment?.remove());
+
+  it('opens the stream again and tells the outcome', async () => {
+    const before = await startService(deployment.env);
+    const owner = await before.owner();
+    const light = await slowLight(owner);
+    const mqttPort = new URL(before.service.mqttUrl() ?? '').port;
+    const waiting = begin(before.url, owner.token, ['command', light.device.deviceId, 'turn_on', '--wait']);
+    await light.started();
+    await before.stop();
+    const ports = { PORT: new URL(before.url).port, MQTT_PORT: mqttPort };
+    const after = await startService({ ...deployment.env, ...ports });
+    try {
+      light.release();
+      const { code, stdout, stderr } = await waiting.ended;
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toMatch(/status +succeeded/);
+    } finally {
+      await light.device.close();
+      await after.stop();
+    }
+  });
+});
