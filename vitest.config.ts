@@ -1,18 +1,69 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+
+/*
+ * CONTRIBUTING.md says which test belongs to which project. `npm test` runs the first two, `npm run test:all` all of
+ * them. A timeout ends a test that hangs; how fast the machine is decides no test.
+ */
+
+const SHORT_S = 10;
+const LONG_S = 30;
+
+const pure = ['test/domain/**', 'test/machines/**', 'test/config/**', 'test/*'];
+/** Start processes, an embedded database from nothing, or peers that send more than is read: each takes seconds. */
+const process = [
+  'test/flows/**',
+  'test/cli/**',
+  'test/main/sidecar-child',
+  'test/proto/foreign-client',
+  'test/edges/*/hostile*',
+  'test/store/{crash,lock,migrations,pglite}',
+  'test/actors/*-walks',
+];
+const simulation = ['test/simulation/**'];
+const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
+
+const files = (patterns: readonly string[]): string[] =>
+  patterns.map((pattern) => `${pattern.replace(/\*\*$/, '**/*')}.test.ts`);
+
+/** `seconds` for each test; what polls gives up a little earlier, so that it can say what it waited for. */
+const project = (name: string, include: string[], exclude: string[], seconds: number, isolate = false) => ({
+  extends: true as const,
+  test: {
+    name,
+    isolate,
+    include,
+    exclude,
+    testTimeout: seconds * 1_000,
+    expect: { poll: { timeout: seconds * 800 } },
+    provide: { pollMs: seconds * 800 },
+  },
+});
 
 export default defineConfig({
   // The package that its companions in node_modules import, and Node too: Vite would take its development build beside it.
   resolve: { alias: { graphql: fileURLToPath(import.meta.resolve('graphql')) } },
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
-    maxWorkers: 2,
-    // Some tests start a dozen processes one after another, or a browser: on a busy machine each takes seconds.
-    testTimeout: 90_000,
-    hookTimeout: 120_000,
-    expect: { poll: { timeout: 10_000 } },
+    // The modules of a file are loaded once for each worker; a file leaves nothing behind in them.
+    isolate: false,
+    restoreMocks: true,
+    unstubEnvs: true,
+    unstubGlobals: true,
+    // The servers of a run take that many at once.
+    maxWorkers: Math.min(availableParallelism(), 8),
+    hookTimeout: LONG_S * 1_000,
+    teardownTimeout: LONG_S * 1_000,
+    projects: [
+      project('pure', files(pure), [], SHORT_S),
+      project('wire', ['test/**/*.test.ts'], files([...pure, ...process, ...browser, ...simulation]), SHORT_S),
+      project('process', files(process), files(browser), LONG_S),
+      project('browser', files(browser), [], LONG_S),
+      // It replaces timers and chance for a whole worker.
+      project('simulation', files(simulation), [], LONG_S, true),
+    ],
     coverage: {
       provider: 'v8',
       include: ['src/domain/**', 'src/machines/**', 'src/actors/**'],

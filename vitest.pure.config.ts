@@ -1,12 +1,13 @@
 import { defineConfig } from 'vitest/config';
 
-// The rules and the machines alone: no server is started. The mutation run uses it for every mutant.
+// The rules and the machines alone: no server is started. `npm run test:fast`, and the mutation run for every mutant.
 export default defineConfig({
   test: {
-    include: ['test/domain/**/*.test.ts', 'test/machines/**/*.test.ts'],
+    include: ['test/{domain,machines,config}/**/*.test.ts'],
     pool: 'threads',
-    maxWorkers: 2,
-    testTimeout: 30_000,
+    restoreMocks: true,
+    maxWorkers: '100%',
+    testTimeout: 10_000,
     coverage: { provider: 'v8', include: ['src/domain/**', 'src/machines/**'], reporter: ['text'] },
   },
 });

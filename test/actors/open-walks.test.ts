@@ -181,5 +181,5 @@ eachDatabase('whatever happens to the commands of a device', (backend) => {
     };
     await fc.assert(fc.asyncProperty(walks, walk), { numRuns: 30 });
     expectReached(() => expect(Math.min(...Object.values(found))).toBeGreaterThan(20));
-  }, 180_000);
+  });
 });

@@ -7,7 +7,7 @@ import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
 import type { StoredActor } from '../../src/store/contract/rows.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 // What the runtime does by itself when a store, a target or a listener does not play along.
@@ -347,13 +347,19 @@ describe('timers', () => {
   });
 
   it('stop when the runtime stops', async () => {
-    runtime.timers.start();
-    runtime.timers.stop();
-    runtime.timers.stop();
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
-    clock.advance(1_000);
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      runtime.timers.start();
+      runtime.timers.stop();
+      runtime.timers.stop();
+      clock.advance(1_000);
+      await vi.advanceTimersByTimeAsync(60_000);
+    } finally {
+      vi.useRealTimers();
+    }
+    await eventLoopTurns();
     expect(store.rows.get('device:a')?.value).toBe('on');
   });
 });

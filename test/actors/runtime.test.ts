@@ -6,7 +6,7 @@ import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { StoredActor } from '../../src/store/contract/rows.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable, type TurnCommit } from '../../src/store/contract.ts';
-import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error(..._: unknown[]) {} };
@@ -106,7 +106,7 @@ describe('a turn', () => {
     await eventually(() => gates.length === 2);
     expect(turns[1]?.actors.map((actor) => actor.ref.id)).toEqual(['b']);
     gates[1]?.();
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await eventLoopTurns();
     expect(order).toEqual([]);
     gates[0]?.();
     await Promise.all([first, second]);
@@ -708,7 +708,7 @@ describe('an end', () => {
     runtime.halt();
     const commits = store.commits.length;
     void runtime.actors.send(ref('a'), event('press'));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await eventLoopTurns();
     expect(store.commits.length).toBe(commits);
   });
 

@@ -109,5 +109,5 @@ describe('twinkeep admin', () => {
     expect(await run('admin', 'flags', 'beta')).toMatchObject({ code: 2 });
     expect(await run('admin', 'flags', 'beta', 'on')).toMatchObject({ code: 1 });
     token = of;
-  }, 120_000);
+  });
 });

@@ -45,7 +45,7 @@ eachDeployment('a service that is killed again and again', (deployment) => {
     await crowd.goesOn();
   }
 
-  it.each(moments)('goes on when it died %s', async (_when, fault) => {
+  it.each(deployment.share(moments))('goes on when it died %s', async (_when, fault) => {
     const { device_id } = await register(owner, { device_type: 'light' });
     await service.arm(fault);
     // Commands of a live device are told in its own turn: what goes through the outbox is a revocation. The service may die of it.

@@ -59,7 +59,7 @@ describe('the page on devices', () => {
     ] as const) {
       const asked = await owner.post(`/v1/device/${device.device_id}/command`, { action, params });
       expect(asked.status).toBe(202);
-      const { stdout } = await run('sh', [script], { env: environment(device), timeout: 30_000 });
+      const { stdout } = await run('sh', [script], { env: environment(device), timeout: 25_000 });
       expect(stdout).toContain(`did ${action}`);
       await commandWith(owner, asked.body.command_id, (one) => one.status === 'succeeded');
       expect((await owner.get(`/v1/devices/${device.device_id}`)).body.device.state).toEqual(state);

@@ -10,7 +10,7 @@ let { at, issuer, owner, stranger, member, lock, freshToken, webSocket } = {} as
 beforeAll(async () => {
   stage = await setStage();
   ({ at, issuer, owner, stranger, member, lock, freshToken, webSocket } = stage);
-}, 60_000);
+});
 afterAll(() => stage.close());
 
 const said = ({ status, body }: Pick<Answer, 'status' | 'body'>) => [status, body.code];

@@ -24,7 +24,7 @@ let { at, issuer, owner, member, lock, freshToken, webSocket } = {} as Stage;
 beforeAll(async () => {
   stage = await setStage();
   ({ at, issuer, owner, member, lock, freshToken, webSocket } = stage);
-}, 60_000);
+});
 afterAll(() => stage.close());
 
 const said = ({ status, body }: Pick<Answer, 'status' | 'body'>) => [status, body.code];

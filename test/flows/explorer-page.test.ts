@@ -29,7 +29,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
     expect(complaints).toEqual([]);
   }
 
-  it('asks, listens, and shows the schema', { timeout: 60_000 }, async () => {
+  it('asks, listens, and shows the schema', async () => {
     const owner = await at.owner();
     await look(1_200, async (page) => {
       await page.getByLabel('Token or API key').fill(owner.token);

@@ -45,4 +45,4 @@ it('a service that is killed in mid-upload leaves a draft as it was, and the lef
   expect(files()).toEqual([release?.artifact?.name]);
   await third.stop();
   await deployment.remove();
-}, 60_000);
+});

@@ -47,7 +47,7 @@ const kinds = [
 const probe = smallDisk(1);
 probe?.remove();
 
-describe.runIf(probe).each(kinds)('a disk that is full ($name)', { timeout: 90_000 }, ({ megabytes, make }) => {
+describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, make }) => {
   let disk: SmallDisk;
   let deployment: Deployment;
   let at: TestService;
@@ -74,7 +74,7 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', { timeout: 90_0
     await crowd.goesOn();
     crowd.refused.clear();
     disk.fill();
-    await eventually(() => crowd.refused.has('503 STORE_UNAVAILABLE'), 30_000);
+    await eventually(() => crowd.refused.has('503 STORE_UNAVAILABLE'));
     expect([...crowd.refused.keys()].filter((what) => !/^(503 STORE_UNAVAILABLE|409 CONFLICT)$/.test(what))).toEqual(
       [],
     );

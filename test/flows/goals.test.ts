@@ -66,7 +66,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     await service.active;
     owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
     for (const name of ['a', 'b', 'c']) await light(name);
-  }, 60_000);
+  });
   afterAll(async () => {
     clearInterval(thinking);
     await Promise.all(devices.map((device) => device.close(0)));
@@ -81,7 +81,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     return eventually(async () => {
       const { status, body } = await owner.post('/v1/intent', { type: 'goal', payload }, headers);
       return status === 200 ? body.plan_id : null;
-    }, 30_000);
+    });
   }
 
   async function restarted(): Promise<void> {
@@ -90,7 +90,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     await service.active;
   }
 
-  it.each(faults)(
+  it.each(deployment.share(faults))(
     'when the commit $skip of its plan was $at goes on where it was: no step twice, none left out',
     async (fault) => {
       did.length = 0;
@@ -99,13 +99,12 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
       const plan = await eventually(async () => {
         const { plan: now } = (await owner.get(`/v1/plans/${id}`)).body;
         return now?.status === 'succeeded' ? now : null;
-      }, 30_000);
+      });
       expect(plan.steps.map((step: { id: string; status: string }) => `${step.id} ${step.status}`)).toEqual([
         ...['a succeeded', 'b succeeded', 'c succeeded'],
       ]);
       expect([did[0], [...did].sort()]).toEqual(['a', ['a', 'b', 'c']]);
       expect(plan.cognition).toMatchObject({ phase: 'done', summary: 'There is light.' });
     },
-    60_000,
   );
 });

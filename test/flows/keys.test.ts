@@ -180,7 +180,7 @@ eachDeployment('after a restart', (deployment) => {
       expect([refused.status, refused.body.code]).toEqual([403, 'FORBIDDEN']);
     }
     await at.stop();
-  }, 60_000);
+  });
 });
 
 const redisUrl = inject('redisUrl');
@@ -209,5 +209,5 @@ describe.runIf(redisUrl !== null)('with Redis', () => {
     expect(took()).toBeLessThan(1_000);
     redis.disconnect();
     await at.stop();
-  }, 30_000);
+  });
 });

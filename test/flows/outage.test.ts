@@ -13,7 +13,7 @@ const LOCK = 'twinkeep active lock';
 /** In the message that runs the prepared statement of a turn. */
 const COMMIT = 'turn_';
 
-describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', { timeout: 90_000 }, () => {
+describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
   let deployment: Deployment;
   let line: Line;
   let at: TestService;

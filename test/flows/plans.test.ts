@@ -153,7 +153,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
     await service.active;
     owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
     for (const name of ['a', 'b', 'c', 'd']) await lights.add(owner, name);
-  }, 60_000);
+  });
   afterAll(async () => {
     await lights.close();
     await service.kill();
@@ -165,7 +165,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
     return eventually(async () => {
       const { status, body } = await owner.post('/v1/plans', { steps }, headers);
       return status === 202 ? body.plan.id : null;
-    }, 30_000);
+    });
   }
 
   async function restarted(): Promise<void> {
@@ -174,7 +174,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
     await service.active;
   }
 
-  it.each(faults)(
+  it.each(deployment.share(faults))(
     'when $of $skip was $at goes on where it was: no step twice, none left out',
     async (fault) => {
       lights.did.length = 0;
@@ -189,7 +189,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
         step.call(lights, 'd', 'b', 'c'),
       ];
       const [id] = await Promise.all([post(steps), restarted()]);
-      const plan = await planWith(owner, id, 'rolled_back', 30_000);
+      const plan = await planWith(owner, id, 'rolled_back');
       expect(plan.steps.map(({ status }: { status: string }) => status)).toEqual([
         ...['compensated', 'compensated', 'compensated', 'failed'],
       ]);
@@ -198,6 +198,5 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
       const { commands } = (await owner.get(`/v1/device/${lights.ids.get('b')}/commands?limit=2`)).body;
       expect(commands.map(({ action }: { action: string }) => action).sort()).toEqual(['turn_off', 'turn_on']);
     },
-    60_000,
   );
 });

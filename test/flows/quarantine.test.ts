@@ -66,7 +66,7 @@ eachDeployment('an actor that fails three times in a minute', (deployment) => {
       'registerDevice',
     ]);
     await at.stop();
-  }, 60_000);
+  });
 });
 
 eachDeployment('the stream of transitions', (deployment) => {
@@ -96,5 +96,5 @@ eachDeployment('the stream of transitions', (deployment) => {
     expect(heard.find(({ id }) => id === body.command_id)).toMatchObject({ from: null });
     socket.close();
     await at.stop();
-  }, 60_000);
+  });
 });

@@ -5,7 +5,7 @@ import type { Proposal } from '../../src/domain/proposal.ts';
 import type { Json } from '../../src/domain/values.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { ActiveContext, Cognition } from '../../src/operations/cognition/contract.ts';
-import { eventually } from '../support/clock.ts';
+import { eventLoopTurns, eventually } from '../support/clock.ts';
 import type { Received } from '../support/house.ts';
 import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
 import { refusedWith, type Thought, taken, thoughtful, turnOn } from '../support/thought.ts';
@@ -121,15 +121,18 @@ describe('what waits for a sidecar', () => {
     const held = new Promise<void>((resolve) => {
       go = resolve;
     });
-    plans.thought = async (...asked) => {
+    let read: Promise<unknown> | undefined;
+    plans.thought = (...asked) => {
       plans.thought = thought;
-      await held;
-      return thought.apply(plans, asked);
+      const reading = held.then(() => thought.apply(plans, asked));
+      read = reading;
+      return reading;
     };
     await switchedOff(async () => {});
     await eventually(() => kindsOf(goal).length === 2);
     go();
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await read;
+    await eventLoopTurns();
     expect(kindsOf(goal)).toEqual(['opened', 'opened']);
     taken(await cognition.complete(goal, { summary: '' }));
   });

@@ -62,7 +62,7 @@ const backends = [
 ];
 
 describe.each(backends)('a process killed while it writes to $name', ({ url }) => {
-  it('has lost nothing that was acknowledged, and left no half of a turn', { timeout: 90_000 }, async () => {
+  it('has lost nothing that was acknowledged, and left no half of a turn', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-crash-'));
     closing.push(() => rmSync(dataDir, { recursive: true, force: true }));
     const where = { databaseUrl: await url(dataDir), dataDir };

@@ -6,6 +6,7 @@ import { CommitUnknown } from '../../src/store/contract.ts';
 import { connectPglite, onThread } from '../../src/store/postgres/connect.ts';
 import { PgliteThread } from '../../src/store/postgres/pglite/thread.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { eventLoopTurns } from '../support/clock.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { deviceCommit, next } from '../support/turns.ts';
 
@@ -44,7 +45,7 @@ describe('the thread of the embedded database', () => {
       .write({ text: 'select count(*) from generate_series(1, 100000000)' })
       .catch((error) => error);
     // The statement takes the one connection first, and then this takes the thread away from it.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await eventLoopTurns();
     await thread.kill();
     expect(await outcome).toBeInstanceOf(CommitUnknown);
     await store.ping(20_000);

@@ -1,3 +1,4 @@
+import { inject } from 'vitest';
 import type { Clock } from '../../src/domain/clock.ts';
 
 /** Time as the test says it is. */
@@ -41,8 +42,8 @@ export function stopwatch(): () => number {
   };
 }
 
-/** Polls until `check` gives something truthy; fails when it did not even after `withinMs` of real time. */
-export async function eventually<T>(check: () => T | Promise<T>, withinMs = 10_000): Promise<NonNullable<T>> {
+/** Polls until `check` gives something truthy; fails when it did not even after `withinMs` of real time, by default nearly all that a test has. */
+export async function eventually<T>(check: () => T | Promise<T>, withinMs = inject('pollMs')): Promise<NonNullable<T>> {
   const until = Date.now() + withinMs;
   for (;;) {
     let last: unknown;
@@ -56,4 +57,12 @@ export async function eventually<T>(check: () => T | Promise<T>, withinMs = 10_0
     if (isLast) throw new Error(`not within ${withinMs} ms: ${last ?? check.toString().slice(0, 200)}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+/**
+ * Lets the event loop go round, so that all that is ready in this process is done, what lies in loopback sockets too. To
+ * assert that nothing comes of something: it depends on no speed, as a pause would.
+ */
+export async function eventLoopTurns(turns = 50): Promise<void> {
+  for (let turn = 0; turn < turns; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve));
 }

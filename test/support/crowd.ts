@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { expect } from 'vitest';
+import { expect, inject } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from './clock.ts';
 import { connect, register } from './device.ts';
@@ -68,7 +68,7 @@ export class Crowd {
   }
 
   /** Resolves when every device and every caller was answered `times` more. */
-  async goesOn(times = 2, withinMs = 30_000): Promise<void> {
+  async goesOn(times = 2, withinMs = inject('pollMs')): Promise<void> {
     const before = this.counters.map(({ acknowledged, commands }) => [acknowledged, commands.length] as const);
     await eventually(
       () =>
@@ -109,13 +109,13 @@ export class Crowd {
   async stop(): Promise<void> {
     this.#stopped = true;
     await Promise.all(this.#running);
-    await eventually(() => this.counters.every(({ device }) => device.online && device.waiting === 0), 30_000);
+    await eventually(() => this.counters.every(({ device }) => device.online && device.waiting === 0));
     const open = ['dispatched', 'acknowledged', 'in_progress'];
     for (const { id } of this.counters) {
       await eventually(async () => {
         const statuses = await this.#statuses(id);
         return ![...statuses.values()].some((status) => open.includes(status));
-      }, 30_000);
+      });
     }
   }
 

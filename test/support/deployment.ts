@@ -27,10 +27,10 @@ const common = {
   DEVICE_RATE: '1000/1000',
 };
 
-/** On a migrated embedded database of its own. */
-export async function onPglite(): Promise<Deployment> {
+/** On an embedded database of its own, migrated unless `empty`. */
+export async function onPglite(empty = false): Promise<Deployment> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
-  copyPglite(inject('pgliteTemplate'), dataDir);
+  if (!empty) copyPglite(inject('pgliteTemplate'), dataDir);
   return {
     name: 'PGlite',
     env: { ...common, DATA_DIR: dataDir },
@@ -39,12 +39,15 @@ export async function onPglite(): Promise<Deployment> {
   };
 }
 
-/** On a migrated PostgreSQL database of its own, with the three keys that it takes; null where there is no PostgreSQL. */
-export async function onPostgres(): Promise<Deployment | null> {
+/**
+ * On a PostgreSQL database of its own, migrated unless `empty`, with the three keys that it takes; null where there is no
+ * PostgreSQL.
+ */
+export async function onPostgres(empty = false): Promise<Deployment | null> {
   const server = inject('postgresUrl');
   if (server === null) return null;
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
-  const { url, drop } = await freshDatabase(server);
+  const { url, drop } = await freshDatabase(server, empty);
   return {
     name: 'PostgreSQL',
     env: {
@@ -63,23 +66,43 @@ export async function onPostgres(): Promise<Deployment | null> {
   };
 }
 
-/** Of a test in which services start, one after another maybe. */
-const PATIENCE_MS = 60_000;
+/** What a suite has from `eachDeployment`. */
+export interface Deployed {
+  /** There from `beforeAll` on. */
+  (): Deployment;
+  /**
+   * The part of these cases that is this store's: each case is tried on one of the stores, as what it tries is done by
+   * code that all stores share. `EVERY_CASE=1` tries each on all of them.
+   */
+  share<T>(cases: readonly T[]): T[];
+}
 
-/** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. `deployment()` is there from `beforeAll` on. */
-export function eachDeployment(title: string, suite: (deployment: () => Deployment) => void): void {
+/** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. */
+export function eachDeployment(title: string, suite: (deployment: Deployed) => void): void {
+  onEach(title, suite, false);
+}
+
+/** The same on databases in which nothing is. */
+export function eachEmptyDeployment(title: string, suite: (deployment: Deployed) => void): void {
+  onEach(title, suite, true);
+}
+
+function onEach(title: string, suite: (deployment: Deployed) => void, empty: boolean): void {
   const kinds = inject('postgresUrl') === null ? [onPglite] : [onPglite, onPostgres];
-  for (const make of kinds) {
-    describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, { timeout: PATIENCE_MS }, () => {
+  const shares = process.env.EVERY_CASE === '1' ? 1 : kinds.length;
+  for (const [place, make] of kinds.entries()) {
+    describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, () => {
       let made: Deployment | null = null;
       beforeAll(async () => {
-        made = await make();
+        made = await make(empty);
       });
       afterAll(() => made?.remove());
-      suite(() => {
+      const deployment = (): Deployment => {
         if (made === null) throw new Error('the deployment is made in beforeAll');
         return made;
-      });
+      };
+      const share = <T>(cases: readonly T[]): T[] => cases.filter((_, n) => n % shares === place % shares);
+      suite(Object.assign(deployment, { share }));
     });
   }
 }

@@ -11,7 +11,6 @@ import type { FromService, ToService } from './service-process.ts';
 
 const entry = fileURLToPath(new URL('./service-process.ts', import.meta.url));
 const commandLine = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
-const START_MS = 30_000;
 
 export interface Ports {
   PORT: string;
@@ -67,7 +66,7 @@ export function serve(deployment: Deployment, ports: Ports): Served {
     const early = exited.then(({ code, signal, words }) => {
       throw new Error(`the service ended (${signal ?? code}): ${words}`);
     });
-    await Promise.race([early, eventually(async () => (await fetch(url + path)).ok, START_MS)]);
+    await Promise.race([early, eventually(async () => (await fetch(url + path)).ok)]);
   };
   return {
     pid: child.pid ?? 0,

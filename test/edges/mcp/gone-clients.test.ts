@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -10,7 +11,7 @@ import { StreamableWire } from '../../../src/edges/mcp/streamable.ts';
 import { followActors, REST_MS } from '../../../src/edges/mcp/subscriptions.ts';
 import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
-import { eventually } from '../../support/clock.ts';
+import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 
@@ -44,14 +45,17 @@ describe('a client of HTTP+SSE', () => {
     const answered = new Promise<number>((resolve, reject) => {
       posting.on('response', (response) => resolve(response.resume().statusCode ?? 0)).on('error', reject);
     });
+    const came = once(house.server, 'request');
     posting.write(wrong.slice(0, 10));
-    // Its session was found, and the rest of the body is waited for.
-    await pause(200);
+    await came;
+    // By the time that a later request is answered its session was found, and the rest of the body is waited for.
+    await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
+    await eventLoopTurns();
     close();
     await eventually(() => house.mcp.counts().sessions === 0);
     posting.end(wrong.slice(10));
     expect(await answered).toBe(404);
-    await pause(10);
+    await eventLoopTurns();
     process.off('unhandledRejection', hear);
     expect(unheard).toEqual([]);
   });
@@ -72,12 +76,15 @@ describe('a client of HTTP+SSE', () => {
     };
     const asked = request(`${house.url}/mcp`, { headers: headers() });
     asked.on('error', () => {});
+    const left = once(house.server, 'connection').then(([socket]) => once(socket, 'close'));
     asked.end();
     await eventually(() => looked > 0);
     asked.destroy();
-    await pause(100);
+    await left;
     go();
-    await pause(100);
+    // Its user is read before this one's.
+    await house.call('GET', '/v1/auth/me', { token: mine.tokens.owner });
+    await eventLoopTurns();
     expect(house.mcp.counts().sessions).toBe(0);
   });
 });

@@ -9,7 +9,7 @@ import { sessionCredentials } from '../../../src/domain/session.ts';
 import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../src/domain/signature.ts';
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { eventually as untilTrue } from '../../support/clock.ts';
+import { eventLoopTurns, eventually as untilTrue } from '../../support/clock.ts';
 import { undocumented } from '../../support/events.ts';
 import type { TestDevice } from './house.ts';
 
@@ -20,7 +20,7 @@ export interface Around {
 }
 
 /** Looks again until nothing is thrown; for what happens on another side of a socket. */
-export async function eventually(check: () => unknown, withinMs = 15_000): Promise<void> {
+export async function eventually(check: () => unknown, withinMs?: number): Promise<void> {
   await untilTrue(async () => {
     await check();
     return true;
@@ -70,6 +70,21 @@ export class Device {
 
   topic(channel: Channel): string {
     return deviceTopic(this.device.tenantId, this.device.deviceId, channel);
+  }
+
+  /** Resolves when the edge has answered a ping: it has read all that was sent before, and what it answered to that is here. */
+  async ping(): Promise<void> {
+    const answered = new Promise<void>((resolve) => {
+      const look = ({ cmd }: { cmd: string }): void => {
+        if (cmd !== 'pingresp') return;
+        this.mqtt.off('packetreceive', look);
+        resolve();
+      };
+      this.mqtt.on('packetreceive', look);
+    });
+    this.mqtt.sendPing();
+    await answered;
+    await eventLoopTurns();
   }
 
   async listen(): Promise<void> {

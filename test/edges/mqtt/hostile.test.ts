@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 import { credentials, Device, eventually, packets, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 
@@ -78,7 +79,7 @@ describe('a device that stops reading', () => {
     for (let n = 0; n < 800; n++) house.emit(write(clientId, device, 20_000));
     const pings = Buffer.concat(Array.from({ length: 1_000 }, () => packets.ping));
     raw.socket.write(pings);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await eventLoopTurns();
     raw.socket.resume();
     const written = 5 + (house.counted['written cmd'] ?? 0) * 20_000;
     await eventually(() => expect(raw.bytes.subarray(-2_000).equals(pongs(1_000))).toBe(true), 15_000);
@@ -248,7 +249,9 @@ describe('keep-alive', () => {
   it('0 is for ever', async () => {
     edge = await house.open();
     const { raw } = await connected(0);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await eventLoopTurns();
+    raw.socket.write(packets.ping);
+    await eventually(() => expect(raw.bytes.length).toBe(4 + 2));
     expect(raw.ended).toBe(false);
     raw.socket.destroy();
   });

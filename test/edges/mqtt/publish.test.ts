@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Overloaded } from '../../../src/actors/contract.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 
@@ -335,7 +336,7 @@ describe('at the end of the process', () => {
     await eventually(() => expect(house.received).toHaveLength(1));
     const closing = edge.close();
     void client.say('state', { state: {} }).catch(() => {});
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await eventLoopTurns();
     commit();
     await said;
     await closing;

@@ -4,6 +4,7 @@ import { EventFailed, Overloaded, Quarantined } from '../../../src/actors/contra
 import type { JsonSpan } from '../../../src/domain/json-span.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 import { spanText } from '../../support/json-span.ts';
 import { Device, eventually, packets, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
@@ -88,7 +89,7 @@ describe('a message', () => {
       acknowledged = true;
     });
     await eventually(() => expect(house.received).toHaveLength(1));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await client.ping();
     expect(acknowledged).toBe(false);
     commit();
     await said;
@@ -157,7 +158,7 @@ describe('many messages of one connection', () => {
     const said = [1, 2, 3].map((n) => client.say('state', { state: { n } }).then(() => order.push(n)));
     await client.mqtt.publishAsync(client.topic('state'), 'not even JSON', { qos: 0 });
     await eventually(() => expect(house.received).toHaveLength(3));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await client.ping();
     expect(order).toEqual([]);
     first.open();
     await Promise.all(said);
@@ -170,7 +171,7 @@ describe('many messages of one connection', () => {
     house.commit = wait;
     const said = Array.from({ length: 100 }, (_, n) => client.say('state', { state: { n } }));
     await eventually(() => expect(house.received).toHaveLength(32));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await eventLoopTurns();
     expect(house.received).toHaveLength(32);
     commit();
     await Promise.all(said);
@@ -201,20 +202,24 @@ describe('many messages of one connection', () => {
     house.now += 1;
     const second = await Device.connect(house, device, edge.port);
     void second.say('state', { state: {} }).catch(() => {});
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    expect(house.received).toHaveLength(5);
+    const neighbour = await Device.connect(house, house.addDevice(device.tenantId), edge.port);
+    await neighbour.say('state', { state: {} });
+    expect(house.received.filter(({ ref }) => ref.id === device.deviceId)).toHaveLength(5);
   });
 
   it('wait while the runtime is overloaded, and then go on in order', async () => {
     const client = await open();
     let full = true;
+    let refused = 0;
     house.commit = async (received) => {
       if (!full) return;
+      refused += 1;
       house.received.splice(house.received.indexOf(received), 1);
       throw new Overloaded('full');
     };
     const said = Array.from({ length: 60 }, (_, n) => client.say('state', { state: { n } }));
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    await eventually(() => expect(refused).toBeGreaterThan(2));
+    await eventLoopTurns();
     expect(house.received).toEqual([]);
     full = false;
     await Promise.all(said);
@@ -260,7 +265,7 @@ describe('an acknowledgement of a command', () => {
       acknowledged = true;
     });
     await eventually(() => expect(house.seen).toHaveLength(1));
-    await new Promise((resolve) => setTimeout(resolve, 30));
+    await client.ping();
     expect(acknowledged).toBe(false);
     tell();
     await said;

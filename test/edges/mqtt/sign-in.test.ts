@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
 import { connack, credentials, Device, eventually, packets, quiet, Raw } from './client.ts';
 import { House } from './house.ts';
 
@@ -90,7 +91,7 @@ describe('a device signs in', () => {
       setImmediate(() => {
         house.row(device.deviceId).revoked = true;
       });
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      await eventLoopTurns();
     };
     expect(await signIn(credentials(house, device))).toBe(REFUSED);
     expect(house.live.size).toBe(0);

@@ -241,17 +241,13 @@ describe('a tenant user', () => {
     const { mqtt, heard } = await listen('token', below('#'));
     const client = await Device.connect(house, device, edge.port);
     const text = 'x'.repeat(30_000);
-    let slowest = 0;
     let said = 0;
     while (house.counted['closed slow'] === undefined) {
-      const started = performance.now();
       await client.say('state', { state: { text } });
-      slowest = Math.max(slowest, performance.now() - started);
       said += 1;
       expect(said).toBeLessThan(2_000);
     }
     await eventually(() => expect(heard).toHaveLength(said));
-    expect(slowest).toBeLessThan(10_000);
     frozen.socket.destroy();
     await mqtt.endAsync();
   });

@@ -194,8 +194,10 @@ describe('a credential', () => {
     await house.call('POST', '/v1/tenant/register', { token, body: { tenant_name: 'Short' } });
     const short = await house.token('someone-else', { ttlS: 120 });
     const client = await listening(short);
+    const shorter = await listening(await house.token('someone-else', { ttlS: 118 }));
     house.clock.advance(119_000);
-    await new Promise((resolve) => setTimeout(resolve, 60));
+    // It was looked for what has expired.
+    expect((await shorter.closed).code).toBe(4401);
     expect(client.socket.readyState).toBe(client.socket.OPEN);
     house.clock.advance(1_000);
     expect((await client.closed).code).toBe(4401);
