@@ -30,10 +30,9 @@ export function parseSessionToken(clientId: string): SessionToken | null {
   return { clientId, deviceId: match[1] as string, timestamp: Number(match[2]), nonce: match[3] as string };
 }
 
-/** Whether a token may open a session now: within 120 s, and not from before the process became active. */
-export function isFreshSession(token: SessionToken, now: EpochMs, activeSince: EpochMs): boolean {
-  return Math.abs(now - token.timestamp) <= SESSION_SKEW_MS && token.timestamp >= activeSince;
-}
+/** Whether a token may open a session: within 120 s of one of the times, which differ while a clock is corrected. */
+export const isFreshSession = (token: SessionToken, times: readonly EpochMs[]): boolean =>
+  times.some((now) => Math.abs(now - token.timestamp) <= SESSION_SKEW_MS);
 
 /** What the password of a CONNECT signs. */
 export function sessionString(token: SessionToken, tenantId: string): string {

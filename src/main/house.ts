@@ -212,8 +212,8 @@ export async function buildHouse(
     production: config.production,
     observe: metrics.request,
   });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets });
-  const pruning = keepPruning(config, services);
+  const pruning = keepPruning(config, { ...services, isClockTrusted: () => time.untrusted() === null });
+  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning });
   return {
     settings,
     listener: makeRest({
@@ -277,7 +277,7 @@ export async function buildHouse(
       else sidecar.open(cognition, services);
     },
     async close(answered) {
-      clearInterval(pruning);
+      pruning.stop();
       cognition.close();
       const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
       await Promise.all([...edges, answered]);
@@ -289,7 +289,7 @@ export async function buildHouse(
     },
     abort() {
       aborted = true;
-      clearInterval(pruning);
+      pruning.stop();
       cognition.close();
       runtime.halt();
       callers.keys.halt();

@@ -9,6 +9,7 @@ import type { Sockets } from '../edges/websocket/sockets.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { ClockOffsets } from '../operations/health.ts';
 import type { Services } from '../operations/operation.ts';
+import type { Pruning } from './pruning.ts';
 
 /** What is read when somebody looks at the metrics. */
 export function measure(
@@ -21,6 +22,7 @@ export function measure(
     graphql,
     services,
     clockOffsets,
+    pruning,
   }: {
     mqtt(): MqttEdge | null;
     sockets: Sockets;
@@ -28,6 +30,7 @@ export function measure(
     graphql: Pick<GraphqlEdge, 'connections'>;
     services: Pick<Services, 'cache' | 'flags'>;
     clockOffsets(): ClockOffsets;
+    pruning: Pick<Pruning, 'suspended'>;
   },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
@@ -62,6 +65,9 @@ export function measure(
     'clock_correction_seconds',
     "The reference clock minus the service's time: what is still to be corrected",
     () => clockOffsets().correctionMs / 1000,
+  );
+  metrics.gauge('pruning_suspended', '1 while old rows are kept because the clock may be wrong', () =>
+    Number(pruning.suspended()),
   );
   actors.onTransition(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || sameValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;

@@ -1,20 +1,63 @@
 import type { Config } from '../config.ts';
+import { elapsedOf, referenceOf } from '../domain/clock.ts';
+import type { EpochMs } from '../domain/values.ts';
 import type { Services } from '../operations/operation.ts';
 
 const LOOK_MS = 60_000;
 const PRUNE_MS = 3_600_000;
 const PRUNE_BATCH = 500;
+const DAY_MS = 86_400_000;
+/** A longer time since the last pruning is either an absence or a wrong clock, which only time tells apart. */
+const PLAUSIBLE_GAP_MS = 7 * DAY_MS;
+/** How long the process runs with an unbroken clock before it believes a longer gap. */
+const GAP_CONFIRMED_MS = DAY_MS;
 
-/** Removes a minute after the start and every hour from then on what is kept no longer; who stops clears the timer. */
-export function keepPruning(
-  { retentionDays }: Pick<Config, 'retentionDays'>,
-  parts: Pick<Services, 'artifacts' | 'clock' | 'log'> & { store: Pick<Services['store'], 'retention'> },
-): NodeJS.Timeout {
-  const { store, artifacts, clock, log } = parts;
+interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
+  store: Pick<Services['store'], 'retention'>;
+  /** False while the clocks are more than a minute apart. */
+  isClockTrusted(): boolean;
+}
+
+export interface Pruning {
+  /** True while rows that are due are kept because the clock may be wrong. */
+  suspended(): boolean;
+  stop(): void;
+}
+
+/** Removes a minute after the start and every hour from then on what is kept no longer, as long as the clock is believed. */
+export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
+  const { store, artifacts, clock, log, isClockTrusted } = parts;
+  const startedAt = elapsedOf(clock);
+  let suspended = false;
   const sweep = () =>
     void artifacts.sweep().catch((error) => {
       log.warn({ err: error }, 'left-over artifacts are removed later');
     });
+
+  /** What is due by both clocks while they differ by less than a minute. */
+  const pruneTime = (): EpochMs => Math.min(clock.now(), referenceOf(clock));
+
+  async function isPlausible(now: EpochMs): Promise<boolean> {
+    if (!isClockTrusted()) {
+      log.warn({}, 'pruning suspended: the clock is more than a minute off');
+      return false;
+    }
+    const last = await store.retention.prunedAt();
+    if (last === null || now - last <= PLAUSIBLE_GAP_MS || elapsedOf(clock) - startedAt >= GAP_CONFIRMED_MS)
+      return true;
+    log.warn(
+      { last_pruned_at: new Date(last).toISOString(), gap_days: Math.round((now - last) / DAY_MS) },
+      'pruning suspended for the first 24 hours of running: the last pruning is long ago, or the clock is wrong',
+    );
+    return false;
+  }
+
+  async function prune(): Promise<void> {
+    const now = pruneTime();
+    suspended = !(await isPlausible(now));
+    if (!suspended) await store.retention.prune(now, retentionDays, PRUNE_BATCH);
+  }
+
   let dueAt = 0;
   let pruning = false;
   const timer = setInterval(() => {
@@ -22,14 +65,13 @@ export function keepPruning(
     if (pruning || performance.now() < dueAt) return;
     dueAt = performance.now() + PRUNE_MS;
     pruning = true;
-    store.retention
-      .prune(clock.now(), retentionDays, PRUNE_BATCH)
+    prune()
       .catch((error) => log.warn({ err: error }, 'old rows are pruned later'))
       .finally(() => {
         pruning = false;
       });
     sweep();
-  }, LOOK_MS);
+  }, LOOK_MS).unref();
   sweep();
-  return timer.unref();
+  return { suspended: () => suspended, stop: () => clearInterval(timer) };
 }

@@ -13,7 +13,9 @@ import type { AgentMemoryStore } from './contract/memories.ts';
 import type { Page, Position } from './contract/pages.ts';
 import type { KeyStore, MemberStore } from './contract/people.ts';
 import type { ProposalStore } from './contract/proposals.ts';
+import type { Retention } from './contract/retention.ts';
 import type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
+import type { SignInStore } from './contract/sign-ins.ts';
 
 /*
  * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
@@ -348,11 +350,6 @@ export interface IdentityStore {
   presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
 
-export interface Retention {
-  /** Deletes in small batches what is older; answers how many rows went. */
-  prune(now: EpochMs, days: { commands: number; journal: number }, batch: number): Promise<number>;
-}
-
 export interface Store {
   actors: ActorStore;
   devices: DeviceStore;
@@ -370,6 +367,7 @@ export interface Store {
   inspection: InspectionStore;
   memories: AgentMemoryStore;
   retention: Retention;
+  signIns: SignInStore;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
   turnsInFlight: number;
   /** Answers within `timeoutMs` or throws. */

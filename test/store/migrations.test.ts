@@ -40,7 +40,11 @@ const backends = [
   ...(serverUrl === null ? [] : [{ name: 'PostgreSQL', open: emptyPostgres }]),
 ];
 
-const note: Migration = { id: migrations.length + 1, name: 'note', sql: 'create table notes (text text not null)' };
+const note: Migration = {
+  id: (migrations.at(-1)?.id ?? 0) + 1,
+  name: 'note',
+  sql: 'create table notes (text text not null)',
+};
 const tables = async (database: Database): Promise<string[]> =>
   (await database.read<{ name: string }>({ text: 'select relname as name from pg_class where relkind = $$r$$' })).map(
     (row) => row.name,

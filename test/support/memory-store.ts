@@ -41,6 +41,7 @@ export class MemoryStore implements Store {
   readonly inspection = this.#store.inspection;
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;
+  readonly signIns = this.#store.signIns;
   ping = this.#store.ping;
   readonly close = this.#store.close;
 

@@ -110,7 +110,7 @@ export class Edge implements BrokerEnds {
     this.#receiver = new Receiver({ services, watches: parts.watches, downlink, listeners, limits, meter, log });
     this.#gatekeeper = new Gatekeeper({
       services,
-      deviceSignIn: new DeviceSignIn(services, parts.signingKey, services.clock.now()),
+      deviceSignIn: new DeviceSignIn(services, parts.signingKey),
       authenticateUser: parts.authenticateUser,
       rates: new Buckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
       ackWriter: new AckWriter(),

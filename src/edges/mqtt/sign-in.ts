@@ -1,4 +1,4 @@
-import type { Clock } from '../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../domain/clock.ts';
 import { SESSION_LIFE_MS } from '../../domain/protocol.ts';
 import { isFreshSession, parseSessionToken, type SessionToken, verifySession } from '../../domain/session.ts';
 import { newDeviceSecret, type SigningKey, type VerifyingKey, verifyingKey } from '../../domain/signature.ts';
@@ -7,6 +7,7 @@ import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { Directory, type LiveKey } from './directory.ts';
 import { isActive, isKnownClosed, isOpen } from './standing.ts';
+import { TokenLedger } from './token-ledger.ts';
 import { UsedTokens } from './used-tokens.ts';
 
 /** What a CONNECT says, as it came. */
@@ -38,28 +39,24 @@ export class DeviceSignIn {
   readonly #services: Pick<Services, 'store' | 'actors' | 'open'>;
   readonly #clock: Clock;
   readonly #signingKey: SigningKey;
-  readonly #activeSince: EpochMs;
   readonly #directory: Directory;
   readonly #used = new UsedTokens();
+  readonly #ledger: TokenLedger;
 
   /** `signingKey` is the service's own, for devices with Ed25519 keys. */
-  constructor(
-    services: Pick<Services, 'store' | 'actors' | 'open' | 'clock'>,
-    signingKey: SigningKey,
-    activeSince: EpochMs,
-  ) {
+  constructor(services: Pick<Services, 'store' | 'actors' | 'open' | 'clock'>, signingKey: SigningKey) {
     this.#services = services;
     this.#clock = services.clock;
     this.#signingKey = signingKey;
-    this.#activeSince = activeSince;
     this.#directory = new Directory(services);
+    this.#ledger = new TokenLedger(services.store);
   }
 
   /** Null for whoever is not let in; no reason is given. A token that let a device in is used up. */
   async check({ clientId, username, password }: Credentials): Promise<DeviceIdentity | null> {
     const token = parseSessionToken(clientId);
     if (token === null || username === undefined || password === undefined) return null;
-    if (!isFreshSession(token, this.#clock.now(), this.#activeSince)) return null;
+    if (!isFreshSession(token, [this.#clock.now(), referenceOf(this.#clock)])) return null;
     const signature = password.toString('latin1');
     const { actors } = this.#services;
     const [{ device, keys }, tenant] = await Promise.all([
@@ -68,9 +65,9 @@ export class DeviceSignIn {
     ]);
     const proven = this.#prove(token, username, signature, keys);
     if (proven === null || !isActive(device, username) || !isOpen(tenant)) return null;
+    if (!this.#used.use(token, this.#clock.now()) || !(await this.#ledger.use(token))) return null;
     // It may have been revoked or suspended while the store was asked.
     if (isKnownClosed(actors, token.deviceId, username)) return null;
-    if (!this.#used.use(token, this.#clock.now())) return null;
     return { deviceId: token.deviceId, tenantId: username, clientId, ...proven };
   }
 

@@ -7,7 +7,10 @@ const MAX_REMEMBERED = 500_000;
 /** Of one device, so that none takes the others' room; four sign-ins a second, and more than any has a use for. */
 const MAX_OF_DEVICE = 1_000;
 
-/** Session tokens that opened a session, for as long as they would count as fresh: a token works once. */
+/**
+ * Session tokens that opened a session, for as long as they would count as fresh: bounds how many the store has to keep,
+ * and refuses one that is used twice at the same time. The store knows those of earlier processes.
+ */
 export class UsedTokens {
   readonly #until = new Map<string, { deviceId: string; at: EpochMs }>();
   readonly #byDevice = new Map<string, number>();

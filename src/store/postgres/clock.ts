@@ -1,16 +1,18 @@
 import pg from 'pg';
 import type { ClockSample } from '../../domain/database-time.ts';
+import { sessionConfig } from './session-config.ts';
 
 const CONNECT_MS = 3_000;
 
 /** Reads the database's clock on a connection of its own; null where the server does not answer. */
 export async function readDatabaseClock(url: string): Promise<ClockSample | null> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: CONNECT_MS,
-    application_name: 'twinkeep clock',
-  });
+  const client = new pg.Client(
+    sessionConfig(url, {
+      connectionTimeoutMillis: CONNECT_MS,
+      query_timeout: CONNECT_MS,
+      application_name: 'twinkeep clock',
+    }),
+  );
   client.on('error', () => {}); // the query that runs reports it
   try {
     await client.connect();

@@ -13,6 +13,7 @@ import { inPlace } from './migrations/0010-in-place.ts';
 import { statistics } from './migrations/0011-statistics.ts';
 import { saidOnce } from './migrations/0012-said-once.ts';
 import { nodes } from './migrations/0013-nodes.ts';
+import { clock } from './migrations/0017-clock.ts';
 
 export interface Migration {
   id: number;
@@ -35,6 +36,7 @@ export const migrations: readonly Migration[] = [
   { id: 11, name: 'statistics', sql: statistics },
   { id: 12, name: 'said once', sql: saidOnce },
   { id: 13, name: 'nodes', sql: nodes },
+  { id: 17, name: 'clock', sql: clock },
 ];
 
 /** The schema in the database is not one that this program made, or that it knows. */
@@ -77,9 +79,11 @@ const locked = <T>(database: Database, run: (query: Query) => Promise<T>): Promi
 async function apply(query: Query, migration: Migration, known: readonly Migration[]): Promise<number> {
   const rows = await query<{ id: number; name: string; checksum: string }>('select id, name, checksum from migrations');
   const newest = Math.max(0, ...rows.map((row) => row.id));
-  if (newest > known.length) {
+  // Numbers may leave gaps.
+  const newestKnown = Math.max(0, ...known.map(({ id }) => id));
+  if (newest > newestKnown) {
     throw new SchemaMismatch(
-      `The database has migration ${newest}, and this version of the program knows ${known.length}: start a newer one.`,
+      `The database has migration ${newest}, and this version of the program knows ${newestKnown}: start a newer one.`,
     );
   }
   const done = rows.find((row) => row.id === migration.id);

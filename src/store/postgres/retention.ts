@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EpochMs } from '../../domain/values.ts';
-import type { Retention } from '../contract.ts';
+import type { Retention } from '../contract/retention.ts';
 import type { Database, Statement } from './database.ts';
 
 const DAY_MS = 86_400_000;
+/** A clock may be set back by nearly this much before a used session token could be taken for a new one. */
+const USED_TOKENS_MS = 2 * 3_600_000;
 /** Between two batches others have their turn. */
 const PAUSE_MS = 20;
 const ended = `('rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled')`;
@@ -86,6 +88,13 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now, batch],
   },
   {
+    name: 'prune_used_tokens',
+    text: `delete from used_session_tokens where (signed_at, device_id, nonce) in (
+        select signed_at, device_id, nonce from used_session_tokens where signed_at < $1
+        order by signed_at limit $2) returning 1 as gone`,
+    values: [now - USED_TOKENS_MS, batch],
+  },
+  {
     // A dead key is part of the record of who did what: the journal names it.
     name: 'prune_keys',
     text: `delete from api_keys where prefix in (
@@ -106,7 +115,18 @@ export const retention = (database: Database): Retention => ({
       }
     }
     if (database.embedded) await vacuum(database);
+    await database.write({
+      name: 'pruned',
+      text: `insert into pruning (last_at) values ($1) on conflict (one) do update set last_at = excluded.last_at
+        returning 1 as kept`,
+      values: [now],
+    });
     return gone;
+  },
+
+  async prunedAt() {
+    const [row] = await database.read<{ last_at: EpochMs }>({ name: 'pruned_at', text: 'select last_at from pruning' });
+    return row?.last_at ?? null;
   },
 });
 

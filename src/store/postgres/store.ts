@@ -18,6 +18,7 @@ import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
+import { signInStore } from './sign-ins.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
 export const createStore = (database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store => ({
@@ -37,6 +38,7 @@ export const createStore = (database: Database, counts = new DeviceCounts(), fen
   inspection: inspectionStore(database),
   memories: agentMemoryStore(database),
   retention: retention(database),
+  signIns: signInStore(database),
   turnsInFlight: database.embedded ? 1 : 2,
 
   async ping(timeoutMs) {

@@ -244,6 +244,10 @@ export class House {
     return [{ type: 'message.accepted', repeat: false }];
   }
 
+  /** CONNECT tokens that the store has as used; they outlive an edge. */
+  readonly usedTokens = new Set<string>();
+  /** Where marking them waits, or throws. */
+  marked: () => Promise<void> = async () => {};
   readonly news = makeNews();
   readonly services: Services = {
     clock: this.clock,
@@ -252,6 +256,15 @@ export class House {
     open: (sealed: string) => sealed.replace('sealed ', ''),
     settings: { cloudPublicKeys: ['cloud-key'] },
     store: {
+      signIns: {
+        markUsed: async (tokens: { deviceId: string; timestamp: number; nonce: string }[]) => {
+          await this.marked();
+          const first = tokens.map(({ deviceId, timestamp, nonce }) => `${deviceId}.${timestamp}.${nonce}`);
+          const fresh = new Set(first.filter((token) => !this.usedTokens.has(token)));
+          for (const token of fresh) this.usedTokens.add(token);
+          return fresh;
+        },
+      },
       devices: {
         liveKeys: async (ids: string[]) => {
           this.lookups.push(ids.length);

@@ -73,6 +73,10 @@ const tables = (undo: UndoLog) => ({
   proposals: new Table<Proposal>(undo),
   firmware: new Table<FirmwareRelease>(undo),
   artifacts: new Table<EpochMs>(undo),
+  /** CONNECT tokens that opened a session, with their timestamps. */
+  usedSessionTokens: new Table<EpochMs>(undo),
+  /** One row, `last`. */
+  pruning: new Table<EpochMs>(undo),
 });
 export type Tables = ReturnType<typeof tables>;
 

@@ -1,11 +1,12 @@
 import type { EpochMs } from '../../../src/domain/values.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
-import type { Retention } from '../../../src/store/contract.ts';
+import type { Retention } from '../../../src/store/contract/retention.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
 import type { Session } from './session.ts';
 import type { Table } from './table.ts';
 
 const DAY_MS = 86_400_000;
+const USED_TOKENS_MS = 7_200_000;
 const ended = new Set<unknown>(['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled']);
 
 /** The moment in a UUID of version 7. */
@@ -78,6 +79,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
     (tables, batch) => prune(tables.presentedTokens, batch, (expiresAt) => expiresAt < now),
     (tables, batch) => prune(tables.invitations, batch, ({ expiresAt }) => expiresAt < now),
     (tables, batch) => prune(tables.memories, batch, ({ expiresAt }) => expiresAt !== null && expiresAt <= now),
+    (tables, batch) => prune(tables.usedSessionTokens, batch, (timestamp) => timestamp < now - USED_TOKENS_MS),
     (tables, batch) =>
       prune(tables.apiKeys, batch, ({ revokedAt, expiresAt }) => {
         const end = Math.min(revokedAt ?? Number.POSITIVE_INFINITY, expiresAt ?? Number.POSITIVE_INFINITY);
@@ -94,6 +96,9 @@ export const retention = (session: Session): Retention => ({
         gone = await session.write('retention.prune', [batch], step);
       }
     }
+    await session.write('retention.pruned', [now], (tables, now) => tables.pruning.set('last', now));
     return all;
   },
+
+  prunedAt: () => session.read('retention.prunedAt', [], (tables) => tables.pruning.get('last') ?? null),
 });

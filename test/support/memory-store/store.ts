@@ -17,6 +17,7 @@ import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
 import { Session, type SessionOptions } from './session.ts';
+import { signInStore } from './sign-ins.ts';
 
 export interface MemoryStoreOptions extends SessionOptions {
   turnsInFlight?: number;
@@ -45,6 +46,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     inspection: inspectionStore(session),
     memories: agentMemoryStore(session),
     retention: retention(session),
+    signIns: signInStore(session),
     turnsInFlight: options.turnsInFlight ?? 1,
     ping: () => session.read('ping', [], () => undefined),
     async close() {},
