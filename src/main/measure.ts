@@ -28,7 +28,7 @@ export function measure(
     sockets: Sockets;
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
-    services: Pick<Services, 'cache' | 'flags'>;
+    services: Pick<Services, 'cache' | 'flags' | 'store'>;
     clockOffsets(): ClockOffsets;
     pruning: Pick<Pruning, 'suspended'>;
   },
@@ -52,6 +52,9 @@ export function measure(
   metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
   metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
     Number(services.cache.healthy()),
+  );
+  metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
+    services.store.preparedStatements(),
   );
   metrics.gauges('flags', '1 where a flag is set', 'flag', () =>
     Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),

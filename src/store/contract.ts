@@ -370,6 +370,8 @@ export interface Store {
   signIns: SignInStore;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
   turnsInFlight: number;
+  /** Statements that are prepared on the connections of the database. */
+  preparedStatements(): number;
   /** Answers within `timeoutMs` or throws. */
   ping(timeoutMs: number): Promise<void>;
   close(): Promise<void>;

@@ -68,6 +68,10 @@ describe('what Prometheus is told', () => {
     expect(seen).toMatch(/^twinkeep_http_request_duration_seconds_count\{route="\/devices\/\{id\}",method="GET"\} 1$/m);
   });
 
+  it('counts the prepared statements', () => {
+    expect(seen).toMatch(/^twinkeep_prepared_statements [1-9]\d*$/m);
+  });
+
   it('holds every metric that the dashboard and the alerts ask for', () => {
     const asked = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
     const rules = [...deployed('prometheus/rules.yml').matchAll(/\b(twinkeep|nodejs|process)_\w+/g)].map(

@@ -25,6 +25,7 @@ export class MemoryStore implements Store {
   readonly #store = openMemoryStore(this.database, { wire: this.#wire });
 
   readonly turnsInFlight = this.#store.turnsInFlight;
+  readonly preparedStatements = this.#store.preparedStatements;
   readonly actors = new MemoryActors(this.database);
   readonly devices = this.#store.devices;
   readonly commands = this.#store.commands;

@@ -13,8 +13,8 @@ export const STORE_NAME = 'twinkeep';
 const CONNECTIONS = 8;
 const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 8_000;
-/** A connection keeps what was prepared on it, some hundred KB for each form of a turn: a new one begins with nothing. */
-const LIFETIME_S = 3_600;
+/** A session's caches of the catalog and of plans grow as long as it lives; a new connection starts with none. */
+const LIFETIME_S = 600;
 /** As long as a device's message waits (`devicePatienceMs`); only for a server that says nothing any more. */
 const SILENCE_MS = 10_000;
 

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
+import { PreparedStatements } from './prepared.ts';
 import type { Sessions } from './sessions.ts';
 
 /** Bytes are in the binary form of their type. */
@@ -34,6 +35,10 @@ export interface Database {
   readonly embedded: boolean;
   /** Statements that were answered, for who asks whether anything still is. */
   readonly answers: number;
+  /** Statements that are prepared on its connections. */
+  readonly prepared: number;
+  /** Makes the plans of all prepared statements again, because the tables have outgrown them. */
+  discardPlans(): void;
   close(): Promise<void>;
 }
 
@@ -62,6 +67,7 @@ export class PooledDatabase implements Database {
   private readonly pool: pg.Pool;
   private readonly sessions: Sessions | null;
   private readonly afterClose: () => Promise<void>;
+  private readonly statements = new PreparedStatements();
   private closed = false;
 
   /** Beside a server there are its `sessions`; of an embedded one `thread` is closed after its connection. */
@@ -72,7 +78,19 @@ export class PooledDatabase implements Database {
     this.afterClose = async () => ('thread' in beside ? beside.thread.close() : undefined);
     // An idle connection that breaks has left the pool already, and of one in use its query is told.
     pool.on('error', () => {});
-    pool.on('connect', (client) => client.on('error', () => {}));
+    pool.on('connect', (client) => {
+      client.on('error', () => {});
+      this.statements.connected(client);
+    });
+    pool.on('remove', (client) => this.statements.removed(client));
+  }
+
+  get prepared(): number {
+    return this.statements.count;
+  }
+
+  discardPlans(): void {
+    this.statements.discardPlans();
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
@@ -135,7 +153,7 @@ export class PooledDatabase implements Database {
     let broken = false;
     try {
       // pg takes the values as they are, and does not change the array.
-      const result = await client.query<Row>(statement as pg.QueryConfig);
+      const result = await client.query<Row>(this.statements.admit(client, statement) as pg.QueryConfig);
       this.answers += 1;
       return result.rows;
     } catch (error) {
@@ -154,9 +172,9 @@ export class PooledDatabase implements Database {
     } catch (error) {
       throw unavailable(error);
     }
-    if (this.sessions === null || this.sessions.clear) return client;
     try {
-      await this.sessions.bury(client);
+      if (this.sessions?.clear === false) await this.sessions.bury(client);
+      await this.statements.refresh(client);
       return client;
     } catch (error) {
       client.release(true);

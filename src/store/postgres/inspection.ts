@@ -47,17 +47,20 @@ const inStates = `not exists (
       select from jsonb_to_recordset(g.states) as s(parent text[], name text) where seen.value #> s.parent ? s.name))`;
 
 function conditions(kind: ActorKind, { states, quarantined }: ActorFilter): { name: string; text: string } {
-  const columns = (states ?? []).flatMap((group) => {
+  const given = (states ?? []).flatMap((group) => {
     const [only] = group;
     const column = group.length === 1 && only !== undefined ? implied[kind]?.[only.join('.')] : undefined;
     return column === undefined ? [] : [column];
   });
-  if (quarantined !== undefined) columns.push(`quarantine is ${quarantined ? 'not ' : ''}null`);
+  // Each once and in one order: a caller who repeats a state does not make another statement.
+  const columns = [...new Set(given)].sort();
+  const names = columns.map((column) => `_${column.split(' ')[0]}`);
+  if (quarantined !== undefined) {
+    columns.push(`quarantine is ${quarantined ? 'not ' : ''}null`);
+    names.push(quarantined ? '_quarantined' : '_healthy');
+  }
   if (tableOf(kind).columns.deleted) columns.push('not deleted');
-  return {
-    name: columns.map((column) => `_${column.replace(/\W+/g, '_')}`).join(''),
-    text: columns.map((column) => ` and ${column}`).join(''),
-  };
+  return { name: names.join(''), text: columns.map((column) => ` and ${column}`).join('') };
 }
 
 export const inspectionStore = (database: Database): InspectionStore => ({

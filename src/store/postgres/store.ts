@@ -40,6 +40,7 @@ export const createStore = (database: Database, counts = new DeviceCounts(), fen
   retention: retention(database),
   signIns: signInStore(database),
   turnsInFlight: database.embedded ? 1 : 2,
+  preparedStatements: () => database.prepared,
 
   async ping(timeoutMs) {
     let timer: NodeJS.Timeout | undefined;

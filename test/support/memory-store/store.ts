@@ -48,6 +48,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     retention: retention(session),
     signIns: signInStore(session),
     turnsInFlight: options.turnsInFlight ?? 1,
+    preparedStatements: () => 0,
     ping: () => session.read('ping', [], () => undefined),
     async close() {},
   };

@@ -1,0 +1,254 @@
+import type { ActorKind } from '../../machines/outputs.ts';
+import { type Form, forms, type Joining, joining, type TurnInput } from './commit-input.ts';
+import type { Value } from './database.ts';
+import { deleteByKey } from './delete.ts';
+import { type Fence, ownsShard } from './fence.ts';
+import { idempotencyFields, putIdempotency } from './idempotency.ts';
+import { actorTables, notFinal, tableOf } from './tables.ts';
+
+/*
+ * The statements that commit turns. A statement has a fixed set of sections, and a section without rows in its parameter writes
+ * nothing. So a turn can use any statement that has at least the sections it needs: there is a fixed number of statements,
+ * and the last of them has every section. See decision 32.
+ */
+
+/** A part of a statement: the actors of one kind and form, what joins them, and deliveries without an actor. */
+export type Section = `${ActorKind}_${Form}` | Joining | 'deliveries';
+
+/** What every actor's table has; `quarantine` is not a turn's to write. */
+const common: Readonly<Record<string, string>> = {
+  id: 'uuid',
+  tenant_id: 'uuid',
+  version: 'bigint',
+  machine_version: 'integer',
+  value: 'jsonb',
+  context: 'jsonb',
+  since: 'bigint',
+};
+const fixed = new Set(['id', 'tenant_id', 'created_at']);
+/** Of `common`, what each transition writes. */
+const always = ['version', 'value', 'since'];
+
+/** The columns that a form writes, beside `moving`. */
+function columnsOf(kind: ActorKind, form: Form): string[] {
+  const { columns, moving } = tableOf(kind);
+  if (form === 'settled') return [...always, ...moving];
+  const all = Object.keys({ ...common, ...columns });
+  return form === 'new' ? all : all.filter((column) => !fixed.has(column));
+}
+
+/** The actors of one kind and form, which the parameters `$n` and the next hold; the last section is what was kept of them. */
+function actorSections(kind: ActorKind, form: Form, n: number): string {
+  const { name, columns } = tableOf(kind);
+  const types: Readonly<Record<string, string>> = { ...common, ...columns };
+  const written = columnsOf(kind, form);
+  const read = form === 'new' ? written : ['id', 'read_version', ...written];
+  const fields = read.map((column) => `${column} ${types[column] ?? 'bigint'}`);
+  const input = `rows from (jsonb_to_recordset($${n}::jsonb) as (${fields.join(', ')}, also jsonb), unnest($${n + 1}::json[]))
+    as i(${read.join(', ')}, also, moving)`;
+  const section = sectionOf(kind, form);
+  if (form !== 'new') {
+    const set = [...written, 'moving'].map((column) => `${column} = i.${column}`);
+    return `${section} as (
+      update ${name} a set ${set.join(', ')} from ${input}
+      where a.id = i.id and a.version = i.read_version
+      returning a.id, a.tenant_id, a.version, i.also, ${openAt(kind, 'a')} as open_at)`;
+  }
+  const names = [...written, 'moving'].join(', ');
+  // "is true" keeps the planner from making a join of it: it hashes the few ids, whatever it thinks of their number.
+  return `${kind}_given as (select * from ${input}),
+    ${kind}_inserted as (
+      insert into ${name} (${names}) select ${names} from ${kind}_given on conflict (id) do nothing returning id),
+    ${section} as (
+      select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given
+      where (id in (select id from ${kind}_inserted)) is true)`;
+}
+
+/** The device of a command that is not final: its timers lead to it. Everything else has none. */
+const openAt = (kind: ActorKind, row: string): string =>
+  kind === 'command' ? `case when ${row}.status in ${notFinal} then ${row}.device_id end` : 'null::uuid';
+
+const sectionOf = (kind: ActorKind, form: Form): `${ActorKind}_${Form}` => `${kind}_${form}`;
+
+const from = (name: Joining, fields: string): string =>
+  `from also a, jsonb_to_recordset(a.also->'${name}') as r(${fields})`;
+
+const outboxKeyFields = 'kind text, id uuid, version bigint, n integer';
+const deliver = (source: string): string =>
+  deleteByKey('outbox', source, 'o.id = r.id and o.version = r.version and o.n = r.n and o.kind = r.kind');
+
+const joinSections: Readonly<Record<Joining, string>> = {
+  journal: `insert into journal (kind, id, version, tenant_id, at, by, event, from_value, to_value, data)
+    select a.kind, a.id, r.version, a.tenant_id, r.at, r.by, r.event, r."from", r."to", r.data
+    ${from('journal', 'version bigint, at bigint, by jsonb, event text, "from" jsonb, "to" jsonb, data jsonb')}`,
+  outbox: `insert into outbox (kind, id, version, n, output)
+    select a.kind, a.id, a.version, r.n, r.output ${from('outbox', 'n integer, output jsonb')} order by r.n`,
+  set: `insert into timers (kind, id, timer_id, event, due_at, open_at)
+    select a.kind, a.id, r.id, r.event, r.due_at, a.open_at ${from('set', 'id text, event text, due_at bigint')}
+    on conflict (id, timer_id, kind) do update
+      set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at`,
+  clear: deleteByKey(
+    'timers',
+    `also a, jsonb_array_elements_text(a.also->'clear') as r(id)`,
+    'o.id = a.id and o.timer_id = r.id and o.kind = a.kind',
+  ),
+  delivered: deliver(`also a, jsonb_to_recordset(a.also->'delivered') as r(${outboxKeyFields})`),
+  keys: `insert into device_keys
+      (device_id, key_version, signing_alg, sealed_secret, public_key, created_at, grace_until, ended_at, ended_as)
+    select r.* ${from(
+      'keys',
+      `device_id uuid, key_version integer, signing_alg text, sealed_secret text, public_key text, created_at bigint,
+       grace_until bigint, ended_at bigint, ended_as text`,
+    )}`,
+  // Of several ends the first that does not spare a key is the one it died of; none leaves both columns null.
+  keysChanged: `update device_keys k set
+      grace_until = coalesce((r.graces->>k.key_version::text)::bigint, k.grace_until),
+      (ended_at, ended_as) = (
+        select (e.value->>'at')::bigint, e.value->>'status' from jsonb_array_elements(r.ends) with ordinality as e(value, place)
+        where not e.value->'except' @> to_jsonb(k.key_version) order by e.place limit 1)
+    ${from('keysChanged', 'device_id uuid, graces jsonb, ends jsonb')}
+    where k.device_id = r.device_id and k.ended_at is null`,
+  manifests: `insert into manifests (device_id, tenant_id, category, version, own, capabilities)
+    select r."deviceId", r."tenantId", r.category, r.version, r.own, r.capabilities ${from(
+      'manifests',
+      '"deviceId" uuid, "tenantId" uuid, category text, version integer, own boolean, capabilities jsonb',
+    )}
+    on conflict (device_id) do update set category = excluded.category, version = excluded.version, own = excluded.own,
+      capabilities = excluded.capabilities`,
+  members: `update users u set tenant_id = r.tenant_id, role = r.role
+    ${from('members', 'user_id uuid, tenant_id uuid, role text')}
+    where u.id = r.user_id and u.tenant_id is null returning u.id`,
+  proposals: `update proposals p set status = 'accepted', plan_id = r.plan_id
+    ${from('proposals', 'id uuid, plan_id uuid')}
+    where p.id = r.id and p.status = 'pending' returning p.id`,
+  idempotency: putIdempotency(from('idempotency', idempotencyFields)),
+};
+
+/** A member that could not be bound takes the whole statement down (23505), and the runtime finds out whose it was. */
+const membersBound = `(select refuse('the user is a member of a tenant already, or is unknown')
+  where (select count(*) from members_done) < (select sum(jsonb_array_length(also->'members')) from also)) as refused`;
+
+/** Two plans of one proposal, or one of a refused one: nothing of the statement is kept. */
+const proposalsAccepted = `(select refuse('the proposal is not pending any more')
+  where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
+
+/** What `refuse` reports for an atomic turn of which an actor had moved on. */
+export const TORN = 'the turn is torn';
+
+const actorSectionNames: readonly { kind: ActorKind; form: Form; name: Section }[] = actorTables.flatMap(({ kind }) =>
+  forms.map((form) => ({ kind, form, name: sectionOf(kind, form) })),
+);
+
+/** In the order of the statement. */
+export const allSections: readonly Section[] = [...actorSectionNames.map(({ name }) => name), ...joining, 'deliveries'];
+
+const NO_ROWS = '[]';
+const NO_CONTEXTS = '{}';
+
+/** A prepared statement for every turn that needs no other sections than these. */
+export class TurnStatement {
+  readonly name: string;
+  readonly sections: ReadonlySet<Section>;
+  private readonly actors: readonly { kind: ActorKind; form: Form; name: Section }[];
+
+  constructor(name: string, sections: Iterable<Section>) {
+    this.name = `turn_${name}`;
+    this.sections = new Set(sections);
+    this.actors = actorSectionNames.filter((actor) => this.sections.has(actor.name));
+  }
+
+  covers(needed: readonly Section[]): boolean {
+    return needed.every((section) => this.sections.has(section));
+  }
+
+  /** `expected` actors are to be kept. */
+  values(input: TurnInput, expected: number): Value[] {
+    const values: Value[] = [];
+    for (const { kind, form } of this.actors) {
+      const given = input.actors.find((group) => group.kind === kind && group.form === form);
+      values.push(given?.json ?? NO_ROWS, given?.moving ?? NO_CONTEXTS);
+    }
+    if (this.actors.length > 0) values.push(expected, input.whole);
+    if (this.sections.has('deliveries')) values.push(input.delivered ?? NO_ROWS);
+    return values;
+  }
+
+  /** Fails as a whole where `fence` no longer holds. */
+  text(fence: Fence | null): string {
+    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1));
+    const results = ['0 as kept', 'null as names'];
+    let parameters = 2 * this.actors.length;
+    if (this.actors.length > 0) {
+      parts.push(keptSection(this.actors), 'also as materialized (select * from kept where also is not null)');
+      results.splice(0, 2, '(select count(*) from kept) as kept', lostActors(parameters + 1, parameters + 2));
+      parameters += 2;
+    }
+    for (const name of joining) {
+      if (this.sections.has(name)) parts.push(`${name}_done as (${joinSections[name]})`);
+    }
+    if (this.sections.has('members')) results.push(membersBound);
+    if (this.sections.has('proposals')) results.push(proposalsAccepted);
+    if (this.sections.has('deliveries')) {
+      const rows = `jsonb_to_recordset($${parameters + 1}::jsonb) as r(${outboxKeyFields})`;
+      parts.push(`loose_done as (${deliver(rows)})`);
+    }
+    if (fence !== null) results.unshift(ownsShard(fence));
+    return `with ${parts.join(',\n')}\nselect ${results.join(', ')}`;
+  }
+}
+
+const keptSection = (actors: readonly { kind: ActorKind; name: Section }[]): string =>
+  `kept as (${actors
+    .map(({ kind, name }) => `select '${kind}'::text as kind, id, tenant_id, version, also, open_at from ${name}`)
+    .join(' union all ')})`;
+
+/** Null where all the actors were kept, else the names of those that were; of an atomic turn nothing is kept then. */
+const lostActors = (expected: number, whole: number): string =>
+  `case when (select count(*) from kept) < $${expected}::integer then
+    case when $${whole}::boolean then array[refuse('${TORN}')] else array(select kind || ':' || id from kept) end
+  end as names`;
+
+const commandTurn: readonly Section[] = [
+  'device_settled',
+  'device_whole',
+  'command_settled',
+  'command_whole',
+  'command_new',
+  'journal',
+  'set',
+  'clear',
+  'idempotency',
+];
+
+/**
+ * From narrow to wide; a turn takes the first that covers it. An empty section costs some microseconds, so the frequent
+ * turns have statements of their own. Each costs a session 0.1 to 1.6 MB as long as it is connected.
+ */
+export const turnStatements: readonly TurnStatement[] = [
+  new TurnStatement('deliveries', ['deliveries']),
+  new TurnStatement('report', ['device_settled']),
+  new TurnStatement('device', ['device_settled', 'device_whole', 'journal']),
+  new TurnStatement('request', ['command_new', 'journal', 'set', 'idempotency']),
+  new TurnStatement('answer', ['device_settled', 'command_settled', 'journal', 'clear']),
+  new TurnStatement('commands', commandTurn),
+  new TurnStatement('plan', [
+    'command_new',
+    'plan_settled',
+    'plan_new',
+    'journal',
+    'outbox',
+    'set',
+    'delivered',
+    'idempotency',
+  ]),
+  new TurnStatement('plans', [...commandTurn, 'plan_settled', 'plan_new', 'outbox', 'delivered', 'deliveries']),
+  new TurnStatement('any', allSections),
+];
+
+/** What the statement of this turn must have. */
+export function sectionsOf(input: TurnInput): Section[] {
+  const needed: Section[] = input.actors.map(({ kind, form }) => sectionOf(kind, form));
+  needed.push(...input.joining);
+  if (input.delivered !== null) needed.push('deliveries');
+  return needed;
+}

@@ -1,0 +1,250 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import type { ActorKind, RowOutput } from '../../src/machines/outputs.ts';
+import { type ActorCommit, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
+import { Committer } from '../../src/store/postgres/commit.ts';
+import { turnInput } from '../../src/store/postgres/commit-input.ts';
+import { allSections, sectionsOf, TurnStatement, turnStatements } from '../../src/store/postgres/commit-statement.ts';
+import type { Database, Query } from '../../src/store/postgres/database.ts';
+import { expectReached, fc } from '../support/properties.ts';
+import { eachDatabase } from '../support/store.ts';
+import {
+  commandCommit,
+  deviceCommit,
+  idempotencyRow,
+  journalEntry,
+  newId,
+  next,
+  planCommit,
+  tenantCommit,
+} from '../support/turns.ts';
+
+const universal = new TurnStatement('any', allSections);
+
+describe('the statements of turns', () => {
+  it('go from narrow to wide, and the last has every section', () => {
+    expect([...(turnStatements.at(-1)?.sections ?? [])].sort()).toEqual([...allSections].sort());
+    for (const [n, statement] of turnStatements.entries()) {
+      const earlier = turnStatements
+        .slice(0, n)
+        .filter((one) => [...statement.sections].every((s) => one.sections.has(s)));
+      expect(earlier.map(({ name }) => name)).toEqual([]);
+    }
+  });
+
+  it('have names that tell them apart', () => {
+    expect(new Set(turnStatements.map(({ name }) => name)).size).toBe(turnStatements.length);
+  });
+});
+
+const USERS = 4;
+const PROPOSALS = 4;
+
+/** What one actor does in a turn; which actor is chosen when the history is made. */
+interface Step {
+  kind: ActorKind;
+  form: 'new' | 'whole' | 'settled';
+  pick: number;
+  stale: boolean;
+  journal: boolean;
+  outbox: boolean;
+  set: boolean;
+  clear: boolean;
+  delivered: boolean;
+  idempotency: boolean;
+  rows: 'none' | 'key' | 'end' | 'manifest' | 'member' | 'proposal';
+}
+interface Turn {
+  steps: Step[];
+  deliveries: boolean;
+  whole: boolean;
+}
+
+const rarely = fc.integer({ min: 0, max: 15 }).map((n) => n === 0);
+const often = fc.boolean();
+const aStep: fc.Arbitrary<Step> = fc.record({
+  kind: fc.constantFrom<ActorKind>('device', 'command', 'plan', 'tenant'),
+  form: fc.constantFrom('new', 'whole', 'settled'),
+  pick: fc.nat(100),
+  stale: rarely,
+  journal: often,
+  outbox: often,
+  set: often,
+  clear: often,
+  delivered: often,
+  idempotency: often,
+  rows: fc.constantFrom('none', 'none', 'key', 'end', 'manifest', 'member', 'proposal'),
+});
+const aTurn: fc.Arbitrary<Turn> = fc.record({
+  steps: fc.array(aStep, { maxLength: 5 }),
+  deliveries: often,
+  whole: often,
+});
+
+const makers = { device: deviceCommit, command: commandCommit, plan: planCommit, tenant: tenantCommit };
+const moving = new Set(['state']);
+
+/** Turns as a runtime would commit them one after another; of a stale one it believes that it was kept. */
+function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): TurnCommit[] {
+  const actors: ActorCommit[] = [];
+  const sent: { from: ActorCommit['ref']; version: number; n: number }[] = [];
+  let keys = 0;
+  return turns.map(({ steps, deliveries, whole }) => {
+    const inTurn = new Set<string>();
+    const commits: ActorCommit[] = [];
+    for (const step of steps) {
+      const known = actors.filter(({ ref }) => ref.kind === step.kind && !inTurn.has(ref.id));
+      const before = step.form === 'new' ? undefined : known[step.pick % Math.max(1, known.length)];
+      const base = before ?? makers[step.kind]({ moving, context: { name: 'made', state: {} } });
+      const { ref, tenantId } = base;
+      const version = before ? before.version + (step.stale ? 7 : 1) : 1;
+      const context: JsonObject = { ...base.context, state: { n: version } };
+      if (step.form === 'whole') context.name = `named ${version}`;
+      const rows: RowOutput[] = [];
+      if (step.rows === 'key') {
+        keys += 1;
+        const key = {
+          keyVersion: keys,
+          signingAlg: 'hmac-sha256',
+          sealedSecret: 's',
+          publicKey: null,
+          createdAt: 1,
+        } as const;
+        rows.push({ type: 'key.put', deviceId: ref.id, key });
+      } else if (step.rows === 'end') {
+        rows.push({ type: 'keys.end', deviceId: ref.id, status: 'revoked', at: version });
+      } else if (step.rows === 'manifest') {
+        const manifest = { deviceId: ref.id, tenantId, category: null, version, own: false, capabilities: [] };
+        rows.push({ type: 'manifest.put', manifest });
+      } else if (step.rows === 'member') {
+        rows.push({ type: 'member.bind', userId: users[step.pick % USERS] as Uuid, tenantId, role: 'owner' });
+      } else if (step.rows === 'proposal') {
+        const proposalId = proposals[step.pick % PROPOSALS] as Uuid;
+        rows.push({ type: 'proposal.accept', proposalId, planId: newId() });
+      }
+      const given: Partial<ActorCommit> = {
+        context,
+        moving,
+        settled: step.form === 'settled',
+        journal: step.journal ? [journalEntry(version)] : [],
+        outbox: step.outbox ? [{ n: 0, output: { type: 'actor.tell', to: ref, event: { type: 'x' } as never } }] : [],
+        timers: {
+          set: step.set ? [{ ref, id: `timer ${step.pick % 2}`, event: 'over', dueAt: version }] : [],
+          clear: step.clear ? ['timer 0', 'timer 1'] : [],
+        },
+        rows,
+        idempotency: step.idempotency ? idempotencyRow() : null,
+        delivered: step.delivered ? sent.splice(0, 1) : [],
+      };
+      const readVersion = version - 1;
+      const commit = before ? next(before, { ...given, readVersion, version }) : { ...base, ...given, settled: false };
+      if (step.outbox) sent.push({ from: ref, version, n: 0 });
+      commits.push(commit);
+      inTurn.add(ref.id);
+      if (!before) actors.push(commit);
+      else actors[actors.indexOf(before)] = commit;
+    }
+    return { actors: commits, delivered: deliveries ? sent.splice(0, 1) : [], whole };
+  });
+}
+
+const tables = [
+  ...['devices', 'commands', 'plans', 'tenants', 'journal', 'outbox', 'timers', 'device_keys', 'manifests'],
+  ...['idempotency', 'users', 'proposals'],
+];
+
+/** All rows of all tables. A sequence goes on after a rollback, so it is left out. */
+async function contents(query: Query): Promise<Record<string, unknown[]>> {
+  const all: Record<string, unknown[]> = {};
+  for (const table of tables) {
+    const rows = await query<{ row: JsonObject }>(`select to_jsonb(t) - 'seq' as row from ${table} t order by 1`);
+    all[table] = rows.map(({ row }) => row);
+  }
+  return all;
+}
+
+class Undo extends Error {}
+
+/** What a history leaves in the database and what each turn answers, with the statements that `choose` takes. All of it is undone. */
+async function outcome(
+  database: Database,
+  turns: readonly TurnCommit[],
+  users: readonly Uuid[],
+  proposals: readonly Uuid[],
+  choose: (turn: TurnCommit) => readonly TurnStatement[],
+) {
+  const answers: unknown[] = [];
+  let rows: Record<string, unknown[]> = {};
+  const run = async (query: Query): Promise<never> => {
+    for (const id of users) {
+      await query(
+        `insert into users (id, iss, sub, email_verified, role, created_at) values ($1::uuid, 'iss', $1::uuid::text, false, 'none', 1)`,
+        [id],
+      );
+    }
+    for (const id of proposals) {
+      await query(
+        `insert into proposals (id, tenant_id, device_id, data, asked_by, status, steps, phase, created_at)
+         values ($1::uuid, $1::uuid, $1::uuid, '{}', '{}', 'pending', '[]', 'x', 1)`,
+        [id],
+      );
+    }
+    const inTransaction = {
+      discardPlans() {},
+      write: ({ text, values }: { text: string; values?: never }) => query(text, values),
+    } as unknown as Database;
+    for (const turn of turns) {
+      await query('savepoint before');
+      try {
+        answers.push(await new Committer(inTransaction, null, choose(turn)).commit(turn));
+      } catch (error) {
+        if (!(error instanceof DataRefused)) throw error;
+        answers.push(error.message);
+      }
+      const torn = turn.whole === true && (answers.at(-1) as { lost?: unknown[] }).lost?.length;
+      if (torn || typeof answers.at(-1) === 'string') await query('rollback to savepoint before');
+    }
+    rows = await contents(query);
+    throw new Undo();
+  };
+  await database.transaction(run).catch((error) => {
+    if (!(error instanceof Undo)) throw error;
+  });
+  return { answers, rows };
+}
+
+eachDatabase('a turn', (backend) => {
+  it('leaves the same rows and answers the same, whichever statement commits it', async () => {
+    const { database } = backend();
+    const used = new Set<string>();
+    await fc.assert(
+      fc.asyncProperty(fc.array(aTurn, { minLength: 1, maxLength: 8 }), async (drawn) => {
+        const users = Array.from({ length: USERS }, newId);
+        const proposals = Array.from({ length: PROPOSALS }, newId);
+        const turns = history(drawn, users, proposals);
+        const exact = await outcome(database, turns, users, proposals, (turn) => {
+          const sections = sectionsOf(turnInput(turn));
+          used.add(turnStatements.find((one) => one.covers(sections))?.name ?? '');
+          return [new TurnStatement('exact', sections)];
+        });
+        expect(await outcome(database, turns, users, proposals, () => turnStatements)).toEqual(exact);
+        expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);
+      }),
+      { numRuns: 30 },
+    );
+    expectReached(() => expect(used).toEqual(new Set(['turn_any', 'turn_deliveries', 'turn_plans'])));
+  });
+
+  it.each(turnStatements.map((statement) => [statement.name, statement] as const))(
+    'without rows changes nothing by %s',
+    async (_name, statement) => {
+      const { database } = backend();
+      const empty = { actors: [], joining: new Set<never>(), delivered: null, whole: true };
+      const [row] = await database.write<{ kept: number; names: null }>({
+        text: statement.text(null),
+        values: statement.values(empty, 0),
+      });
+      expect(row).toMatchObject({ kept: 0, names: null });
+    },
+  );
+});
