@@ -1,0 +1,71 @@
+import type { Household } from './workload/household.ts';
+
+/** One kind of trouble; called again and again, at random moments, while the storm lasts. */
+type Fault = (house: Household) => void;
+
+/** Each can be switched off, which is how a failing run is made smaller. */
+export const faults = {
+  kill: ({ cluster, random }) => random.pick(cluster.hosts).kill('kill'),
+  stop: ({ cluster, random }) => random.pick(cluster.hosts).stop(),
+  pause: ({ cluster, random }) => random.pick(cluster.hosts).pause(random.float(random.pick([500, 4_000, 20_000]))),
+  /** A pause during which the lock is lost and, without a trace for the process, given to another one. */
+  pauseWithoutLock: ({ cluster, random }) => {
+    const host = random.pick(cluster.hosts);
+    host.running?.lock.cut('silent');
+    host.pause(random.between(10_000, 25_000));
+  },
+  lockCut: ({ cluster, random }) => random.pick(cluster.hosts).running?.lock.cut(random.pick(['seen', 'silent'])),
+  blackout: ({ cluster, random, world }) => {
+    world.count('blackouts');
+    cluster.weather.blackoutUntil = world.scheduler.now + random.float(random.pick([500, 3_000, 15_000]));
+  },
+  writesStall: ({ cluster, random, world }) => {
+    world.count('write stalls');
+    cluster.weather.writesStallUntil = world.scheduler.now + random.float(random.pick([2_000, 6_000]));
+  },
+  unreliableStore: ({ cluster, random }) => {
+    Object.assign(cluster.weather, { away: random.float(0.3), broken: random.float(0.3) });
+  },
+  slowStore: ({ cluster, random }) => {
+    const latency = random.pick([0.5, 3, 30, 200]);
+    Object.assign(cluster.weather, { away: 0, broken: 0, latency, stall: random.pick([0, 0.05]), stallMs: 3_000 });
+  },
+  connectionsBreak: ({ devices, random }) => {
+    for (const device of devices) if (random.chance(0.5)) device.breaks(random.pick(['reset', 'silent']));
+  },
+  devicesLeave: ({ devices, random }) => random.pick(devices).leave(),
+  badNetwork: ({ cluster, random }) => {
+    cluster.loss = random.pick([0, 0.05, 0.3]);
+    cluster.network.latency = random.pick([1, 20, 300]);
+  },
+  passivation: ({ cluster }) => {
+    cluster.serving()?.service?.runtime.actors.passivate();
+  },
+} satisfies Record<string, Fault>;
+
+export type FaultName = keyof typeof faults;
+export const faultNames = Object.keys(faults) as FaultName[];
+
+/** Causes trouble until the storm is over, at most `most` times. */
+export async function causeFaults(house: Household, names: readonly FaultName[], most: number): Promise<void> {
+  const { world } = house;
+  const random = world.random.fork('faults');
+  for (let left = most; left > 0 && names.length > 0; left--) {
+    await world.scheduler.sleep(random.float(2_500));
+    if (!house.storm) return;
+    const name = random.pick(names);
+    world.note('fault', name);
+    world.count(`fault: ${name}`);
+    faults[name](house);
+  }
+}
+
+/** Everything works again. */
+export function calmDown({ cluster, world }: Household): void {
+  Object.assign(cluster.weather, { away: 0, broken: 0, stall: 0, latency: 2, blackoutUntil: 0, writesStallUntil: 0 });
+  Object.assign(cluster.network, { latency: 20 });
+  cluster.loss = 0;
+  for (const { running } of cluster.hosts) {
+    if (running?.owner.state === 'paused') world.scheduler.resume(running.owner);
+  }
+}

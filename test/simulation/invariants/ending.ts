@@ -1,0 +1,134 @@
+import type { PlanStep } from '../../../src/machines/plan-types.ts';
+import type { ActorRow } from '../../support/memory-store/database.ts';
+import type { Household } from '../workload/household.ts';
+import { isFinal } from './statuses.ts';
+
+const LATE_MS = 5_000;
+
+const rows = ({ cluster }: Household, kind: string): ActorRow[] =>
+  cluster.database.tables.actors.where(({ ref }) => ref.kind === kind);
+
+/** What is not over yet, in words; empty where everything has come to its end. */
+export function unfinished(house: Household): string[] {
+  const { callers, devices, cluster } = house;
+  const { outbox, timers } = cluster.database.tables;
+  const late = timers.where(({ dueAt }) => dueAt < house.world.now() - LATE_MS);
+  return [
+    ...(callers.waiting > 0 ? [`${callers.waiting} requests are not answered`] : []),
+    ...devices.filter(({ owed }) => owed.length > 0).map(({ id, owed }) => `device ${id} owes ${owed.length} messages`),
+    ...devices.filter(({ online }) => !online).map(({ id }) => `device ${id} is not connected`),
+    ...rows(house, 'command')
+      .filter(
+        ({ columns }) =>
+          !isFinal(columns.status) || (columns.verification === 'pending' && columns.status !== 'timed_out'),
+      )
+      .map(({ ref, columns }) => `command ${ref.id} is ${columns.status}, verification ${columns.verification}`),
+    ...rows(house, 'plan')
+      .filter(({ columns }) => columns.over !== true)
+      .map(
+        ({ ref, context }) =>
+          `plan ${ref.id}: ${JSON.stringify(stepsOf(context).map(({ id, status, ask }) => [id, status, ask]))}`,
+      ),
+    ...(outbox.size > 0 ? [`${outbox.size} outputs are undelivered`] : []),
+    ...late.map(({ ref, event }) => `${event} of ${ref.kind} ${ref.id} is late`),
+  ];
+}
+
+const stepsOf = (context: object): PlanStep[] => (context as { steps: PlanStep[] }).steps;
+
+/** Commands whose device may still say a late word: they are watched until that is over. */
+export const lateWords = (house: Household): number =>
+  rows(house, 'command').filter(({ columns }) => columns.status === 'timed_out' && columns.verification === 'pending')
+    .length;
+
+/** Holds what the service told everybody against what it has stored. */
+export function checkEnding(house: Household): void {
+  checkDevices(house);
+  checkRequests(house);
+  checkCommands(house);
+  for (const plan of rows(house, 'plan')) checkOrder(house, plan);
+  for (const row of house.cluster.database.tables.actors.values()) {
+    if (row.quarantine !== null)
+      house.world.fail('nothing-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
+  }
+}
+
+/** Each device has reported once more when everything was calm, so that its last number is known to have arrived. */
+function checkDevices({ world, devices, cluster }: Household): void {
+  for (const { id, counter, acknowledged, reports, forgotten } of devices) {
+    const row = cluster.database.tables.actors.get(`device:${id}`);
+    if (row === undefined) {
+      world.fail('answered-means-stored', `device ${id} is gone`);
+      continue;
+    }
+    const { state, stateVersion } = row.context as { state: { n?: number }; stateVersion: number };
+    if (state.n !== counter || acknowledged !== counter) {
+      const detail = `${id}: sent ${counter}, acknowledged ${acknowledged}, stored ${state.n}`;
+      world.fail('acknowledged-reports-are-stored', detail);
+    }
+    if (stateVersion > reports || stateVersion < reports - forgotten) {
+      world.fail('each-report-counts-once', `${id}: ${reports} reports, state version ${stateVersion}`);
+    }
+  }
+}
+
+/** Every success is stored, and no key made two things. */
+function checkRequests(house: Household): void {
+  const byTry = new Map<string, string>();
+  for (const [key, { tries }] of house.ledger.requests) for (const id of tries) byTry.set(id, key);
+  const made = new Map<string, string[]>();
+  for (const { ref, context, columns } of house.cluster.database.tables.actors.values()) {
+    // A command that the gateway refused is kept for the record and has no effect.
+    if (columns.status === 'rejected') continue;
+    const origin = context.origin as { requestId: string; plan: unknown } | undefined;
+    const requestId = ref.kind === 'plan' ? String(context.requestId) : origin?.plan === null ? origin.requestId : null;
+    if (requestId === null) continue;
+    const key = byTry.get(requestId);
+    if (key === undefined) house.world.fail('one-key-one-effect', `${ref.kind} ${ref.id} came of no request`);
+    else made.set(key, [...(made.get(key) ?? []), ref.id]);
+  }
+  for (const [key, ids] of made) {
+    const { operation } = house.ledger.requests.get(key) ?? { operation: '?' };
+    if (ids.length > 1) house.world.fail('one-key-one-effect', `key ${key} of ${operation} made ${ids.join(' and ')}`);
+  }
+}
+
+function checkCommands(house: Household): void {
+  const { world, ledger, cluster, confirmBy } = house;
+  const { actors } = cluster.database.tables;
+  for (const [id, deviceId] of ledger.commands) {
+    const row = actors.get(`command:${id}`);
+    if (row === undefined) world.fail('answered-means-stored', `command ${id} of ${deviceId} was answered 202`);
+  }
+  for (const id of ledger.plans) {
+    if (!actors.has(`plan:${id}`)) world.fail('answered-means-stored', `plan ${id} was answered 202`);
+  }
+  for (const { ref, columns, context } of rows(house, 'command')) {
+    world.count(`command ${columns.status}`);
+    const { delivery, confirmedBy, requestedBy } = context as {
+      delivery: { writes: number } | null;
+      confirmedBy: { id: string } | null;
+      requestedBy: { id: string };
+    };
+    if (columns.critical !== true || delivery === null || delivery.writes === 0) continue;
+    const allowed = confirmedBy !== null && (confirmBy === 'requester' || confirmedBy.id !== requestedBy.id);
+    if (!allowed) world.fail('critical-needs-confirmation', `command ${ref.id} was confirmed by ${confirmedBy?.id}`);
+  }
+}
+
+/** What was done is undone backwards. */
+function checkOrder({ world, cluster }: Household, { ref, columns, context }: ActorRow): void {
+  world.count(`plan ${columns.status}`);
+  const undone = stepsOf(context)
+    .filter(({ undo }) => undo !== null)
+    .map((step) => ({ step, row: cluster.database.tables.actors.get(`command:${step.undo?.commandId}`) }))
+    .map(({ step, row }) => ({ finished: step.finished ?? 0, at: Number(row?.context.requestedAt ?? 0), id: step.id }))
+    .filter(({ at }) => at > 0)
+    .sort((a, b) => a.at - b.at);
+  for (const [n, { finished, at, id }] of undone.entries()) {
+    const before = undone[n - 1];
+    if (before !== undefined && before.at < at && before.finished < finished) {
+      world.fail('compensation-goes-backwards', `plan ${ref.id}: ${before.id} was undone before ${id}`);
+    }
+  }
+}

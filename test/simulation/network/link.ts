@@ -1,0 +1,73 @@
+import type { Random } from '../world/random.ts';
+import type { Owner, Scheduler } from '../world/scheduler.ts';
+
+/** How the network behaves; the fault injector changes it. */
+export interface Network {
+  /** The longest that a packet takes, in milliseconds. */
+  latency: number;
+}
+
+type Side = 'client' | 'server';
+
+/**
+ * A TCP connection between a client, which is part of the world, and a process. Each direction keeps its order. It ends
+ * properly, by a reset that loses what is under way, or silently: then neither side is told.
+ */
+export class Link {
+  readonly #scheduler: Scheduler;
+  readonly #random: Random;
+  readonly #network: Network;
+  readonly #server: Owner;
+  #state: 'up' | 'silent' | 'closed' = 'up';
+  /** When the last packet of each direction arrives. */
+  readonly #arrival: Record<Side, number> = { client: 0, server: 0 };
+
+  constructor(parts: { scheduler: Scheduler; random: Random; network: Network; server: Owner }) {
+    this.#scheduler = parts.scheduler;
+    this.#random = parts.random;
+    this.#network = parts.network;
+    this.#server = parts.server;
+  }
+
+  get up(): boolean {
+    return this.#state === 'up';
+  }
+
+  /** Hands a packet to the other side; nothing comes of it where the connection ends before it arrives. */
+  send(to: Side, deliver: () => void): void {
+    if (this.#state !== 'up') return;
+    this.#schedule(to, () => {
+      if (this.#state === 'up') deliver();
+    });
+  }
+
+  /** Ends properly: what was sent arrives before `closed` is called at the other side. */
+  end(to: Side, closed: () => void): void {
+    if (this.#state !== 'up') return;
+    this.#schedule(to, () => {
+      if (this.#state !== 'up') return;
+      this.#state = 'closed';
+      closed();
+    });
+  }
+
+  /** What is under way is lost; each side is told after a while. */
+  reset(closed: Record<Side, () => void>): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#schedule('client', closed.client);
+    this.#schedule('server', closed.server);
+  }
+
+  /** Loses everything from now on, and tells nobody. */
+  silence(): void {
+    if (this.#state === 'up') this.#state = 'silent';
+  }
+
+  #schedule(to: Side, run: () => void): void {
+    const { now } = this.#scheduler;
+    const at = Math.max(now + this.#random.between(0.1, 0.1 + this.#network.latency), this.#arrival[to] + 0.001);
+    this.#arrival[to] = at;
+    this.#scheduler.at(at - now, run, to === 'server' ? this.#server : null);
+  }
+}

@@ -1,0 +1,26 @@
+import { type FaultName, faultNames } from './faults.ts';
+import { type PartName, partNames } from './workload/parts.ts';
+
+/** What a run consists of, beside its seed. The shrinker takes things away from it. */
+export interface RunOptions {
+  seed: number;
+  /** How long the storm lasts, in virtual milliseconds. */
+  stormMs: number;
+  /** Null: one or two, by the seed. */
+  hosts: 1 | 2 | null;
+  parts: readonly PartName[];
+  faults: readonly FaultName[];
+  /** Faults that happen at most. */
+  mostFaults: number;
+}
+
+export const DEFAULT_STORM_MS = 30_000;
+
+export const wholeRun = (seed: number, stormMs = DEFAULT_STORM_MS): RunOptions => ({
+  seed,
+  stormMs,
+  hosts: null,
+  parts: partNames,
+  faults: faultNames,
+  mostFaults: 1_000,
+});

@@ -1,0 +1,177 @@
+import { publicRandom } from '../../src/domain/public-random.ts';
+import { calmDown, causeFaults } from './faults.ts';
+import { CommitInvariants } from './invariants/commits.ts';
+import { checkEnding, lateWords, unfinished } from './invariants/ending.ts';
+import { grown, measure } from './invariants/memory.ts';
+import { checkWrites } from './invariants/writes.ts';
+import type { RunOptions } from './options.ts';
+import { Cluster, type ClusterOptions } from './service/cluster.ts';
+import type { Keys } from './service/fixtures.ts';
+import { Household } from './workload/household.ts';
+import { parts } from './workload/parts.ts';
+import { activate, deactivate } from './world/globals.ts';
+import type { Random } from './world/random.ts';
+import { World } from './world/world.ts';
+
+export interface RunResult {
+  seed: number;
+  violations: { invariant: string; detail: string }[];
+  steps: number;
+  virtualMs: number;
+  realMs: number;
+  /** SHA-256 of everything that happened. */
+  hash: string;
+  counts: Record<string, number>;
+  /** The end of the trace, where something was violated. */
+  tail: readonly string[];
+}
+
+const MOST_STEPS = 3_000_000;
+const MOVE_IN_MS = 60_000;
+/** Longer than any deadline of the workload, one after the other. */
+const CALM_MS = 15 * 60_000;
+/** Until everything idle has left the memory. */
+const QUIET_MS = 240_000;
+const NIGHT_MS = 25 * 3_600_000;
+const MORNING_MS = 5 * 60_000;
+const POOL_DRAW_BYTES = 64;
+
+/** One run: moving in, a storm, calm, a night, and the reckoning. The same options make the same run. */
+export async function run(options: RunOptions, keys: Keys, print: ((line: string) => void) | null): Promise<RunResult> {
+  const began = process.hrtime.bigint();
+  const world = new World(options.seed, print);
+  currentWorld = world;
+  activate({ scheduler: world.scheduler, random: world.random.fork('programs') });
+  try {
+    refillPool();
+    await story(world, keys, options);
+  } catch (error) {
+    world.fail('the-run-goes-through', (error as Error).stack ?? String(error));
+  } finally {
+    deactivate();
+    currentWorld = null;
+  }
+  return {
+    seed: options.seed,
+    violations: world.violations.map(({ invariant, message }) => ({ invariant, detail: message })),
+    steps: world.scheduler.steps,
+    virtualMs: Math.round(world.scheduler.elapsed),
+    realMs: Number(process.hrtime.bigint() - began) / 1e6,
+    hash: world.trace.digest(),
+    counts: Object.fromEntries([...world.counts].sort()),
+    tail: world.failed ? [...world.trace.last()] : [],
+  };
+}
+
+let currentWorld: World | null = null;
+process.on('unhandledRejection', (reason) => {
+  const detail = reason instanceof Error ? (reason.stack ?? reason.message) : String(reason);
+  if (currentWorld === null) throw reason;
+  currentWorld.fail('no-rejection-is-unhandled', detail);
+});
+
+/** Uses up what was drawn in advance before the run began, so that all randomness of the run is its seed's. */
+function refillPool(): void {
+  // The first bytes of the pool are handed out when it has just been filled.
+  while (publicRandom(POOL_DRAW_BYTES).byteOffset !== 0);
+}
+
+async function story(world: World, keys: Keys, options: RunOptions): Promise<void> {
+  const cluster = new Cluster(world, keys, swarm(world.random.fork('swarm'), options.hosts));
+  const house = new Household(world, cluster, world.random.pick(['requester', 'another_principal']));
+  const commits = new CommitInvariants(world, cluster.database);
+  cluster.wrote = () => commits.check();
+  cluster.sending = (frame) => checkWrites(house, frame);
+  cluster.start();
+
+  const until = (ms: number, done: () => boolean) =>
+    world.scheduler.run(world.scheduler.now + ms, () => world.failed || done(), MOST_STEPS);
+  let moved = false;
+  void house.moveIn().then(() => {
+    moved = true;
+  });
+  await until(MOVE_IN_MS, () => moved && house.devices.every(({ online }) => online));
+  if (!moved) {
+    world.fail('nothing-waits-for-ever', 'the household never moved in');
+    return;
+  }
+
+  world.note('run', 'storm');
+  const working = Promise.all(options.parts.map((name) => parts[name](house)));
+  void causeFaults(house, options.faults, options.mostFaults);
+  await until(options.stormMs, () => false);
+  house.storm = false;
+  calmDown(house);
+  world.note('run', 'calm');
+  let idle = false;
+  void working.then(() => {
+    idle = true;
+  });
+  await until(CALM_MS, () => idle);
+  for (const device of house.devices) device.count();
+  await until(CALM_MS, () => unfinished(house).length === 0);
+  if (world.failed) return;
+  const left = [...(idle ? [] : ['the workload has not come to its end']), ...unfinished(house)];
+  if (left.length > 0) {
+    world.fail('nothing-waits-for-ever', left.join('; '));
+    return;
+  }
+  await until(QUIET_MS, () => false);
+  if (!world.failed) checkEnding(house);
+  if (!world.failed) await night(house, until);
+}
+
+/** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
+async function night(house: Household, until: (ms: number, done: () => boolean) => Promise<void>): Promise<void> {
+  const { world, cluster } = house;
+  const evening = cluster.active()?.service;
+  if (!evening) {
+    world.fail('nothing-waits-for-ever', 'nobody serves');
+    return;
+  }
+  const before = measure(evening, { watches: lateWords(house) === 0 });
+  world.note('run', 'night');
+  for (const host of cluster.hosts) host.kill('kill');
+  for (const device of house.devices) house.ledger.endKeysBelow(device.id, currentKey(house, device.id));
+  world.scheduler.skip(NIGHT_MS);
+  world.note('run', 'morning');
+  const awake = () => house.devices.every(({ online }) => online) && unfinished(house).length === 0;
+  await until(MORNING_MS, awake);
+  const left = unfinished(house);
+  if (left.length > 0) world.fail('nothing-waits-for-ever', `in the morning: ${left.join('; ')}`);
+  await until(QUIET_MS, () => false);
+  if (world.failed) return;
+  checkEnding(house);
+  const morning = cluster.active()?.service;
+  if (!morning) {
+    world.fail('nothing-waits-for-ever', 'nobody serves in the morning');
+    return;
+  }
+  const more = grown(before, measure(morning, { watches: true }));
+  if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
+}
+
+function currentKey({ cluster }: Household, deviceId: string): number {
+  const row = cluster.database.tables.actors.get(`device:${deviceId}`);
+  return row === undefined ? 1 : Number(row.context.keyVersion);
+}
+
+/** Each run has bounds of its own: most defects show where something small is full. */
+function swarm(random: Random, hosts: 1 | 2 | null): ClusterOptions {
+  return {
+    hosts: hosts ?? random.pick([1, 2]),
+    limits: {
+      turnEvents: random.pick([1, 2, 5, 4_000]),
+      turnActors: random.pick([1, 2, 5, 1_000]),
+      turnCompanions: random.pick([0, 1, 1_000]),
+      idleMs: random.pick([1, 100, 60_000]),
+      mailbox: random.pick([5, 20, 1_000]),
+    },
+    requestsPerMinute: random.pick([0, 0, 200]),
+    deviceRate: random.pick([
+      { perSecond: 20, burst: 40 },
+      { perSecond: 1_000, burst: 1_000 },
+    ]),
+    turnsInFlight: random.pick([1, 2]),
+  };
+}

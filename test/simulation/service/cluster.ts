@@ -1,0 +1,128 @@
+import type { Limits } from '../../../src/actors/limits.ts';
+import { MemoryDatabase } from '../../support/memory-store/database.ts';
+import type { Network } from '../network/link.ts';
+import { LockServer } from '../store/lock-server.ts';
+import { fairWeather, type Weather } from '../store/weather.ts';
+import { runAs } from '../world/scheduler.ts';
+import type { World } from '../world/world.ts';
+import type { Keys } from './fixtures.ts';
+import { Host, type Running } from './host.ts';
+import type { Service } from './process.ts';
+
+/** How long a client waits for an answer before it takes the connection for broken. */
+const CLIENT_PATIENCE_MS = 12_000;
+
+export interface ClusterOptions {
+  hosts: number;
+  limits: Partial<Limits>;
+  requestsPerMinute: number;
+  deviceRate: { perSecond: number; burst: number };
+  turnsInFlight: number;
+}
+
+/** Everything that is not a client: the database, the lock, the machines and the networks between them. */
+export class Cluster {
+  readonly database = new MemoryDatabase();
+  readonly weather: Weather = fairWeather();
+  readonly network: Network = { latency: 20 };
+  readonly hosts: Host[];
+  /** That a request or its answer is lost on the way. */
+  loss = 0;
+  /** Called after each statement that wrote. */
+  wrote: () => void = () => {};
+  /** Told of each frame that leaves for a device. */
+  sending: (frame: Buffer) => void = () => {};
+  readonly #world: World;
+  #ids = 0;
+
+  constructor(world: World, keys: Keys, options: ClusterOptions) {
+    this.#world = world;
+    const lockServer = new LockServer(world, this.database);
+    const parts = {
+      ...{ world, keys, lockServer, database: this.database, weather: this.weather, network: this.network },
+      ...options,
+      newId: () => this.newId(),
+      takeover: (by: Running) => this.#endOthers(by),
+      wrote: () => this.wrote(),
+      sending: (running: Running, frame: Buffer) => {
+        this.acts(running, 'wrote to a device');
+        this.sending(frame);
+      },
+    };
+    this.hosts = Array.from({ length: options.hosts }, (_, n) => new Host('AB'[n] as string, parts));
+  }
+
+  start(): void {
+    for (const host of this.hosts) host.start();
+  }
+
+  /** UUID version 7, in the order of the asking. */
+  newId(): string {
+    const time = this.#world.now().toString(16).padStart(12, '0');
+    const count = (this.#ids++).toString(16).padStart(12, '0');
+    return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${count}`;
+  }
+
+  /** A process that takes connections; which one, where several believe that they are active, is chance. */
+  serving(): Running | null {
+    const all = this.hosts.flatMap(({ running }) => (running?.service ? [running] : []));
+    return all.length === 0 ? null : this.#world.random.pick(all);
+  }
+
+  /** The process that holds the newest epoch and serves, or null. */
+  active(): Running | null {
+    const all = this.hosts.flatMap(({ running }) => (running?.service ? [running] : []));
+    return all.find(({ epoch }) => epoch === this.database.epoch) ?? null;
+  }
+
+  /** What a process does towards the world: only the one with the newest epoch may. */
+  acts({ owner, epoch }: Pick<Running, 'owner' | 'epoch'>, what: string): void {
+    if (epoch === this.database.epoch) return;
+    this.#world.fail(
+      'only-the-active-process-acts',
+      `${owner.name} of epoch ${epoch} ${what}, and ${this.database.epoch} has begun`,
+    );
+  }
+
+  /** One HTTP exchange; null where no answer came: the connection was refused, broke, or took too long. */
+  exchange<T>(about: string, ask: (service: Service) => Promise<T>): Promise<T | null> {
+    const { scheduler, random } = this.#world;
+    const running = this.serving();
+    return new Promise((resolve) => {
+      let over = false;
+      const settle = (answer: T | null) => {
+        if (over) return;
+        over = true;
+        running?.onDeath.delete(broken);
+        scheduler.at(0, () => resolve(answer), null);
+      };
+      const broken = () => settle(null);
+      const transit = () => random.between(0.1, 0.1 + this.network.latency);
+      scheduler.at(running === null ? transit() : CLIENT_PATIENCE_MS, broken, null);
+      if (running === null || random.chance(this.loss)) return;
+      running.onDeath.add(broken);
+      const answered = (answer: T) => {
+        // A socket hands nothing to the operating system once the lease is over.
+        if (!running.lock.lease.valid()) {
+          broken();
+          return;
+        }
+        this.acts(running, `answered ${about}`);
+        if (!random.chance(this.loss)) scheduler.at(transit(), () => settle(answer), null);
+      };
+      scheduler.at(
+        transit(),
+        () => {
+          const { service } = running;
+          if (service === null) broken();
+          else void runAs(running.owner, () => ask(service).then(answered));
+        },
+        running.owner,
+      );
+    });
+  }
+
+  #endOthers(by: Running): void {
+    for (const { running } of this.hosts) if (running !== null && running !== by) running.statements.end();
+  }
+}

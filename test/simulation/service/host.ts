@@ -1,0 +1,161 @@
+import type { Log } from '../../../src/domain/log.ts';
+import type { MemoryDatabase } from '../../support/memory-store/database.ts';
+import { openMemoryStore } from '../../support/memory-store/store.ts';
+import { type LockServer, SimulatedLock } from '../store/lock-server.ts';
+import { Statements } from '../store/statements.ts';
+import type { Weather } from '../store/weather.ts';
+import { type Owner, runAs } from '../world/scheduler.ts';
+import { type ProcessParts, type Service, startService } from './process.ts';
+
+/** How long a process goes on after it was told that its right is lost: until `process.exit` takes effect. */
+const LAST_MOMENTS_MS = 20;
+
+/** What an operator is told of as an error although nothing went wrong but the store. */
+const expectedErrors: ReadonlySet<string> = new Set(['rows of the audit are lost: the store is away']);
+
+/** A process from its start to its end; it serves while it has `service`. */
+export interface Running {
+  owner: Owner;
+  lock: SimulatedLock;
+  statements: Statements;
+  service: Service | null;
+  epoch: number;
+  /** Called when it dies: connections break. */
+  onDeath: Set<() => void>;
+}
+
+export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' | 'sending' | 'lease'> {
+  database: MemoryDatabase;
+  lockServer: LockServer;
+  weather: Weather;
+  turnsInFlight: number;
+  /** Ends the database sessions of every other process. */
+  takeover(by: Running): void;
+  /** A statement took effect that wrote. */
+  wrote(): void;
+  /** A frame leaves a process for a client. */
+  sending(running: Running, frame: Buffer): void;
+}
+
+/** A machine that runs one process at a time and starts the next one when it has ended. */
+export class Host {
+  readonly name: string;
+  running: Running | null = null;
+  readonly #parts: HostParts;
+  #serial = 0;
+  #retired = false;
+
+  constructor(name: string, parts: HostParts) {
+    this.name = name;
+    this.#parts = parts;
+  }
+
+  start(): void {
+    if (this.#retired || this.running !== null) return;
+    const { world } = this.#parts;
+    this.#serial += 1;
+    const owner: Owner = { name: `${this.name}${this.#serial}`, state: 'running' };
+    const random = world.random.fork(owner.name);
+    const { lockServer: server, weather, wrote } = this.#parts;
+    const takeover = () => this.#parts.takeover(running);
+    const lock = new SimulatedLock({ world, random: random.fork('lock'), server, owner, takeover });
+    const statements = new Statements({ world, random: random.fork('statements'), weather, owner, wrote });
+    const running: Running = { owner, lock, statements, service: null, epoch: 0, onDeath: new Set() };
+    this.running = running;
+    lock.onLost(() => {
+      world.note(owner.name, 'lost the lock');
+      running.service?.abort();
+      world.scheduler.at(random.float(LAST_MOMENTS_MS), () => this.kill('exit'), null);
+    });
+    runAs(owner, () => void this.#serve(running));
+  }
+
+  /** The process ends at once: nothing of it runs any more, and its connections break. */
+  kill(how: 'kill' | 'exit'): void {
+    const { running } = this;
+    if (running === null) return;
+    const { world } = this.#parts;
+    this.running = null;
+    running.owner.state = 'dead';
+    world.count(how === 'kill' ? 'kills' : 'exits');
+    world.note(running.owner.name, how);
+    running.lock.end();
+    running.service?.mqtt.died();
+    for (const broke of running.onDeath) broke();
+    running.onDeath.clear();
+    const wait = world.random.between(50, 2_000);
+    world.scheduler.at(wait, () => this.start(), null);
+  }
+
+  /** Stops all of it for a while, as SIGSTOP does. */
+  pause(ms: number): void {
+    const { running } = this;
+    if (running === null || running.owner.state !== 'running') return;
+    const { world } = this.#parts;
+    running.owner.state = 'paused';
+    world.count('pauses');
+    world.note(running.owner.name, `paused for ${Math.round(ms)} ms`);
+    world.scheduler.at(ms, () => world.scheduler.resume(running.owner), null);
+  }
+
+  /** As SIGTERM: finishes what is in flight, gives the lock back, ends. */
+  stop(): void {
+    const { running } = this;
+    const service = running?.service;
+    if (!running || !service || running.owner.state !== 'running') return;
+    running.service = null;
+    this.#parts.world.count('stops');
+    runAs(running.owner, () => {
+      const ended = service.stop().then(() => running.lock.release());
+      const exit = () => this.#parts.world.scheduler.at(0, () => this.running === running && this.kill('exit'), null);
+      ended.then(exit, exit);
+    });
+  }
+
+  retire(): void {
+    this.#retired = true;
+  }
+
+  async #serve(running: Running): Promise<void> {
+    const { world, database, turnsInFlight, sending, ...parts } = this.#parts;
+    const { owner, lock, statements } = running;
+    await lock.acquire(new AbortController().signal);
+    running.epoch = lock.lease.epoch;
+    const store = openMemoryStore(database, { wire: statements.wire, epoch: running.epoch, turnsInFlight });
+    try {
+      const service = await startService({
+        ...{ ...parts, world, owner, store },
+        lease: lock.lease,
+        log: this.#log(owner),
+        sending: (frame) => sending(running, frame),
+      });
+      running.service = service;
+      world.note(owner.name, 'serves');
+    } catch (error) {
+      world.note(owner.name, `did not start: ${(error as Error).message}`);
+      world.count('failed starts');
+      world.scheduler.at(0, () => this.running === running && this.kill('exit'), null);
+    }
+  }
+
+  /** Warnings belong to the run; an error of the service is a finding. */
+  #log({ name }: Owner): Log {
+    const { world } = this.#parts;
+    const reason = (fields: object) => ('err' in fields && fields.err instanceof Error ? fields.err.message : '');
+    return {
+      debug() {},
+      info() {},
+      warn(fields, message) {
+        world.note(name, `warn: ${message} ${reason(fields)}`);
+      },
+      error(fields, message) {
+        if (expectedErrors.has(message ?? '')) {
+          world.count(`error: ${message}`);
+          return;
+        }
+        const stack = 'err' in fields && fields.err instanceof Error ? fields.err.stack : JSON.stringify(fields);
+        world.fail('no-error-is-logged', `${name} logged "${message}": ${stack}`);
+      },
+    };
+  }
+}

@@ -1,0 +1,164 @@
+import type { Limits } from '../../../src/actors/limits.ts';
+import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
+import type { Lease } from '../../../src/domain/lease.ts';
+import type { Log } from '../../../src/domain/log.ts';
+import { makeSealer } from '../../../src/domain/sealing.ts';
+import { makeUrlSigner } from '../../../src/domain/signed-url.ts';
+import { Edge } from '../../../src/edges/mqtt/edge.ts';
+import { fixedRates, makeGate } from '../../../src/edges/shared/gate.ts';
+import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
+import { callerServices } from '../../../src/main/callers.ts';
+import { signInServices } from '../../../src/main/sign-in.ts';
+import { makeArtifacts } from '../../../src/operations/artifacts.ts';
+import { makeAudit } from '../../../src/operations/audit-writer.ts';
+import { noSidecar } from '../../../src/operations/cognition/contract.ts';
+import { unheardResolver } from '../../../src/operations/cognition/silence.ts';
+import { loadFlags } from '../../../src/operations/flags.ts';
+import { makeHealth } from '../../../src/operations/health.ts';
+import { Heard } from '../../../src/operations/heard.ts';
+import { Locks } from '../../../src/operations/locks.ts';
+import { ManifestCache } from '../../../src/operations/manifest-cache.ts';
+import type { Services } from '../../../src/operations/operation.ts';
+import { makePerform, type Perform } from '../../../src/operations/perform.ts';
+import { planAtHand, planResolver } from '../../../src/operations/plan-runner.ts';
+import { MemoryCache } from '../../../src/store/cache/memory.ts';
+import { MemoryRates } from '../../../src/store/cache/memory-rates.ts';
+import type { ArtifactFiles } from '../../../src/store/contract/artifacts.ts';
+import type { Store } from '../../../src/store/contract.ts';
+import type { Network } from '../network/link.ts';
+import type { Owner } from '../world/scheduler.ts';
+import type { World } from '../world/world.ts';
+import type { Keys } from './fixtures.ts';
+import { MqttListener } from './mqtt-listener.ts';
+
+export interface ProcessParts {
+  world: World;
+  owner: Owner;
+  store: Store;
+  keys: Keys;
+  network: Network;
+  limits: Partial<Limits>;
+  /** Requests a minute of the tenant; 0 is no limit. */
+  requestsPerMinute: number;
+  /** Messages a second of a device, and their burst. */
+  deviceRate: { perSecond: number; burst: number };
+  newId(): string;
+  /** A frame leaves for a client. */
+  sending(frame: Buffer): void;
+  lease: Lease;
+  log: Log;
+}
+
+/** The active service, put together as `main/house.ts` does, without sockets: what takes HTTP requests calls `perform`. */
+export interface Service {
+  services: Services;
+  runtime: Runtime;
+  perform: Perform;
+  gate: ReturnType<typeof makeGate>;
+  mqtt: MqttListener;
+  /** Ends properly: what is in flight is finished. */
+  stop(): Promise<void>;
+  /** The right to be the active process is lost: begins nothing more. */
+  abort(): void;
+}
+
+/** Reads what the last process left, and serves. */
+export async function startService(parts: ProcessParts): Promise<Service> {
+  const { world, store, keys, log, newId, owner, network } = parts;
+  const clock = { now: () => world.now() };
+  const cache = new MemoryCache(clock);
+  const runtime = createRuntime({
+    store,
+    definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
+    clock,
+    lease: parts.lease,
+    log,
+    limits: parts.limits,
+  });
+  const callers = await callerServices({ store, cache, clock, log, newId });
+  const flags = await loadFlags(store.administration);
+  const sealer = makeSealer(keys.master);
+  const settings: Services['settings'] = {
+    sessionMaxAgeS: 86_400,
+    apiBaseUrl: 'http://service/v1',
+    mqttUrl: 'mqtt://service',
+    betaDeviceLimit: 0,
+    defaultTier: 'free',
+    rateLimits: { free: parts.requestsPerMinute },
+    cloudPublicKeys: [],
+    changelog: [],
+  };
+  const audit = makeAudit({ store, clock, newId, log });
+  const services: Services = {
+    ...signInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
+    ...{ store, cache, clock, newId, log, settings, audit },
+    ...callers,
+    rates: new MemoryRates(clock),
+    actors: runtime.actors,
+    sessions: runtime.sessions,
+    heard: new Heard(clock),
+    manifests: new ManifestCache(store.devices),
+    artifacts: makeArtifacts({
+      store,
+      settings,
+      clock,
+      newId,
+      log,
+      files: noFiles,
+      signer: makeUrlSigner(keys.master),
+    }),
+    locks: new Locks(),
+    seal: sealer.seal,
+    open: sealer.open,
+    flags: () => flags.current(),
+    setFlag: flags.set,
+    sidecar: { ...noSidecar },
+    health: makeHealth({
+      ...{ store, cache, clock, redis: false },
+      mqtt: () => 'operational',
+      clockOffsets: () => null,
+      worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
+    }),
+  };
+  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  await runtime.start();
+  const edge = new Edge({
+    services,
+    settings: { host: '', port: 0, tls: null, maxConnections: 1_000, deviceRate: parts.deviceRate },
+    signingKey: keys.deviceSigning,
+    watches: (deviceId) => runtime.watches.of(deviceId),
+    authenticateUser: async () => null,
+    addressOf: () => '',
+    lease: parts.lease,
+    log,
+  });
+  const started = edge.start();
+  return {
+    services,
+    runtime,
+    perform: makePerform(services),
+    gate: makeGate(services, fixedRates),
+    mqtt: new MqttListener({ world, edge, owner, network, sending: parts.sending, lease: parts.lease }),
+    async stop() {
+      await started.drain();
+      await Promise.all([runtime.stop(), callers.keys.close()]);
+      await audit.close();
+    },
+    abort() {
+      runtime.halt();
+      callers.keys.halt();
+      started.abort();
+    },
+  };
+}
+
+const noTokens = (): never => {
+  throw new Error('requests of the simulation carry no tokens');
+};
+
+const noFiles: ArtifactFiles = {
+  write: () => Promise.reject(new Error('the simulation uploads nothing')),
+  pathOf: (name) => `/nowhere/${name}`,
+  remove: async () => {},
+};

@@ -1,0 +1,156 @@
+import { LEASE_MS, type Lease, RenewedLease } from '../../../src/domain/lease.ts';
+import type { ActiveLock } from '../../../src/store/contract/lock.ts';
+import type { MemoryDatabase } from '../../support/memory-store/database.ts';
+import type { Random } from '../world/random.ts';
+import type { Owner } from '../world/scheduler.ts';
+import type { World } from '../world/world.ts';
+
+/** When the server gives the lock of a silent session away; longer than the lease lasts. */
+const SERVER_PATIENCE_MS = 15_000;
+const RENEW_MS = 1_000;
+const ASK_AGAIN_MS = 200;
+
+/** The advisory lock as PostgreSQL keeps it: one session holds it; whoever gets it raises the epoch and ends the others. */
+export class LockServer {
+  readonly #world: World;
+  readonly #database: MemoryDatabase;
+  #holder: { lock: SimulatedLock; heardAt: number } | null = null;
+
+  constructor(world: World, database: MemoryDatabase) {
+    this.#world = world;
+    this.#database = database;
+  }
+
+  /** The new epoch where the lock was free, else null. `takeover` ends the sessions of all other processes. */
+  take(lock: SimulatedLock, takeover: () => void): number | null {
+    this.#expire();
+    if (this.#holder !== null) return null;
+    this.#holder = { lock, heardAt: this.#world.scheduler.now };
+    this.#database.epoch += 1;
+    takeover();
+    this.#world.count('takeovers');
+    this.#world.note('database', `epoch ${this.#database.epoch} belongs to ${lock.owner.name}`);
+    return this.#database.epoch;
+  }
+
+  /** False where the session does not hold the lock any more. */
+  renew(lock: SimulatedLock): boolean {
+    this.#expire();
+    if (this.#holder?.lock !== lock) return false;
+    this.#holder.heardAt = this.#world.scheduler.now;
+    return true;
+  }
+
+  /** The session is over, and the server saw it end. */
+  free(lock: SimulatedLock): void {
+    if (this.#holder?.lock === lock) this.#holder = null;
+  }
+
+  #expire(): void {
+    const { now } = this.#world.scheduler;
+    if (this.#holder !== null && now - this.#holder.heardAt >= SERVER_PATIENCE_MS) this.#holder = null;
+  }
+}
+
+/** A process's line to the lock server: questions and answers take time, and it may be cut with or without a trace. */
+export class SimulatedLock implements ActiveLock {
+  readonly owner: Owner;
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #server: LockServer;
+  readonly #takeover: () => void;
+  readonly #lease: RenewedLease;
+  readonly #listeners: (() => void)[] = [];
+  #holding = false;
+  #line: 'up' | 'silent' | 'down' = 'up';
+
+  constructor(parts: { world: World; random: Random; server: LockServer; owner: Owner; takeover(): void }) {
+    this.owner = parts.owner;
+    this.#world = parts.world;
+    this.#random = parts.random;
+    this.#server = parts.server;
+    this.#takeover = parts.takeover;
+    const now = () => performance.now();
+    this.#lease = new RenewedLease(LEASE_MS, now, () => this.#lost());
+  }
+
+  get lease(): Lease {
+    return this.#lease;
+  }
+
+  async acquire(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      signal.throwIfAborted();
+      const sentAt = performance.now();
+      const epoch = await this.#ask(() => this.#server.take(this, this.#takeover));
+      if (epoch !== null) {
+        this.#holding = true;
+        this.#lease.begin(epoch, sentAt);
+        this.#renewLater();
+        return;
+      }
+      await this.#world.scheduler.sleep(ASK_AGAIN_MS);
+    }
+  }
+
+  onLost(listener: () => void): void {
+    this.#listeners.push(listener);
+  }
+
+  onRenewed(): void {}
+
+  async release(): Promise<void> {
+    this.#lease.end();
+    if (this.#line === 'up') await this.#ask(() => this.#server.free(this));
+  }
+
+  /** The connection breaks: seen by both ends, the process first, or by neither. */
+  cut(how: 'seen' | 'silent'): void {
+    // While it waits for the lock it just asks on another line.
+    if (this.#line !== 'up' || !this.#holding) return;
+    this.#line = how === 'silent' ? 'silent' : 'down';
+    if (how === 'seen') this.#world.scheduler.at(this.#transit(), () => this.#lost(), this.owner);
+  }
+
+  /** The process is gone, and its machine ends the connection, which a silent line does not carry. */
+  end(): void {
+    if (this.#line === 'silent') return;
+    this.#world.scheduler.at(this.#transit(), () => this.#server.free(this), null);
+  }
+
+  #lost(): void {
+    this.#lease.end();
+    this.end();
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+
+  #renewLater(): void {
+    this.#world.scheduler.at(RENEW_MS, () => void this.#renew(), this.owner);
+  }
+
+  async #renew(): Promise<void> {
+    if (!this.#lease.valid()) return;
+    const sentAt = performance.now();
+    this.#renewLater();
+    const held = await this.#ask(() => this.#server.renew(this));
+    if (held) this.#lease.renewed(sentAt);
+    else this.#lost();
+  }
+
+  /** Never answered where the line is cut. */
+  #ask<T>(question: () => T): Promise<T> {
+    return new Promise((resolve) => {
+      if (this.#line !== 'up') return;
+      const arrive = () => {
+        if (this.owner.state === 'dead' || this.#line !== 'up') return;
+        const answer = question();
+        this.#world.scheduler.at(this.#transit(), () => this.#line === 'up' && resolve(answer), this.owner);
+      };
+      this.#world.scheduler.at(this.#transit(), arrive, null);
+    });
+  }
+
+  #transit(): number {
+    return this.#random.between(0.1, 20);
+  }
+}

@@ -1,0 +1,110 @@
+import { CommitUnknown, DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
+import type { Call, Wire } from '../../support/memory-store/session.ts';
+import type { Random } from '../world/random.ts';
+import type { Owner } from '../world/scheduler.ts';
+import type { World } from '../world/world.ts';
+import type { Weather } from './weather.ts';
+
+type Break = 'before' | 'after' | null;
+
+/** A statement under way, with the way back to the process that sent it. */
+interface Sent<T> {
+  call: Call;
+  effect(): T;
+  /** When the connection breaks. */
+  breaks: Break;
+  /** It reaches the database although its process has died meanwhile. */
+  survives: boolean;
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+/** A process's database connections: what it sends takes time, may be lost on the way, and may outlive the process. */
+export class Statements {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #weather: Weather;
+  readonly #owner: Owner;
+  readonly #wrote: () => void;
+  #ended = false;
+
+  /** `wrote` is called after each statement that wrote. */
+  constructor(parts: { world: World; random: Random; weather: Weather; owner: Owner; wrote(): void }) {
+    this.#world = parts.world;
+    this.#random = parts.random;
+    this.#weather = parts.weather;
+    this.#owner = parts.owner;
+    this.#wrote = parts.wrote;
+  }
+
+  /** As `pg_terminate_backend` on every session: what is under way is rolled back. */
+  end(): void {
+    this.#ended = true;
+  }
+
+  readonly wire: Wire = <T>(call: Call, effect: () => T): Promise<T> =>
+    new Promise((resolve, reject) => {
+      const random = this.#random;
+      const weather = this.#weather;
+      const breaks = call.writes && random.chance(weather.broken) ? random.pick(['before', 'after'] as const) : null;
+      const stalls = call.writes && random.chance(weather.stall);
+      const sent = { call, effect, breaks, survives: random.chance(0.5), resolve, reject };
+      const away = random.chance(weather.away);
+      const there = this.#transit() + (stalls ? random.float(weather.stallMs) : 0);
+      this.#world.scheduler.at(there, () => this.#arrive(sent, away), null);
+    });
+
+  #arrive<T>(sent: Sent<T>, away: boolean): void {
+    const { now } = this.#world.scheduler;
+    const { blackoutUntil, writesStallUntil } = this.#weather;
+    if (away || now < blackoutUntil) {
+      this.#world.count('store away');
+      this.#answer(() => sent.reject(new StoreUnavailable('connection refused')));
+    } else if (sent.call.writes && now < writesStallUntil) {
+      this.#world.count('write stalled');
+      const wait = writesStallUntil - now + this.#random.float(5);
+      this.#world.scheduler.at(wait, () => this.#execute(sent), null);
+    } else this.#execute(sent);
+  }
+
+  #execute<T>(sent: Sent<T>): void {
+    if (this.#owner.state === 'dead' && !sent.survives) return;
+    if (this.#ended) {
+      this.#break(sent, 'the session was terminated');
+      return;
+    }
+    if (sent.breaks === 'before') {
+      this.#world.count('connection lost before the effect');
+      this.#break(sent, 'connection lost');
+      return;
+    }
+    const { name } = sent.call;
+    try {
+      const value = sent.effect();
+      if (sent.call.writes) this.#wrote();
+      this.#world.note(this.#owner.name, `sql ${name}`);
+      if (sent.breaks === null) {
+        this.#answer(() => sent.resolve(value));
+        return;
+      }
+      this.#world.count('connection lost after the effect');
+      this.#break(sent, 'connection lost');
+    } catch (error) {
+      this.#world.note(this.#owner.name, `sql ${name} failed: ${(error as Error).message}`);
+      if (error instanceof DataRefused) this.#world.count('data refused');
+      this.#answer(() => sent.reject(error));
+    }
+  }
+
+  #break<T>({ call, reject }: Sent<T>, why: string): void {
+    this.#answer(() => reject(call.writes ? new CommitUnknown(why) : new StoreUnavailable(why)));
+  }
+
+  #answer(settle: () => void): void {
+    this.#world.scheduler.at(this.#transit(), settle, this.#owner);
+  }
+
+  #transit(): number {
+    return this.#random.between(0.05, 0.05 + this.#weather.latency);
+  }
+}

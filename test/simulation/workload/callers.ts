@@ -1,0 +1,123 @@
+import type { Caller, Operation } from '../../../src/operations/operation.ts';
+import type { Cluster } from '../service/cluster.ts';
+import type { Service } from '../service/process.ts';
+import type { World } from '../world/world.ts';
+import type { Ledger, Requested } from './ledger.ts';
+
+/** Refusals that only say "not now": the same request is sent again, with its key. */
+const passing = new Set(['STORE_UNAVAILABLE', 'CONFLICT', 'OVERLOADED', 'RATE_LIMIT_EXCEEDED', 'STANDBY']);
+
+/** Refusals that end by themselves; who must know what became of an earlier try asks on under its key. */
+const ending = new Set(['MAINTENANCE', 'TENANT_SUSPENDED', 'COMMANDS_DISABLED', 'REGISTRATION_LOCKED']);
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are read by their wire names, whichever operation answered.
+export type Body = any;
+export type Said = { body: Body; code: null } | { body: null; code: string };
+
+/** A person who uses the API. */
+export interface Person {
+  id: string;
+  name: string;
+  platformAdmin: boolean;
+}
+
+/** Sends requests as a careful client does: under one key, again and again until there is an answer. */
+export class Callers {
+  readonly #world: World;
+  readonly #cluster: Cluster;
+  readonly #ledger: Ledger;
+  /** Requests that are not answered yet. */
+  waiting = 0;
+
+  constructor(world: World, cluster: Cluster, ledger: Ledger) {
+    this.#world = world;
+    this.#cluster = cluster;
+    this.#ledger = ledger;
+  }
+
+  /** `persist`: asks on where a flag or a suspension refuses it for the moment. */
+  async ask(person: Person, operation: Operation, input: object, persist = false): Promise<Said> {
+    const { random, scheduler } = this.#world;
+    const key = this.#cluster.newId();
+    const requested: Requested = { operation: operation.name, tries: new Set(), answer: null };
+    if (operation.changes) this.#ledger.requests.set(key, requested);
+    this.waiting += 1;
+    try {
+      for (;;) {
+        // Now and then a proxy sends a request twice.
+        const twice = random.chance(0.05);
+        const [said, again] = await Promise.all([
+          this.#send(person, operation, input, { key, requested }),
+          twice ? this.#send(person, operation, input, { key, requested }) : null,
+        ]);
+        const answered = [said, again].find((one) => one !== null && one !== undefined && !isPassing(one, persist));
+        if (answered) return answered;
+        await scheduler.sleep(random.between(100, 1_500));
+      }
+    } finally {
+      this.waiting -= 1;
+    }
+  }
+
+  async #send(
+    person: Person,
+    operation: Operation,
+    input: object,
+    { key, requested }: { key: string; requested: Requested },
+  ): Promise<Said | null> {
+    const requestId = this.#cluster.newId();
+    requested.tries.add(requestId);
+    const keyed = { key, method: 'POST', path: `/${operation.name}`, body: input as never };
+    const said = await this.#cluster.exchange(operation.name, (service) =>
+      perform(service, operation, { person, requestId, input, keyed }),
+    );
+    this.#world.count(said === null ? 'no answer' : said.code === null ? 'answered' : `refused: ${said.code}`);
+    this.#world.note(
+      person.name,
+      `${operation.name} ${requestId.slice(-6)} ${said === null ? 'no answer' : (said.code ?? 'ok')}`,
+    );
+    if (said?.code === null && operation.changes) this.#sameAnswer(key, requested, JSON.stringify(said.body));
+    return said;
+  }
+
+  #sameAnswer(key: string, requested: Requested, answer: string): void {
+    requested.answer ??= answer;
+    if (requested.answer === answer) return;
+    this.#world.fail('one-key-one-answer', `key ${key} of ${requested.operation}: ${requested.answer}, then ${answer}`);
+  }
+}
+
+const isPassing = ({ code }: Said, persist: boolean): boolean =>
+  code !== null && (passing.has(code) || (persist && ending.has(code)));
+
+async function perform(
+  service: Service,
+  operation: Operation,
+  asked: { person: Person; requestId: string; input: object; keyed: Parameters<Service['perform']>[1]['keyed'] },
+): Promise<Said> {
+  const { person, requestId, input, keyed } = asked;
+  const caller = await callerOf(service, person, requestId).catch(() => null);
+  if (caller === null) return { body: null, code: 'STORE_UNAVAILABLE' };
+  const address = '192.0.2.1';
+  const charged = await Promise.resolve(service.gate.caller(caller, address)).catch(() => null);
+  if (charged === null) return { body: null, code: 'STORE_UNAVAILABLE' };
+  if (charged.refusal !== null) return { body: null, code: charged.refusal.code };
+  const outcome = await service.perform(operation, { input, caller, keyed: operation.changes ? keyed : null });
+  return outcome.ok ? { body: outcome.value.body, code: null } : { body: null, code: outcome.refusal.code };
+}
+
+async function callerOf({ services }: Service, person: Person, requestId: string): Promise<Caller | null> {
+  const user = await services.users.get(person.id);
+  if (user === null) return null;
+  return {
+    user,
+    principal: { kind: 'user', id: user.id, via: 'rest', person: true, requestId },
+    tenantId: user.tenantId,
+    role: user.role,
+    scopes: null,
+    platformAdmin: person.platformAdmin,
+    token: null,
+    endsAt: null,
+    requestId,
+  };
+}

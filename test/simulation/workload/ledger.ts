@@ -1,0 +1,41 @@
+/** What the service said to callers and devices, and what they did: what the invariants are held against. */
+export class Ledger {
+  /** By `Idempotency-Key`. */
+  readonly requests = new Map<string, Requested>();
+  /** Commands that were answered 202, and their devices. */
+  readonly commands = new Map<string, string>();
+  readonly plans = new Set<string>();
+  /** Who was to confirm a command, by its id; those whom the policy forbids are in it too. */
+  readonly confirmations = new Map<string, Set<string>>();
+  /** Command frames that left a process, by command. */
+  readonly writes = new Map<string, number>();
+  /** Devices whose revocation was answered, and whose reinstatement was not asked for since. */
+  readonly shut = new Set<string>();
+  /** When a device's last revocation was answered. */
+  readonly shutAt = new Map<string, number>();
+  /** `device version` of keys that do not open a session any more. */
+  readonly endedKeys = new Set<string>();
+
+  revoked(deviceId: string, at: number): void {
+    this.shut.add(deviceId);
+    this.shutAt.set(deviceId, at);
+  }
+
+  endKeysBelow(deviceId: string, version: number): void {
+    for (let ended = 1; ended < version; ended++) this.endedKeys.add(`${deviceId} ${ended}`);
+  }
+
+  confirms(commandId: string, person: string): void {
+    const all = this.confirmations.get(commandId);
+    if (all === undefined) this.confirmations.set(commandId, new Set([person]));
+    else all.add(person);
+  }
+}
+
+export interface Requested {
+  operation: string;
+  /** The request ids of its tries. */
+  tries: Set<string>;
+  /** The body of its first success, as JSON. */
+  answer: string | null;
+}

@@ -1,0 +1,137 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** A simulated process. What it scheduled runs while it runs, waits while it is paused and is dropped once it is dead. */
+export interface Owner {
+  readonly name: string;
+  state: 'running' | 'paused' | 'dead';
+}
+
+export interface Task {
+  at: number;
+  readonly seq: number;
+  readonly run: () => void;
+  /** Null: part of the world, which neither pauses nor dies. */
+  readonly owner: Owner | null;
+  cancelled: boolean;
+}
+
+const owners = new AsyncLocalStorage<Owner | null>();
+const realImmediate = globalThis.setImmediate;
+/** Runs everything that is ready without time passing: `nextTick` callbacks and promise reactions. */
+const drainMicrotasks = (): Promise<void> => new Promise((resolve) => realImmediate(resolve));
+
+/** The process whose code is running, or null for the world's own. */
+export const currentOwner = (): Owner | null => owners.getStore() ?? null;
+
+/** Runs `body` as part of a process: what it schedules and awaits belongs to it. */
+export const runAs = <T>(owner: Owner | null, body: () => T): T => owners.run(owner, body);
+
+/** One virtual clock and one queue, ordered by due time and then by when the task was scheduled. */
+export class Scheduler {
+  /** Epoch milliseconds, with fractions. */
+  now: number;
+  steps = 0;
+  readonly #start: number;
+  readonly #onStep: (task: Task) => void;
+  readonly #heap: Task[] = [];
+  /** Tasks that came due while their process was paused, in that order. */
+  readonly #held = new Map<Owner, Task[]>();
+  #seq = 0;
+
+  constructor(start: number, onStep: (task: Task) => void) {
+    this.now = start;
+    this.#start = start;
+    this.#onStep = onStep;
+  }
+
+  /** Milliseconds since the start of the run. */
+  get elapsed(): number {
+    return this.now - this.#start;
+  }
+
+  /** Runs `run` after `ms`, as part of `owner`: by default the process whose code asks. */
+  at(ms: number, run: () => void, owner: Owner | null = currentOwner()): Task {
+    const task: Task = { at: this.now + Math.max(0, ms), seq: this.#seq++, run, owner, cancelled: false };
+    this.#push(task);
+    return task;
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => void this.at(ms, resolve));
+  }
+
+  /** Lets a paused process run what came due meanwhile, in the order of its due times. */
+  resume(owner: Owner): void {
+    if (owner.state === 'paused') owner.state = 'running';
+    const held = this.#held.get(owner) ?? [];
+    this.#held.delete(owner);
+    for (const task of held) {
+      task.at = this.now;
+      this.#push(task);
+    }
+  }
+
+  /** Runs until `done`, or until the virtual time `until`; at most `maxSteps` steps. */
+  async run(until: number, done: () => boolean, maxSteps: number): Promise<void> {
+    await drainMicrotasks();
+    for (let left = maxSteps; !done(); left--) {
+      const next = this.#heap[0];
+      if (next === undefined || next.at > until) break;
+      if (left === 0) throw new Error(`more than ${maxSteps} steps without an end at ${this.elapsed} ms`);
+      this.#pop();
+      if (next.cancelled || next.owner?.state === 'dead') continue;
+      if (next.owner?.state === 'paused') {
+        this.#hold(next.owner, next);
+        continue;
+      }
+      this.now = Math.max(this.now, next.at);
+      this.steps += 1;
+      this.#onStep(next);
+      runAs(next.owner, next.run);
+      await drainMicrotasks();
+    }
+    if (!done()) this.now = Math.max(this.now, until);
+  }
+
+  /** Time passes while nothing runs. What was due meanwhile runs afterwards. */
+  skip(ms: number): void {
+    this.now += ms;
+  }
+
+  #hold(owner: Owner, task: Task): void {
+    const held = this.#held.get(owner);
+    if (held === undefined) this.#held.set(owner, [task]);
+    else held.push(task);
+  }
+
+  #push(task: Task): void {
+    const heap = this.#heap;
+    let at = heap.push(task) - 1;
+    while (at > 0) {
+      const parent = (at - 1) >> 1;
+      if (!isBefore(task, heap[parent] as Task)) break;
+      heap[at] = heap[parent] as Task;
+      at = parent;
+    }
+    heap[at] = task;
+  }
+
+  #pop(): void {
+    const heap = this.#heap;
+    const last = heap.pop() as Task;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      const left = 2 * at + 1;
+      if (left >= heap.length) break;
+      const right = left + 1;
+      const least = right < heap.length && isBefore(heap[right] as Task, heap[left] as Task) ? right : left;
+      if (!isBefore(heap[least] as Task, last)) break;
+      heap[at] = heap[least] as Task;
+      at = least;
+    }
+    heap[at] = last;
+  }
+}
+
+const isBefore = (a: Task, b: Task): boolean => a.at < b.at || (a.at === b.at && a.seq < b.seq);
