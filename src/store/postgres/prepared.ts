@@ -35,7 +35,10 @@ export class PreparedStatements {
   }
 
   /** The statement as it is to be sent on this connection. */
-  admit<Statement extends { name?: string }>(client: ClientBase, statement: Statement): Omit<Statement, 'name'> {
+  admit<Statement extends { name?: string; text: string }>(
+    client: ClientBase,
+    statement: Statement,
+  ): Omit<Statement, 'name'> {
     const { name, ...unnamed } = statement;
     if (name === undefined) return statement;
     if (!this.names.has(name)) {
