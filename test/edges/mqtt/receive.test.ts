@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EventFailed, Overloaded, Quarantined } from '../../../src/actors/contract.ts';
 import type { JsonSpan } from '../../../src/domain/json-span.ts';
+import { SESSION_LIFE_MS } from '../../../src/domain/protocol.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
@@ -116,6 +117,22 @@ describe('a message', () => {
     raw.socket.end(Buffer.concat([...said, packets.disconnect]));
     await eventually(() => expect(house.events('state.reported')).toHaveLength(30));
     await eventually(() => expect(house.live.size).toBe(0));
+  });
+
+  it('is not taken after the end of its session, before the periodic check has ended that', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+    try {
+      const client = await open();
+      house.now += SESSION_LIFE_MS - 1;
+      await client.say('state', { state: { n: 1 } });
+      house.now += 1;
+      void client.say('state', { state: { n: 2 } }).catch(() => {});
+      await eventually(() => expect(house.counted['closed expired']).toBe(1));
+      expect(house.events('state.reported')).toHaveLength(1);
+    } finally {
+      await edge.close();
+      vi.useRealTimers();
+    }
   });
 
   it('said twice is acknowledged twice and forwarded once', async () => {

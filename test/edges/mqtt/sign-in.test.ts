@@ -129,6 +129,19 @@ describe('a device signs in', () => {
     expect(await signIn(credentials(house, current))).toBe(0);
   });
 
+  it('with the key in grace for a session that ends with that grace', async () => {
+    const old = house.addDevice();
+    house.rotate(old.deviceId, house.now + 5_000);
+    // A passivated device: nothing but the row of the key says until when that is good.
+    house.inMemory = false;
+    const client = await Device.connect(house, old, edge.port);
+    house.now += 4_999;
+    await client.say('heartbeat', {});
+    house.now += 1;
+    await eventually(() => expect(house.counted['closed expired']).toBe(1));
+    await client.closed();
+  });
+
   it('and a key that was rotated meanwhile opens a session for its grace only', async () => {
     const device = house.addDevice();
     let release = () => {};
