@@ -6,7 +6,7 @@ import { Usage } from '../failures.ts';
 import type { Io } from '../io.ts';
 import { gather } from '../pages.ts';
 import { plain, table, tinted } from '../print.ts';
-import { followPlan, type PlanRecord, showPlan } from './plans.ts';
+import { fetchPlan, followPlan, type PlanRecord, showPlan } from './plans.ts';
 
 interface Proposal {
   id: string;
@@ -61,7 +61,7 @@ export function addCognition(program: Command, io: Io): void {
         show({ plan_id: await begun() }, ({ plan_id }) => io.out(plan_id));
         return;
       }
-      await followPlan(client, async () => (await api.get<{ plan: PlanRecord }>(`/v1/plans/${await begun()}`)).plan);
+      await followPlan(client, async () => fetchPlan(api, await begun()));
     });
   program
     .command('observe <device-id> <measurements...>')

@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { PlanStatus, StepStatus } from '../../domain/plan.ts';
 import type { JsonObject } from '../../domain/values.ts';
+import type { Api } from '../api.ts';
 import { whole } from '../arguments.ts';
 import { type Client, clientOf } from '../client.ts';
 import { Failed, Usage } from '../failures.ts';
@@ -72,7 +73,7 @@ export function addPlans(program: Command, io: Io): void {
     .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
     .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
       const client = clientOf(io, command);
-      const found = async () => (await client.api.get<{ plan: PlanRecord }>(at(id))).plan;
+      const found = () => fetchPlan(client.api, id);
       if (watch) await followPlan(client, found);
       else client.show({ plan: await found() }, ({ plan }) => showPlan(io, plan));
     });
@@ -127,6 +128,12 @@ function readPlan(content: string): object {
 const isOver = ({ status }: PlanStep): boolean =>
   !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
 
+/** A plan as it is now; waits where the tenant's rate is spent. */
+export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
+  const asking = { patient: true, repeatable: true };
+  return (await api.ask<{ plan: PlanRecord }>('GET', at(id), asking)).body.plan;
+}
+
 /** Prints what happens to the plan that `begin` answers until it is over or Ctrl-C, and then the plan. */
 export async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
   const plan = await followToEnd<PlanRecord>(api, {
@@ -135,10 +142,7 @@ export async function followPlan({ api, io, json, show }: Client, begin: () => P
       const { id, status } = await begin();
       return { id, over: hasEnded(status) };
     },
-    read: async (id) => {
-      const asking = { patient: true, repeatable: true };
-      return (await api.ask<{ plan: PlanRecord }>('GET', at(id), asking)).body.plan;
-    },
+    read: (id) => fetchPlan(api, id),
     isOver: ({ status }) => hasEnded(status),
     isAbout: ({ plan_id }, id) => plan_id === id,
     ends: ({ step_id, status }) => step_id === undefined && hasEnded(status as PlanStatus),
