@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { ActorStore, JournalEntry, StoredActor, TimerRow } from '../../../src/store/contract.ts';
 import { actorTables } from '../../../src/store/postgres/tables.ts';
-import { bigint, nullable, rowOf, text } from './columns.ts';
+import { bigint, text } from './columns.ts';
 import { commitTurn, sentTurn, Torn, timerKey } from './commit.ts';
 import { type ActorRow, actorKey, type JournalRow, type StoredTimer } from './database.ts';
 import type { Session } from './session.ts';
@@ -71,8 +71,8 @@ export const actorStore = (session: Session): ActorStore => ({
   quarantine: (ref, reason) =>
     session.write('actors.quarantine', [ref, reason], (tables, ref, reason) => {
       const row = tables.actors.get(actorKey(ref));
-      const checked = rowOf({ reason: nullable(text) }, { reason }) as { reason: string | null };
-      if (row !== undefined) tables.actors.set(actorKey(ref), { ...row, quarantine: checked.reason });
+      const quarantine = reason === null ? null : (text(reason, 'quarantine') as string);
+      if (row !== undefined) tables.actors.set(actorKey(ref), { ...row, quarantine });
     }),
 
   dueTimers: (until, limit) =>

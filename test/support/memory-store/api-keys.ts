@@ -1,8 +1,19 @@
 import type { EpochMs } from '../../../src/domain/values.ts';
 import { type ApiKey, type KeyStore, keySubject } from '../../../src/store/contract/people.ts';
-import { bigint, type Columns, indexedText, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
+import {
+  bigint,
+  type Columns,
+  indexedText,
+  jsonb,
+  nullable,
+  references,
+  refuse,
+  rowOf,
+  text,
+  uuid,
+} from './columns.ts';
 import type { Tables } from './database.ts';
-import { dropIdempotency, putIdempotency } from './idempotency.ts';
+import { type Also, dropIdempotency, putIdempotency } from './idempotency.ts';
 import { newestFirst } from './pages.ts';
 import type { Session } from './session.ts';
 
@@ -11,11 +22,12 @@ const columns: Columns<ApiKey> = {
   ...{ createdAt: bigint, lastUsedAt: nullable(bigint), expiresAt: nullable(bigint), revokedAt: nullable(bigint) },
 };
 
-function insertKey(tables: Tables, given: ApiKey): void {
+function insertKey(tables: Tables, given: ApiKey, also: Also): void {
   const key = rowOf(columns, given);
   if (tables.apiKeys.has(key.prefix)) refuse('23505', 'duplicate key value violates unique constraint "api_keys_pkey"');
-  if (!tables.users.has(key.userId)) refuse('23503', 'violates foreign key constraint "api_keys_user_id_fkey"');
   tables.apiKeys.set(key.prefix, key);
+  putIdempotency(tables, also);
+  references(tables.users.has(key.userId), 'api_keys_user_id_fkey');
 }
 
 /** Dead from `at`, unless it was before; and its stored answers are dropped, whether there is such a key or not. */
@@ -27,11 +39,7 @@ export function endKey(tables: Tables, prefix: string, at: EpochMs): void {
 }
 
 export const keyStore = (session: Session): KeyStore => ({
-  insert: (key, also) =>
-    session.write('keys.insert', [key, also], (tables, key, also) => {
-      insertKey(tables, key);
-      putIdempotency(tables, also);
-    }),
+  insert: (key, also) => session.write('keys.insert', [key, also], insertKey),
 
   find: (prefix) => session.read('keys.find', [prefix], (tables, prefix) => tables.apiKeys.get(prefix) ?? null),
 
@@ -62,8 +70,7 @@ export const keyStore = (session: Session): KeyStore => ({
       const replaced = tables.apiKeys.get(prefix)?.revokedAt === null;
       if (replaced) {
         endKey(tables, prefix, key.createdAt);
-        insertKey(tables, key);
-        putIdempotency(tables, also);
+        insertKey(tables, key, also);
       } else dropIdempotency(tables, keySubject(prefix));
       return replaced;
     }),

@@ -57,6 +57,11 @@ export const oneOf =
   (value, name) =>
     values.includes(value as string) ? value : refuse('23514', `new row violates check constraint: ${name}`);
 
+/** Foreign keys are checked when all else of the statement is written. */
+export function references(exists: boolean, constraint: string): void {
+  if (!exists) refuse('23503', `violates foreign key constraint "${constraint}"`);
+}
+
 /** A column that may be null. */
 export interface Nullable {
   nullable: Column;

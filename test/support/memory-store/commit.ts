@@ -7,11 +7,27 @@ import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid 
 import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
 
-/** A commit as it is sent: JSON, so that it is a copy, and so that what JSON cannot say is gone. */
+/**
+ * A commit as it is sent: JSON, so that it is a copy, and so that what JSON cannot say is gone. Of a settled one only what
+ * moves is sent: what else it has is neither checked nor kept.
+ */
 type Sent = Omit<ActorCommit, 'moving'> & { moving: string[] };
 
-export const sentTurn = (turn: TurnCommit): string =>
-  JSON.stringify({ ...turn, actors: turn.actors.map((actor) => ({ ...actor, moving: [...actor.moving] })) });
+export const sentTurn = (turn: TurnCommit): string => JSON.stringify({ ...turn, actors: turn.actors.map(sentActor) });
+
+function sentActor(actor: ActorCommit): Sent {
+  const { context, columns, moving, settled, readVersion, ref } = actor;
+  if (!settled || readVersion === 0) return { ...actor, moving: [...moving] };
+  return {
+    ...actor,
+    context: only(context, (name) => moving.has(name)),
+    columns: only(columns, (name) => tableOf(ref.kind).moving.includes(name)),
+    moving: [...moving],
+  };
+}
+
+const only = (members: JsonObject, fits: (name: string) => boolean): JsonObject =>
+  Object.fromEntries(Object.entries(members).filter(([name]) => fits(name)));
 
 const openStatuses = new Set<Json>(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
 const nullableColumns = new Set(['home_id', 'room_id', 'category', 'firmware', 'token_hash']);
@@ -144,7 +160,7 @@ function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
 }
 
 /** All that joins an actor's commit but its outputs and its stored answer. */
-function join(tables: Tables, { ref, tenantId, journal, timers, rows }: Sent, row: ActorRow): void {
+function join(tables: Tables, { ref, journal, timers, rows }: Sent, row: ActorRow): void {
   const key = actorKey(ref);
   if (journal.length > 0) {
     const before = tables.journal.get(key) ?? [];
@@ -153,7 +169,7 @@ function join(tables: Tables, { ref, tenantId, journal, timers, rows }: Sent, ro
       if (versions.has(version)) refuse('23505', 'duplicate key value violates unique constraint "journal_pkey"');
       versions.add(version);
     }
-    const added = journal.map((entry) => ({ ...entry, data: entry.data ?? null, tenantId: row.tenantId ?? tenantId }));
+    const added = journal.map((entry) => ({ ...entry, data: entry.data ?? null, tenantId: row.tenantId }));
     tables.journal.set(key, [...before, ...added]);
   }
   const set = new Map(timers.set.map((timer) => [timer.id, timer]));

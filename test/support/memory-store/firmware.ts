@@ -9,13 +9,14 @@ import {
   integer,
   nullable,
   oneOf,
+  references,
   refuse,
   rowOf,
   text,
   uuid,
 } from './columns.ts';
 import type { Tables } from './database.ts';
-import { putIdempotency } from './idempotency.ts';
+import { type Also, putIdempotency } from './idempotency.ts';
 import { newestFirst } from './pages.ts';
 import type { Session } from './session.ts';
 
@@ -41,11 +42,10 @@ function checkedRelease(given: FirmwareRelease): FirmwareRelease {
   return row;
 }
 
-function keep(tables: Tables, row: FirmwareRelease): void {
-  if (row.artifact !== null && !tables.artifacts.has(row.artifact.name)) {
-    refuse('23503', 'violates foreign key constraint "firmware_artifact_fkey"');
-  }
+function keep(tables: Tables, row: FirmwareRelease, also: Also): void {
   tables.firmware.set(row.id, row);
+  putIdempotency(tables, also);
+  references(row.artifact === null || tables.artifacts.has(row.artifact.name), 'firmware_artifact_fkey');
 }
 
 const isSameVersion = (a: FirmwareRelease, b: FirmwareRelease): boolean =>
@@ -61,8 +61,7 @@ const releases = (session: Session): Releases => ({
     session.write('firmware.insert', [release, also], (tables, release, also) => {
       const row = checkedRelease(release);
       if (tables.firmware.first((one) => one.id === row.id || isSameVersion(one, row)) !== undefined) return false;
-      keep(tables, row);
-      putIdempotency(tables, also);
+      keep(tables, row, also);
       return true;
     }),
 
@@ -71,8 +70,7 @@ const releases = (session: Session): Releases => ({
       const known = tables.firmware.get(release.id);
       if (known?.tenantId !== release.tenantId) return;
       const { deviceType, version, createdAt } = known;
-      keep(tables, checkedRelease({ ...release, deviceType, version, createdAt }));
-      putIdempotency(tables, also);
+      keep(tables, checkedRelease({ ...release, deviceType, version, createdAt }), also);
     }),
 
   find: (tenantId, id) =>

@@ -2,7 +2,7 @@ import { atLeast } from '../../../src/domain/roles.ts';
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
 import type { Invitation, Member, MemberStore } from '../../../src/store/contract/people.ts';
 import { endKey } from './api-keys.ts';
-import { bigint, type Columns, indexedText, refuse, rowOf, text, uuid } from './columns.ts';
+import { bigint, type Columns, indexedText, references, refuse, rowOf, text, uuid } from './columns.ts';
 import { actorKey, type Tables } from './database.ts';
 import { putIdempotency } from './idempotency.ts';
 import { newestFirst } from './pages.ts';
@@ -106,7 +106,6 @@ export const memberStore = (session: Session): MemberStore => ({
   invite: (invitation, also) =>
     session.write('members.invite', [invitation, also], (tables, invitation, also) => {
       const row = rowOf(columns, invitation);
-      if (!tables.users.has(row.invitedBy)) refuse('23503', 'violates foreign key constraint "invitations_invited_by"');
       const older = tables.invitations.first(
         ({ tenantId, email }) => tenantId === row.tenantId && sameEmail(email, row.email),
       );
@@ -116,6 +115,7 @@ export const memberStore = (session: Session): MemberStore => ({
       if (older !== undefined) tables.invitations.delete(older.id);
       tables.invitations.set(row.id, row);
       putIdempotency(tables, also);
+      references(tables.users.has(row.invitedBy), 'invitations_invited_by_fkey');
     }),
 
   offer: (id, role, invitedBy) =>

@@ -1,5 +1,5 @@
 import type { Home, RecordStore, Room } from '../../../src/store/contract.ts';
-import { bigint, type Columns, nullable, refuse, rowOf, text, uuid } from './columns.ts';
+import { bigint, type Columns, nullable, references, refuse, rowOf, text, uuid } from './columns.ts';
 import { groupStore } from './groups.ts';
 import { putIdempotency } from './idempotency.ts';
 import { newestFirst } from './pages.ts';
@@ -69,9 +69,9 @@ const roomStore = (session: Session): RoomStore => ({
     session.write('records.insertRoom', [room, also], (tables, room, also) => {
       const row = rowOf(roomColumns, room);
       if (tables.rooms.has(row.id)) refuse('23505', 'duplicate key value violates unique constraint "rooms_pkey"');
-      if (!tables.homes.has(row.homeId)) refuse('23503', 'violates foreign key constraint "rooms_home_id_fkey"');
       tables.rooms.set(row.id, row);
       putIdempotency(tables, also);
+      references(tables.homes.has(row.homeId), 'rooms_home_id_fkey');
     }),
 
   deleteRoom: (tenantId, homeId, id) =>

@@ -1,5 +1,5 @@
 import { StoreUnavailable } from '../../../src/store/contract.ts';
-import { copyOf } from './columns.ts';
+import { copyOf, jsonb, text } from './columns.ts';
 import type { MemoryDatabase, Tables } from './database.ts';
 
 /** One statement, as `commands.list`. */
@@ -55,6 +55,7 @@ export class Session {
     const given = copyOf(args);
     return this.#wire({ name, writes: true }, () => {
       this.#checkEpoch();
+      for (const parameter of given) checkParameter(parameter);
       return copyOf(this.database.transaction((tables) => effect(tables, ...given)));
     });
   }
@@ -66,4 +67,15 @@ export class Session {
       );
     }
   }
+}
+
+/**
+ * What a parameter may not hold is refused before anything is looked up: rows and stored answers are sent as JSON, and the
+ * members of a record each as a text.
+ */
+function checkParameter(given: unknown): void {
+  if (typeof given === 'string') text(given, 'parameter');
+  if (typeof given !== 'object' || given === null) return;
+  if (Array.isArray(given) || 'principal' in given) jsonb(given, 'parameter');
+  else for (const [name, member] of Object.entries(given)) if (typeof member === 'string') text(member, name);
 }

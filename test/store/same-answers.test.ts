@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Store } from '../../src/store/contract.ts';
+import { MemoryDatabase } from '../support/memory-store/database.ts';
+import { openMemoryStore } from '../support/memory-store/store.ts';
+import { expectReached, fc, seed } from '../support/properties.ts';
+import { openPglite } from '../support/store.ts';
+import { questions } from '../support/store-calls/reads.ts';
+import { recordCalls } from '../support/store-calls/records.ts';
+import { turnCalls } from '../support/store-calls/turns.ts';
+import { type Call, outcomeOf, World } from '../support/store-calls/world.ts';
+
+let opened: Awaited<ReturnType<typeof openPglite>>;
+beforeAll(async () => {
+  opened = await openPglite();
+});
+afterAll(() => opened.close());
+
+/** By one statement that deletes all rows: truncating so many tables takes ten times as long. */
+async function empty(): Promise<void> {
+  const { database } = opened.backend;
+  const text = `select string_agg(format('%s as (delete from %s)', 'gone_' || relname, relname), ', ') as sections
+    from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace and relname <> 'migrations'`;
+  const [row] = await database.read<{ sections: string }>({ text });
+  await database.write({ text: `with ${row?.sections} select 1 as one` });
+}
+
+const calls = fc.array(fc.oneof(...turnCalls, ...recordCalls), { minLength: 8, maxLength: 25 });
+
+describe('the store in memory', () => {
+  const reached = { answers: 0, refusals: 0, losses: 0 };
+  let run = 0;
+
+  async function compare(call: Call, memory: Store, before: readonly string[]): Promise<void> {
+    const expected = await outcomeOf(call, opened.backend.store);
+    expect(await outcomeOf(call, memory), [...before, call.name].join('\n')).toEqual(expected);
+    const text = JSON.stringify(expected);
+    reached[text.includes('"refused"') ? 'refusals' : 'answers'] += 1;
+    if (text.startsWith('{"answer":{"lost":[{')) reached.losses += 1;
+  }
+
+  it.each([1, 2, 3, 4])(
+    'answers calls as the database does and refuses what it refuses (part %i)',
+    async (part) => {
+      const walk = fc.asyncProperty(calls, async (some) => {
+        await empty();
+        const memory = openMemoryStore(new MemoryDatabase());
+        const world = new World(++run);
+        const made: string[] = [];
+        for (const planned of some) {
+          const call = planned(world);
+          await compare(call, memory, made);
+          made.push(call.name);
+        }
+        for (const question of questions(world)) await compare(question, memory, made);
+      });
+      await fc.assert(walk, { numRuns: 6, seed: seed + part, endOnFailure: true });
+    },
+    30_000,
+  );
+
+  it('was asked what it answers, refuses and loses', () => {
+    expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(5));
+  });
+});
