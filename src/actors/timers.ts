@@ -20,8 +20,6 @@ export class Timers {
   private running: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
-  /** When timers are due that were set since the firing under way began to read: what it read may be older. */
-  private readonly setAgain = new Map<string, EpochMs>();
 
   private readonly supervisor: Supervisor;
   private readonly store: ActorStore;
@@ -49,9 +47,7 @@ export class Timers {
   }
 
   /** A transition set a timer. */
-  noticed(timer: TimerRow): void {
-    const { dueAt } = timer;
-    if (this.running !== null) this.setAgain.set(keyOf(timer), dueAt);
+  noticed(dueAt: EpochMs): void {
     if (dueAt >= this.nextAt) return;
     this.nextAt = dueAt;
     if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
@@ -61,7 +57,6 @@ export class Timers {
   tick(): Promise<void> {
     this.running ??= this.fire().finally(() => {
       this.running = null;
-      this.setAgain.clear();
     });
     return this.running;
   }
@@ -127,9 +122,7 @@ export class Timers {
     const key = keyOf(timer);
     this.firing.add(key);
     try {
-      const superseded = () => (this.setAgain.get(key) ?? 0) > timer.dueAt;
-      const event = { type: timer.event, at: now, by: SYSTEM };
-      await this.supervisor.deliver(timer.ref, event, { timer: timer.id, superseded });
+      await this.supervisor.deliver(timer.ref, { type: timer.event, at: now, by: SYSTEM }, { timer: timer.id });
     } catch (error) {
       if (error instanceof NoSuchActor)
         return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);

@@ -50,7 +50,6 @@ import { callerServices } from './callers.ts';
 import type { Timekeeper } from './clock.ts';
 import { consoleMount } from './console.ts';
 import { eventsDocument } from './events.ts';
-import { keepFlagsFresh } from './flag-refresh.ts';
 import { makeIds } from './ids.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
@@ -215,7 +214,6 @@ export async function buildHouse(
   });
   const pruning = keepPruning(config, { ...services, isClockTrusted: () => time.untrusted() === null });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning });
-  const refreshing = keepFlagsFresh(flags, log);
   return {
     settings,
     listener: makeRest({
@@ -280,7 +278,6 @@ export async function buildHouse(
     },
     async close(answered) {
       pruning.stop();
-      clearInterval(refreshing);
       cognition.close();
       const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
       await Promise.all([...edges, answered]);
@@ -293,7 +290,6 @@ export async function buildHouse(
     abort() {
       aborted = true;
       pruning.stop();
-      clearInterval(refreshing);
       cognition.close();
       runtime.halt();
       callers.keys.halt();

@@ -1,10 +1,12 @@
 import { expect, it } from 'vitest';
 import { commandStatuses } from '../../src/domain/command.ts';
+import type { IdempotencyRow } from '../../src/store/contract.ts';
 import { eachStore } from '../support/store.ts';
 import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 const days = { commands: 90, journal: 365 };
+const NOW = Date.UTC(2026, 10, 22);
 
 /** A UUID of version 7 made at that moment. */
 function idAt(at: number): string {
@@ -13,17 +15,16 @@ function idAt(at: number): string {
 }
 
 eachStore('retention', (backend) => {
-  const { now } = Date;
   const turn = (...actors: ReturnType<typeof commandCommit>[]) =>
     backend().store.actors.commit({ actors, delivered: [] });
   const left = async (kind: 'command' | 'device', ids: string[]) =>
     new Set((await backend().store.actors.load(kind, ids)).map((actor) => actor.ref.id));
   const old = (age: number, status: (typeof commandStatuses)[number] = 'succeeded') => {
-    const at = now() - age * DAY;
+    const at = NOW - age * DAY;
     const id = idAt(at);
     return commandCommit({ id, columns: { status, created_at: at }, journal: [journalEntry(1, { at })] });
   };
-  const prune = (batch = 2) => backend().store.retention.prune(now(), days, batch);
+  const prune = (batch = 2) => backend().store.retention.prune(NOW, days, batch);
 
   it('deletes commands past their days in batches, and never one that is open or has something to come', async () => {
     const fresh = old(89);
@@ -32,7 +33,7 @@ eachStore('retention', (backend) => {
       .filter((status) => !['rejected', 'succeeded', 'failed', 'timed_out', 'expired', 'cancelled'].includes(status))
       .map((status) => old(500, status));
     const timed = old(91);
-    timed.timers.set.push({ ref: timed.ref, id: 'verification', event: 'over', dueAt: now() });
+    timed.timers.set.push({ ref: timed.ref, id: 'verification', event: 'over', dueAt: NOW });
     const telling = old(91);
     telling.outbox.push({
       n: 0,
@@ -54,7 +55,7 @@ eachStore('retention', (backend) => {
     const young = old(100);
     const oldOne = old(366);
     const open = old(366, 'dispatched');
-    const device = deviceCommit({ journal: [1, 366].map((age, n) => journalEntry(n + 1, { at: now() - age * DAY })) });
+    const device = deviceCommit({ journal: [1, 366].map((age, n) => journalEntry(n + 1, { at: NOW - age * DAY })) });
     await turn(young, oldOne, open, device);
     await prune();
     const { actors } = backend().store;
@@ -66,15 +67,36 @@ eachStore('retention', (backend) => {
     expect(await left('device', [device.ref.id])).toEqual(new Set([device.ref.id]));
   });
 
+  it('deletes at the millisecond: what is as old as its days is kept, what is older goes', async () => {
+    const at = (age: number, more: number) => NOW - age * DAY - more;
+    const aged = (age: number, more: number) => {
+      const createdAt = at(age, more);
+      return commandCommit({ id: idAt(createdAt), columns: { status: 'succeeded', created_at: createdAt } });
+    };
+    const device = deviceCommit({
+      journal: [1, 0].map((more, n) => journalEntry(n + 1, { at: at(days.journal, more) })),
+    });
+    const [older, limit] = [aged(days.commands, 1), aged(days.commands, 0)];
+    const [endedAnswer, endingAnswer] = [NOW - 1, NOW].map((expiresAt) => idempotencyRow({ expiresAt }));
+    const { actors, idempotency, retention } = backend().store;
+    await turn(device, older, limit);
+    for (const row of [endedAnswer, endingAnswer]) await idempotency.put(row as IdempotencyRow);
+    await retention.prune(NOW, days, 100);
+    expect((await actors.journal(device.ref, 9)).map(({ version }) => version)).toEqual([2]);
+    expect(await left('command', [older.ref.id, limit.ref.id])).toEqual(new Set([limit.ref.id]));
+    expect(await idempotency.find(endedAnswer as IdempotencyRow)).toBeNull();
+    expect(await idempotency.find(endingAnswer as IdempotencyRow)).toEqual(endingAnswer);
+  });
+
   it('drops stored answers and revoked tokens that have expired', async () => {
     const { idempotency, identity } = backend().store;
-    const gone = idempotencyRow({ expiresAt: now() - 1 });
-    const kept = idempotencyRow({ expiresAt: now() + DAY });
+    const gone = idempotencyRow({ expiresAt: NOW - 1 });
+    const kept = idempotencyRow({ expiresAt: NOW + DAY });
     await idempotency.put(gone);
     await idempotency.put(kept);
     const [spent, live] = [newId(), newId()];
-    await identity.revokeToken(spent, now() - 1);
-    await identity.revokeToken(live, now() + DAY);
+    await identity.revokeToken(spent, NOW - 1);
+    await identity.revokeToken(live, NOW + DAY);
     await prune();
     expect(await idempotency.find(gone)).toBeNull();
     expect(await idempotency.find(kept)).toEqual(kept);

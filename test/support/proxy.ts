@@ -11,13 +11,6 @@ export interface Line {
   hold(spared?: string): void;
   /** Keeps connections, and passes nothing on any more. */
   silence(): void;
-  /**
-   * The network forgets the connections there are, or those whose first bytes hold `words`: nothing is passed on, and neither
-   * end learns when the other one closes. New connections work. Answers how many there were.
-   */
-  freeze(words?: string): number;
-  /** New connections go to the server of this URL. */
-  retarget(url: string): void;
   /** Passes everything again; silenced bytes are lost with their connections. */
   restore(): void;
   /**
@@ -43,11 +36,10 @@ interface Pair {
   greeting: string;
   /** Broken when the server answers. */
   doomed: Trap | null;
-  frozen: boolean;
 }
 
 export async function startProxy(targetUrl: string): Promise<Line> {
-  let target = new URL(targetUrl);
+  const target = new URL(targetUrl);
   const pairs = new Set<Pair>();
   let state: State = 'open';
   let spared: string | undefined;
@@ -69,7 +61,6 @@ export async function startProxy(targetUrl: string): Promise<Line> {
   };
 
   const fromClient = (pair: Pair, chunk: Buffer): void => {
-    if (pair.frozen) return;
     if (pair.greeting === '') {
       pair.greeting = chunk.toString('latin1');
       if (state === 'cut' && !isSpared(pair)) {
@@ -88,7 +79,6 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     if (state !== 'silent') pair.far.write(chunk);
   };
   const fromServer = (pair: Pair, chunk: Buffer): void => {
-    if (pair.frozen) return;
     if (pair.doomed !== null) spring(pair, pair.doomed);
     else if (state !== 'silent') pair.near.write(chunk);
   };
@@ -99,13 +89,13 @@ export async function startProxy(targetUrl: string): Promise<Line> {
       return;
     }
     const far = createConnection(Number(target.port), target.hostname);
-    const pair: Pair = { near, far, greeting: '', doomed: null, frozen: false };
+    const pair: Pair = { near, far, greeting: '', doomed: null };
     pairs.add(pair);
     near.on('data', (chunk) => fromClient(pair, chunk));
     far.on('data', (chunk) => fromServer(pair, chunk));
     for (const socket of [near, far]) {
       socket.on('error', () => {});
-      socket.on('close', () => pair.frozen || breakPair(pair));
+      socket.on('close', () => breakPair(pair));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -131,14 +121,6 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     },
     silence() {
       state = 'silent';
-    },
-    freeze(words = '') {
-      const forgotten = [...pairs].filter(({ greeting }) => greeting.includes(words));
-      for (const pair of forgotten) pair.frozen = true;
-      return forgotten.length;
-    },
-    retarget(url) {
-      target = new URL(url);
     },
     restore() {
       if (state === 'silent') for (const pair of pairs) breakPair(pair);

@@ -1,9 +1,8 @@
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { pgliteTemplate } from './pglite.ts';
@@ -27,7 +26,7 @@ declare module 'vitest' {
   }
 }
 
-export interface Server {
+interface Server {
   url: string;
   stop(): Promise<void>;
 }
@@ -104,23 +103,21 @@ function tie(child: ChildProcess, signal: NodeJS.Signals, folder: string): () =>
   };
 }
 
-/** A new server, or a copy of the one at `copyOf` as it is now, promoted; null where PostgreSQL is not installed. */
-export async function startPostgres(copyOf?: string): Promise<Server | null> {
+async function startPostgres(): Promise<Server | null> {
   const folders = versionFolders('/usr/lib/postgresql');
-  const maker = program(copyOf === undefined ? 'initdb' : 'pg_basebackup', folders);
+  const initdb = program('initdb', folders);
   const postgres = program('postgres', folders);
-  if (!maker || !postgres) return null;
+  if (!initdb || !postgres) return null;
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pg-'));
   const data = join(folder, 'data');
   // PostgreSQL refuses to run as root: it runs as its own user then.
   const user = process.getuid?.() === 0 ? postgresUser() : {};
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const options = { ...user, cwd: folder, env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' } };
-  const made =
-    copyOf === undefined
-      ? ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8']
-      : ['-D', data, '-d', copyOf, '-c', 'fast', '--no-sync'];
-  await promisify(execFile)(maker, made, options);
+  execFileSync(initdb, ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8'], {
+    ...options,
+    stdio: 'pipe',
+  });
   const port = await freePort();
   const settings = {
     port,

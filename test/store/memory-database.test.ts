@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
+import { MemoryDatabase } from '../support/memory-store/database.ts';
+import type { Call, Wire } from '../support/memory-store/session.ts';
+import { openMemoryStore } from '../support/memory-store/store.ts';
+import { deviceCommit, idempotencyRow, journalEntry, newId, next } from '../support/turns.ts';
+
+const turn = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delivered: [] });
+const home = (more = {}) => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1, ...more });
+
+describe('a database in memory', () => {
+  it('outlives the stores that are opened on it', async () => {
+    const database = new MemoryDatabase();
+    const [one, other] = [openMemoryStore(database), openMemoryStore(database)];
+    const commit = deviceCommit();
+    await one.actors.commit(turn(commit));
+    await one.close();
+    expect(await other.actors.load('device', [commit.ref.id])).toMatchObject([{ ref: commit.ref, version: 1 }]);
+    expect(await other.actors.commit(turn(commit))).toEqual({ lost: [commit.ref] });
+  });
+
+  it('goes back to a snapshot, and goes on from there', async () => {
+    const database = new MemoryDatabase();
+    const { actors, records } = openMemoryStore(database);
+    const first = deviceCommit({ journal: [journalEntry(1)] });
+    await actors.commit(turn(first));
+    const snapshot = database.snapshot();
+    const second = next(first, { journal: [journalEntry(2)], outbox: [{ n: 0, output: told(first.ref.id) }] });
+    const one = home();
+    await actors.commit(turn(second));
+    await records.insertHome(one);
+    for (let again = 0; again < 2; again++) {
+      database.restore(snapshot);
+      expect((await actors.journal(first.ref, 9)).map(({ version }) => version)).toEqual([1]);
+      expect([await actors.pendingOutbox(9, 0), await records.home(one.tenantId, one.id)]).toEqual([[], null]);
+      expect(await actors.commit(turn(second))).toEqual({ lost: [] });
+      expect(await actors.pendingOutbox(9, 0)).toHaveLength(1);
+    }
+  });
+
+  it('refuses statements of an epoch that is over, reads too, and changes nothing', async () => {
+    const database = new MemoryDatabase();
+    database.epoch = 1;
+    const stale = openMemoryStore(database, { epoch: 1 });
+    const first = deviceCommit();
+    await stale.actors.commit(turn(first));
+    database.epoch = 2;
+    const active = openMemoryStore(database, { epoch: 2 });
+    const late = next(first, { journal: [journalEntry(2)] });
+    await expect(stale.actors.commit(turn(late))).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(stale.actors.load('device', [first.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
+    expect((await active.actors.load('device', [first.ref.id]))[0]?.version).toBe(1);
+    expect(await active.actors.commit(turn(late))).toEqual({ lost: [] });
+  });
+});
+
+const told = (deviceId: string) => ({
+  type: 'actor.tell' as const,
+  to: { kind: 'device' as const, id: deviceId },
+  event: { type: 'device.revoked' as const, deviceId },
+});
+
+/** A wire on which each statement waits until it is let through; what it then comes to is held back too. */
+function heldWire() {
+  const held: { call: Call; execute(): unknown; answer(): void; lose(): void }[] = [];
+  const wire: Wire = <T>(call: Call, effect: () => T) =>
+    new Promise<T>((resolve, reject) => {
+      let end = () => {};
+      held.push({
+        call,
+        execute: () => {
+          const value = effect();
+          end = () => resolve(value);
+        },
+        answer: () => end(),
+        lose: () =>
+          reject(call.writes ? new CommitUnknown('connection lost') : new StoreUnavailable('connection lost')),
+      });
+    });
+  return { held, wire };
+}
+
+describe('the wire of a store', () => {
+  it('shows a commit to others when it takes place, not when it is sent or answered', async () => {
+    const database = new MemoryDatabase();
+    const { held, wire } = heldWire();
+    const other = openMemoryStore(database);
+    const commit = deviceCommit();
+    const visible = async () => (await other.actors.load('device', [commit.ref.id])).length;
+    const answered = openMemoryStore(database, { wire }).actors.commit(turn(commit));
+    expect([held.map(({ call }) => call), await visible()]).toEqual([[{ name: 'actors.commit', writes: true }], 0]);
+    held[0]?.execute();
+    expect(await visible()).toBe(1);
+    held[0]?.answer();
+    expect(await answered).toEqual({ lost: [] });
+  });
+
+  it('can lose the answer of a commit that takes place later', async () => {
+    const database = new MemoryDatabase();
+    const { held, wire } = heldWire();
+    const other = openMemoryStore(database);
+    const commit = deviceCommit();
+    const answered = openMemoryStore(database, { wire }).actors.commit(turn(commit));
+    held[0]?.lose();
+    await expect(answered).rejects.toBeInstanceOf(CommitUnknown);
+    expect(await other.actors.load('device', [commit.ref.id])).toEqual([]);
+    held[0]?.execute();
+    expect(await other.actors.load('device', [commit.ref.id])).toHaveLength(1);
+  });
+
+  it('brings what was sent, whatever its sender changes before it takes place', async () => {
+    const database = new MemoryDatabase();
+    const { held, wire } = heldWire();
+    const store = openMemoryStore(database, { wire });
+    const commit = deviceCommit({ context: { state: { on: true } } });
+    const one = home();
+    const answers = [store.actors.commit(turn(commit)), store.records.insertHome(one)];
+    (commit.context.state as { on: boolean }).on = false;
+    one.name = 'Changed';
+    for (const { execute, answer } of held) {
+      execute();
+      answer();
+    }
+    await Promise.all(answers);
+    const other = openMemoryStore(database);
+    expect((await other.actors.load('device', [commit.ref.id]))[0]?.context).toEqual({ state: { on: true } });
+    expect((await other.records.home(one.tenantId, one.id))?.name).toBe('Home');
+  });
+
+  it('passes on what the database refuses', async () => {
+    const refused = openMemoryStore(new MemoryDatabase(), { wire: async (_, effect) => effect() });
+    const row = idempotencyRow();
+    await refused.idempotency.put(row);
+    await expect(refused.idempotency.put({ ...row, answer: 'other' })).rejects.toMatchObject({ sqlState: '23505' });
+  });
+});
