@@ -50,7 +50,10 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   const activation =
     databaseUrl === null || options.clock
       ? null
-      : new Activation({ lock, host, log, readClock: () => readDatabaseClock(databaseUrl) });
+      : new Activation({
+          ...{ lock, host, log, readClock: () => readDatabaseClock(databaseUrl) },
+          lookMs: options.limits?.clockLookMs,
+        });
   let listener: RequestListener = makeStandby({
     newId,
     uptimeS: () => (performance.now() - startedAt) / 1000,

@@ -11,13 +11,11 @@ export interface ActivationParts {
   /** Null where the server does not answer. */
   readClock(): Promise<ClockSample | null>;
   log: Log;
-  limits?: Partial<typeof times>;
+  /** Milliseconds between two looks at the database's clock while standing by. */
+  lookMs?: number | undefined;
 }
 
-const times = {
-  /** Between two looks at the database's clock while standing by. */
-  lookMs: 10_000,
-};
+const LOOK_MS = 10_000;
 
 /**
  * Waits for the right to be the active process, and does not ask for it while the host's clock is more than a minute off
@@ -25,14 +23,14 @@ const times = {
  */
 export class Activation {
   readonly #parts: ActivationParts;
-  readonly #times: typeof times;
+  readonly #lookMs: number;
   #offsetMs = 0;
   #renewal: ClockSample | null = null;
   #remindAt = Number.NEGATIVE_INFINITY;
 
   constructor(parts: ActivationParts) {
     this.#parts = parts;
-    this.#times = { ...times, ...parts.limits };
+    this.#lookMs = parts.lookMs ?? LOOK_MS;
     parts.lock.onRenewed((sample) => {
       this.#renewal = sample;
     });
@@ -67,13 +65,13 @@ export class Activation {
   }
 
   async #untilInTime(signal: AbortSignal): Promise<void> {
-    while (!(await this.#look())) await pause(this.#times.lookMs, undefined, { signal });
+    while (!(await this.#look())) await pause(this.#lookMs, undefined, { signal });
   }
 
   async #watch(wrong: AbortController, signal: AbortSignal): Promise<void> {
     try {
       for (;;) {
-        await pause(this.#times.lookMs, undefined, { signal, ref: false });
+        await pause(this.#lookMs, undefined, { signal, ref: false });
         if (!(await this.#look()) && !signal.aborted) return wrong.abort();
       }
     } catch {

@@ -72,6 +72,8 @@ export interface StartOptions {
     mcp?: Partial<SessionLimits>;
     sidecar?: Partial<SidecarLimits>;
     lock?: Partial<LockTiming>;
+    /** Milliseconds between two looks of a standby at the database's clock. */
+    clockLookMs?: number;
   };
   /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
   aroundStore?(store: Store): Store;

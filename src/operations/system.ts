@@ -78,6 +78,7 @@ const healthy = z.object({
 const degraded = z.object({
   status: z.literal('degraded'),
   checks,
+  timestamp: isoTime.optional().meta({ description: 'Where `checks.clock` is false: the time to go by' }),
   clock: z
     .object({
       host_offset_s: z.number().meta({ description: 'The clock of the host minus the reference, in seconds' }),
@@ -101,7 +102,8 @@ export const getHealth = operation({
     const report = await health.report();
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
     if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
-      const apart = report.clock === null ? {} : { clock: shownOffsets(report.clock) };
+      const apart =
+        report.clock === null ? {} : { timestamp: iso(referenceOf(clock)), clock: shownOffsets(report.clock) };
       return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...apart } });
     }
     return done({

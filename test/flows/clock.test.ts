@@ -1,0 +1,150 @@
+import { afterAll, afterEach, beforeAll, expect, inject, it } from 'vitest';
+import type { Presence } from '../../src/actors/presence.ts';
+import type { Log } from '../../src/domain/log.ts';
+import { connack, credentials, Device } from '../edges/mqtt/client.ts';
+import { eventually } from '../support/clock.ts';
+import { eachDeployment, onPostgres } from '../support/deployment.ts';
+import { commandWith, register } from '../support/device.ts';
+import { startService, type TestService } from '../support/service.ts';
+import { around, deviceOf, portOf } from '../support/speaker.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const REFUSED = 5;
+
+/** Log lines of level `warn`, as text. */
+function warnings(): { lines: string[]; log: Log } {
+  const lines: string[] = [];
+  return { lines, log: { debug() {}, info() {}, warn: (_, text) => lines.push(text), error() {} } };
+}
+
+const isFinal = ({ status }: { status: string }) => ['expired', 'timed_out'].includes(status);
+
+eachDeployment('a host whose clock is stepped', (deployment) => {
+  let at: TestService;
+  let owner: Awaited<ReturnType<TestService['owner']>>;
+  let ahead = 0;
+  const { lines, log } = warnings();
+  /** What time devices with a right clock have: the database's, or the host's where there is no other. */
+  const rightTime = () => Date.now() + (deployment().databaseUrl === null ? ahead : 0);
+  const world = () => ({ ...around(at), now: rightTime() });
+
+  beforeAll(async () => {
+    at = await startService(deployment().env, { log, wallClock: () => Date.now() + ahead });
+    owner = await at.owner();
+  });
+  afterEach(() => {
+    ahead = 0;
+  });
+  afterAll(() => at.stop());
+
+  const online = async (id: string): Promise<boolean> => (await owner.get(`/v1/devices/${id}`)).body.device.online;
+
+  it('lets devices sign in and report while it is an hour back, each token once', async () => {
+    const registered = await register(owner);
+    ahead = -HOUR;
+    const token = credentials(world(), deviceOf(registered));
+    expect(await connack(portOf(at), token)).toBe(0);
+    expect(await connack(portOf(at), token)).toBe(REFUSED);
+    const device = await Device.connect(world(), deviceOf(registered), portOf(at));
+    await device.listen();
+    await device.say('state', { state: { n: 1 } });
+    // Acknowledged is stored.
+    const { body } = await owner.get(`/v1/devices/${registered.device_id}`);
+    expect(body.device).toMatchObject({ online: true, state: { n: 1 } });
+    await device.mqtt.endAsync(true);
+  });
+
+  it('ends a command in its own time while it is an hour back', async () => {
+    const { device_id: id } = await register(owner);
+    const before = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on', ttl_s: 2 });
+    ahead = -HOUR;
+    const since = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on', ttl_s: 2 });
+    for (const { status, body } of [before, since]) {
+      expect([status, body]).toEqual([202, body]);
+      await commandWith(owner, body.command_id, isFinal);
+    }
+  });
+
+  it('keeps a connected device online while it is four minutes ahead', async () => {
+    const registered = await register(owner);
+    const device = await Device.connect(world(), deviceOf(registered), portOf(at));
+    await device.listen();
+    await device.say('hello', { protocol: 'PROTO/3.1' });
+    await eventually(() => online(registered.device_id));
+    ahead = 4 * MINUTE;
+    const dispatched = await owner.post(`/v1/device/${registered.device_id}/command`, {
+      action: 'turn_on',
+      ttl_s: 60,
+    });
+    await (at.services.sessions as Presence).tick();
+    expect(await online(registered.device_id)).toBe(true);
+    const { body } = await owner.get(`/v1/commands/${dispatched.body.command_id}`);
+    expect(isFinal(body.command)).toBe(false);
+    await device.mqtt.endAsync(true);
+  });
+
+  it('says how far off it is in /health, in the metrics and in the log, until it is right again', async () => {
+    expect((await at.api().get('/health')).status).toBe(200);
+    ahead = 400 * DAY;
+    const answer = await eventually(async () => {
+      const health = await at.api().get('/health');
+      return health.status === 503 ? health.body : null;
+    });
+    expect(answer).toMatchObject({ status: 'degraded', checks: { database: true, clock: false } });
+    // A device without a clock goes by it.
+    expect(Math.abs(Date.parse(answer.timestamp) - rightTime())).toBeLessThan(10_000);
+    const { host_offset_s, correction_s } = answer.clock;
+    expect(host_offset_s + correction_s).toBeCloseTo((400 * DAY) / 1000, -1);
+    const { body } = await at.api().get('/metrics');
+    const gauge = deployment().databaseUrl === null ? 'clock_correction_seconds' : 'clock_offset_seconds';
+    expect(Number(new RegExp(`^twinkeep_${gauge} (.+)$`, 'm').exec(body)?.[1])).toBeCloseTo((400 * DAY) / 1000, -1);
+    expect((await at.api().get('/health/ready')).status).toBe(200);
+    await eventually(() => lines.some((line) => line.startsWith('clock is more than a minute off')));
+    ahead = 0;
+    await eventually(async () => (await at.api().get('/health')).status === 200);
+  });
+});
+
+eachDeployment('a process after another', (deployment) => {
+  it('admits a slow device at once, and no token that opened a session before', async () => {
+    const first = await startService(deployment().env);
+    const device = deviceOf(await register(await first.owner()));
+    const slow = () => credentials(around(first), device, Date.now() - 100_000);
+    const used = slow();
+    expect(await connack(portOf(first), used)).toBe(0);
+    await first.stop();
+    const second = await startService(deployment().env);
+    expect(await connack(portOf(second), used)).toBe(REFUSED);
+    expect(await connack(portOf(second), slow())).toBe(0);
+    await second.stop();
+  });
+});
+
+it.runIf(inject('postgresUrl'))(
+  'a process does not become active while its host is more than a minute off',
+  async () => {
+    const deployment = await onPostgres();
+    let ahead = 400 * DAY;
+    const { lines, log } = warnings();
+    const at = await startService(deployment?.env, {
+      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockLookMs: 50 }, standsBy: true },
+    });
+    const health = await eventually(async () => {
+      const { status, body } = await at.api().get('/health');
+      return status === 503 && body.checks.clock === false ? body : null;
+    });
+    expect(health).toMatchObject({ status: 'degraded', checks: { api: true, worker: false, clock: false } });
+    expect(health.clock.host_offset_s).toBeCloseTo((400 * DAY) / 1000, -1);
+    expect((await at.api().get('/health/ready')).body).toEqual({ status: 'standby' });
+    expect(lines).toEqual([
+      'standby: the host clock is more than a minute off the database clock; not becoming active',
+    ]);
+    ahead = 59_000;
+    await at.service.active;
+    expect((await at.api().get('/health')).status).toBe(200);
+    await at.stop();
+    await deployment?.remove();
+  },
+);
