@@ -64,9 +64,9 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
   });
   afterAll(async () => {
     disk.free();
-    await crowd.close();
-    await at.stop();
-    await deployment.remove();
+    await crowd?.close();
+    await at?.stop();
+    await deployment?.remove();
     disk.remove();
   });
 

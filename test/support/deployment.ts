@@ -27,10 +27,10 @@ const common = {
   DEVICE_RATE: '1000/1000',
 };
 
-/** On an embedded database of its own, migrated unless `empty`. */
-export async function onPglite(empty = false): Promise<Deployment> {
+/** On a migrated embedded database of its own. */
+export async function onPglite(): Promise<Deployment> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
-  if (!empty) copyPglite(inject('pgliteTemplate'), dataDir);
+  copyPglite(inject('pgliteTemplate'), dataDir);
   return {
     name: 'PGlite',
     env: { ...common, DATA_DIR: dataDir },
@@ -43,8 +43,7 @@ export async function onPglite(empty = false): Promise<Deployment> {
  * On a PostgreSQL database of its own, migrated unless `empty`, with the three keys that it takes; null where there is no
  * PostgreSQL.
  */
-export async function onPostgres(empty = false): Promise<Deployment | null> {
-  const server = inject('postgresUrl');
+export async function onPostgres(empty = false, server = inject('postgresUrl')): Promise<Deployment | null> {
   if (server === null) return null;
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   const { url, drop } = await freshDatabase(server, empty);
@@ -79,22 +78,13 @@ export interface Deployed {
 
 /** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. */
 export function eachDeployment(title: string, suite: (deployment: Deployed) => void): void {
-  onEach(title, suite, false);
-}
-
-/** The same on databases in which nothing is. */
-export function eachEmptyDeployment(title: string, suite: (deployment: Deployed) => void): void {
-  onEach(title, suite, true);
-}
-
-function onEach(title: string, suite: (deployment: Deployed) => void, empty: boolean): void {
   const kinds = inject('postgresUrl') === null ? [onPglite] : [onPglite, onPostgres];
   const shares = process.env.EVERY_CASE === '1' ? 1 : kinds.length;
   for (const [place, make] of kinds.entries()) {
     describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, () => {
       let made: Deployment | null = null;
       beforeAll(async () => {
-        made = await make(empty);
+        made = await make();
       });
       afterAll(() => made?.remove());
       const deployment = (): Deployment => {

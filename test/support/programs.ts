@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readdirSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
 
@@ -47,3 +47,22 @@ const isFree = (port: number): Promise<boolean> =>
     server.on('error', () => resolve(false));
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
+
+/** Where the programs of each installed version of PostgreSQL are, the newest first. */
+export function postgresFolders(): string[] {
+  const root = '/usr/lib/postgresql';
+  try {
+    return readdirSync(root)
+      .sort((a, b) => Number(b) - Number(a))
+      .map((version) => join(root, version, 'bin'));
+  } catch {
+    return [];
+  }
+}
+
+/** A program of the version of PostgreSQL that the tests run. Throws where it is not installed. */
+export function postgresProgram(name: string): string {
+  const path = program(name, postgresFolders());
+  if (path === null) throw new Error(`${name} is not installed, though PostgreSQL is`);
+  return path;
+}

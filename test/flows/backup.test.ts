@@ -1,0 +1,80 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, inject, it } from 'vitest';
+import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
+import { commandWith, connect, register } from '../support/device.ts';
+import { postgresProgram } from '../support/programs.ts';
+import { startService, type TestService } from '../support/service.ts';
+
+type Owner = Awaited<ReturnType<TestService['owner']>>;
+
+const turn_on = () => ({ state: { on: true, brightness: 70 } });
+
+/** A lamp that has done one command and has another one before it, and a release with its artifact. */
+async function fill(owner: Owner) {
+  const lamp = await register(owner, { name: 'Lamp' });
+  const device = await connect(lamp, { commands: { turn_on } });
+  const done = (await owner.post(`/v1/device/${lamp.device_id}/command`, { action: 'turn_on' })).body.command_id;
+  await commandWith(owner, done, ({ status }) => status === 'succeeded');
+  await device.close(0);
+  const open = await owner.post(`/v1/device/${lamp.device_id}/command`, { action: 'turn_on', ttl_s: 3_600 });
+  const draft = await owner.post('/v1/firmware/release', { device_type: 'smart_light', version: '1.4.0' });
+  const octets = { 'content-type': 'application/octet-stream' };
+  const put = await owner.put(`/v1/firmware/${draft.body.id}/artifact`, 'the firmware', octets);
+  expect(put.status).toBe(200);
+  return { lamp, done, open: open.body.command_id as string, firmware: draft.body.id as string };
+}
+
+/** All of it is there, and the lamp, which kept its secret, does what it was told before the backup. */
+async function check(at: TestService, { lamp, done, open, firmware }: Awaited<ReturnType<typeof fill>>): Promise<void> {
+  const owner = at.api(await at.token('owner-1'));
+  expect((await owner.get(`/v1/commands/${done}`)).body.command.status).toBe('succeeded');
+  const { release } = (await owner.get(`/v1/firmware/${firmware}`)).body;
+  const { pathname, search } = new URL(release.url);
+  expect((await at.api().get(pathname + search)).body).toBe('the firmware');
+  const device = await connect({ ...lamp, mqtt_url: at.service.mqttUrl() }, { commands: { turn_on } });
+  await commandWith(owner, open, ({ status }) => status === 'succeeded');
+  await device.close(0);
+}
+
+describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and the keys', () => {
+  const run = (name: string, args: string[]) =>
+    execFileSync(postgresProgram(name), args, { env: { ...process.env, LC_ALL: 'C' }, stdio: 'pipe' });
+
+  it('taken while the service runs make another one that has everything', async () => {
+    const [source, target] = (await Promise.all([onPostgres(), onPostgres(true)])) as [Deployment, Deployment];
+    const backup = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
+    const at = await startService(source.env);
+    const filled = await fill(await at.owner());
+    run('pg_dump', ['--format=custom', `--file=${join(backup, 'dump')}`, source.databaseUrl ?? '']);
+    cpSync(join(source.env.DATA_DIR ?? '', 'firmware'), join(backup, 'firmware'), { recursive: true });
+    await at.stop();
+
+    run('pg_restore', ['--no-owner', '--exit-on-error', `--dbname=${target.databaseUrl}`, join(backup, 'dump')]);
+    cpSync(join(backup, 'firmware'), join(target.env.DATA_DIR ?? '', 'firmware'), { recursive: true });
+    const { DATABASE_URL, DATA_DIR } = target.env as Record<string, string>;
+    const restored = await startService({ ...source.env, ...{ DATABASE_URL, DATA_DIR } } as Record<string, string>);
+    await check(restored, filled);
+    await restored.stop();
+    rmSync(backup, { recursive: true });
+    await Promise.all([source.remove(), target.remove()]);
+  });
+});
+
+describe('a copy of the folder of an embedded store', () => {
+  it('that was stopped makes another one that has everything', async () => {
+    const source = await onPglite();
+    const copy = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
+    const at = await startService(source.env);
+    const filled = await fill(await at.owner());
+    await at.stop();
+    cpSync(source.env.DATA_DIR ?? '', copy, { recursive: true });
+    await source.remove();
+    const restored = await startService({ ...source.env, DATA_DIR: copy });
+    await check(restored, filled);
+    await restored.stop();
+    rmSync(copy, { recursive: true });
+  });
+});

@@ -1,0 +1,77 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { chownSync, mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { freePort, postgresFolders, program } from './programs.ts';
+import { ended, type Server, tie, until } from './server.ts';
+
+/** A PostgreSQL cluster of its own: with fsync off, as a killed server keeps what it wrote; only a power cut would not. */
+export interface PostgresServer extends Server {
+  /** Resolves when the server has ended by itself. */
+  ended(): Promise<void>;
+  /** Starts it on the same data and port. */
+  startAgain(): Promise<void>;
+}
+
+/** Null where PostgreSQL is not installed. With `walFolder` its log is kept there, in files of 1 MiB. */
+export async function startPostgres(walFolder?: string): Promise<PostgresServer | null> {
+  const folders = postgresFolders();
+  const initdb = program('initdb', folders);
+  const postgres = program('postgres', folders);
+  if (!initdb || !postgres) return null;
+  const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pg-'));
+  const data = join(folder, 'data');
+  // PostgreSQL refuses to run as root: it runs as its own user then.
+  const user = process.getuid?.() === 0 ? postgresUser() : {};
+  if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
+  const options = { ...user, cwd: folder, env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' } };
+  const log = walFolder === undefined ? [] : ['-X', walFolder, '--wal-segsize=1'];
+  execFileSync(initdb, ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...log], {
+    ...options,
+    stdio: 'pipe',
+  });
+  const port = await freePort();
+  const settings = {
+    port,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+    max_connections: 200,
+    shared_buffers: '64MB',
+    logging_collector: 'off',
+    ...(walFolder !== undefined && { min_wal_size: '2MB', max_wal_size: '4MB' }),
+  };
+  const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const url = `postgres://postgres@127.0.0.1:${port}`;
+  let child: ChildProcess;
+  let stop: () => Promise<void>;
+  const start = async (): Promise<void> => {
+    child = spawn(postgres, ['-D', data, ...given], { ...options, stdio: 'ignore' });
+    stop = tie(child, 'SIGINT', folder);
+    await until(() => answers(`${url}/postgres`), child, 'PostgreSQL').catch(async (error) => {
+      await stop();
+      throw error;
+    });
+  };
+  await start();
+  return { url, stop: () => stop(), ended: () => ended(child), startAgain: start };
+}
+
+function postgresUser(): { uid?: number; gid?: number } {
+  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+  return { uid: id('-u'), gid: id('-g') };
+}
+
+async function answers(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 1_000 });
+  client.on('error', () => {});
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => {});
+  }
+}
