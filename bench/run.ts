@@ -53,7 +53,9 @@ function run({ name, file, question }: Benchmark, args: string[]): Promise<boole
 
 const all = benchmarks();
 const args = process.argv.slice(2);
-const names = args.filter((arg, at) => !arg.startsWith('--') && args[at - 1] !== '--tries');
+/** Options that a value follows. */
+const valued = new Set(['--tries', '--minutes', '--store']);
+const names = args.filter((arg, at) => !arg.startsWith('--') && !valued.has(args[at - 1] ?? ''));
 const record = args.includes('--record');
 const options = args.filter((arg) => !names.includes(arg) && arg !== '--all' && arg !== '--record');
 const unknown = names.filter((name) => !all.some((one) => one.name === name));

@@ -41,6 +41,9 @@ const CMD_PACKET_ID = 65_535;
 export class RawDevice {
   readonly identity: DeviceIdentity;
   onCommand: (command: ReceivedCommand) => void = () => {};
+  onRefused: (code: string) => void = (code) => {
+    throw new Error(`the service refused a message: ${code}`);
+  };
   onClose: (() => void) | null = null;
   private readonly key: SigningKey;
   private socket: Socket | null = null;
@@ -150,7 +153,7 @@ export class RawDevice {
       request_id: string;
       payload: { command_id: Uuid; params: JsonObject; code?: string };
     };
-    if (message.message_type === 'error') throw new Error(`the service refused a message: ${message.payload.code}`);
+    if (message.message_type === 'error') this.onRefused(`${message.payload.code}`);
     if (message.message_type !== 'cmd') return;
     const { command_id: commandId, params } = message.payload;
     this.onCommand({ commandId, requestId: message.request_id, params });

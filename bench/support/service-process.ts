@@ -8,6 +8,7 @@ import { answerCpu } from './cpu.ts';
 const config = readConfig();
 const service = await start(config, {
   log: pino({ level: config.log.level }, pino.destination(2)),
+  limits: JSON.parse(process.env.BENCH_LIMITS ?? '{}'),
   onFatal: () => process.exit(1),
 });
 answerCpu();

@@ -2,6 +2,7 @@ import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { StartOptions } from '../../src/main.ts';
 import { type Child, startChild } from './child.ts';
 import { freePort } from './postgres.ts';
 
@@ -25,11 +26,12 @@ export interface RunningService {
 
 const privateJwk = (): string => JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }));
 
-export function makeDeployment(databaseUrl: string): Deployment {
+/** Without a `databaseUrl` the service keeps its embedded database in the deployment's folder. */
+export function makeDeployment(databaseUrl: string | null): Deployment {
   const folder = mkdtempSync(join(tmpdir(), 'bench-service-'));
   return {
     env: {
-      DATABASE_URL: databaseUrl,
+      ...(databaseUrl !== null && { DATABASE_URL: databaseUrl }),
       DATA_DIR: folder,
       MASTER_KEY: randomBytes(32).toString('base64'),
       TOKEN_SIGNING_KEY: privateJwk(),
@@ -53,13 +55,19 @@ export const V8_FLAGS: readonly string[] = ['--max-semi-space-size=64', '--no-al
 /** Started as `npm start` starts it: nothing is tuned for the benchmark but the limits of load. */
 export async function startService(
   deployment: Deployment,
-  options: { profile?: string | null } = {},
+  options: { profile?: string | null; limits?: StartOptions['limits'] } = {},
 ): Promise<RunningService> {
   const port = await freePort();
   const mqttPort = await freePort();
-  const { profile } = options;
+  const { profile, limits = {} } = options;
   const child = startChild(new URL('./service-process.ts', import.meta.url), {
-    env: { ...deployment.env, NODE_ENV: 'production', PORT: `${port}`, MQTT_PORT: `${mqttPort}` },
+    env: {
+      ...deployment.env,
+      NODE_ENV: 'production',
+      BENCH_LIMITS: JSON.stringify(limits),
+      PORT: `${port}`,
+      MQTT_PORT: `${mqttPort}`,
+    },
     node: [
       ...V8_FLAGS,
       ...(profile ? ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-name=service.cpuprofile'] : []),

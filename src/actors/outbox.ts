@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorRef, DurableOutput, OutsideOutput, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
@@ -96,6 +97,10 @@ export class Outbox {
     this.stopped = true;
     if (this.again) clearTimeout(this.again);
     this.again = null;
+  }
+
+  sizes(): Sizes {
+    return { outbox_under_way: this.underWay.size, outbox_ended: this.ended.size };
   }
 
   /** Milliseconds the oldest undelivered output has been under way in this process. */

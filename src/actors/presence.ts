@@ -1,5 +1,6 @@
 import { type Clock, elapsedOf } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -109,6 +110,14 @@ export class Presence implements Sessions {
 
   count(): number {
     return this.sessions.size;
+  }
+
+  sizes(): Sizes {
+    return {
+      presence_sessions: this.sessions.size,
+      presence_unflushed: this.unflushed.size,
+      presence_returning: this.returning.size,
+    };
   }
 
   seen(deviceId: Uuid, seen: { at: EpochMs; battery?: number }): void {

@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
@@ -64,6 +65,10 @@ export class Timers {
   /** Timers that are due and not answered yet. */
   get due(): number {
     return this.firing.size;
+  }
+
+  sizes(): Sizes {
+    return { timers_firing: this.firing.size };
   }
 
   private arm(): void {

@@ -1,4 +1,5 @@
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Watch } from '../machines/device-types.ts';
@@ -39,6 +40,10 @@ export class Watches {
       const own = this.byDevice.get(deviceId)?.get(committed.ref.id);
       if (own) own.seen = true;
     });
+  }
+
+  sizes(): Sizes {
+    return { watches: this.byDevice.size, watch_lists: this.lists.size, watches_ended: this.ended.size };
   }
 
   of(deviceId: Uuid): readonly Watch[] {

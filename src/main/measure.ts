@@ -28,7 +28,7 @@ export function measure(
     sockets: Sockets;
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
-    services: Pick<Services, 'cache' | 'flags' | 'store'>;
+    services: Pick<Services, 'cache' | 'flags' | 'heard' | 'locks' | 'manifests' | 'store'>;
     clockOffsets(): ClockOffsets;
     pruning: Pick<Pruning, 'suspended'>;
   },
@@ -52,6 +52,10 @@ export function measure(
   metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
   metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
     Number(services.cache.healthy()),
+  );
+  const collections = [outbox, sessions, timers, runtime.watches, services.heard, services.locks, services.manifests];
+  metrics.gauges('collection_entries', 'Entries of collections that live as long as the process', 'collection', () =>
+    Object.assign({}, ...collections.map((one) => one.sizes())),
   );
   metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
     services.store.preparedStatements(),

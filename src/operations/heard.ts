@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { DeviceChannel } from '../domain/topics.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import { PropertyTimes, type Reported } from './property-times.ts';
@@ -47,6 +48,10 @@ export class Heard {
   constructor(clock: Clock, max = MAX_DEVICES) {
     this.since = clock.now();
     this.max = max;
+  }
+
+  sizes(): Sizes {
+    return { heard_devices: this.count, heard_tenants: this.tenants.size };
   }
 
   message(speaker: Speaker, message: HeardMessage, reported: Reported | null = null): void {

@@ -1,3 +1,5 @@
+import type { Sizes } from '../domain/sizes.ts';
+
 interface Queue {
   /** When the last one that wanted to be alone is done. */
   alone: Promise<unknown>;
@@ -12,6 +14,10 @@ interface Queue {
  */
 export class Locks {
   private readonly queues = new Map<string, Queue>();
+
+  sizes(): Sizes {
+    return { locks: this.queues.size };
+  }
 
   /** Runs `work` while nobody else holds `key`. First come, first served. */
   alone<T>(key: string, work: () => Promise<T>): Promise<T> {

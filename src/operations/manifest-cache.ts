@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { jsonBytes, jsonEqual } from '../domain/json-size.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import { automaticManifest } from '../domain/registry.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Json, Uuid } from '../domain/values.ts';
 import type { DeviceStore } from '../store/contract.ts';
 
@@ -32,6 +33,10 @@ export class ManifestCache {
       sizeCalculation: ({ capabilities }) =>
         ENTRY_BYTES + (Object.isFrozen(capabilities) ? 0 : jsonBytes(capabilities as unknown as Json)),
     });
+  }
+
+  sizes(): Sizes {
+    return { manifests: this.kept.size };
   }
 
   /** Undefined: ask `of`. */

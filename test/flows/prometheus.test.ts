@@ -68,6 +68,13 @@ describe('what Prometheus is told', () => {
     expect(seen).toMatch(/^twinkeep_http_request_duration_seconds_count\{route="\/devices\/\{id\}",method="GET"\} 1$/m);
   });
 
+  it('counts the entries of collections, and those of work in progress are gone with the work', () => {
+    for (const name of ['locks', 'outbox_under_way', 'timers_firing', 'presence_sessions']) {
+      expect(seen).toContain(`twinkeep_collection_entries{collection="${name}"} 0`);
+    }
+    expect(seen).toContain('twinkeep_collection_entries{collection="heard_devices"} 1');
+  });
+
   it('counts the prepared statements', () => {
     expect(seen).toMatch(/^twinkeep_prepared_statements [1-9]\d*$/m);
   });
@@ -141,7 +148,7 @@ describe.runIf(prometheus)('a real Prometheus', () => {
       await eventually(async () =>
         (await ask('rules')).data.groups[0].rules.every((rule: { health: string }) => rule.health === 'ok'),
       );
-      expect(rules.length).toBe(9);
+      expect(rules.length).toBe(10);
       const { alerts } = (await ask('alerts')).data as { alerts: { labels: { alertname: string } }[] };
       const ofTheMachine = ['TwinkeepDown', 'TwinkeepEventLoopLags'];
       expect(alerts.filter(({ labels }) => !ofTheMachine.includes(labels.alertname))).toEqual([]);

@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+
+/*
+ * The mixed load, in a process of its own: callers that choose each request by chance, and devices that answer their commands
+ * after some milliseconds, with success or failure. It varies which rows are committed together.
+ */
+
+export interface Target {
+  port: number;
+  mqttPort: number;
+  token: string;
+  devices: DeviceIdentity[];
+  callers: number;
+}
+
+const below = (most: number): number => Math.floor(Math.random() * most);
+const oneOf = <T>(list: readonly T[]): T => list[below(list.length)] as T;
+
+interface Answer {
+  status: number;
+  body: Record<string, unknown>;
+}
+
+class Mix {
+  readonly #target: Target;
+  readonly #devices: RawDevice[] = [];
+  #homeId = '';
+  #ended = false;
+  readonly #statuses: Record<number, number> = {};
+
+  constructor(target: Target) {
+    this.#target = target;
+  }
+
+  async start(): Promise<void> {
+    const { body } = await this.#post('/homes', { home_name: 'Soak' });
+    this.#homeId = String(body.id);
+    for (const identity of this.#target.devices) {
+      const device = new RawDevice(identity);
+      device.onRefused = () => {}; // an answer to a command that was cancelled meanwhile
+      device.onCommand = ({ commandId }) => void this.#answer(device, commandId);
+      await device.open(this.#target.mqttPort, { commands: true });
+      this.#devices.push(device);
+    }
+    for (let n = 0; n < this.#target.callers; n += 1) void this.#drive();
+  }
+
+  /** How many answers of each status there were. */
+  end(): Record<number, number> {
+    this.#ended = true;
+    return this.#statuses;
+  }
+
+  async #drive(): Promise<void> {
+    while (!this.#ended) {
+      await oneOf(this.#requests)();
+      await pause(below(8));
+    }
+  }
+
+  async #answer(device: RawDevice, commandId: string): Promise<void> {
+    await pause(below(20));
+    const state = below(2) === 0 ? {} : { state: { on: below(2) === 0, n: below(9) } };
+    const status = below(5) === 0 ? 'failed' : 'succeeded';
+    device.publish('cmd_ack', { command_id: commandId, status, ...state }, () => {});
+  }
+
+  readonly #requests: (() => Promise<unknown>)[] = [
+    () => this.#command(oneOf(['turn_on', 'identify', 'toggle', 'no_such_action'])),
+    async () => {
+      const { body } = await this.#command('reboot');
+      if (body.command_id === undefined) return;
+      await this.#post(`/confirmations/${body.command_id}/approve`);
+    },
+    async () => {
+      const { body } = await this.#command('reboot');
+      if (body.command_id !== undefined) await this.#post(`/commands/${body.command_id}/cancel`);
+    },
+    () => this.#plan(),
+    async () => {
+      const { body } = await this.#plan();
+      const plan = body.plan as { id?: string } | undefined;
+      if (plan?.id !== undefined) await this.#post(`/plans/${plan.id}/cancel`);
+    },
+    () => this.#call('PATCH', `/devices/${this.#deviceId()}`, { name: `name ${below(99)}` }),
+    () => this.#registration(),
+    () => this.#call('GET', `/devices?online=${below(2) === 0}&limit=10`),
+    () => this.#call('GET', `/device/${this.#deviceId()}/commands?limit=10`),
+    async () => oneOf(this.#devices).publish('state', { state: { n: below(99), on: below(2) === 0 } }, () => {}),
+    async () => oneOf(this.#devices).publish('heartbeat', {}, () => {}),
+  ];
+
+  #deviceId = (): string => oneOf(this.#target.devices).deviceId;
+
+  #command(action: string): Promise<Answer> {
+    return this.#post(`/device/${this.#deviceId()}/command`, { action });
+  }
+
+  #plan(): Promise<Answer> {
+    const step = (id: string, depends: string[]) => ({
+      ...{ id, device_id: this.#deviceId(), action: oneOf(['identify', 'toggle']), params: {}, depends_on: depends },
+      ...(below(2) === 0 && { compensation: { action: 'identify', params: {} } }),
+    });
+    const steps = [step('a', []), ...(below(2) === 0 ? [] : [step('b', below(2) === 0 ? ['a'] : [])])];
+    return this.#post('/plans', { name: 'soak', ...(below(2) === 0 && { on_failure: 'rollback' }), steps });
+  }
+
+  /** A device that comes, and often goes again. */
+  async #registration(): Promise<void> {
+    const { body } = await this.#post('/device/register', {
+      device_type: oneOf(['light', 'thing']),
+      home_id: this.#homeId,
+    });
+    const path = `/device/${body.device_id}`;
+    if (below(2) === 0) await this.#post(`${path}/rotate-secret`);
+    if (below(2) === 0) await this.#post(`${path}/revoke`);
+    await this.#call('DELETE', `/devices/${body.device_id}`);
+  }
+
+  #post(path: string, body: object = {}): Promise<Answer> {
+    return this.#call('POST', path, body, below(2) === 0 ? {} : { 'idempotency-key': randomUUID() });
+  }
+
+  async #call(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
+    const response = await fetch(`http://127.0.0.1:${this.#target.port}/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${this.#target.token}`, 'content-type': 'application/json', ...headers },
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    this.#statuses[response.status] = (this.#statuses[response.status] ?? 0) + 1;
+    return { status: response.status, body: text.startsWith('{') ? JSON.parse(text) : {} };
+  }
+}
+
+let mix: Mix | null = null;
+process.on('message', (message: { start?: Target; end?: true }) => {
+  if (message.start) {
+    mix = new Mix(message.start);
+    mix.start().then(() => process.send?.({ started: true }), fail);
+  }
+  if (message.end) process.send?.({ statuses: mix?.end() ?? {} });
+});
+process.on('disconnect', () => process.exit(0));
+
+function fail(error: Error): void {
+  console.error(error);
+  process.exit(1);
+}
