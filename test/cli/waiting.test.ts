@@ -180,10 +180,12 @@ describe('--wait and --watch', () => {
 
 describe('--wait of a tenant whose rate is spent', () => {
   let at: TestService;
+  beforeAll(async () => {
+    at = await startService({ RATE_LIMITS: 'free=30' });
+  });
   afterAll(() => at?.stop());
 
   it('waits as Retry-After says, and tells the outcome', async () => {
-    at = await startService({ RATE_LIMITS: 'free=30' });
     const owner = await at.owner();
     const light = await slowLight(owner);
     const waiting = begin(at.url, owner.token, [
@@ -213,13 +215,14 @@ describe('--wait of a tenant whose rate is spent', () => {
 
 describe('--wait across a restart of the service', () => {
   let deployment: Deployment;
+  let before: TestService;
   beforeAll(async () => {
     deployment = await onPglite();
+    before = await startService(deployment.env);
   });
   afterAll(() => deployment?.remove());
 
   it('opens the stream again and tells the outcome', async () => {
-    const before = await startService(deployment.env);
     const owner = await before.owner();
     const light = await slowLight(owner);
     const mqttPort = new URL(before.service.mqttUrl() ?? '').port;

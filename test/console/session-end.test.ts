@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
 import { look, openConsole } from '../support/console.ts';
-import { onPglite } from '../support/deployment.ts';
+import { type Deployment, onPglite } from '../support/deployment.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 /** Requests that the service may refuse before the page notices that its session is over. */
@@ -88,27 +88,33 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     });
   });
 
-  it('with the process that kept it shows the sign-in page when the service is back', async () => {
-    const deployment = await onPglite();
-    const before = await startService(deployment.env);
-    const { port } = new URL(before.url);
-    const owner = await before.owner();
-    const { page, go, close } = await look(browser, before, { token: owner.token });
-    await go('');
-    await page.getByText('Live', { exact: true }).waitFor();
-    const refused = refusedAt(page);
-    await before.stop();
-    const after = await startService({ ...deployment.env, PORT: port });
-    try {
+  describe('with the process that kept it', () => {
+    let deployment: Deployment;
+    let at: TestService;
+    beforeAll(async () => {
+      deployment = await onPglite();
+      at = await startService(deployment.env);
+    });
+    afterAll(async () => {
+      await at?.stop();
+      await deployment?.remove();
+    });
+
+    it('shows the sign-in page when the service is back', async () => {
+      const { port } = new URL(at.url);
+      const owner = await at.owner();
+      const { page, go, close } = await look(browser, at, { token: owner.token });
+      await go('');
+      await page.getByText('Live', { exact: true }).waitFor();
+      const refused = refusedAt(page);
+      await at.stop();
+      at = await startService({ ...deployment.env, PORT: port });
       await field(page).waitFor();
       await signIn(page, owner.token);
       await page.getByText('Live', { exact: true }).waitFor();
       expect(refused()).toBeGreaterThan(0);
       expect(refused()).toBeLessThanOrEqual(MOST_REFUSED);
       await close();
-    } finally {
-      await after.stop();
-      await deployment.remove();
-    }
+    });
   });
 });
