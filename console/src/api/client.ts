@@ -14,6 +14,9 @@ const SIGN_IN: ReadonlySet<string> = new Set([ME, '/v1/auth/csrf', '/v1/auth/ses
 let csrf: Promise<string> | null = null;
 /** The answer that ended the session; null while there is one, or nobody asked. */
 let sessionEnd: Problem | null = null;
+/** Whether the session may have ended unseen: the service was away, or closed a stream for want of one. */
+let isDoubtful = false;
+let checking: Promise<unknown> | null = null;
 const signedOut = new Set<() => void>();
 
 /** Calls `listener` once for each session that an answer says is over. Answers how to unsubscribe. */
@@ -28,12 +31,30 @@ export function onSignedOut(listener: () => void): () => void {
  */
 function noteSession(path: string, problem: Problem | null): void {
   if (problem === null) {
-    if (path === ME) sessionEnd = null;
+    if (path !== ME) return;
+    sessionEnd = null;
+    isDoubtful = false;
   } else if (problem.status === 401 && path !== '/v1/auth/session') {
     const isFirst = sessionEnd === null;
     sessionEnd = problem;
     if (isFirst) for (const listener of signedOut) listener();
   }
+}
+
+/** Lets the next request find out first, once for all that wait to be sent, whether there still is a session. */
+export const doubtSession = (): void => {
+  isDoubtful = true;
+};
+
+/** Throws where the session is over, or where that cannot be known. */
+async function needSession(): Promise<void> {
+  if (sessionEnd === null && isDoubtful) {
+    checking ??= once('GET', ME).finally(() => {
+      checking = null;
+    });
+    await checking;
+  }
+  if (sessionEnd !== null) throw sessionEnd;
 }
 
 /** What changes something proves that this page asked for it (contract §3). */
@@ -89,7 +110,7 @@ async function exchange(
   path: string,
   { body, file, headers = {} }: Sent = {},
 ): Promise<{ answer: unknown; response: Response }> {
-  if (sessionEnd !== null && !SIGN_IN.has(path)) throw sessionEnd;
+  if (!SIGN_IN.has(path)) await needSession();
   const response = await fetch(SERVICE + path, {
     method,
     credentials: 'same-origin',
@@ -102,6 +123,7 @@ async function exchange(
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(file !== undefined && { body: file }),
   }).catch(() => {
+    doubtSession();
     throw unreachable();
   });
   noteServerTime(response.headers.get('date'));

@@ -1,4 +1,4 @@
-import { ask } from '../api/client.ts';
+import { ask, doubtSession } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { SERVICE } from '../base.ts';
 
@@ -22,8 +22,10 @@ const PING_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
-/** What another try does not help: a wrong query, a role that does not reach (contract §6). An ended session is noticed by the next ticket. */
+/** What another try does not help: a wrong query, a role that does not reach (contract §6). */
 const FINAL = new Set([4400, 4403]);
+/** The credential has ended, or the ticket came too late. */
+const UNAUTHENTICATED = 4401;
 
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
@@ -90,7 +92,10 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
       changed({ is: 'live' });
       opened();
     };
-    opening.onclose = ({ code, reason }) => end(reason || 'The connection was lost.', FINAL.has(code));
+    opening.onclose = ({ code, reason }) => {
+      if (code === UNAUTHENTICATED) doubtSession();
+      end(reason || 'The connection was lost.', FINAL.has(code));
+    };
     opening.onerror = () => end('The service does not answer.');
   }
 
