@@ -57,6 +57,16 @@ export function acceptSequence(window: ReplayWindow, sequence: number, messageId
   return { highest, slots: slots.slice(0, at).padEnd(at, UNUSED) + mark + slots.slice(at + SLOT_BYTES) };
 }
 
+/** Whether a number below the highest would still be accepted. */
+export function hasUnused({ highest, slots }: ReplayWindow): boolean {
+  const covered = Math.min(WINDOW_SIZE, highest);
+  if (slots.length < covered * SLOT_BYTES) return true;
+  for (let at = 0; at < covered * SLOT_BYTES; at += SLOT_BYTES) {
+    if (slots.startsWith(UNUSED, at)) return true;
+  }
+  return false;
+}
+
 /** The window as it is stored: `slots` in base64. */
 export interface StoredWindow {
   highest: number;

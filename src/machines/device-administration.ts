@@ -84,7 +84,12 @@ export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: Of<'re
 
 /** A new key and the replay window anew; key versions and the state's version go on counting. */
 export const reinstate = (context: DeviceContext, { key }: Of<'reinstate'>): Decided => ({
-  changes: { keyVersion: key.keyVersion, signingAlg: key.signingAlg, replay: emptyWindow() },
+  changes: {
+    keyVersion: key.keyVersion,
+    signingAlg: key.signingAlg,
+    replay: emptyWindow(),
+    reported: { ...context.reported, order: null },
+  },
   outputs: [{ type: 'key.put', deviceId: context.id, key }],
 });
 

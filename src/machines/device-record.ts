@@ -5,6 +5,7 @@ import type { Json, JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { deviceMachine } from './device.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
+import type { ReportOrder } from './report-order.ts';
 import { count, epochMs, iso, jsonObject, uuid } from './stored.ts';
 
 // How a device is kept, journaled and shown.
@@ -37,7 +38,11 @@ const stored = z.strictObject({
   state: jsonObject,
   stateVersion: count,
   reportedAt: epochMs.nullable(),
-  replay: z.strictObject({ highest: count, slots: z.string() }),
+  replay: z.strictObject({
+    highest: count,
+    slots: z.string(),
+    order: z.strictObject({ full: count, properties: z.array(z.tuple([z.string(), count])) }).optional(),
+  }),
 });
 
 // Named one by one: leaving two out of a copy of all takes several times as long, and this is done with each commit.
@@ -61,12 +66,20 @@ const toStored = (context: DeviceContext): JsonObject =>
     state: context.state,
     stateVersion: context.stateVersion,
     reportedAt: context.reported.at,
-    replay: { ...windowToJson(context.replay) },
+    replay: {
+      ...windowToJson(context.replay),
+      ...(context.reported.order && { order: orderToJson(context.reported.order) }),
+    },
   }) satisfies Record<keyof z.infer<typeof stored>, Json>;
+
+// As pairs: a property may have any name, `__proto__` too.
+const orderToJson = ({ full, properties }: ReportOrder) => ({ full, properties: Object.entries(properties) });
 
 function fromStored(json: JsonObject): DeviceContext {
   const { reportedAt: at, replay, ...rest } = stored.parse(json);
-  return { ...rest, reported: { at, bytes: twinOf(rest.state).bytes }, replay: windowFromJson(replay) };
+  const { order: given, ...window } = replay;
+  const order = given ? { full: given.full, properties: Object.fromEntries(given.properties) } : null;
+  return { ...rest, reported: { at, bytes: twinOf(rest.state).bytes, order }, replay: windowFromJson(window) };
 }
 
 const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';

@@ -6,6 +6,7 @@ import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { type Decision, only } from './decision.ts';
 import type { DeviceContext, DeviceEvent, MessageMark, Watch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
+import { applyLate, noted, orderAfter, type ReportOrder } from './report-order.ts';
 
 type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 
@@ -13,12 +14,15 @@ type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>
 function judged(
   context: DeviceContext,
   mark: MessageMark,
-  fresh: (replay: ReplayWindow) => Decision<DeviceContext>,
+  fresh: (taken: Taken) => Decision<DeviceContext>,
 ): Decision<DeviceContext> {
   const { sequenceNumber, messageId } = mark;
   switch (judgeSequence(context.replay, sequenceNumber, messageId)) {
-    case 'fresh':
-      return fresh(acceptSequence(context.replay, sequenceNumber, messageId));
+    case 'fresh': {
+      const replay = acceptSequence(context.replay, sequenceNumber, messageId);
+      const order = orderAfter(context.reported.order, context.replay, replay);
+      return fresh({ sequence: sequenceNumber, order, window: windowOf(context, replay, order) });
+    }
     case 'repeat':
       return only({ type: 'message.accepted', repeat: true });
     case 'reused':
@@ -28,8 +32,20 @@ function judged(
   }
 }
 
-const refused = (code: MessageRefusalCode, replay: ReplayWindow | null): Decision<DeviceContext> => ({
-  changes: replay && { replay },
+/** A number that was accepted. */
+interface Taken {
+  sequence: number;
+  order: ReportOrder | null;
+  window: Window;
+}
+
+type Window = Pick<DeviceContext, 'replay'> & Partial<Pick<DeviceContext, 'reported'>>;
+
+const windowOf = ({ reported }: DeviceContext, replay: ReplayWindow, order: ReportOrder | null): Window =>
+  order === reported.order ? { replay } : { replay, reported: { ...reported, order } };
+
+const refused = (code: MessageRefusalCode, window: Window | null): Decision<DeviceContext> => ({
+  changes: window,
   outputs: [{ type: 'message.refused', code }],
 });
 
@@ -46,28 +62,28 @@ export function takeHello(context: DeviceContext, { firmware }: Of<'hello.receiv
 }
 
 export const takeHeartbeat = (context: DeviceContext, event: Of<'heartbeat.received'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (replay) => ({ changes: { replay }, outputs: [accepted] }));
+  judged(context, event.mark, ({ window }) => ({ changes: window, outputs: [accepted] }));
 
 export const takeRejected = (context: DeviceContext, event: Of<'message.rejected'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (replay) => refused(event.code, replay));
+  judged(context, event.mark, ({ window }) => refused(event.code, window));
 
 export const takeState = (context: DeviceContext, event: Of<'state.reported'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (replay) => merged(context, replay, event.state, event));
+  judged(context, event.mark, (taken) => merged(context, taken, event.state, event));
 
 /**
  * The state that an acknowledgement brings is told before the word itself: a command that succeeded finds its state
  * verified already, and nobody sees it wait for what came in the same message.
  */
 export const takeAck = (context: DeviceContext, event: Of<'ack.reported'>): Decision<DeviceContext> =>
-  judged(context, event.mark, (replay) => {
-    if (!event.known) return refused('UNKNOWN_COMMAND', replay);
+  judged(context, event.mark, (taken) => {
+    if (!event.known) return refused('UNKNOWN_COMMAND', taken.window);
     const word: Output = {
       type: 'actor.tell',
       to: { kind: 'command', id: event.commandId },
       event: { type: 'ack.received', deviceId: context.id, ack: event.ack },
     };
-    if (!event.state) return { changes: { replay }, outputs: [accepted, word] };
-    return merged(context, replay, event.state, { at: event.at, full: false, watches: event.watches, last: word });
+    if (!event.state) return { changes: taken.window, outputs: [accepted, word] };
+    return merged(context, taken, event.state, { at: event.at, full: false, watches: event.watches, last: word });
   });
 
 interface Report {
@@ -82,25 +98,29 @@ interface Report {
 
 function merged(
   context: DeviceContext,
-  replay: ReplayWindow,
+  { sequence, order, window }: Taken,
   report: JsonObject,
   how: Report,
 ): Decision<DeviceContext> {
   const { full, written, at } = how;
   const twin = { state: context.state, bytes: context.reported.bytes };
-  const taken = applyReport(twin, report, full, written === undefined ? null : spanBytes(written));
-  if (!taken.ok) return refused(taken.code, replay);
+  const before = sequence < context.replay.highest ? context.reported.order : null;
+  const taken = before
+    ? applyLate(twin, report, full, sequence, before)
+    : applyReport(twin, report, full, written === undefined ? null : spanBytes(written));
+  if (!taken.ok) return refused(taken.code, window);
   const { state, bytes } = taken.twin;
   const stateVersion = context.stateVersion + 1;
   const { id: deviceId, tenantId } = context;
-  const text = taken.whole ? written : undefined;
+  const text = taken.whole && before === null ? written : undefined;
   const outputs: Output[] = [
     accepted,
     { type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, at },
   ];
   for (const watch of how.watches) observe(outputs, deviceId, state, watch);
   if (how.last) outputs.push(how.last);
-  return { changes: { replay, state, stateVersion, reported: { at, bytes } }, outputs };
+  const reported = { at, bytes, order: order && noted(order, report, full, sequence) };
+  return { changes: { replay: window.replay, state, stateVersion, reported }, outputs };
 }
 
 /** A match is always told; of what does not match the command hears once, which is enough to tell silence from a mismatch. */

@@ -4,6 +4,7 @@ import type { MessageRefusalCode } from '../domain/refusals.ts';
 import type { ReplayWindow } from '../domain/replay.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
+import type { ReportOrder } from './report-order.ts';
 
 /** Nineteen fields at most: V8 copies an object of more as a slow dictionary, and each message copies this one. */
 export interface DeviceContext {
@@ -28,8 +29,8 @@ export interface DeviceContext {
   state: JsonObject;
   /** Counts every accepted report; never goes back. */
   stateVersion: number;
-  /** When the state was last reported, and its size as JSON text, which is counted again on load. */
-  reported: { at: EpochMs | null; bytes: number };
+  /** When the state was last reported, its size as JSON text, which is counted again on load, and what was said in which order. */
+  reported: { at: EpochMs | null; bytes: number; order: ReportOrder | null };
   replay: ReplayWindow;
 }
 

@@ -24,7 +24,7 @@ const blank: DeviceContext = {
   manifestOwn: false,
   state: {},
   stateVersion: 0,
-  reported: { at: null, bytes: 2 },
+  reported: { at: null, bytes: 2, order: null },
   replay: emptyWindow(),
 };
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MAX_STATE_BYTES, twinOf } from '../../src/domain/twin.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+import { deviceDefinition } from '../../src/machines/device-record.ts';
 import type { DeviceEvent, Watch } from '../../src/machines/device-types.ts';
 import { ack, COMMAND, DEVICE, mark, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
 
@@ -151,6 +153,86 @@ describe('a reported state', () => {
       },
     ]);
     expect(driven.context).toMatchObject({ state: { level: 5 }, stateVersion: 2, reported: { at: T0 + 7, bytes: 11 } });
+  });
+
+  it.each<[string, [number, JsonObject, boolean?][], JsonObject]>([
+    [
+      'a later one said the property',
+      [
+        [4, { level: 4 }],
+        [3, { level: 3, on: true }],
+      ],
+      { level: 4, on: true },
+    ],
+    [
+      'a later one removed the property',
+      [
+        [4, { on: null }],
+        [3, { on: true }],
+      ],
+      { level: 1 },
+    ],
+    [
+      'two arrive late',
+      [
+        [5, { level: 5 }],
+        [3, { level: 3, on: 3 }],
+        [4, { on: 4 }],
+      ],
+      { level: 5, on: 4 },
+    ],
+    [
+      'two arrive late, the other way',
+      [
+        [5, { level: 5 }],
+        [4, { on: 4 }],
+        [3, { level: 3, on: 3 }],
+      ],
+      { level: 5, on: 4 },
+    ],
+    [
+      'a later one was full',
+      [
+        [4, { a: 4 }, true],
+        [3, { level: 3, b: 3 }],
+      ],
+      { a: 4 },
+    ],
+    [
+      'it is full',
+      [
+        [4, { a: 4 }],
+        [3, { b: 3 }, true],
+      ],
+      { a: 4, b: 3 },
+    ],
+    [
+      'nothing later said the property',
+      [
+        [4, { a: 4 }],
+        [3, { level: 3 }],
+      ],
+      { a: 4, level: 3 },
+    ],
+  ])('that arrives late counts in the order of the numbers where %s', (_, reports, state) => {
+    const driven = online();
+    driven.send(report(2, { level: 1 }, { full: true }));
+    for (const [number, said, full = false] of reports) driven.send(report(number, said, { full }));
+    expect(driven.context).toMatchObject({ stateVersion: 2 + reports.length, replay: { highest: reports[0]?.[0] } });
+    expect(driven.context.state).toEqual(state);
+    // All numbers are used: nothing can arrive late any more.
+    expect(driven.context.reported.order === null).toBe(reports.length === driven.context.replay.highest - 2);
+  });
+
+  it('keeps the order over a restart, and over messages that report nothing', () => {
+    const driven = online();
+    driven.send(heartbeat(3));
+    driven.send(report(4, { level: 4 }));
+    const stored = JSON.parse(JSON.stringify(deviceDefinition.toStored(driven.context)));
+    expect(deviceDefinition.fromStored(stored)).toEqual(driven.context);
+    driven.send(report(2, { level: 2 }));
+    expect(driven.context.state).toMatchObject({ level: 4 });
+    expect(driven.context.reported.order).toBeNull();
   });
 
   it('replaces the whole when it says so', () => {

@@ -1,0 +1,52 @@
+import { hasUnused, type ReplayWindow } from '../domain/replay.ts';
+import { applyReport, type Reported, type Twin } from '../domain/twin.ts';
+import type { JsonObject } from '../domain/values.ts';
+
+/**
+ * Which report said what last, kept while the replay window still takes a lower number than one that was accepted. So a report
+ * that arrives late does not overwrite what a later one said. Devices that send in order have none.
+ */
+export interface ReportOrder {
+  /** The highest number of a full report. */
+  full: number;
+  /** By property of the state, the number of the report that said it. */
+  properties: Readonly<Record<string, number>>;
+}
+
+const UNKNOWN: ReportOrder = { full: 0, properties: {} };
+
+/** The order to keep after a number was accepted: null as long as all came in order. */
+export function orderAfter(order: ReportOrder | null, before: ReplayWindow, after: ReplayWindow): ReportOrder | null {
+  if (order === null && after.highest === before.highest + 1) return null;
+  return hasUnused(after) ? (order ?? UNKNOWN) : null;
+}
+
+/** `order` with what the report `sequence` said. */
+export function noted(order: ReportOrder, report: JsonObject, full: boolean, sequence: number): ReportOrder {
+  const before = full && sequence > order.full ? laterThan(order, sequence) : order.properties;
+  const said = Object.keys(report).map((name): [string, number] => {
+    const earlier = Object.hasOwn(before, name) ? (before[name] ?? 0) : 0;
+    return [name, Math.max(earlier, sequence)];
+  });
+  const properties = Object.fromEntries([...Object.entries(before), ...said]);
+  return { full: full ? Math.max(order.full, sequence) : order.full, properties };
+}
+
+/** The twin after a report that arrives after a later one: what that said stands. */
+export function applyLate(
+  twin: Twin,
+  report: JsonObject,
+  full: boolean,
+  sequence: number,
+  order: ReportOrder,
+): Reported {
+  if (order.full > sequence) return applyReport(twin, {});
+  const later = laterThan(order, sequence);
+  const kept = Object.fromEntries(Object.entries(report).filter(([name]) => !Object.hasOwn(later, name)));
+  if (!full) return applyReport(twin, kept);
+  const said = Object.entries(twin.state).filter(([name]) => Object.hasOwn(later, name));
+  return applyReport(twin, { ...kept, ...Object.fromEntries(said) }, true);
+}
+
+const laterThan = ({ properties }: ReportOrder, sequence: number): Record<string, number> =>
+  Object.fromEntries(Object.entries(properties).filter(([, said]) => said > sequence));
