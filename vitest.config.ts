@@ -21,18 +21,16 @@ const process = [
   'test/store/{crash,lock,migrations,pglite}',
   'test/actors/*-walks',
 ];
-const simulation = ['test/simulation/**'];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
 const files = (patterns: readonly string[]): string[] =>
   patterns.map((pattern) => `${pattern.replace(/\*\*$/, '**/*')}.test.ts`);
 
 /** `seconds` for each test; what polls gives up a little earlier, so that it can say what it waited for. */
-const project = (name: string, include: string[], exclude: string[], seconds: number, isolate = false) => ({
+const project = (name: string, include: string[], exclude: string[], seconds: number) => ({
   extends: true as const,
   test: {
     name,
-    isolate,
     include,
     exclude,
     testTimeout: seconds * 1_000,
@@ -58,11 +56,9 @@ export default defineConfig({
     teardownTimeout: LONG_S * 1_000,
     projects: [
       project('pure', files(pure), [], SHORT_S),
-      project('wire', ['test/**/*.test.ts'], files([...pure, ...process, ...browser, ...simulation]), SHORT_S),
+      project('wire', ['test/**/*.test.ts'], files([...pure, ...process, ...browser]), SHORT_S),
       project('process', files(process), files(browser), LONG_S),
       project('browser', files(browser), [], LONG_S),
-      // It replaces timers and chance for a whole worker.
-      project('simulation', files(simulation), [], LONG_S, true),
     ],
     coverage: {
       provider: 'v8',
