@@ -66,6 +66,9 @@ export function draft(entity: Entity, letters: readonly Letter[]): Draft {
   return made;
 }
 
+/** A timer that fired before its state was entered again: the new deadline stands. */
+const IGNORED = { understood: false, outputs: [] } as const;
+
 /** Nothing more is decided: what has to be kept is put together. */
 export function close(made: Draft): void {
   if (!made.gathered.commits) return;
@@ -81,11 +84,12 @@ export function step(made: Draft, letter: Letter): Step {
   const { definition } = entity;
   const { event } = letter;
   const before = made.snapshot;
-  const decided = decide(definition, before, event);
+  const expired = letter.timer !== null && (gathered.sets(letter.timer) || letter.superseded?.() === true);
+  const decided = expired ? IGNORED : decide(definition, before, event);
   const { outputs } = decided;
   if (!decided.understood) {
     if (letter.delivers) made.delivered.push(letter.delivers);
-    if (letter.timer) made.spent.push(letter.timer);
+    if (letter.timer && !expired) made.spent.push(letter.timer);
     return add(made, {
       letter,
       from: before.value,
@@ -179,6 +183,11 @@ class Gathered {
       else if (isRow(output)) this.rows.push(output);
     }
     return durable;
+  }
+
+  /** Whether a step of this draft has set the timer. */
+  sets(id: string): boolean {
+    return this.timers?.get(id) != null;
   }
 
   setTimer(row: TimerRow): void {

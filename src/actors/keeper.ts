@@ -66,6 +66,7 @@ export class Keeper {
       unanswered();
       if (this.stopped || performance.now() + wait > until) throw unknown;
       await pause(wait);
+      if (this.stopped) throw unknown;
       try {
         return await this.rivals(turn, (await this.commit(turn)).lost);
       } catch (error) {

@@ -12,6 +12,8 @@ export interface Extra {
   delivers?: OutboxKey;
   /** The timer that fired. */
   timer?: string;
+  /** True once the timer was set again after it had fired. */
+  superseded?: () => boolean;
   /** Durable elsewhere: waits as long as the store is away. */
   patient?: boolean;
 }
@@ -27,6 +29,7 @@ export class Letter {
   readonly delivers: OutboxKey | null;
   /** The timer that fired, removed with the transition. */
   readonly timer: string | null;
+  readonly superseded: (() => boolean) | null;
   /** When it was put in; it is given back unread after `patienceMs`. */
   readonly sentAt: EpochMs;
   readonly patienceMs: number;
@@ -42,6 +45,7 @@ export class Letter {
     this.options = extra.options;
     this.delivers = extra.delivers ?? null;
     this.timer = extra.timer ?? null;
+    this.superseded = extra.superseded ?? null;
     this.sentAt = at;
     this.patienceMs = patienceMs;
     this.mail = mail ?? null;

@@ -20,6 +20,8 @@ export interface Limits {
   throwsToQuarantine: number;
   /** Until what a quarantined actor did not take is offered again. */
   quarantinedAgainMs: number;
+  /** Between two looks for outbox rows that no transition of this process will deliver. */
+  sweepMs: number;
   /** Silence after which a device counts as offline: three heartbeat intervals. */
   silenceMs: number;
   /** After a start, devices that were online have this long to be back. */
@@ -38,6 +40,7 @@ export const DEFAULT_LIMITS: Limits = {
   devicePatienceMs: 10_000,
   throwsToQuarantine: 3,
   quarantinedAgainMs: 30_000,
+  sweepMs: 10_000,
   silenceMs: 180_000,
   returnMs: 60_000,
 };

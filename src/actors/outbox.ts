@@ -37,6 +37,7 @@ export class Outbox {
   private readonly knowing = new Map<OutsideOutput['type'], Knowing>();
   /** Ended since a sweep began to read: what it read may name them still. */
   private readonly ended = new Set<string>();
+  private periodic: NodeJS.Timeout | null = null;
   private again: NodeJS.Timeout | null = null;
   /** When it comes, on the process' own clock. */
   private againAt = 0;
@@ -93,8 +94,17 @@ export class Outbox {
     return this.sweeping;
   }
 
+  /** Sweeps every `sweepMs` too: a process that lost its right to write may have left rows after this one has started. */
+  start(): void {
+    this.periodic = setInterval(() => {
+      // A sweep that is planned comes with its own delay, which quarantined targets make longer.
+      if (this.again === null && this.sweeping === null) void this.sweep();
+    }, this.limits.sweepMs).unref();
+  }
+
   stop(): void {
     this.stopped = true;
+    if (this.periodic) clearInterval(this.periodic);
     if (this.again) clearTimeout(this.again);
     this.again = null;
   }

@@ -2,6 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Store } from '../store/contract.ts';
+import { cancelLateCommands } from './late-commands.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
 import { type RuntimeMeter, unmetered } from './meter.ts';
 import { Outbox } from './outbox.ts';
@@ -57,12 +58,13 @@ export function createRuntime(parts: {
   actors.follow({
     deliver: (rows) => outbox.deliver(rows),
     atHand: (output, turn) => outbox.atHand(output, turn),
-    timerSet: (dueAt) => timers.noticed(dueAt),
+    timerSet: (timer) => timers.noticed(timer),
     unknownCommit: () => {
       void outbox.sweep();
       watches.reload();
     },
   });
+  cancelLateCommands(actors, { clock, log });
   let passivating: NodeJS.Timeout | null = null;
   return {
     actors,
@@ -73,6 +75,7 @@ export function createRuntime(parts: {
     async start() {
       await watches.load();
       await outbox.sweep();
+      outbox.start();
       await sessions.start();
       timers.start();
       passivating = setInterval(() => actors.passivate(), PASSIVATE_MS);

@@ -4,7 +4,7 @@ import type { Log } from '../domain/log.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
-import type { ActorStore, OutboxRow, StoredActor } from '../store/contract.ts';
+import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
 import { Arrivals } from './arrivals.ts';
 import { type Census, census } from './census.ts';
 import type { Others } from './companions.ts';
@@ -42,7 +42,7 @@ export interface Afterwards {
   deliver(rows: OutboxRow[]): Promise<void>;
   /** What an output comes to where memory tells; null where it takes more. */
   atHand: Others['atHand'];
-  timerSet(dueAt: number): void;
+  timerSet(timer: TimerRow): void;
   unknownCommit(): void;
 }
 
@@ -226,7 +226,7 @@ export class Supervisor implements Actors, TurnEnd {
     entity.version = made.version;
     entity.since = made.since;
     entity.usedAt = this.clock.now();
-    if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer.dueAt);
+    if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer);
     for (const step of made.steps) {
       const { outputs, letter } = step;
       for (const output of outputs) this.sinks.emit(output);

@@ -21,6 +21,8 @@ export class Timers {
   private running: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
+  /** When timers are due that were set since the firing under way began to read: what it read may be older. */
+  private readonly setAgain = new Map<string, EpochMs>();
 
   private readonly supervisor: Supervisor;
   private readonly store: ActorStore;
@@ -48,7 +50,9 @@ export class Timers {
   }
 
   /** A transition set a timer. */
-  noticed(dueAt: EpochMs): void {
+  noticed(timer: TimerRow): void {
+    const { dueAt } = timer;
+    if (this.running !== null) this.setAgain.set(keyOf(timer), dueAt);
     if (dueAt >= this.nextAt) return;
     this.nextAt = dueAt;
     if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
@@ -58,6 +62,7 @@ export class Timers {
   tick(): Promise<void> {
     this.running ??= this.fire().finally(() => {
       this.running = null;
+      this.setAgain.clear();
     });
     return this.running;
   }
@@ -127,7 +132,9 @@ export class Timers {
     const key = keyOf(timer);
     this.firing.add(key);
     try {
-      await this.supervisor.deliver(timer.ref, { type: timer.event, at: now, by: SYSTEM }, { timer: timer.id });
+      const superseded = () => (this.setAgain.get(key) ?? 0) > timer.dueAt;
+      const event = { type: timer.event, at: now, by: SYSTEM };
+      await this.supervisor.deliver(timer.ref, event, { timer: timer.id, superseded });
     } catch (error) {
       if (error instanceof NoSuchActor)
         return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);

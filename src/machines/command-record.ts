@@ -39,6 +39,9 @@ const over: ReadonlySet<CommandStatus> = new Set([
   'cancelled',
 ]);
 
+/** Nothing is done about the command any more, apart from a late word. */
+export const isFinal = (status: CommandStatus): boolean => over.has(status);
+
 /** What the device reports is compared with the expected state. */
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 

@@ -164,28 +164,43 @@ export interface CommandMessage {
 
 export type Output = DurableOutput | RowOutput | VolatileOutput;
 
-const durableTypes: ReadonlySet<string> = new Set<DurableOutput['type']>([
-  'actor.tell',
-  'commands.tell',
-  'plans.tell',
-  'plan.ask',
-  'plan.unheard',
-]);
-const rowTypes: ReadonlySet<string> = new Set<RowOutput['type']>([
-  'key.put',
-  'keys.end',
-  'key.grace',
-  'manifest.put',
-  'proposal.accept',
-  'member.bind',
-]);
+/** How each output is kept. An output that is missing here does not compile. */
+const outputKinds = {
+  'actor.tell': 'durable',
+  'commands.tell': 'durable',
+  'plans.tell': 'durable',
+  'plan.ask': 'durable',
+  'plan.unheard': 'durable',
+  'key.put': 'row',
+  'keys.end': 'row',
+  'key.grace': 'row',
+  'manifest.put': 'row',
+  'proposal.accept': 'row',
+  'member.bind': 'row',
+  'device.state': 'volatile',
+  'device.presence': 'volatile',
+  'session.end': 'volatile',
+  'message.accepted': 'volatile',
+  'message.refused': 'volatile',
+  'hello.accepted': 'volatile',
+  'command.write': 'volatile',
+  'command.changed': 'volatile',
+  'confirmation.changed': 'volatile',
+  'plan.changed': 'volatile',
+  'verification.watch': 'volatile',
+  'verification.unwatch': 'volatile',
+  'context.changed': 'volatile',
+  'tenant.changed': 'volatile',
+  refused: 'volatile',
+} as const satisfies Record<DurableOutput['type'], 'durable'> &
+  Record<RowOutput['type'], 'row'> &
+  Record<VolatileOutput['type'], 'volatile'>;
 
-export const isDurable = (output: Output): output is DurableOutput => durableTypes.has(output.type);
-export const isRow = (output: Output): output is RowOutput => rowTypes.has(output.type);
-const keptTypes: ReadonlySet<string> = new Set([...durableTypes, ...rowTypes]);
+export const isDurable = (output: Output): output is DurableOutput => outputKinds[output.type] === 'durable';
+export const isRow = (output: Output): output is RowOutput => outputKinds[output.type] === 'row';
 
 /** It takes a commit. */
-export const isKept = (output: Output): output is DurableOutput | RowOutput => keptTypes.has(output.type);
+export const isKept = (output: Output): output is DurableOutput | RowOutput => outputKinds[output.type] !== 'volatile';
 
 /** A timer that a transition sets or clears; `event` is delivered when it is due. */
 export type TimerChange = { set: string; event: string; delay: Milliseconds } | { clear: string };

@@ -50,6 +50,7 @@ import { callerServices } from './callers.ts';
 import type { Timekeeper } from './clock.ts';
 import { consoleMount } from './console.ts';
 import { eventsDocument } from './events.ts';
+import { keepFlagsFresh } from './flag-refresh.ts';
 import { makeIds } from './ids.ts';
 import { measure } from './measure.ts';
 import { keepPruning } from './pruning.ts';
@@ -216,6 +217,7 @@ export async function buildHouse(
   });
   const pruning = keepPruning(config, { ...services, isClockTrusted: () => time.untrusted() === null });
   measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning });
+  const refreshing = keepFlagsFresh(flags, log);
   return {
     settings,
     listener: makeRest({
@@ -280,6 +282,7 @@ export async function buildHouse(
     },
     async close(answered) {
       pruning.stop();
+      clearInterval(refreshing);
       cognition.close();
       const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
       await Promise.all([...edges, answered]);
@@ -292,6 +295,7 @@ export async function buildHouse(
     abort() {
       aborted = true;
       pruning.stop();
+      clearInterval(refreshing);
       cognition.close();
       runtime.halt();
       callers.keys.halt();

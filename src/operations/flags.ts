@@ -8,6 +8,8 @@ import { type Flag, flagNames } from './operation.ts';
 export interface Flags {
   current(): Readonly<Record<Flag, boolean>>;
   set(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
+  /** Reads the stored flags again: an operator's SQL, or another process, may have changed one. */
+  refresh(): Promise<void>;
   /** Called with each change; must not throw. */
   hear(listener: (flag: Flag, state: boolean) => void): void;
 }
@@ -41,6 +43,11 @@ export async function loadFlags(store: AdministrationStore): Promise<Flags> {
   return {
     current: () => flags,
     hear: (listener) => void listeners.push(listener),
+    refresh: async () => {
+      await Promise.all(
+        flagNames.map((flag) => locks.alone(flag, async () => become(flag, (await store.flags())[flag] === true))),
+      );
+    },
     // In the order of the asking, so that memory and store agree on what was last.
     set: (flag, state, also) =>
       locks.alone(flag, async () => {

@@ -5,7 +5,13 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { StoredActor } from '../../src/store/contract/rows.ts';
-import { CommitUnknown, DataRefused, StoreUnavailable, type TurnCommit } from '../../src/store/contract.ts';
+import {
+  CommitUnknown,
+  DataRefused,
+  IdempotencyConflict,
+  StoreUnavailable,
+  type TurnCommit,
+} from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
@@ -195,6 +201,14 @@ describe('a turn', () => {
       runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, key: 'k2' }) }),
     ]);
     expect(store.commits.slice(1).map((turn) => turn.actors[0]?.idempotency?.key)).toEqual(['k1', 'k2']);
+
+    // A key that has an answer: the event is refused, and the actor goes on as it was.
+    for (let n = 0; n < 4; n += 1) {
+      const again = runtime.actors.send(ref('a'), event('press'), { idempotency: () => ({ ...row, answer: 'other' }) });
+      await expect(again).rejects.toBeInstanceOf(IdempotencyConflict);
+    }
+    expect((await runtime.actors.read<{ pressed: number }>(ref('a')))?.snapshot.context.pressed).toBe(1);
+    expect(store.quarantines).toEqual([]);
   });
 });
 
@@ -673,6 +687,19 @@ describe('the outbox', () => {
     await runtime.start();
     expect(store.rows.get('device:b')?.context.note).toBe('told late');
     expect(store.outbox.size).toBe(0);
+    await runtime.stop();
+  });
+
+  it('is swept while it runs: rows that another process left behind are delivered', async () => {
+    await Promise.all([make('a'), make('b')]);
+    runtime.halt();
+    runtime = assemble({ sweepMs: 5 });
+    await runtime.start();
+    const output = { type: 'actor.tell', to: ref('b'), event: { type: 'device.revoked', deviceId: 'left' } } as const;
+    const row = { from: ref('a'), version: 9, n: 0, output };
+    store.outbox.set('device:a:9:0', row as never);
+    await eventually(() => store.rows.get('device:b')?.context.note === 'told left');
+    await eventually(() => store.outbox.size === 0);
     await runtime.stop();
   });
 

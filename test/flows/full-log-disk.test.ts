@@ -47,7 +47,7 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
     mkdirSync(log);
     // Whoever PostgreSQL runs as makes its own folder in it.
     chmodSync(log, 0o777);
-    server = (await startPostgres(join(log, 'pg_wal'))) as PostgresServer;
+    server = (await startPostgres({ walFolder: join(log, 'pg_wal') })) as PostgresServer;
     deployment = (await onPostgres(false, server.url)) as Deployment;
     ports = await freePorts();
     service = startProcess(deployment, ports);

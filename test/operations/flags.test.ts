@@ -59,3 +59,39 @@ it('whoever listens hears each change once, and of what did not change nothing',
     ['cognition_disabled', false],
   ]);
 });
+
+it('are read again: what was changed elsewhere counts, and who listens hears of it', async () => {
+  const stored: Record<string, boolean> = {};
+  const store = { ...storeThat({ taken: true }), flags: async () => ({ ...stored }) };
+  const flags = await loadFlags(store);
+  const heard: unknown[] = [];
+  flags.hear((...change) => heard.push(change));
+  stored.commands_disabled = true;
+  await flags.refresh();
+  await flags.refresh();
+  expect(flags.current().commands_disabled).toBe(true);
+  expect(heard).toEqual([['commands_disabled', true]]);
+});
+
+it('what is set while they are read again stands', async () => {
+  const stored: Record<string, boolean> = {};
+  const { promise: slow, resolve: answer } = Promise.withResolvers<void>();
+  let holding = false;
+  const flags = await loadFlags({
+    ...storeThat({ taken: true }),
+    async flags() {
+      const read = { ...stored };
+      if (holding) await slow;
+      return read;
+    },
+    async setFlag(flag, state) {
+      stored[flag] = state;
+    },
+  });
+  holding = true;
+  const read = flags.refresh();
+  const set = flags.set('maintenance_mode', true);
+  answer();
+  await Promise.all([read, set]);
+  expect(flags.current().maintenance_mode).toBe(true);
+});

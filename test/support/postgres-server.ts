@@ -1,7 +1,8 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { chownSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { freePort, postgresFolders, program } from './programs.ts';
 import { ended, type Server, tie, until } from './server.ts';
@@ -14,12 +15,18 @@ export interface PostgresServer extends Server {
   startAgain(): Promise<void>;
 }
 
-/** Null where PostgreSQL is not installed. With `walFolder` its log is kept there, in files of 1 MiB. */
-export async function startPostgres(walFolder?: string): Promise<PostgresServer | null> {
+/** With `walFolder` its log is kept there, in files of 1 MiB; with `copyOf` it is a copy of that server, promoted. */
+interface PostgresOptions {
+  walFolder?: string | undefined;
+  copyOf?: string | undefined;
+}
+
+/** Null where PostgreSQL is not installed. */
+export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {}): Promise<PostgresServer | null> {
   const folders = postgresFolders();
-  const initdb = program('initdb', folders);
+  const maker = program(copyOf === undefined ? 'initdb' : 'pg_basebackup', folders);
   const postgres = program('postgres', folders);
-  if (!initdb || !postgres) return null;
+  if (!maker || !postgres) return null;
   const folder = mkdtempSync(join(tmpdir(), 'twinkeep-pg-'));
   const data = join(folder, 'data');
   // PostgreSQL refuses to run as root: it runs as its own user then.
@@ -27,10 +34,11 @@ export async function startPostgres(walFolder?: string): Promise<PostgresServer 
   if (user.uid !== undefined && user.gid !== undefined) chownSync(folder, user.uid, user.gid);
   const options = { ...user, cwd: folder, env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' } };
   const log = walFolder === undefined ? [] : ['-X', walFolder, '--wal-segsize=1'];
-  execFileSync(initdb, ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...log], {
-    ...options,
-    stdio: 'pipe',
-  });
+  const made =
+    copyOf === undefined
+      ? ['-D', data, '-U', 'postgres', '-A', 'trust', '--no-sync', '-E', 'UTF8', ...log]
+      : ['-D', data, '-d', copyOf, '-c', 'fast', '--no-sync'];
+  await promisify(execFile)(maker, made, options);
   const port = await freePort();
   const settings = {
     port,

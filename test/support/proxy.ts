@@ -11,6 +11,13 @@ export interface Line {
   hold(spared?: string): void;
   /** Keeps connections, and passes nothing on any more. */
   silence(): void;
+  /**
+   * The network forgets the connections there are, or those whose first bytes hold `words`: nothing is passed on, and neither
+   * end learns when the other one closes. New connections work. Answers how many there were.
+   */
+  freeze(words?: string): number;
+  /** New connections go to the server of this URL. */
+  retarget(url: string): void;
   /** Passes everything again; silenced bytes are lost with their connections. */
   restore(): void;
   /**
@@ -36,10 +43,11 @@ interface Pair {
   greeting: string;
   /** Broken when the server answers. */
   doomed: Trap | null;
+  frozen: boolean;
 }
 
 export async function startProxy(targetUrl: string): Promise<Line> {
-  const target = new URL(targetUrl);
+  let target = new URL(targetUrl);
   const pairs = new Set<Pair>();
   let state: State = 'open';
   let spared: string | undefined;
@@ -61,6 +69,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
   };
 
   const fromClient = (pair: Pair, chunk: Buffer): void => {
+    if (pair.frozen) return;
     if (pair.greeting === '') {
       pair.greeting = chunk.toString('latin1');
       if (state === 'cut' && !isSpared(pair)) {
@@ -79,6 +88,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     if (state !== 'silent') pair.far.write(chunk);
   };
   const fromServer = (pair: Pair, chunk: Buffer): void => {
+    if (pair.frozen) return;
     if (pair.doomed !== null) spring(pair, pair.doomed);
     else if (state !== 'silent') pair.near.write(chunk);
   };
@@ -89,13 +99,13 @@ export async function startProxy(targetUrl: string): Promise<Line> {
       return;
     }
     const far = createConnection(Number(target.port), target.hostname);
-    const pair: Pair = { near, far, greeting: '', doomed: null };
+    const pair: Pair = { near, far, greeting: '', doomed: null, frozen: false };
     pairs.add(pair);
     near.on('data', (chunk) => fromClient(pair, chunk));
     far.on('data', (chunk) => fromServer(pair, chunk));
     for (const socket of [near, far]) {
       socket.on('error', () => {});
-      socket.on('close', () => breakPair(pair));
+      socket.on('close', () => pair.frozen || breakPair(pair));
     }
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -121,6 +131,14 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     },
     silence() {
       state = 'silent';
+    },
+    freeze(words = '') {
+      const forgotten = [...pairs].filter(({ greeting }) => greeting.includes(words));
+      for (const pair of forgotten) pair.frozen = true;
+      return forgotten.length;
+    },
+    retarget(url) {
+      target = new URL(url);
     },
     restore() {
       if (state === 'silent') for (const pair of pairs) breakPair(pair);

@@ -1,6 +1,7 @@
 import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
 import { OwnedByAnother } from '../../src/store/contract.ts';
+import type { LockTiming } from '../../src/store/lock/timing.ts';
 import { type Fault, faultyStore } from './faulty-store.ts';
 
 /*
@@ -30,6 +31,7 @@ try {
   const service = await start(readConfig(), {
     log: { debug() {}, info() {}, warn: complain, error: complain },
     aroundStore: faults.around,
+    limits: { lock: JSON.parse(process.env.LOCK_TIMING ?? '{}') as Partial<LockTiming> },
     onFatal(reason) {
       process.stderr.write(`${reason}\n`);
       process.exit(1);

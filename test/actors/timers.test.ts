@@ -1,0 +1,74 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { MachineDefinition } from '../../src/machines/definition.ts';
+import type { ActorRef } from '../../src/machines/outputs.ts';
+import { eventually, type TestClock, testClock } from '../support/clock.ts';
+import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+
+const LAMP: ActorRef = { kind: 'device', id: 'a' };
+const silent = { debug() {}, info() {}, warn() {}, error() {} };
+
+let store: MemoryActors;
+let clock: TestClock;
+let runtime: Runtime;
+let held: boolean;
+let open: () => void;
+
+const send = (type: string) => runtime.actors.send(LAMP, { type, at: clock.now() });
+
+/** From now on commits wait for `open`. */
+function hold(): void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  held = false;
+  open = resolve;
+  store.before = () => {
+    held = true;
+    return promise;
+  };
+}
+
+beforeEach(async () => {
+  store = new MemoryActors();
+  clock = testClock();
+  const definitions = () => lamp as unknown as MachineDefinition;
+  runtime = createRuntime({ store: memoryStore(store).store, definitions, clock, log: silent });
+  await runtime.actors.create(LAMP, { type: 'make', at: clock.now(), id: 'a' } as never);
+  await send('press');
+  clock.advance(1_000); // the lamp is on, and its timer is due
+});
+afterEach(() => {
+  store.before = () => {};
+  runtime.halt();
+});
+
+/** The lamp went off and on after its timer had fired: the timer that is set now counts. */
+async function staysOn(): Promise<void> {
+  expect(runtime.actors.peek(LAMP)?.snapshot.value).toBe('on');
+  expect([...store.timers.values()].map(({ dueAt }) => dueAt)).toEqual([clock.now() + 1_000]);
+  clock.advance(1_000);
+  await runtime.timers.tick();
+  expect(runtime.actors.peek(LAMP)?.snapshot.value).toBe('off');
+}
+
+it('a timer that fired does not end its state where an event before it left and entered that state', async () => {
+  hold();
+  const sent = [runtime.actors.send(LAMP, { type: 'note', at: clock.now(), text: 'x' } as never)];
+  await eventually(() => held);
+  sent.push(send('press'), send('press'));
+  const fired = runtime.timers.tick();
+  await eventually(() => runtime.actors.inspect(LAMP).mailbox === 3);
+  open();
+  await Promise.all([...sent, fired]);
+  await staysOn();
+});
+
+it('a timer that fired does not end its state where a commit in flight left and entered that state', async () => {
+  hold();
+  const sent = [send('press'), send('press')];
+  await eventually(() => held);
+  const fired = runtime.timers.tick();
+  await eventually(() => runtime.actors.inspect(LAMP).mailbox === 1);
+  open();
+  await Promise.all([...sent, fired]);
+  await staysOn();
+});

@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { type Deployment, onPostgres } from '../support/deployment.ts';
+import { register } from '../support/device.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { freePorts, newOwner, type ServiceProcess, startProcess } from '../support/process.ts';
+import { type Line, startProxy } from '../support/proxy.ts';
+import type { Server } from '../support/server.ts';
+import { apiOf } from '../support/service.ts';
+import { quickLockEnv } from '../support/two-processes.ts';
+import { sql, watchWrites, written } from '../support/write-oracle.ts';
+
+const closing: (() => Promise<unknown>)[] = [];
+
+async function server(copyOf?: string): Promise<Server> {
+  const started = (await startPostgres({ copyOf })) as Server;
+  closing.push(() => started.stop());
+  return started;
+}
+
+describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes on running', () => {
+  let deployment: Deployment;
+  let old: Server;
+  let line: Line;
+  let first: ServiceProcess;
+  let owner: Awaited<ReturnType<typeof newOwner>>;
+  let deviceId: string;
+
+  async function run(): Promise<ServiceProcess> {
+    const DATABASE_URL = line.through(`${old.url}/service`);
+    const service = startProcess(deployment, { ...quickLockEnv, ...(await freePorts()), DATABASE_URL });
+    closing.push(() => service.kill());
+    return service;
+  }
+  const command = () =>
+    owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' }).catch(() => ({ status: 0, body: null }));
+
+  beforeAll(async () => {
+    deployment = (await onPostgres()) as Deployment;
+    closing.push(() => deployment.remove());
+    old = await server();
+    line = await startProxy(old.url);
+    closing.push(() => line.close());
+    await sql(`${old.url}/postgres`, 'create database service');
+    first = await run();
+    await first.active;
+    const url = await first.listening;
+    owner = await newOwner(deployment, (token) => apiOf(url, token));
+    deviceId = (await register(owner)).device_id;
+    await watchWrites(`${old.url}/service`);
+    expect((await command()).status).toBe(202);
+  });
+  afterAll(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  it('ends the process whose lock is on the old primary before it writes to the new one', async () => {
+    const promoted = await server(old.url);
+    line.retarget(promoted.url);
+    const second = await run();
+    await second.active;
+    // Connections to the old primary break one by one, as they do when a name or an address has moved.
+    await sql(
+      `${old.url}/service`,
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'twinkeep'`,
+    );
+    let over = false;
+    void first.exited.then(() => {
+      over = true;
+    });
+    const accepted: string[] = [];
+    while (!over) {
+      const { status, body } = await command();
+      if (status === 202) accepted.push(body.command_id);
+    }
+    expect(await first.exited).toMatchObject({ code: 1 });
+    const next = apiOf(await second.listening, owner.token);
+    expect((await next.post('/v1/homes', { home_name: 'Next' })).status).toBe(201);
+    const url = `${promoted.url}/service`;
+    expect(await sql(url, 'select id from commands where id = any($1::uuid[])', [accepted])).toEqual([]);
+    expect(await written(url)).toMatchObject([
+      { epoch: 1, violations: [] },
+      { epoch: 2, violations: [] },
+    ]);
+  });
+});

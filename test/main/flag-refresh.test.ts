@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { keepFlagsFresh } from '../../src/main/flag-refresh.ts';
+import type { Flags } from '../../src/operations/flags.ts';
+
+it('reads the flags again and again, also after the store was away', async () => {
+  let reads = 0;
+  const warned: string[] = [];
+  const flags = {
+    refresh: async () => {
+      reads += 1;
+      if (reads === 1) throw new Error('away');
+    },
+  } as Flags;
+  const log = { debug() {}, info() {}, warn: (_: object, text: string) => void warned.push(text), error() {} };
+  const timer = keepFlagsFresh(flags, log, 1);
+  await expect.poll(() => reads).toBeGreaterThan(2);
+  clearInterval(timer);
+  expect(warned).toEqual(['flags were not read again; the last known ones stand']);
+});
