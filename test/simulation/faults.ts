@@ -21,14 +21,15 @@ export const faults = {
   },
   writesStall: ({ cluster, random, world }) => {
     world.count('write stalls');
-    cluster.weather.writesStallUntil = world.scheduler.now + random.float(random.pick([2_000, 6_000]));
+    const until = world.scheduler.now + random.pick([500, 4_000, 9_000]);
+    cluster.weather.writesStallUntil = Math.max(cluster.weather.writesStallUntil, until);
   },
   unreliableStore: ({ cluster, random }) => {
     Object.assign(cluster.weather, { away: random.float(0.3), broken: random.float(0.3) });
   },
   slowStore: ({ cluster, random }) => {
     const latency = random.pick([0.5, 3, 30, 200]);
-    Object.assign(cluster.weather, { away: 0, broken: 0, latency, stall: random.pick([0, 0.05]), stallMs: 3_000 });
+    Object.assign(cluster.weather, { away: 0, broken: 0, latency, stall: random.pick([0, 0.05, 0.2]), stallMs: 6_000 });
   },
   connectionsBreak: ({ devices, random }) => {
     for (const device of devices) if (random.chance(0.5)) device.breaks(random.pick(['reset', 'silent']));

@@ -52,7 +52,7 @@ export class Callers {
         ]);
         const answered = [said, again].find((one) => one !== null && one !== undefined && !isPassing(one, persist));
         if (answered) return answered;
-        await scheduler.sleep(random.between(100, 1_500));
+        await scheduler.sleep(random.between(50, 800));
       }
     } finally {
       this.waiting -= 1;

@@ -4,7 +4,9 @@ import { approveConfirmation, listConfirmations } from '../../../src/operations/
 import { reinstateDevice, revokeDevice, rotateSecret } from '../../../src/operations/device-keys.ts';
 import { getDevice, listDevices } from '../../../src/operations/devices.ts';
 import { createRelease, releaseFirmware } from '../../../src/operations/firmware.ts';
+import type { Operation } from '../../../src/operations/operation.ts';
 import { cancelPlan, createPlan } from '../../../src/operations/plans.ts';
+import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
 import type { Household } from './household.ts';
 
@@ -25,12 +27,12 @@ export const parts = {
     ),
 
   commands: (house) =>
-    house.repeat(2_000, async () => {
+    house.repeat(1_000, async () => {
       const device = house.random.pick(house.lights);
       const params = { level: house.random.int(101) };
       const wish = { deviceId: device.id, action: 'set_brightness', params, ttl_s: 60, timeout_s: 30 };
-      const said = await house.ask(house.owner, commandDevice, wish);
-      if (said.code === null) house.ledger.commands.set(said.body.command_id, device.id);
+      const id = await dispatched(house, device, house.owner, commandDevice, wish);
+      if (id !== null) house.ledger.commands.set(id, device.id);
     }),
 
   critical: (house) =>
@@ -152,9 +154,29 @@ async function confirmed(house: Household, device: Device, wish: object): Promis
   await house.pause(2_000);
   for (const person of random.chance(0.5) ? [owner, flatmate] : [flatmate]) {
     ledger.confirms(command_id, person.id);
-    const confirm = await house.ask(person, confirmCommand, { deviceId: device.id, dry_run_token });
-    if (confirm.code === null) ledger.commands.set(command_id, device.id);
+    const confirm = { deviceId: device.id, dry_run_token };
+    const id = await dispatched(house, device, person, confirmCommand, confirm);
+    if (id !== null) ledger.commands.set(id, device.id);
   }
+}
+
+/** Asks for what is answered with a dispatched command; null where it is refused. */
+async function dispatched(
+  house: Household,
+  device: Device,
+  person: Person,
+  operation: Operation,
+  input: object,
+): Promise<string | null> {
+  const { ledger, world } = house;
+  const shutAt = ledger.shut.has(device.id) ? ledger.shutAt.get(device.id) : undefined;
+  const said = await house.ask(person, operation, input);
+  if (said.code !== null) return null;
+  const { command_id: id } = said.body;
+  if (shutAt !== undefined && ledger.shut.has(device.id) && ledger.shutAt.get(device.id) === shutAt) {
+    world.fail('nothing-to-revoked-devices', `command ${id} was dispatched to ${device.id}, which is revoked`);
+  }
+  return id;
 }
 
 function planWish({ random, lights, locks }: Household): object {
