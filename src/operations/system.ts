@@ -78,11 +78,11 @@ const healthy = z.object({
 const degraded = z.object({
   status: z.literal('degraded'),
   checks,
-  timestamp: isoTime.optional().meta({ description: 'Where `checks.clock` is false: the time to go by' }),
   clock: z
     .object({
       host_offset_s: z.number().meta({ description: 'The clock of the host minus the reference, in seconds' }),
       correction_s: z.number().meta({ description: "The reference minus the service's time, in seconds" }),
+      timestamp: isoTime.optional().meta({ description: 'The reference time; not from a standby' }),
     })
     .optional()
     .meta({ description: 'Where `checks.clock` is false: how far the clocks are apart' }),
@@ -103,7 +103,7 @@ export const getHealth = operation({
     const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
     if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
       const apart =
-        report.clock === null ? {} : { timestamp: iso(referenceOf(clock)), clock: shownOffsets(report.clock) };
+        report.clock === null ? {} : { clock: { ...shownOffsets(report.clock), timestamp: iso(referenceOf(clock)) } };
       return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...apart } });
     }
     return done({

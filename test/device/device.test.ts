@@ -485,7 +485,7 @@ describe('commands', () => {
     expect(await errorOf('watch')).toMatch(/^no message can hold it/);
     expect(await errorOf('cry')).toBe(`${'x'.repeat(499)}\ufffd`);
     expect(await errorOf('hiss')).toBe('a\ufffdb');
-    expect(device.waiting).toBe(0);
+    await until(() => expect(device.waiting).toBe(0));
     cloud.cut();
     expect(await device.report({ on: true })).toBe(true);
   });
