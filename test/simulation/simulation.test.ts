@@ -8,26 +8,26 @@ const BATCH = 5;
 const WORKERS = 2;
 const REPEATED_SEED = 7;
 
-/** Collects what the workers report, and tells who waits for a seed. */
+/** The results of the workers by seed, as promises that settle when a worker reports or fails. */
 class Results {
-  readonly #results = new Map<number, RunResult>();
-  readonly #waiting = new Map<number, (result: RunResult) => void>();
-  #failure: Error | null = null;
+  readonly #results = new Map<number, PromiseWithResolvers<RunResult>>();
 
-  readonly add = (result: RunResult): void => {
-    this.#results.set(result.seed, result);
-    this.#waiting.get(result.seed)?.(result);
-  };
+  constructor(seeds: readonly number[]) {
+    for (const seed of seeds) {
+      const result = Promise.withResolvers<RunResult>();
+      result.promise.catch(() => {}); // the test that awaits it fails
+      this.#results.set(seed, result);
+    }
+  }
+
+  readonly add = (result: RunResult): void => this.#results.get(result.seed)?.resolve(result);
 
   fail(error: Error): void {
-    this.#failure = error;
+    for (const { reject } of this.#results.values()) reject(error);
   }
 
   of(seed: number): Promise<RunResult> {
-    const result = this.#results.get(seed);
-    if (this.#failure !== null) return Promise.reject(this.#failure);
-    if (result !== undefined) return Promise.resolve(result);
-    return new Promise((resolve) => this.#waiting.set(seed, resolve));
+    return (this.#results.get(seed) as PromiseWithResolvers<RunResult>).promise;
   }
 }
 
@@ -39,10 +39,11 @@ const describeFailure = ({ seed, violations: [first], tail }: RunResult): string
   ].join('\n');
 
 describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
-  const results = new Results();
+  const seeds = Array.from({ length: SEEDS }, (_, n) => n + 1);
+  const results = new Results(seeds);
 
   beforeAll(() => {
-    const runs = Array.from({ length: SEEDS }, (_, n) => wholeRun(n + 1));
+    const runs = seeds.map((seed) => wholeRun(seed));
     runAll(runs, WORKERS, results.add).catch((error: Error) => results.fail(error));
   });
 

@@ -1,19 +1,20 @@
+import { json } from 'node:stream/consumers';
 import type { RunOptions } from './options.ts';
 import { type RunResult, run } from './run.ts';
 import { makeKeys } from './service/fixtures.ts';
 import { shrink } from './shrink.ts';
 import { installGlobals } from './world/globals.ts';
 
-/** What a worker is told, as JSON in its first argument. */
+/** The job of a worker, as JSON on its standard input. */
 export type Job =
-  /** Runs each and prints its result; `trace` prints what happens too, and `until` stops at the first violation. */
+  /** Runs each and prints its result; `trace` prints what happens too, and `stopAtFirst` ends at the first violation. */
   | { kind: 'run'; runs: RunOptions[]; trace: boolean; stopAtFirst: boolean }
   /** Looks for the smallest options that violate the same invariant. */
   | { kind: 'shrink'; options: RunOptions; invariant: string };
 
 export type Report = { kind: 'result'; result: RunResult } | { kind: 'shrunk'; options: RunOptions };
 
-const job = JSON.parse(process.argv[2] ?? '') as Job;
+const job = (await json(process.stdin)) as Job;
 const keys = await makeKeys();
 installGlobals();
 const report = (one: Report) => process.stdout.write(`${JSON.stringify(one)}\n`);

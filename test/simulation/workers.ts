@@ -48,10 +48,12 @@ export async function shrunk(options: RunOptions, invariant: string, given: Give
 
 function work(job: Job, { defect, line }: Given, each: (report: Report) => void): Promise<void> {
   const defects = defect === undefined ? [] : ['--import', DEFECTS];
-  const child = spawn(process.execPath, [...defects, WORKER, JSON.stringify(job)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+  const child = spawn(process.execPath, [...defects, WORKER], {
+    stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, SIMULATION_DEFECT: defect ?? '' },
   });
+  child.stdin.on('error', () => {}); // a worker that ends early is reported by its exit code
+  child.stdin.end(JSON.stringify(job));
   createInterface({ input: child.stdout }).on('line', (text) => {
     if (text.startsWith('{"kind":')) each(JSON.parse(text) as Report);
     else line?.(text);
