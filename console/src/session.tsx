@@ -32,13 +32,13 @@ export function SessionGate({ children }: { children: ReactNode }) {
   const asking = useGet<Me>(ME, isOver ? {} : { every: 60_000 });
   const { data: me, error, isPending, dataUpdatedAt, refetch } = asking;
   useEffect(() => onSignedOut(() => setOver(true)), []);
-  // A later answer that names somebody: they signed in here, or in another tab.
+  // A later response with a user: a sign-in here or in another tab.
   useEffect(() => {
     if (dataUpdatedAt === 0) return;
     setOver(false);
     discardLink();
   }, [dataUpdatedAt]);
-  // What the page remembers is of whoever was signed in.
+  // The cached data belongs to the previous user.
   useEffect(() => {
     if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME });
   }, [isOver, queries]);

@@ -1,6 +1,6 @@
 import { StoreUnavailable } from '../store/contract.ts';
 
-/** This process may be the active one no more: nothing is written, and nothing is answered from memory. */
+/** The lease has ended: another process may be active. Nothing is written or answered from memory. */
 export class LeaseOver extends StoreUnavailable {
   override name = 'LeaseOver';
   constructor() {

@@ -87,7 +87,7 @@ async function reopen(open: () => Promise<Live>): Promise<Live> {
   throw last;
 }
 
-/** What another try may help: no connection, a service that stops or is busy. */
+/** Errors that a retry may resolve: no connection, a service that stops or is busy. */
 const mayReturn = (thrown: unknown): boolean =>
   thrown instanceof Unreachable || (thrown instanceof Refused && [CLOSED_BUSY, 503].includes(thrown.problem.status));
 

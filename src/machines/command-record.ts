@@ -39,7 +39,7 @@ const over: ReadonlySet<CommandStatus> = new Set([
   'cancelled',
 ]);
 
-/** Nothing is done about the command any more, apart from a late word. */
+/** The command is in a final state; only a late acknowledgement is still recorded. */
 export const isFinal = (status: CommandStatus): boolean => over.has(status);
 
 /** What the device reports is compared with the expected state. */

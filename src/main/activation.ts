@@ -79,7 +79,7 @@ export class Activation {
     }
   }
 
-  /** A server that does not answer keeps nobody from waiting for its lock. */
+  /** A server that does not respond does not end the wait for its lock. */
   async #look(): Promise<boolean> {
     const sample = await this.#parts.readClock();
     if (sample === null) return true;

@@ -34,7 +34,7 @@ export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, pa
       log.warn({ err: error }, 'left-over artifacts are removed later');
     });
 
-  /** What is due by both clocks while they differ by less than a minute. */
+  /** The time by which an event is due on both clocks while they differ by less than a minute. */
   const pruneTime = (): EpochMs => Math.min(clock.now(), referenceOf(clock));
 
   async function isPlausible(now: EpochMs): Promise<boolean> {

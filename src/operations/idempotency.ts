@@ -23,7 +23,7 @@ const RETRY_AFTER_S = 1;
  */
 const HOLD_MS = 120_000;
 
-/** What a request found under its key: the answer that was stored, or what it needs to run. */
+/** A claimed key: the stored answer, or the data that the request needs to run. */
 interface Claim {
   stored: Answer<unknown> | null;
   idempotent: Idempotent;

@@ -34,9 +34,9 @@ const SIGNED_IN_CLAIM = 'auth_time';
 /** The id of the token that approved the sign-in of a command line, in the token that the command line got. */
 const PARENT_CLAIM = 'parent';
 
-/** What a cookie session, a sign-in link and a ticket keep of the token that they come from. */
+/** The claims of a token that its cookie session, sign-in link or ticket stores. */
 export const presentedToken = z.object({
-  /** What logging out revokes: its `jti`, or a hash of the token that has none. */
+  /** The identifier that signing out revokes: the `jti`, or a hash of a token without one. */
   id: z.string(),
   expiresAt: z.number(),
   /** When its bearer last proved who they are; nothing else that they present makes that later. Absent: not known. */

@@ -8,11 +8,11 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** Says who is signed in. */
 export const ME = '/v1/auth/me';
-/** What may be asked without a session: who is signed in, and all that signing in takes. */
+/** Requests that need no session: the identity query and the sign-in flow. */
 const SIGN_IN: ReadonlySet<string> = new Set([ME, '/v1/auth/csrf', '/v1/auth/session']);
 
 let csrf: Promise<string> | null = null;
-/** The answer that ended the session; null while there is one, or nobody asked. */
+/** The response that ended the session; null while a session exists or before the first request. */
 let sessionEnd: Problem | null = null;
 /** Whether the session may have ended unseen: the service was away, or closed a stream for want of one. */
 let isDoubtful = false;

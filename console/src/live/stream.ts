@@ -22,7 +22,7 @@ const PING_MS = 15_000;
 const PATIENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
-/** What another try does not help: a wrong query, a role that does not reach (contract §6). */
+/** Errors that a retry cannot resolve: an invalid query, an insufficient role (contract §6). */
 const FINAL = new Set([4400, 4403]);
 /** The credential has ended, or the ticket came too late. */
 const UNAUTHENTICATED = 4401;

@@ -1,6 +1,6 @@
 import type { CloseReason } from './meter.ts';
 
-/** What becomes of a signed-in peer's packets. */
+/** Handles the packets of a signed-in peer. */
 export interface Gate {
   /**
    * Asked at the first byte of each packet. 0 lets it through; else in how many milliseconds to ask again, `Infinity`

@@ -70,7 +70,7 @@ export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
   return edge.open();
 }
 
-/** What a started edge is stopped by. */
+/** Stops a started edge. */
 interface Started {
   /** Lets what is in flight be committed and acknowledged, and ends every connection. */
   drain(): Promise<void>;

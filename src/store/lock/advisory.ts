@@ -70,7 +70,7 @@ export class AdvisoryLock implements ActiveLock {
     return this.#lease;
   }
 
-  /** What connections and group commits of the acquired lock's node are checked by. */
+  /** The fence that checks connections and group commits of the node that holds the lock. */
   fence(): Fence {
     return {
       node: this.#node,

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import type { Uuid } from '../../domain/values.ts';
 import { nodes } from '../postgres/migrations/0013-nodes.ts';
 
-/** What other nodes and operators see of a node. */
+/** The description of a node for other nodes and operators. */
 export interface NodeInfo {
   /** Host and port of its HTTP server. */
   address: string;

@@ -15,7 +15,7 @@ import { actorTables, notFinal, tableOf } from './tables.ts';
 /** A part of a statement: the actors of one kind and form, what joins them, and deliveries without an actor. */
 export type Section = `${ActorKind}_${Form}` | Joining | 'deliveries';
 
-/** What every actor's table has; `quarantine` is not a turn's to write. */
+/** The columns of every actor table; a group commit does not write `quarantine`. */
 const common: Readonly<Record<string, string>> = {
   id: 'uuid',
   tenant_id: 'uuid',
@@ -132,7 +132,7 @@ const membersBound = `(select refuse('the user is a member of a tenant already, 
 const proposalsAccepted = `(select refuse('the proposal is not pending any more')
   where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
 
-/** What `refuse` reports for an atomic turn of which an actor had moved on. */
+/** Message of `refuse` for an atomic commit with a version conflict. */
 export const TORN = 'the turn is torn';
 
 const actorSectionNames: readonly { kind: ActorKind; form: Form; name: Section }[] = actorTables.flatMap(({ kind }) =>
@@ -245,7 +245,7 @@ export const turnStatements: readonly TurnStatement[] = [
   new TurnStatement('any', allSections),
 ];
 
-/** What the statement of this turn must have. */
+/** The sections that the statement of this commit needs. */
 export function sectionsOf(input: TurnInput): Section[] {
   const needed: Section[] = input.actors.map(({ kind, form }) => sectionOf(kind, form));
   needed.push(...input.joining);

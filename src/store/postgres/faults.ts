@@ -20,7 +20,7 @@ const endsSession = (error: DatabaseError): boolean =>
 /** Deadlock and serialisation, resources, waiting too long, operator, system, and a server that turned read-only. */
 const passing = /^(40|53|55|57|58|25006|XX)/;
 
-/** What `refuse` says of a stored answer that would be replaced by another attempt's; read as `IdempotencyConflict`. */
+/** Message of `refuse` for a stored answer that another attempt would replace; mapped to `IdempotencyConflict`. */
 export const KEY_USED = 'the idempotency key has another answer';
 
 /** True when the connection is of no more use. */

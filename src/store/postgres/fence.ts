@@ -1,6 +1,6 @@
 import type { Uuid } from '../../domain/values.ts';
 
-/** What a connection has to find in the database before this process uses it, and a group commit when it is written. */
+/** The ownership that a new connection and each group commit verify in the database. */
 export interface Fence {
   readonly node: Uuid;
   /** The epoch that the node registered with; whoever takes its shards raises it. */

@@ -1,6 +1,6 @@
 import type { ClientBase } from 'pg';
 
-/** More names than the store has, so that this limit is met only by names that somebody makes up from input. */
+/** More than the store's own names, so that only names derived from input reach this limit. */
 export const MOST_NAMES = 320;
 
 /** PostgreSQL cuts longer names, so that two of them could mean one statement. */
