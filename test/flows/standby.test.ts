@@ -1,6 +1,7 @@
 import { connect as connectSocket } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { eventually } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
@@ -133,6 +134,24 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await drained(lonely);
     await Promise.all([device.close(0), asked, line.close()]);
     expect(await kept).toBe(false);
+    await own.remove();
+  });
+
+  it('ends with 0 when it loses its lock while it drains', async () => {
+    const own = (await onPostgres()) as Deployment;
+    const line = await startProxy(own.databaseUrl ?? '');
+    const env = { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') };
+    const place = await freePorts();
+    const lonely = serve({ ...own, env }, place);
+    await lonely.active();
+    const owner = await newOwner(own, (token) => apiOf(lonely.url, token));
+    line.hold();
+    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    const ended = drained(lonely);
+    await eventually(() => refused(place.PORT));
+    line.cut();
+    await Promise.all([ended, asked]);
+    await line.close();
     await own.remove();
   });
 

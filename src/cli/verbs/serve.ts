@@ -36,14 +36,19 @@ async function serve(io: Io): Promise<void> {
     });
   }
 
+  let stopping = false;
   const service = await start(config, {
     log,
     onFatal(reason: string) {
+      // A database that does not answer ends the lease at about the time at which the drain would be over.
+      if (stopping) {
+        log.warn({ reason }, 'the drain was cut short');
+        process.exit(0);
+      }
       log.error({ reason }, 'the service cannot go on');
       process.exit(1);
     },
   });
-  let stopping = false;
   stop = () => {
     stopping = true;
     setTimeout(() => {
