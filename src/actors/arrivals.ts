@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import { StoreUnavailable } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
@@ -35,6 +36,10 @@ export class Arrivals {
 
   get empty(): boolean {
     return this.open.size === 0;
+  }
+
+  sizes(): Sizes {
+    return { arrivals: this.open.size };
   }
 
   async settled(): Promise<void> {

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, type StoredActor, StoreUnavailable } from '../store/contract.ts';
@@ -28,6 +29,12 @@ export class Loader {
 
   constructor(store: ActorStore) {
     this.store = store;
+  }
+
+  sizes(): Sizes {
+    let waiting = 0;
+    for (const byId of this.waiting.values()) waiting += byId.size;
+    return { actor_loads: this.loads.size, actor_loads_waiting: waiting };
   }
 
   /** Null where there is no such actor. */

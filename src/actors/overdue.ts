@@ -1,4 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { CommitUnknown, StoreUnavailable } from '../store/contract.ts';
 import type { Draft } from './draft.ts';
@@ -27,6 +28,10 @@ export class Overdue {
     this.clock = clock;
     this.silenceMs = limits.callerPatienceMs;
     this.waiting = waiting;
+  }
+
+  sizes(): Sizes {
+    return { turns_in_flight: this.turns.size };
   }
 
   begins(turn: readonly Draft[]): void {

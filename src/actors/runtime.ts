@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Store } from '../store/contract.ts';
 import { cancelLateCommands } from './late-commands.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
@@ -14,7 +15,7 @@ import { Watches } from './watches.ts';
 const PASSIVATE_MS = 5_000;
 
 /** The runtime put together; `main` makes one. */
-export interface Runtime {
+export interface Runtime extends Sized {
   actors: Supervisor;
   sessions: Presence;
   watches: Watches;
@@ -72,6 +73,7 @@ export function createRuntime(parts: {
     watches,
     timers,
     outbox,
+    sizes: () => allSizes([actors, outbox, sessions, timers, watches]),
     async start() {
       await watches.load();
       await outbox.sweep();

@@ -1,4 +1,5 @@
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, VolatileOutput } from '../machines/outputs.ts';
 import type { Actors, Committed, VolatileSink } from './contract.ts';
@@ -13,6 +14,12 @@ export class Sinks {
 
   constructor(log: Log) {
     this.log = log;
+  }
+
+  sizes(): Sizes {
+    let outputs = 0;
+    for (const sinks of this.byType.values()) outputs += sinks.size;
+    return { output_listeners: outputs, transition_listeners: this.watchers.size };
   }
 
   on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {

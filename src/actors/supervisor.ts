@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
@@ -199,6 +200,10 @@ export class Supervisor implements Actors, TurnEnd {
 
   stats(): Census & { waiting: number } {
     return { ...census(this.entities), waiting: this.mail.waiting };
+  }
+
+  sizes(): Sizes {
+    return { ...this.arrivals.sizes(), ...this.loader.sizes(), ...this.sinks.sizes(), ...this.turns.sizes() };
   }
 
   /** Refuses what comes from now on; resolves when every letter inside is answered. */

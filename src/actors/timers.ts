@@ -73,7 +73,7 @@ export class Timers {
   }
 
   sizes(): Sizes {
-    return { timers_firing: this.firing.size };
+    return { timers_firing: this.firing.size, timers_set_again: this.setAgain.size };
   }
 
   private arm(): void {

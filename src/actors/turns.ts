@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import {
   type ActorStore,
   CommitUnknown,
@@ -114,6 +115,10 @@ export class Turns {
   /** True while the store refuses and turns wait. */
   get paused(): boolean {
     return this.backoffMs > 0 && (this.ready.length > 0 || this.inFlight > 0);
+  }
+
+  sizes(): Sizes {
+    return { actors_ready: this.ready.length, ...this.overdue.sizes() };
   }
 
   /** Resolves when nothing waits and nothing is in flight. */

@@ -7,6 +7,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
 import { signingKey } from '../domain/signature.ts';
+import type { Sized } from '../domain/sizes.ts';
 import { makeGraphql } from '../edges/graphql/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import { makeMcp } from '../edges/mcp/edge.ts';
@@ -36,6 +37,7 @@ import { unheardResolver } from '../operations/cognition/silence.ts';
 import { loadFlags } from '../operations/flags.ts';
 import { makeHealth } from '../operations/health.ts';
 import { Heard } from '../operations/heard.ts';
+import { IdempotencyKeys } from '../operations/idempotency.ts';
 import { Locks } from '../operations/locks.ts';
 import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
@@ -202,7 +204,8 @@ export async function buildHouse(
     ...{ services, identity, gate, addressOf },
     streams: [stateStream(services), actorStream(services)],
   });
-  const perform = makePerform(services);
+  const idempotencyKeys = new IdempotencyKeys(services);
+  const perform = makePerform(services, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcp({
     ...{ services, perform, identity, gate, addressOf, publicUrl, log },
@@ -216,7 +219,13 @@ export async function buildHouse(
     observe: metrics.request,
   });
   const pruning = keepPruning(config, { ...services, isClockTrusted: () => time.untrusted() === null });
-  measure(metrics, runtime, { mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning });
+  measure(metrics, runtime, {
+    ...{ mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning },
+    collections: [
+      ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...partsOf(services)],
+      { sizes: () => ({ ...mqtt?.sizes(), ...tracing?.sizes() }) },
+    ],
+  });
   const refreshing = keepFlagsFresh(flags, log);
   return {
     settings,
@@ -307,6 +316,13 @@ export async function buildHouse(
     },
   };
 }
+
+/** The services that hold collections, other than the runtime's. */
+const partsOf = (services: Services): Sized[] => [
+  ...[services.store, services.cache, services.rates, services.heard, services.manifests, services.artifacts],
+  ...[services.locks, services.audit, services.users, services.revocations, services.keys, services.presented],
+  ...[services.news, services.cookieSessions],
+];
 
 const tokenKeyOf = (config: Config): Promise<TokenKey> =>
   readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));

@@ -1,5 +1,6 @@
 import { sameValue } from '../actors/draft.ts';
 import type { Runtime } from '../actors/runtime.ts';
+import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Json } from '../domain/values.ts';
 import type { GraphqlEdge } from '../edges/graphql/edge.ts';
 import type { McpEdge } from '../edges/mcp/edge.ts';
@@ -21,6 +22,7 @@ export function measure(
     mcp,
     graphql,
     services,
+    collections,
     clockOffsets,
     pruning,
   }: {
@@ -28,7 +30,9 @@ export function measure(
     sockets: Sockets;
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
-    services: Pick<Services, 'cache' | 'flags' | 'heard' | 'locks' | 'manifests' | 'store'>;
+    services: Pick<Services, 'cache' | 'flags' | 'store'>;
+    /** Every part that has collections which live as long as the process. */
+    collections: readonly Sized[];
     clockOffsets(): ClockOffsets;
     pruning: Pick<Pruning, 'suspended'>;
   },
@@ -53,9 +57,8 @@ export function measure(
   metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
     Number(services.cache.healthy()),
   );
-  const collections = [outbox, sessions, timers, runtime.watches, services.heard, services.locks, services.manifests];
   metrics.gauges('collection_entries', 'Entries of collections that live as long as the process', 'collection', () =>
-    Object.assign({}, ...collections.map((one) => one.sizes())),
+    allSizes(collections),
   );
   metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
     services.store.preparedStatements(),

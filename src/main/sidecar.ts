@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sized } from '../domain/sizes.ts';
 import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
@@ -9,7 +10,7 @@ import type { Services } from '../operations/operation.ts';
 import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 
 /** The sidecar that the configuration names: started where it is embedded, and dialled. */
-export interface SidecarHouse {
+export interface SidecarHouse extends Sized {
   /** What the operations see; there is none before it is opened. */
   seen: Sidecar;
   open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;
@@ -24,7 +25,7 @@ interface Parts {
   limits?: Partial<SidecarLimits> | undefined;
 }
 
-const none: SidecarHouse = { seen: noSidecar, open() {}, async close() {}, abort() {} };
+const none: SidecarHouse = { seen: noSidecar, sizes: () => ({}), open() {}, async close() {}, abort() {} };
 
 export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: Config, parts: Parts): SidecarHouse {
   if (mode === 'off') return none;
@@ -34,6 +35,7 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
   let child: SidecarChild | null = null;
   return {
     seen: edge,
+    sizes: () => edge.sizes(),
     open(cognition, services) {
       if (mode === 'embedded') {
         child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.again() });

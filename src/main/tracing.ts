@@ -16,6 +16,7 @@ import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { LRUCache } from 'lru-cache';
 import type { Actors, Committed, Reply, SendOptions, Waiter } from '../actors/contract.ts';
 import type { RuntimeMeter } from '../actors/meter.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
 import type { MachineEvent } from '../machines/definition.ts';
@@ -26,7 +27,7 @@ import { SERVICE_VERSION } from '../operations/system.ts';
  * Where a command spends its time, as OpenTelemetry spans of one trace: the request, each turn that committed something
  * of it, the write to the device, the device's word. It looks on from outside: the runtime and the edges know nothing of it.
  */
-export interface Tracing {
+export interface Tracing extends Sized {
   request: TraceRequest;
   /** The same actors; what is sent to them is traced. */
   actors(actors: Actors): Actors;
@@ -164,6 +165,8 @@ export function makeTracing(endpoint: string): Tracing {
         },
       });
     },
+
+    sizes: () => ({ traced_commands: commands.size }),
 
     meter: (meter) => ({
       ...meter,

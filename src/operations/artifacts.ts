@@ -3,13 +3,14 @@ import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
 import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { UrlSigner } from '../domain/signed-url.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifacts.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
 
 /** What was uploaded as firmware: files that the store knows by name, served at signed URLs. */
-export interface Artifacts {
+export interface Artifacts extends Sized {
   /** Takes an upload in. It belongs to nothing yet: who gives it to no release discards it. */
   receive(tenantId: Uuid, upload: AsyncIterable<Uint8Array>): Promise<Outcome<Artifact & { checksum: string }>>;
   /** Removes a file that belongs to no release any more; what fails is left to `sweep`. */
@@ -87,6 +88,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
       return take(upload).finally(() => running.splice(running.indexOf(tenantId), 1));
     },
     discard,
+    sizes: () => ({ uploads: running.length }),
     urlOf: ({ id, artifact, url }) =>
       artifact === null
         ? url

@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { AuditRow } from '../store/contract/audit.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -10,7 +11,7 @@ import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.t
 export type Deed = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
 
 /** The audit's own rows: what the journals of actors do not tell. */
-export interface Audit {
+export interface Audit extends Sized {
   /** Resolves when it is durable. It is kept however long the store is away; whoever waits may give up before. */
   done(deed: Deed): Promise<void>;
   /** Nobody waits for it; who is refused again and again is written down so often in a minute, and then counted only. */
@@ -119,6 +120,7 @@ export function makeAudit(parts: {
       if (isTooMuch(deed.by, at)) dropped(code);
       else add({ row: { ...deed, id: newId(), at, outcome: code }, settle: null });
     },
+    sizes: () => ({ audit_waiting: waiting.length, audit_refused_users: refusals.size }),
     async close(patienceMs = CLOSE_MS) {
       await Promise.race([writing, pause(patienceMs)]);
       closed = true;

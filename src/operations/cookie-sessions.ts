@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { MAX_TOKEN_LIFE_S, presentedToken } from './tokens.ts';
 import type { Vault } from './vault.ts';
@@ -28,7 +29,7 @@ export type SessionHolder = z.infer<typeof holderSchema>;
 /** `name` is what the cache knows it by: a hash of the cookie, no secret. */
 export type CookieSession = z.infer<typeof sessionSchema>;
 
-export interface CookieSessions {
+export interface CookieSessions extends Sized {
   /** Lives until its token ends; `secret` is the cookie's value, and is kept nowhere. */
   open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
   /** Null for one that is unknown, closed or over. Whether its token was revoked is not looked at. */
@@ -79,6 +80,7 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
       const session = remembered.get(name);
       return session === undefined ? load(name) : living(session);
     },
+    sizes: () => ({ cookie_sessions: remembered.size }),
     knows: (secret) => remembered.has(fingerprint(secret)),
     async close(secret) {
       const name = fingerprint(secret);

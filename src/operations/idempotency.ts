@@ -1,5 +1,6 @@
 import { payloadHash } from '../domain/canonical.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
+import type { Sizes } from '../domain/sizes.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
 import type { Answer, Caller, Idempotent, Operation, Services } from './operation.ts';
@@ -70,6 +71,10 @@ export class IdempotencyKeys {
   /** Keys that are claimed now. */
   get size(): number {
     return this.#running.size;
+  }
+
+  sizes(): Sizes {
+    return { idempotency_keys_running: this.#running.size };
   }
 
   /**

@@ -2,13 +2,14 @@ import { LRUCache } from 'lru-cache';
 import { isApiKey, matches, prefixOf } from '../domain/api-key.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { ApiKey, Store } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
 import { makePatience } from './patience.ts';
 
 /** API keys as they are presented; whoever ends one in the store says `ended` after the commit. */
-export interface KeyRing {
+export interface KeyRing extends Sized {
   /** The live key that this text is, or null. */
   prove(text: string): Promise<ApiKey | null>;
   isLive(prefix: string): Promise<boolean>;
@@ -123,6 +124,12 @@ export function makeKeyRing(
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    sizes: () => ({
+      api_keys: keys.size,
+      api_keys_loading: loading.size,
+      api_key_uses: uses.size,
+      api_key_listeners: listeners.size,
+    }),
     flush,
     close() {
       clearInterval(timer);

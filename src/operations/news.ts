@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Log } from '../domain/log.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { Cache } from '../store/contract.ts';
 
 const news = z.discriminatedUnion('about', [
@@ -17,7 +18,7 @@ const news = z.discriminatedUnion('about', [
 export type NewsItem = z.infer<typeof news>;
 
 /** Tells every process of the deployment what has changed about who calls, after it was committed. */
-export interface News {
+export interface News extends Sized {
   /** Those who listen in this process have heard when it returns; in others they do within a second. */
   tell(item: NewsItem): void;
   hear(listener: (item: NewsItem) => void): () => void;
@@ -27,6 +28,7 @@ export interface News {
 export function makeNews(): News {
   const listeners = new Set<(item: NewsItem) => void>();
   return {
+    sizes: () => ({ news_listeners: listeners.size }),
     tell(item) {
       for (const listener of [...listeners]) listener(item);
     },

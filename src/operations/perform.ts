@@ -35,8 +35,7 @@ export type Perform = (operation: Operation, request: Request) => Promise<Outcom
 const MAINTENANCE_RETRY_S = 60;
 
 /** One for the process: it knows which idempotency keys are running. */
-export function makePerform(services: Services): Perform {
-  const keys = new IdempotencyKeys(services);
+export function makePerform(services: Services, keys = new IdempotencyKeys(services)): Perform {
   const patiently = makePatience((timeoutMs) => services.store.ping(timeoutMs));
   return async (operation, asked) => {
     const request = { ...asked, caller: acting(operation, asked.caller) };

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { type Clock, referenceOf } from '../domain/clock.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -9,7 +10,7 @@ import { LEEWAY_S } from './tokens.ts';
  * Tokens that were presented at `/mcp`: from then on they are no person's, on any edge (contract §5). Known by a digest of
  * whose they are and of their `jti` (or of what was signed): a signature can be written in more than one way.
  */
-export interface PresentedTokens {
+export interface PresentedTokens extends Sized {
   has(userId: Uuid, tokenId: string): boolean;
   /** Resolves when it is durable; a token that was added before costs nothing. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
@@ -51,6 +52,7 @@ export async function loadPresented(
   }
 
   return {
+    sizes: () => ({ presented_tokens: known.size, presented_tokens_stored: durable.size }),
     has: (userId, tokenId) => known.size > 0 && known.has(digestOf(userId, tokenId)),
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);

@@ -13,6 +13,7 @@ import { validate } from 'uuid';
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../domain/clock.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -192,7 +193,7 @@ export const isText = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
 /** Tokens that were logged out, in memory and in the store, until they expire anyway. */
-export interface Revocations {
+export interface Revocations extends Sized {
   has(tokenId: string): boolean;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
   /** Called after a token was revoked, for connections that live on it. */
@@ -215,6 +216,7 @@ export async function loadRevocations(
   });
   for (const { jti, expiresAt } of await store.revokedTokens(referenceOf(clock))) revoked.set(jti, expiresAt);
   return {
+    sizes: () => ({ revoked_tokens: revoked.size, revocation_listeners: listeners.size }),
     has: (tokenId) => revoked.has(tokenId),
     async add(tokenId, expiresAt) {
       const until = expiresAt + LEEWAY_S * 1000;

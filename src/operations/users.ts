@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Sized } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { Store, User } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -7,7 +8,7 @@ import { makePatience } from './patience.ts';
 export type { User };
 
 /** Users by id, as the store last said; whoever changes a user's row says `changed` after the commit. */
-export interface Users {
+export interface Users extends Sized {
   /** Only what is in memory. */
   cached(id: Uuid): User | undefined;
   get(id: Uuid): Promise<User | null>;
@@ -73,6 +74,12 @@ export function makeUsers(store: Pick<Store, 'identity' | 'ping'>, news: News = 
       }
       return patiently(signed);
     },
+    sizes: () => ({
+      users: users.size,
+      users_loading: loading.size,
+      users_signing_in: signing.size,
+      user_listeners: listeners.size,
+    }),
     changed,
     onChange(listener) {
       listeners.add(listener);

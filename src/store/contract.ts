@@ -2,6 +2,7 @@ import type { CommandStatus } from '../domain/command.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { PlanStatus } from '../domain/plan.ts';
 import type { Role } from '../domain/roles.ts';
+import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { AdministrationStore } from './contract/administration.ts';
@@ -350,7 +351,7 @@ export interface IdentityStore {
   presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
 
-export interface Store {
+export interface Store extends Sized {
   actors: ActorStore;
   devices: DeviceStore;
   commands: CommandStore;
@@ -378,7 +379,7 @@ export interface Store {
 }
 
 /** Shared, short-lived things; losing them loses no state. Memory or Redis. */
-export interface Cache {
+export interface Cache extends Sized {
   get(key: string): Promise<string | null>;
   /** `ttlMs` milliseconds of life. */
   set(key: string, value: string, ttlMs: number): Promise<void>;

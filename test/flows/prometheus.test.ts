@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
+import { sizeNames, sourceFiles } from '../support/collections.ts';
 import { commandWith, connect, register } from '../support/device.ts';
 import { freePort } from '../support/programs.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -17,6 +18,9 @@ interface Dashboard {
 const deployed = (path: string): string => readFileSync(new URL(`../../deploy/${path}`, import.meta.url), 'utf8');
 const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
 const { prometheus, promtool } = inject('programs');
+
+/** Collections of parts that this service does not have: Redis, traces, sessions of a PostgreSQL server. */
+const elsewhere = /^(redis_|traced_|database_sessions_)/;
 
 /** As Grafana fills its variables in. */
 const filled = (expr: string): string =>
@@ -73,6 +77,15 @@ describe('what Prometheus is told', () => {
       expect(seen).toContain(`twinkeep_collection_entries{collection="${name}"} 0`);
     }
     expect(seen).toContain('twinkeep_collection_entries{collection="heard_devices"} 1');
+  });
+
+  it('reports every collection of the service', () => {
+    const reported = [...seen.matchAll(/^twinkeep_collection_entries\{collection="(\w+)"\}/gm)].map(([, name]) => name);
+    const expected = sourceFiles()
+      .flatMap(sizeNames)
+      .filter((name) => !elsewhere.test(name));
+    expect(expected.length).toBeGreaterThan(60);
+    expect(reported.sort()).toEqual(expected.sort());
   });
 
   it('counts the prepared statements', () => {

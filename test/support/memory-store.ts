@@ -26,6 +26,7 @@ export class MemoryStore implements Store {
 
   readonly turnsInFlight = this.#store.turnsInFlight;
   readonly preparedStatements = this.#store.preparedStatements;
+  readonly sizes = this.#store.sizes;
   readonly actors = new MemoryActors(this.database);
   readonly devices = this.#store.devices;
   readonly commands = this.#store.commands;

@@ -9,6 +9,7 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
+import type { Sized } from '../../domain/sizes.ts';
 import { asksForSchema, costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
 import { compiled } from './plain.ts';
 
@@ -35,6 +36,11 @@ export type Ready = (asked: {
   variables: Readonly<Record<string, unknown>>;
 }) => Readied | Faulty;
 
+/** Reads documents, and remembers those that it read lately. */
+export interface Documents extends Sized {
+  ready: Ready;
+}
+
 interface Known {
   document: DocumentNode;
   executed: Readied['executed'];
@@ -51,11 +57,11 @@ const LONGEST_REMEMBERED = 16 * 1024;
 const REMEMBERED_CHARACTERS = 256 * 1024;
 
 /** Parses and checks documents, each once as long as it is remembered. */
-export function makeReady(
+export function makeDocuments(
   /** The one that is shown and judged by, and the one that is executed. */
   [schema, running]: readonly [GraphQLSchema, GraphQLSchema],
   { hideSuggestions }: { hideSuggestions: boolean },
-): Ready {
+): Documents {
   const remembered = new LRUCache<string, Known>({
     max: REMEMBERED,
     maxSize: REMEMBERED_CHARACTERS,
@@ -85,7 +91,7 @@ export function makeReady(
     return known;
   }
 
-  return ({ query, operationName, variables }) => {
+  const ready: Ready = ({ query, operationName, variables }) => {
     const known = know(query);
     if ('errors' in known) return known;
     const operation = operationIn(known, operationName);
@@ -97,6 +103,7 @@ export function makeReady(
     if (cost > limits.cost) return excessive(`An operation costs ${limits.cost} points at most; this one ${cost}.`);
     return { document: known.document, executed: known.executed, operation, introspects: known.introspects };
   };
+  return { ready, sizes: () => ({ graphql_documents: remembered.size }) };
 }
 
 function parsed(query: string): DocumentNode | Faulty {

@@ -1,7 +1,8 @@
 import type { RequestListener } from 'node:http';
+import { allSizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { KindName } from '../shared/live/kinds.ts';
-import { makeReady } from './documents.ts';
+import { makeDocuments } from './documents.ts';
 import { makeFeed } from './feed.ts';
 import { type HttpParts, makeListener } from './listener.ts';
 import { makeSchema } from './schema.ts';
@@ -22,12 +23,14 @@ export interface GraphqlEdge extends GraphqlSockets {
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
   const schema = makeSchema();
-  const ready = makeReady([schema, makeSchema({ executed: true })], { hideSuggestions: parts.production });
+  const documents = makeDocuments([schema, makeSchema({ executed: true })], { hideSuggestions: parts.production });
   const feed = makeFeed(actors);
-  const both = { ...parts, schema, ready };
+  const both = { ...parts, schema, ready: documents.ready };
+  const sockets = makeGraphqlSockets({ ...both, feed });
   return {
     listener: makeListener({ ...both, newId, log }),
     hears: (tenantId, kind) => feed.ears(kind, tenantId),
-    ...makeGraphqlSockets({ ...both, feed }),
+    ...sockets,
+    sizes: () => allSizes([documents, feed, sockets]),
   };
 }

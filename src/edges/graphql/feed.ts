@@ -1,4 +1,5 @@
 import type { Actors } from '../../actors/contract.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { type KindName, kinds } from '../shared/live/kinds.ts';
 import type { Update } from '../shared/live/update.ts';
@@ -6,7 +7,7 @@ import type { Update } from '../shared/live/update.ts';
 type Ear = (update: Update) => void;
 
 /** What happens in the tenants that somebody listens to. */
-export interface Feed {
+export interface Feed extends Sized {
   /** Answers how to end it. */
   listen(kind: KindName, tenantId: Uuid, ear: Ear): () => void;
   /** How many hear of this in that tenant. */
@@ -30,6 +31,10 @@ export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
   }
 
   return {
+    sizes() {
+      const tenants = [...heard.values()].flatMap(({ byTenant }) => [...byTenant.values()]);
+      return { graphql_subscriptions: tenants.reduce((sum, ears) => sum + ears.size, 0) };
+    },
     ears: (kind, tenantId) => heard.get(kind)?.byTenant.get(tenantId)?.size ?? 0,
     listen(kind, tenantId, ear) {
       const { stop, byTenant } = channel(kind);

@@ -7,6 +7,7 @@ import { referenceOf } from '../../domain/clock.ts';
 import { parseJson } from '../../domain/json.ts';
 import { isObject } from '../../domain/json-size.ts';
 import type { Refusal } from '../../domain/refusals.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
@@ -74,7 +75,7 @@ const defaultLimits: SocketLimits = {
   pingMs: 30_000,
 };
 
-export interface GraphqlSockets {
+export interface GraphqlSockets extends Sized {
   /** For the HTTP server's `upgrade` at this edge's path. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   connections(): number;
@@ -146,6 +147,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
    */
   function feedOf(client: Client, { requestId }: Caller): Feed {
     return {
+      sizes: feed.sizes,
       ears: feed.ears,
       listen(kind, tenantId, ear) {
         if (!clients.has(client) || client.hears.size >= limits.maxOperations) throw new Refusing(tooMany, requestId);
@@ -299,6 +301,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       handshakes.handleUpgrade(request, socket, head, (ws) => serve(ws, requestId, address));
     },
     connections: () => clients.size,
+    sizes: () => ({ graphql_connections: clients.size }),
     async close() {
       clearInterval(looking);
       guests.close();

@@ -1,3 +1,4 @@
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext } from '../../operations/cognition/contract.ts';
 import type { SidecarLimits } from './limits.ts';
@@ -46,6 +47,12 @@ class Waiting {
     return true;
   }
 
+  get size(): number {
+    let size = 0;
+    for (const own of this.tenants.values()) size += own.size;
+    return size;
+  }
+
   has = (part: Watched): boolean => this.tenants.get(part.tenantId)?.has(part) === true;
 
   delete(part: Watched): void {
@@ -89,6 +96,16 @@ export class Attention {
 
   get size(): number {
     return this.contexts.size;
+  }
+
+  sizes(): Sizes {
+    return {
+      sidecar_parts: this.parts.size,
+      sidecar_contexts: this.contexts.size,
+      sidecar_parts_asked: this.asked.size,
+      sidecar_parts_changed: this.changed.size,
+      sidecar_quiet_homes: this.quiet.size,
+    };
   }
 
   knows = (contextId: Uuid): boolean => this.contexts.has(contextId);

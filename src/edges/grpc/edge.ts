@@ -2,6 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
+import type { Sized, Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Cognition, ContextChange, Sidecar } from '../../operations/cognition/contract.ts';
@@ -39,7 +40,7 @@ export interface SidecarParts {
 }
 
 /** The cognitive sidecar as the operations see it, and what `main` starts and stops. */
-export interface SidecarEdge extends Sidecar {
+export interface SidecarEdge extends Sidecar, Sized {
   /** Dials until it is closed. */
   open(parts: SidecarParts): void;
   /** Dials at once, where it waits for another attempt. */
@@ -53,6 +54,7 @@ export function makeSidecarEdge(): SidecarEdge {
   let stream: Stream | null = null;
   return {
     connected: () => dialler?.connected() ?? false,
+    sizes: () => stream?.sizes() ?? {},
     tell: (change) => stream?.change(change),
     open(parts) {
       const limits = { ...defaultLimits, ...parts.limits };
@@ -107,6 +109,10 @@ class Stream implements Conversation {
       log.error({ err: error }, 'a stream to the sidecar failed');
       call.hangUp('it failed on our side');
     });
+  }
+
+  sizes(): Sizes {
+    return { ...this.telling.sizes(), ...this.hearing.sizes() };
   }
 
   heard: Conversation['heard'] = (proposal, bytes) => this.hearing.hear(proposal, bytes);

@@ -3,6 +3,7 @@ import { type CognitionProposal, NodeState } from '#proto/cognition/v1/runtime_p
 import type { Clock } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Cognition } from '../../operations/cognition/contract.ts';
 import { refusalOf } from '../../operations/faults.ts';
@@ -44,6 +45,10 @@ export class Hearing {
   constructor(parts: HearingParts) {
     this.parts = parts;
     this.tokens = parts.limits.proposals.burst;
+  }
+
+  sizes(): Sizes {
+    return { sidecar_queues: this.tails.size, sidecar_proposals: this.proposing.size };
   }
 
   /** Reading a large one costs as much as reading many. */

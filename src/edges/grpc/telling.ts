@@ -5,6 +5,7 @@ import { type CapabilitySet, RuntimeEventSchema } from '#proto/cognition/v1/runt
 import type { Clock } from '../../domain/clock.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Manifest } from '../../domain/manifest.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext, Cognition, WorldDevice } from '../../operations/cognition/contract.ts';
 import { Attention, type Part, type Watched } from './attention.ts';
@@ -68,6 +69,17 @@ export class Telling {
     this.parts = parts;
     this.attention = new Attention(parts.limits);
     this.hashes = new LRUCache({ max: parts.limits.quietHomes });
+  }
+
+  sizes(): Sizes {
+    return {
+      ...this.attention.sizes(),
+      sidecar_sets_told: this.told.size,
+      sidecar_sets_learnt: this.learnt.size,
+      sidecar_contexts_opened: this.opened.size,
+      sidecar_world_hashes: this.hashes.size,
+      sidecar_events: this.queue.length,
+    };
   }
 
   /** Ends when the stream does. */

@@ -5,6 +5,7 @@ import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
 import type { Log } from '../../domain/log.ts';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import { allSizes, type Sized } from '../../domain/sizes.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
@@ -19,6 +20,7 @@ import { cutOff } from '../shared/upgrade.ts';
 import { ownHosts } from './hosts.ts';
 import { LegacyWire, MESSAGES_PATH } from './legacy.ts';
 import { counts, knowsStructure, type Posted, readMessages, revisionFault } from './messages.ts';
+import * as plain from './plain.ts';
 import { makeServer, type ServerParts } from './server.ts';
 import { defaultLimits, keepSessions, type Session, type SessionLimits } from './sessions.ts';
 import { StreamableWire } from './streamable.ts';
@@ -42,7 +44,7 @@ export interface McpParts {
 }
 
 /** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients. */
-export interface McpEdge {
+export interface McpEdge extends Sized {
   listener: RequestListener;
   counts(): { sessions: number };
   /** Lets what is under way be answered, and ends the rest. */
@@ -257,6 +259,7 @@ export function makeMcp(parts: McpParts): McpEdge {
           sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
         });
     },
+    sizes: () => allSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ wire }) => wire)]),
     counts: () => ({ sessions: sessions.count() }),
     async close() {
       stopping.abort();

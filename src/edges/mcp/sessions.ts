@@ -1,4 +1,5 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
+import type { Sized } from '../../domain/sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import { type Guest, keepGuests } from '../shared/live/guests.ts';
@@ -39,7 +40,7 @@ export interface Session extends Guest {
   usedAt: EpochMs;
 }
 
-export interface Sessions {
+export interface Sessions extends Sized {
   /** Whether this user can have one more. */
   hasRoom(userId: Uuid): boolean;
   /** Null where there are too many in all. */
@@ -154,6 +155,7 @@ export function keepSessions(
     },
     end,
     count: () => sessions.size,
+    sizes: () => ({ mcp_sessions: sessions.size, mcp_session_users: byUser.size }),
     all: () => [...sessions.values()],
     close() {
       clearInterval(looking);

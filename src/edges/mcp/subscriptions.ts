@@ -1,4 +1,5 @@
 import type { Actors } from '../../actors/contract.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import type { Needs } from '../shared/live/interest.ts';
@@ -24,7 +25,7 @@ interface Followed {
 }
 
 /** Follows the live actors for those who subscribed to what they are. */
-export interface Subscriptions {
+export interface Subscriptions extends Sized {
   /** False where the follower has too many, or is gone. */
   add(follower: Follower, named: Followed & { id: Uuid }): boolean;
   remove(follower: Follower, named: Followed & { id: Uuid }): void;
@@ -131,6 +132,11 @@ export function followActors(actors: Pick<Actors, 'onTransition'>): Subscription
     },
     flush,
     catchUp,
+    sizes: () => ({
+      mcp_followed_resources: audiences.size,
+      mcp_followers: followed.size,
+      mcp_followers_to_notify: dirty.size,
+    }),
     close() {
       stop?.();
       if (flushing !== null) clearTimeout(flushing);

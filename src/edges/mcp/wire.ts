@@ -23,6 +23,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js';
 import type { ZodType } from 'zod';
 import type { Refusal } from '../../domain/refusals.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Caller } from '../../operations/operation.ts';
 
 /** What a message came with. */
@@ -71,6 +72,10 @@ export abstract class Wire implements Transport {
   /** With whose credential the client answered a question of ours last. */
   answeredBy: Caller | null = null;
   readonly #cancels = new Map<RequestId, AbortController>();
+
+  sizes(): Sizes {
+    return { mcp_calls: this.#cancels.size, mcp_requests: this.pending };
+  }
 
   async start(): Promise<void> {}
   abstract send(message: JSONRPCMessage, options?: TransportSendOptions): Promise<void>;

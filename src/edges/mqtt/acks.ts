@@ -1,3 +1,4 @@
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Connection } from './connection.ts';
 import { pubacks } from './frames.ts';
 
@@ -11,6 +12,10 @@ export type { Ack };
 /** Writes the PUBACKs that became due in one pass of the event loop together, one write per connection. */
 export class AckWriter {
   #due: Acks[] = [];
+
+  sizes(): Sizes {
+    return { mqtt_acks_due: this.#due.length };
+  }
 
   schedule(acks: Acks): void {
     if (this.#due.length === 0) setImmediate(this.#flush);

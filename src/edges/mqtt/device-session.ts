@@ -2,6 +2,7 @@ import type { MessageSession } from '../../domain/envelope.ts';
 import type { CloudPayload } from '../../domain/payloads.ts';
 import { type PlainSession, plainSession } from '../../domain/plain-message.ts';
 import type { SigningKey, VerifyingKey } from '../../domain/signature.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../domain/topics.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
 import { type Ack, Acks, type AckWriter } from './acks.ts';
@@ -142,6 +143,10 @@ export class DeviceSession implements MessageSession {
 /** The live device sessions of this process: at most one a device. */
 export class DeviceSessions {
   readonly #byDevice = new Map<Uuid, DeviceSession>();
+
+  sizes(): Sizes {
+    return { mqtt_device_sessions: this.#byDevice.size };
+  }
 
   get(deviceId: Uuid): DeviceSession | undefined {
     return this.#byDevice.get(deviceId);

@@ -1,3 +1,4 @@
+import type { Sizes } from '../../domain/sizes.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { CommittedDevice } from '../../operations/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -29,6 +30,10 @@ export class Directory {
 
   constructor(services: Pick<Services, 'store' | 'actors'>) {
     this.#services = services;
+  }
+
+  sizes(): Sizes {
+    return { mqtt_sign_ins_reading: this.#waiting.size };
   }
 
   find(deviceId: string): Promise<Entry> {

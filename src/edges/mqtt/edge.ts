@@ -4,6 +4,7 @@ import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promi
 import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { SigningKey } from '../../domain/signature.ts';
+import type { Sized, Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext, Watch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -46,7 +47,7 @@ export interface MqttParts {
   limits?: Partial<MqttLimits>;
 }
 
-export interface MqttEdge {
+export interface MqttEdge extends Sized {
   /** The ports that were bound. */
   port: number;
   tlsPort: number | null;
@@ -144,6 +145,7 @@ export class Edge implements BrokerEnds {
       tlsPort: sockets.tlsPort,
       upgrade: sockets.upgrade,
       connections: () => this.#wires.size,
+      sizes: () => this.sizes(),
       close: async () => {
         sockets.close();
         await started.drain();
@@ -153,6 +155,15 @@ export class Edge implements BrokerEnds {
         sockets.close();
         started.abort();
       },
+    };
+  }
+
+  sizes(): Sizes {
+    return {
+      mqtt_connections: this.#wires.size,
+      ...this.#devices.sizes(),
+      ...this.#listeners.sizes(),
+      ...this.#gatekeeper.sizes(),
     };
   }
 

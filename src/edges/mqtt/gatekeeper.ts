@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as after } from 'node:timers/promises';
 import type { Log } from '../../domain/log.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
@@ -56,6 +57,16 @@ export class Gatekeeper {
     this.#parts = parts;
     const perMinute = parts.limits.failedSignInsPerMinute;
     this.#failures = new Buckets(perMinute / 60, perMinute);
+  }
+
+  sizes(): Sizes {
+    const { deviceSignIn, rates, ackWriter } = this.#parts;
+    return {
+      mqtt_rate_buckets: rates.size,
+      mqtt_failure_buckets: this.#failures.size,
+      ...deviceSignIn.sizes(),
+      ...ackWriter.sizes(),
+    };
   }
 
   /** Never throws. Failures of an address beyond its rate are answered later, good credentials never. */

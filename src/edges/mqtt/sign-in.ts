@@ -2,6 +2,7 @@ import { type Clock, referenceOf } from '../../domain/clock.ts';
 import { SESSION_LIFE_MS } from '../../domain/protocol.ts';
 import { isFreshSession, parseSessionToken, type SessionToken, verifySession } from '../../domain/session.ts';
 import { newDeviceSecret, type SigningKey, type VerifyingKey, verifyingKey } from '../../domain/signature.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -50,6 +51,10 @@ export class DeviceSignIn {
     this.#signingKey = signingKey;
     this.#directory = new Directory(services);
     this.#ledger = new TokenLedger(services.store);
+  }
+
+  sizes(): Sizes {
+    return { ...this.#used.sizes(), ...this.#ledger.sizes(), ...this.#directory.sizes() };
   }
 
   /** Null for whoever is not let in; no reason is given. A token that let a device in is used up. */

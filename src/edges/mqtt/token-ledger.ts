@@ -1,4 +1,5 @@
 import type { SessionToken } from '../../domain/session.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Services } from '../../operations/operation.ts';
 
 interface Waiter {
@@ -17,6 +18,10 @@ export class TokenLedger {
 
   constructor(store: Pick<Services['store'], 'signIns'>) {
     this.#store = store;
+  }
+
+  sizes(): Sizes {
+    return { mqtt_sign_ins_marking: this.#waiting.length };
   }
 
   /** Resolves when it is durable: false where the token was used before. */

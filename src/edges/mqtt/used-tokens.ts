@@ -1,5 +1,6 @@
 import { SESSION_SKEW_MS } from '../../domain/protocol.ts';
 import type { SessionToken } from '../../domain/session.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 
 /** More sign-ins than this within the life of a token, and the next ones wait. */
@@ -14,6 +15,10 @@ const MAX_OF_DEVICE = 1_000;
 export class UsedTokens {
   readonly #until = new Map<string, { deviceId: string; at: EpochMs }>();
   readonly #byDevice = new Map<string, number>();
+
+  sizes(): Sizes {
+    return { mqtt_used_tokens: this.#until.size, mqtt_used_token_devices: this.#byDevice.size };
+  }
 
   /** False where the token was used before, or where no more can be remembered, of its device or in all. */
   use({ clientId, deviceId, timestamp }: SessionToken, now: EpochMs): boolean {

@@ -1,5 +1,6 @@
 import { atLeast, type Role } from '../../domain/roles.ts';
 import { allows, type Scope } from '../../domain/scopes.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Identity } from '../shared/identity.ts';
 import type { Connection } from './connection.ts';
@@ -91,6 +92,12 @@ export class Listeners {
 
   constructor(limits: MqttLimits) {
     this.#limits = limits;
+  }
+
+  sizes(): Sizes {
+    let users = 0;
+    for (const sessions of this.#byTenant.values()) users += sessions.size;
+    return { mqtt_users: users, mqtt_user_tenants: this.#byTenant.size };
   }
 
   add(session: UserSession): void {

@@ -4,6 +4,7 @@ import { type Clock, referenceOf } from '../../domain/clock.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { News } from '../../operations/news.ts';
 import type { Caller } from '../../operations/operation.ts';
@@ -61,7 +62,7 @@ export interface Asking {
   address: string | null;
 }
 
-export interface Identity {
+export interface Identity extends Sized {
   /**
    * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
    * question. A credential seen before costs no signature check and, when its user did not change, no query. A failure
@@ -212,6 +213,7 @@ export function makeIdentity(parts: {
     },
     barsUnseen,
     notValid,
+    sizes: () => ({ credentials: remembered.size, credentials_of_keys: ofKey.size }),
     recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
   };
 }

@@ -33,6 +33,7 @@ export const transitionFields: Fields = {
 export const actorStream = ({ actors }: { actors: Pick<Actors, 'onTransition'> }): Stream => ({
   path: '/ws/actors',
   read,
+  sizes: () => ({}),
   listen: (tell) =>
     actors.onTransition(({ ref, version, snapshot }, { type, at, by }, before) => {
       const { value } = snapshot;

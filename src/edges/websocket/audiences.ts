@@ -1,3 +1,4 @@
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { audienceKey, type Interest } from '../shared/live/interest.ts';
 import type { Update } from '../shared/live/update.ts';
@@ -62,6 +63,17 @@ export class Audiences {
 
   get empty(): boolean {
     return this.#homes.size === 0;
+  }
+
+  sizes(): Sizes {
+    let audiences = 0;
+    for (const tenant of this.#tenants.values()) audiences += tenant.audiences.size;
+    return {
+      websocket_listeners: this.#homes.size,
+      websocket_tenants: this.#tenants.size,
+      websocket_audiences: audiences,
+      websocket_audiences_dirty: this.#dirty.size,
+    };
   }
 
   /** How many of the clients get what waits for them one by one, and how much that is. */

@@ -1,3 +1,4 @@
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
 import { statePieces, stateSubject } from '../shared/live/kinds.ts';
@@ -17,6 +18,10 @@ export class Snapshots {
 
   constructor(read: Services['store']['devices']['states']) {
     this.#read = read;
+  }
+
+  sizes(): Sizes {
+    return { websocket_snapshots: this.#running.size, websocket_snapshots_next: this.#next.size };
   }
 
   /** A reading that begins after this call. */

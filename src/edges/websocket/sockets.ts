@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { referenceOf } from '../../domain/clock.ts';
 import type { Refusal } from '../../domain/refusals.ts';
+import { allSizes, type Sized } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
@@ -33,7 +34,7 @@ export interface SocketParts {
 }
 
 /** The WebSockets that only tell: `/ws/state` and `/ws/actors` (contract §6). */
-export interface Sockets {
+export interface Sockets extends Sized {
   /**
    * For the HTTP server's `upgrade`; another path is 404. The request's URL loses its query at once: it holds the
    * credential.
@@ -173,6 +174,10 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
       }
       for (const connection of connections.keys()) counts.buffered += connection.buffered;
       return counts;
+    },
+    sizes() {
+      const parts = [...stages.values()].flatMap(({ stream, audiences }) => [stream, audiences]);
+      return { websocket_connections: connections.size, ...allSizes(parts) };
     },
     async close() {
       clearInterval(looking);

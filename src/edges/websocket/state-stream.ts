@@ -14,6 +14,7 @@ export function stateStream(services: {
   return {
     path: '/ws/state',
     read,
+    sizes: () => snapshots.sizes(),
     listen(tell) {
       const ears = Object.values(kinds).map((kind) => kind.listen(services.actors, tell));
       return () => {

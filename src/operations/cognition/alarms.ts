@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 
 const LOOK_MS: Milliseconds = 1_000;
@@ -21,6 +22,10 @@ export class Alarms {
   set(id: Uuid, at: EpochMs): void {
     this.due.set(id, at);
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref();
+  }
+
+  sizes(): Sizes {
+    return { cognition_alarms: this.due.size };
   }
 
   has = (id: Uuid): boolean => this.due.has(id);

@@ -1,4 +1,5 @@
 import type { ContextChange } from '../../domain/cognition.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Flags } from '../flags.ts';
 import type { Services } from '../operation.ts';
@@ -9,7 +10,7 @@ import { makeWords } from './words.ts';
 import { makeWorlds, memoriesOf } from './world.ts';
 
 /** One for the process; from now on `services.sidecar` is told what becomes of contexts. */
-export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): Cognition & { close(): void } {
+export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): Cognition & Sized & { close(): void } {
   const { actors, clock, store, log } = services;
   const worlds = makeWorlds(services);
   const alarms = new Alarms(clock, (id) => void quietly(wake(id)));
@@ -90,6 +91,8 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
     stateOf: worlds.stateOf,
     memories: (tenantId) => memoriesOf(services, tenantId),
     ...makeWords(services, alarms),
+
+    sizes: () => ({ ...worlds.sizes(), ...alarms.sizes() }),
 
     close() {
       closed = true;

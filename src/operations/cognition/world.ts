@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { payloadHash } from '../../domain/canonical.ts';
 import type { ContextWish } from '../../domain/cognition.ts';
 import type { Memory } from '../../domain/memory.ts';
+import type { Sized } from '../../domain/sizes.ts';
 import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
@@ -17,7 +18,7 @@ const PAGE = 200;
 /** Names of rooms; a room has the name that it was made with. */
 const MOST_ROOMS = 10_000;
 
-export interface Worlds {
+export interface Worlds extends Sized {
   of(asked: WorldAsked): Promise<World>;
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
 }
@@ -58,6 +59,7 @@ export function makeWorlds(services: Pick<Services, 'actors' | 'store' | 'manife
   }
 
   return {
+    sizes: () => ({ room_names: rooms.size }),
     async of(asked) {
       const { tenantId, homeId } = asked;
       const ids = await idsOf(asked);

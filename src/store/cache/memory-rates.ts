@@ -1,4 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../contract/rates.ts';
 
@@ -59,6 +60,10 @@ export class MemoryRates implements Rates {
 
   size(kind: PayerKind): number {
     return this.pools[kind].size;
+  }
+
+  sizes(): Sizes {
+    return { rate_windows: Object.values(this.pools).reduce((sum, pool) => sum + pool.size, 0) };
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../domain/clock.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 
@@ -75,6 +76,12 @@ export class MemoryCache implements Cache {
   /** Whether anybody here listens. */
   hasListeners(channel: string): boolean {
     return this.listeners.has(channel);
+  }
+
+  sizes(): Sizes {
+    let listeners = 0;
+    for (const heard of this.listeners.values()) listeners += heard.size;
+    return { cache_entries: this.entries.size, cache_listeners: listeners };
   }
 
   healthy(): boolean {

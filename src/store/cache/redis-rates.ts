@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../contract/rates.ts';
 import { MemoryRates } from './memory-rates.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
@@ -60,6 +61,15 @@ export class RedisRates implements Rates {
 
   get connected(): boolean {
     return this.redis.status === 'ready';
+  }
+
+  sizes(): Sizes {
+    return {
+      ...this.local.sizes(),
+      redis_rates_changed: this.changed.size,
+      redis_rates_asked: this.asked.size,
+      redis_rates_asking: this.asking.length,
+    };
   }
 
   /** Leaves a last copy, where Redis takes it. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { systemClock } from '../../domain/clock.ts';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
@@ -108,6 +109,10 @@ export class RedisCache implements Cache {
       this.channels.delete(channel);
       await this.subscriber.unsubscribe(PREFIX + channel).catch(() => {});
     };
+  }
+
+  sizes(): Sizes {
+    return { ...this.local.sizes(), redis_behind: this.behind.size, redis_channels: this.channels.size };
   }
 
   healthy(): boolean {

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorCommit } from '../contract.ts';
 
@@ -21,6 +22,10 @@ export class DeviceCounts {
     const counted = await count();
     if (this.changes === before) this.counts.set(tenantId, counted);
     return counted;
+  }
+
+  sizes(): Sizes {
+    return { device_counts: this.counts.size };
   }
 
   /** To be told of every commit when it is over, however it went. */

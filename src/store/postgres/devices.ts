@@ -60,7 +60,7 @@ interface StateRow {
   reported_at: EpochMs | null;
 }
 
-export function deviceStore(database: Database, counts: DeviceCounts): DeviceStore {
+export function deviceStore(database: Database, counts: DeviceCounts, pages = new SharedReads()): DeviceStore {
   const ids = async (name: string, text: string, values: readonly Value[]): Promise<Uuid[]> =>
     (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
       (row) => row.id,
@@ -73,8 +73,6 @@ export function deviceStore(database: Database, counts: DeviceCounts): DeviceSto
     });
     return row?.n ?? 0;
   };
-
-  const pages = new SharedReads();
 
   return {
     async list(tenantId, filter, limit, after) {

@@ -1,4 +1,5 @@
 import type { ClientBase } from 'pg';
+import type { Sizes } from '../../domain/sizes.ts';
 
 /** More than the store's own names, so that only names derived from input reach this limit. */
 export const MOST_NAMES = 320;
@@ -47,6 +48,10 @@ export class PreparedStatements {
     }
     this.clients.get(client)?.names.add(name);
     return statement;
+  }
+
+  sizes(): Sizes {
+    return { database_connections: this.clients.size, prepared_names: this.names.size };
   }
 
   /** Statements that are prepared on all connections together. */

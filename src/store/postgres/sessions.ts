@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
+import type { Sizes } from '../../domain/sizes.ts';
 import { ACTIVE_LOCK, type Fence, readFence, recordSession } from './fence.ts';
 
 /** A server's process, and since when it is that one: process numbers come again. */
@@ -40,6 +41,10 @@ export class Sessions {
 
   get clear(): boolean {
     return this.lost.length === 0;
+  }
+
+  sizes(): Sizes {
+    return { database_sessions_lost: this.lost.length };
   }
 
   /** Resolves when those that were lost are gone. */

@@ -1,3 +1,5 @@
+import type { Sizes } from '../../domain/sizes.ts';
+
 interface Running {
   over: Promise<unknown>;
   /** For all who asked since it began. */
@@ -11,6 +13,10 @@ interface Running {
  */
 export class SharedReads {
   private readonly running = new Map<string, Running>();
+
+  sizes(): Sizes {
+    return { shared_reads: this.running.size };
+  }
 
   /** `key` says what is asked, all of it. */
   read<T>(key: string, run: () => Promise<T>): Promise<T> {

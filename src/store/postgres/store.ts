@@ -18,48 +18,53 @@ import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
 import { retention } from './retention.ts';
+import { SharedReads } from './shared-reads.ts';
 import { signInStore } from './sign-ins.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
-export const createStore = (database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store => ({
-  actors: actorStore(database, counts, fence),
-  devices: deviceStore(database, counts),
-  commands: commandStore(database),
-  plans: planStore(database),
-  proposals: proposalStore(database),
-  records: recordStore(database),
-  identity: identityStore(database),
-  keys: keyStore(database),
-  members: memberStore(database),
-  idempotency: idempotencyStore(database),
-  administration: administrationStore(database),
-  firmware: firmwareStore(database),
-  audit: auditStore(database),
-  inspection: inspectionStore(database),
-  memories: agentMemoryStore(database),
-  retention: retention(database),
-  signIns: signInStore(database),
-  turnsInFlight: database.embedded ? 1 : 2,
-  preparedStatements: () => database.prepared,
+export function createStore(database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store {
+  const reads = new SharedReads();
+  return {
+    actors: actorStore(database, counts, fence),
+    devices: deviceStore(database, counts, reads),
+    commands: commandStore(database),
+    plans: planStore(database),
+    proposals: proposalStore(database),
+    records: recordStore(database),
+    identity: identityStore(database),
+    keys: keyStore(database),
+    members: memberStore(database),
+    idempotency: idempotencyStore(database),
+    administration: administrationStore(database),
+    firmware: firmwareStore(database),
+    audit: auditStore(database),
+    inspection: inspectionStore(database),
+    memories: agentMemoryStore(database),
+    retention: retention(database),
+    signIns: signInStore(database),
+    turnsInFlight: database.embedded ? 1 : 2,
+    preparedStatements: () => database.prepared,
+    sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes() }),
 
-  async ping(timeoutMs) {
-    let timer: NodeJS.Timeout | undefined;
-    const before = database.answers;
-    const late = new Promise<void>((resolve, reject) => {
-      // After a pause of this process its timers run before an answer is read that has been there all along.
-      const look = () => {
-        // Where many wait for a connection, so does this question: whoever answers others is there.
-        if (database.answers > before) resolve();
-        else reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`));
-      };
-      timer = setTimeout(() => setImmediate(look), timeoutMs);
-    });
-    try {
-      await Promise.race([database.read({ text: 'select 1 as one', once: true }), late]);
-    } finally {
-      clearTimeout(timer);
-    }
-  },
+    async ping(timeoutMs) {
+      let timer: NodeJS.Timeout | undefined;
+      const before = database.answers;
+      const late = new Promise<void>((resolve, reject) => {
+        // After a pause of this process its timers run before an answer is read that has been there all along.
+        const look = () => {
+          // Where many wait for a connection, so does this question: whoever answers others is there.
+          if (database.answers > before) resolve();
+          else reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`));
+        };
+        timer = setTimeout(() => setImmediate(look), timeoutMs);
+      });
+      try {
+        await Promise.race([database.read({ text: 'select 1 as one', once: true }), late]);
+      } finally {
+        clearTimeout(timer);
+      }
+    },
 
-  close: () => database.close(),
-});
+    close: () => database.close(),
+  };
+}

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { makeReady } from '../../../src/edges/graphql/documents.ts';
+import { makeDocuments } from '../../../src/edges/graphql/documents.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 
 it('remembers documents that are asked for again, and of long ones only a few', () => {
-  const ready = makeReady([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
+  const { ready } = makeDocuments([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
   const documentOf = (query: string) => {
     const found = ready({ query, operationName: null, variables: {} });
     if ('errors' in found) throw found.errors[0];

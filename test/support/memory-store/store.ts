@@ -49,6 +49,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     signIns: signInStore(session),
     turnsInFlight: options.turnsInFlight ?? 1,
     preparedStatements: () => 0,
+    sizes: () => ({}),
     ping: () => session.read('ping', [], () => undefined),
     async close() {},
   };

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { longLived, sizeNames, sourceFiles } from './support/collections.ts';
+
+/** Why a collection needs no gauge of its own. */
+const exceptions: Readonly<Record<string, string>> = {
+  'actors/decide.ts collected': 'per event: taken when its machine has decided',
+  'actors/draft.ts delivered': 'per commit',
+  'actors/draft.ts journal': 'per commit',
+  'actors/draft.ts rows': 'per commit',
+  'actors/draft.ts timers': 'per commit',
+  'actors/entity.ts mailbox': 'per actor; twinkeep_events_waiting counts all of them',
+  'actors/entity.ts throws': 'per actor, at most the errors of one minute before its quarantine',
+  'actors/letters.ts heard': 'per pass of the event loop; twinkeep_events_waiting counts them',
+  'actors/outbox.ts knowing': 'fixed size: one entry for each type of output',
+  'actors/roster.ts kinds': 'twinkeep_actors_live counts them',
+  'actors/steps.ts deeds': 'per state of a machine',
+  'actors/turns.ts idle': 'fixed size: used once, when the process stops',
+  'domain/state-path.ts paths': 'per call',
+  'edges/graphql/access.ts seen': 'per request',
+  'edges/graphql/backlog.ts waiting': 'per subscription',
+  'edges/graphql/enums.ts made': 'fixed size: types of the schema',
+  'edges/graphql/inputs.ts objects': 'fixed size: types of the schema',
+  'edges/graphql/limits.ts known': 'per request',
+  'edges/graphql/outputs.ts objects': 'fixed size: types of the schema',
+  'edges/grpc/attention.ts tenants': 'the edge reports both of them by their number of parts',
+  'edges/grpc/call.ts timers': 'per attempt to connect',
+  'edges/grpc/call.ts waiting': 'per attempt to connect',
+  'edges/mcp/legacy.ts pending': 'per connection; mcp_requests counts all of them',
+  'edges/mcp/streamable.ts replies': 'per connection; mcp_requests counts all of them',
+  'edges/mqtt/acks.ts owed': 'per connection',
+  'edges/mqtt/buckets.ts buckets': 'the gatekeeper reports both of them by the names of what they limit',
+  'edges/mqtt/device-session.ts errors': 'per connection',
+  'edges/mqtt/device-session.ts refusals': 'per connection',
+  'edges/mqtt/inbox.ts waiting': 'per connection',
+  'edges/mqtt/users.ts filters': 'per connection',
+  'edges/mqtt/wire.ts parts': 'per connection',
+  'edges/shared/metrics.ts counts': 'fixed size: labels come from closed lists',
+  'edges/websocket/connection.ts fresh': 'per connection',
+  'edges/websocket/connection.ts waiting': 'per connection',
+  'operations/flags.ts listeners': 'fixed size: subscribed when the process starts',
+  'operations/property-times.ts times': 'per device in the activity log, at most 200 properties',
+  'store/lock/advisory.ts lostListeners': 'fixed size: subscribed when the process starts',
+  'store/lock/advisory.ts renewedListeners': 'fixed size: subscribed when the process starts',
+  'store/lock/socket.ts listeners': 'fixed size: subscribed when the process starts',
+};
+
+const files = sourceFiles();
+const collections = files.flatMap(longLived);
+
+describe('the collections of the service that outlive a call', () => {
+  it('are found in classes, in modules and in functions', () => {
+    const found = collections.map(({ at }) => at);
+    expect(found).toEqual(
+      expect.arrayContaining([
+        'actors/watches.ts byDevice',
+        'edges/mcp/plain.ts plainNames',
+        'operations/users.ts users',
+      ]),
+    );
+  });
+
+  it('each report their size, or are exceptions with a reason', () => {
+    const missing = collections.filter(({ at, gauged }) => !gauged && exceptions[at] === undefined);
+    expect(missing.map(({ at }) => at)).toEqual([]);
+  });
+
+  it('are exceptions only where they exist and report no size', () => {
+    const needed = new Set(collections.filter(({ gauged }) => !gauged).map(({ at }) => at));
+    expect(Object.keys(exceptions).filter((at) => !needed.has(at))).toEqual([]);
+  });
+
+  it('report under different names', () => {
+    const names = files.flatMap(sizeNames);
+    expect(names.filter((name, n) => names.indexOf(name) !== n)).toEqual([]);
+  });
+});
