@@ -9,6 +9,7 @@ import { issueToken, type Service, type StartOptions, start } from '../../src/ma
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';
 import { copyPglite } from './pglite.ts';
+import { type FreshDatabase, freshDatabase } from './store.ts';
 import { answerOf, record } from './traffic.ts';
 
 export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
@@ -47,17 +48,23 @@ export interface TestService {
   stop(): Promise<void>;
 }
 
+/** PostgreSQL databases of data folders in which services were started, until the first of each has stopped. */
+const databases = new Map<string, FreshDatabase>();
+
 /**
- * The assembled service on loopback, on free ports: on an embedded database of its own, or on what `env` says (as of a
- * `Deployment`), without limits of requests unless they are given. It is the active process when this resolves, unless it `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
+ * The assembled service on loopback, on free ports, with a data folder and a database of its own unless `env` has
+ * `DATA_DIR` or `DATABASE_URL` (as of a `Deployment`): PostgreSQL where it is installed, because opening a copy of the
+ * embedded database takes two seconds, else PGlite. A later service in the same data folder opens the same database.
+ * There are no limits of requests unless they are given. It is the active process when this resolves, unless it
+ * `standsBy`. Its clock starts at the real time and moves with it, plus what a test adds.
  */
 export async function startService(
   env: Record<string, string> = {},
   { standsBy, ...more }: Omit<Partial<StartOptions>, 'clock' | 'onFatal'> & { clock?: TestClock; standsBy?: true } = {},
 ): Promise<TestService> {
   const dataDir = env.DATA_DIR ?? mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
-  if (!env.DATA_DIR && !env.DATABASE_URL) copyPglite(inject('pgliteTemplate'), dataDir);
-  const config = readConfig(
+  if (!env.DATA_DIR && !env.DATABASE_URL) await makeDatabase(dataDir);
+  const own = readConfig(
     {
       PORT: '0',
       MQTT_PORT: '0',
@@ -69,6 +76,8 @@ export async function startService(
     },
     false,
   );
+  // Its keys are files in its data folder, as with an embedded database.
+  const config = { ...own, databaseUrl: own.databaseUrl ?? databases.get(dataDir)?.url ?? null };
   const clock = more.clock ?? runningClock();
   const fatal: string[] = [];
   let services: Services | undefined;
@@ -109,9 +118,18 @@ export async function startService(
     },
     async stop() {
       await service.stop();
-      if (!env.DATA_DIR) rmSync(dataDir, { recursive: true, force: true });
+      if (env.DATA_DIR) return;
+      await databases.get(dataDir)?.drop();
+      databases.delete(dataDir);
+      rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+async function makeDatabase(dataDir: string): Promise<void> {
+  const serverUrl = inject('postgresUrl');
+  if (serverUrl === null) copyPglite(inject('pgliteTemplate'), dataDir);
+  else databases.set(dataDir, await freshDatabase(serverUrl));
 }
 
 /** A test of the limits sets its own. */
