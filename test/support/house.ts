@@ -133,7 +133,7 @@ export async function makeHouseOn<Kept extends Store>(
   const runtime = createRuntime({ store, definitions, clock, log });
   await runtime.start();
   const state: House['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
-  const cache: Cache = new MemoryCache(clock);
+  const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });
   cache.healthy = () => state.cacheHealthy;
   const sealer = makeSealer(randomBytes(32));
   const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });

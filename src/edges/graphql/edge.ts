@@ -5,7 +5,7 @@ import type { KindName } from '../shared/live/kinds.ts';
 import { makeDocuments } from './documents.ts';
 import { makeFeed } from './feed.ts';
 import { type HttpParts, makeListener } from './listener.ts';
-import { makeSchema } from './schema.ts';
+import { schemas } from './schema.ts';
 import { type GraphqlSockets, makeGraphqlSockets, type SocketParts } from './sockets.ts';
 
 type Hears = (tenantId: Uuid, kind: KindName) => number;
@@ -22,8 +22,8 @@ export interface GraphqlEdge extends GraphqlSockets {
 /** GraphQL at `/graphql` (contract §6), for HTTP and WebSockets. */
 export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
   const { actors, newId, log } = parts.services;
-  const schema = makeSchema();
-  const documents = makeDocuments([schema, makeSchema({ executed: true })], { hideSuggestions: parts.production });
+  const [schema, executed] = schemas();
+  const documents = makeDocuments([schema, executed], { hideSuggestions: parts.production });
   const feed = makeFeed(actors);
   const both = { ...parts, schema, ready: documents.ready };
   const sockets = makeGraphqlSockets({ ...both, feed });

@@ -13,6 +13,12 @@ import { queryField } from './queries.ts';
 import { type Shape, shapeOf } from './schemas.ts';
 import { subscriptionFields } from './subscriptions.ts';
 
+let built: readonly [GraphQLSchema, GraphQLSchema] | undefined;
+
+/** The schema that is shown, and the one that is executed; built once per process, as both depend on the operations alone. */
+export const schemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
+  (built ??= [makeSchema(), makeSchema({ executed: true })]);
+
 /** The whole schema, from the operations' own; `executed`: with what documents are rewritten to (plain.ts). */
 export function makeSchema({ executed = false } = {}): GraphQLSchema {
   const enums = new Enums();

@@ -8,6 +8,11 @@ import type { Page } from './page.ts';
 import { type SignInPages, signInPages } from './sign-in/pages.ts';
 import { chapters } from './table.ts';
 
+let document: JsonObject | undefined;
+
+/** The OpenAPI document of the routes; built once per process. */
+const restDocument = (): JsonObject => (document ??= openApi(chapters));
+
 export function pages(parts: {
   metrics: Metrics;
   publicKeys: readonly JWK[];
@@ -37,6 +42,6 @@ export function pages(parts: {
       }),
     ),
     ...signInPages(parts.signIn),
-    ...docsPages({ openApi: openApi(chapters), events: parts.events }),
+    ...docsPages({ openApi: restDocument(), events: parts.events }),
   ];
 }

@@ -17,11 +17,13 @@ const MAX_ENTRIES = 200_000;
 
 /** A cache of this process alone. */
 export class MemoryCache implements Cache {
-  private readonly entries = new LRUCache<string, Entry>({ max: MAX_ENTRIES });
+  private readonly entries: LRUCache<string, Entry>;
   private readonly listeners = new Map<string, Set<Listener>>();
   private readonly clock: Clock;
 
-  constructor(clock: Clock) {
+  /** Memory for `maxEntries` is allocated at once. */
+  constructor(clock: Clock, { maxEntries = MAX_ENTRIES }: { maxEntries?: number } = {}) {
+    this.entries = new LRUCache({ max: maxEntries });
     this.clock = clock;
   }
 
