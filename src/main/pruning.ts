@@ -9,7 +9,7 @@ const PRUNE_BATCH = 500;
 const DAY_MS = 86_400_000;
 /** A longer time since the last pruning is either an absence or a wrong clock, which only time tells apart. */
 const PLAUSIBLE_GAP_MS = 7 * DAY_MS;
-/** How long the process runs with an unbroken clock before it believes a longer gap. */
+/** How long the process runs since its start, and since the last such step of the clock, before it believes a longer gap. */
 const GAP_CONFIRMED_MS = DAY_MS;
 
 interface PruningParts extends Pick<Services, 'artifacts' | 'clock' | 'log'> {
@@ -27,7 +27,9 @@ export interface Pruning {
 /** Removes a minute after the start and every hour from then on what is kept no longer, as long as the clock is believed. */
 export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
   const { store, artifacts, clock, log, isClockTrusted } = parts;
-  const startedAt = elapsedOf(clock);
+  /** Since when the clock has kept its distance from the monotonic clock, and that distance. */
+  let steadySince = elapsedOf(clock);
+  let distance = clock.now() - steadySince;
   let suspended = false;
   const sweep = () =>
     void artifacts.sweep().catch((error) => {
@@ -37,17 +39,27 @@ export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, pa
   /** The time by which an event is due on both clocks while they differ by less than a minute. */
   const pruneTime = (): EpochMs => Math.min(clock.now(), referenceOf(clock));
 
+  /** How long the clock has run without a step that could make rows look due; both in monotonic milliseconds. */
+  function steadyMs(): number {
+    const elapsed = elapsedOf(clock);
+    const present = clock.now() - elapsed;
+    if (Math.abs(present - distance) > PLAUSIBLE_GAP_MS) {
+      steadySince = elapsed;
+      distance = present;
+    }
+    return elapsed - steadySince;
+  }
+
   async function isPlausible(now: EpochMs): Promise<boolean> {
     if (!isClockTrusted()) {
       log.warn({}, 'pruning suspended: the clock is more than a minute off');
       return false;
     }
     const last = await store.retention.prunedAt();
-    if (last === null || now - last <= PLAUSIBLE_GAP_MS || elapsedOf(clock) - startedAt >= GAP_CONFIRMED_MS)
-      return true;
+    if (last === null || now - last <= PLAUSIBLE_GAP_MS || steadyMs() >= GAP_CONFIRMED_MS) return true;
     log.warn(
       { last_pruned_at: new Date(last).toISOString(), gap_days: Math.round((now - last) / DAY_MS) },
-      'pruning suspended for the first 24 hours of running: the last pruning is long ago, or the clock is wrong',
+      'pruning suspended until the clock was steady for 24 hours: the last pruning is long ago, or the clock is wrong',
     );
     return false;
   }
@@ -61,6 +73,7 @@ export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, pa
   let dueAt = 0;
   let pruning = false;
   const timer = setInterval(() => {
+    steadyMs();
     // After a long absence there is much to do: nothing is pruned twice at once.
     if (pruning || performance.now() < dueAt) return;
     dueAt = performance.now() + PRUNE_MS;

@@ -17,16 +17,24 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function pruning(prune: () => Promise<void>, { prunedAt = null as number | null } = {}) {
+function pruning(
+  prune: (...args: never[]) => Promise<void>,
+  { prunedAt = null as number | null | (() => number | null) } = {},
+) {
   const warnings: string[] = [];
   const sweep = vi.fn(async () => {});
-  const state = { trusted: true, correction: 0 };
+  const state = { trusted: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
-  const now = () => NOW + elapsed();
+  const now = () => NOW + elapsed() + state.stepped;
   running = keepPruning(
     { retentionDays },
     {
-      store: { retention: { prune: vi.fn(prune) as never, prunedAt: async () => prunedAt } },
+      store: {
+        retention: {
+          prune: vi.fn(prune) as never,
+          prunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
+        },
+      },
       artifacts: { sweep } as never,
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
@@ -101,4 +109,34 @@ it('waits for 24 hours of running where the last time is longer ago, or the cloc
   await vi.advanceTimersByTimeAsync(2 * HOUR);
   expect(prune.mock.calls.length).toBeGreaterThan(0);
   expect(kept.suspended()).toBe(false);
+});
+
+it('waits for 24 hours after a step of more than a week, however long the process has run', async () => {
+  const pruned: number[] = [];
+  const { pruning: kept, state } = pruning(async (...args: unknown[]) => void pruned.push(args[0] as number), {
+    prunedAt: () => pruned.at(-1) ?? null,
+  });
+  await vi.advanceTimersByTimeAsync(30 * HOUR);
+  expect(pruned).toHaveLength(30);
+  state.stepped = 400 * DAY;
+  await vi.advanceTimersByTimeAsync(23 * HOUR);
+  expect(pruned).toHaveLength(30);
+  expect(kept.suspended()).toBe(true);
+  state.stepped = 0;
+  await vi.advanceTimersByTimeAsync(HOUR);
+  expect(pruned).toHaveLength(31);
+  expect(kept.suspended()).toBe(false);
+  state.stepped = 400 * DAY;
+  await vi.advanceTimersByTimeAsync(26 * HOUR);
+  expect(pruned.length).toBeGreaterThan(31);
+});
+
+it('goes on after a host was suspended every night', async () => {
+  const prune = vi.fn(async () => {});
+  const { state } = pruning(prune, { prunedAt: NOW - 30 * DAY });
+  for (let night = 0; night < 4; night++) {
+    await vi.advanceTimersByTimeAsync(8 * HOUR);
+    state.stepped += 16 * HOUR;
+  }
+  expect(prune).toHaveBeenCalled();
 });
