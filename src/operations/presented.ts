@@ -1,9 +1,10 @@
 import { hash } from 'node:crypto';
-import { type Clock, referenceOf } from '../domain/clock.ts';
+import type { Clock } from '../domain/clock.ts';
 import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
+import { RefusedTokens } from './refused-tokens.ts';
 import { LEEWAY_S } from './tokens.ts';
 
 /**
@@ -16,35 +17,22 @@ export interface PresentedTokens extends Sized {
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;
 }
 
-const PRUNE_MS = 60_000;
-
 export async function loadPresented(
   store: Pick<IdentityStore, 'markPresented' | 'presentedTokens'>,
   clock: Clock,
   news: News = makeNews(),
 ): Promise<PresentedTokens> {
-  /** When each may be forgotten. */
-  const known = new Map<string, EpochMs>();
-  const durable = new Set<string>();
-  let prunedAt = referenceOf(clock);
+  const known = new RefusedTokens(clock);
+  const durable = new RefusedTokens(clock);
   const note = (digest: string, until: EpochMs) => {
-    known.set(digest, until);
-    durable.add(digest);
+    known.add(digest, until);
+    durable.add(digest, until);
   };
   news.hear((item) => {
     if (item.about === 'presented') note(item.digest, item.until);
   });
-  for (const { digest, expiresAt } of await store.presentedTokens(referenceOf(clock))) note(digest, expiresAt);
-
-  function prune(now: EpochMs): void {
-    if (now - prunedAt < PRUNE_MS) return;
-    prunedAt = now;
-    for (const [digest, until] of known) {
-      if (until >= now) continue;
-      known.delete(digest);
-      durable.delete(digest);
-    }
-  }
+  // Expired ones too: the clock may be ahead.
+  for (const { digest, expiresAt } of await store.presentedTokens(0)) note(digest, expiresAt);
 
   async function keep(digest: string, until: EpochMs): Promise<void> {
     await store.markPresented(digest, until);
@@ -57,10 +45,9 @@ export async function loadPresented(
     add(userId, { id, expiresAt }) {
       const digest = digestOf(userId, id);
       if (durable.has(digest)) return undefined;
-      prune(referenceOf(clock));
       const until = expiresAt + LEEWAY_S * 1000;
       // No person's at once, also while the store is asked.
-      known.set(digest, until);
+      known.add(digest, until);
       return keep(digest, until);
     },
   };

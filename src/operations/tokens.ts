@@ -11,12 +11,13 @@ import {
 } from 'jose';
 import { validate } from 'uuid';
 import { z } from 'zod';
-import { type Clock, referenceOf } from '../domain/clock.ts';
+import type { Clock } from '../domain/clock.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
 import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
+import { RefusedTokens } from './refused-tokens.ts';
 
 /** Internal tokens (contract §3): who they are issued by and for. */
 export const TOKEN_ISSUER = 'urn:twinkeep';
@@ -192,7 +193,7 @@ export const isTokenType = (typ: unknown): boolean =>
 export const isText = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
-/** Tokens that were logged out, in memory and in the store, until they expire anyway. */
+/** Tokens that were logged out, in memory and in the store, until they have expired for certain. */
 export interface Revocations extends Sized {
   has(tokenId: string): boolean;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
@@ -205,16 +206,15 @@ export async function loadRevocations(
   clock: Clock,
   news: News = makeNews(),
 ): Promise<Revocations> {
-  const revoked = new Map<string, EpochMs>();
+  const revoked = new RefusedTokens(clock);
   const listeners = new Set<(tokenId: string) => void>();
   news.hear((item) => {
     if (item.about !== 'token') return;
-    const now = referenceOf(clock);
-    for (const [id, end] of revoked) if (end < now) revoked.delete(id);
-    revoked.set(item.id, item.until);
+    revoked.add(item.id, item.until);
     for (const listener of listeners) listener(item.id);
   });
-  for (const { jti, expiresAt } of await store.revokedTokens(referenceOf(clock))) revoked.set(jti, expiresAt);
+  // Expired ones too: the clock may be ahead, and what is kept past its end is pruned by the store.
+  for (const { jti, expiresAt } of await store.revokedTokens(0)) revoked.add(jti, expiresAt);
   return {
     sizes: () => ({ revoked_tokens: revoked.size, revocation_listeners: listeners.size }),
     has: (tokenId) => revoked.has(tokenId),

@@ -343,10 +343,11 @@ export interface IdentityStore {
   upsertUser(user: Pick<User, 'id' | 'iss' | 'sub' | 'email' | 'emailVerified' | 'createdAt'>): Promise<User>;
   user(id: Uuid): Promise<User | null>;
   slugTaken(slug: string): Promise<boolean>;
-  /** A token's `jti` that was logged out, until it expires anyway. */
+  /** A token's `jti` that was logged out, until a day after it expires. */
   revokeToken(jti: string, expiresAt: EpochMs): Promise<void>;
+  /** Those that expire after `now`; 0 for all that are kept. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
-  /** The digest of a token that was presented at `/mcp`, until the token expires. */
+  /** The digest of a token that was presented at `/mcp`, until a day after the token expires. */
   markPresented(digest: string, expiresAt: EpochMs): Promise<void>;
   presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }

@@ -12,17 +12,17 @@ async function setUp() {
 }
 
 describe('a token that was presented', () => {
-  it('is known by whose it is and its id, until 30 seconds after its end', async () => {
+  it('is known by whose it is and its id, also after a restart', async () => {
     const { clock, store, open, presented } = await setUp();
     const expiresAt = clock.now() + 60_000;
     await presented.add('u1', { id: 'jti', expiresAt });
     expect(['jti', 'other'].map((id) => presented.has('u1', id))).toEqual([true, false]);
     expect(presented.has('u2', 'jti')).toBe(false);
     expect([...store.presented]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
-    clock.set(expiresAt + 30_000 - 1);
     expect((await open()).has('u1', 'jti')).toBe(true);
+    // By a clock that may be wrong: only the store forgets, a day later.
     clock.set(expiresAt + 30_000);
-    expect((await open()).has('u1', 'jti')).toBe(false);
+    expect((await open()).has('u1', 'jti')).toBe(true);
   });
 
   it('is written once', async () => {
@@ -47,10 +47,10 @@ describe('a token that was presented', () => {
     expect(store.presented.size).toBe(1);
   });
 
-  it('is forgotten after its time, when others come', async () => {
+  it('is forgotten a day after its time, when others come', async () => {
     const { clock, presented } = await setUp();
     await presented.add('u1', { id: 'old', expiresAt: clock.now() });
-    clock.advance(61_000);
+    clock.advance(86_400_000);
     await presented.add('u1', { id: 'new', expiresAt: clock.now() + 1_000 });
     expect(['old', 'new'].map((id) => presented.has('u1', id))).toEqual([false, true]);
   });

@@ -5,6 +5,7 @@ import { eachStore } from '../support/store.ts';
 import { deviceCommit, idempotencyRow, newId, tenantCommit } from '../support/turns.ts';
 
 const NOW = 1_000_000;
+const DAY = 86_400_000;
 
 let made = 0;
 const prefixOf = (n: number): string => n.toString(36).padStart(8, '0');
@@ -304,7 +305,7 @@ eachStore('people', (backend, has) => {
     });
   });
 
-  it('tokens that were presented are remembered until they expire, and pruned then', async () => {
+  it('tokens that were presented are remembered until they expire, and pruned a day later', async () => {
     const { identity } = store();
     await identity.markPresented('one', 100);
     await identity.markPresented('one', 50);
@@ -316,7 +317,9 @@ eachStore('people', (backend, has) => {
       ]),
     );
     expect(await identity.presentedTokens(100)).toEqual([{ digest: 'two', expiresAt: 300 }]);
-    await store().retention.prune(200, { commands: 1, journal: 1 }, 10);
+    await store().retention.prune(100 + DAY, { commands: 1, journal: 1 }, 10);
+    expect(await identity.presentedTokens(0)).toHaveLength(2);
+    await store().retention.prune(101 + DAY, { commands: 1, journal: 1 }, 10);
     expect(await identity.presentedTokens(0)).toEqual([{ digest: 'two', expiresAt: 300 }]);
   });
 });

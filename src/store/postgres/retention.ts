@@ -64,16 +64,17 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
     values: [now, batch],
   },
   {
+    // A day longer than the token: the clock may be ahead and be put back.
     name: 'prune_tokens',
     text: `delete from revoked_tokens where jti in (
         select jti from revoked_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
-    values: [now, batch],
+    values: [now - DAY_MS, batch],
   },
   {
     name: 'prune_presented',
     text: `delete from presented_tokens where digest in (
         select digest from presented_tokens where expires_at < $1 order by expires_at limit $2) returning 1 as gone`,
-    values: [now, batch],
+    values: [now - DAY_MS, batch],
   },
   {
     name: 'prune_invitations',

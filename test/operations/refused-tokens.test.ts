@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest';
+import type { ClockSample } from '../../src/domain/database-time.ts';
+import { ServiceClock } from '../../src/domain/service-clock.ts';
+import { loadPresented } from '../../src/operations/presented.ts';
+import { loadRevocations } from '../../src/operations/tokens.ts';
+import { MemoryStore } from '../support/memory-store.ts';
+
+const HOUR = 3_600_000;
+const DAY = 24 * HOUR;
+const START = Date.UTC(2026, 0, 1);
+
+/** A service clock on a database whose clock `world` steps. */
+function world() {
+  const time = { monotonic: 0, stepped: 0 };
+  const sample = (): ClockSample => ({
+    sentAt: time.monotonic,
+    receivedAt: time.monotonic,
+    databaseNow: START + time.monotonic + time.stepped,
+  });
+  const clock = new ServiceClock({ wall: () => START + time.monotonic, monotonic: () => time.monotonic }, sample());
+  /** Runs for `ms`, with a renewal of the lease each second up to a minute and one at the end. */
+  const run = (ms: number) => {
+    const end = time.monotonic + ms;
+    for (let n = 0; n < 60 && time.monotonic + 1_000 <= end; n++) {
+      time.monotonic += 1_000;
+      clock.observe(sample());
+    }
+    time.monotonic = end;
+    clock.observe(sample());
+  };
+  return { clock, time, run };
+}
+
+/** `forS` seconds with a clock that is a year ahead, which is taken back for ten seconds or is followed. */
+const episodes: [string, number][] = [
+  ['is not followed yet', 10_000],
+  ['was followed', 40_000],
+];
+
+describe.each(episodes)('a clock that is a year ahead and %s', (_name, forMs) => {
+  it('makes no revoked token good again when it is put right', async () => {
+    const { clock, time, run } = world();
+    const store = new MemoryStore();
+    const revocations = await loadRevocations(store.identity, clock);
+    await revocations.add('one', clock.now() + HOUR);
+    time.stepped = 365 * DAY;
+    run(forMs);
+    await revocations.add('other', clock.reference() + HOUR);
+    expect((await loadRevocations(store.identity, clock)).has('one')).toBe(true);
+    time.stepped = 0;
+    run(1_000);
+    expect(revocations.has('one')).toBe(true);
+  });
+
+  it('makes no presented token a person’s again when it is put right', async () => {
+    const { clock, time, run } = world();
+    const store = new MemoryStore();
+    const presented = await loadPresented(store.identity, clock);
+    await presented.add('u1', { id: 'one', expiresAt: clock.now() + HOUR });
+    time.stepped = 365 * DAY;
+    run(forMs);
+    await presented.add('u1', { id: 'other', expiresAt: clock.reference() + HOUR });
+    expect((await loadPresented(store.identity, clock)).has('u1', 'one')).toBe(true);
+    time.stepped = 0;
+    run(1_000);
+    expect(presented.has('u1', 'one')).toBe(true);
+  });
+});
+
+it('a token is forgotten a day after it was revoked, where it has expired by then', async () => {
+  const { clock, run } = world();
+  const revocations = await loadRevocations(new MemoryStore().identity, clock);
+  await revocations.add('short', clock.now() + HOUR);
+  await revocations.add('long', clock.now() + 3 * DAY);
+  run(DAY - 1_000);
+  await revocations.add('a', clock.now() + HOUR);
+  expect(['short', 'long'].map((id) => revocations.has(id))).toEqual([true, true]);
+  run(120_000);
+  await revocations.add('b', clock.now() + HOUR);
+  expect(['short', 'long'].map((id) => revocations.has(id))).toEqual([false, true]);
+  expect(revocations.sizes().revoked_tokens).toBe(3);
+});
