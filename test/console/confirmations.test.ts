@@ -120,7 +120,7 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
 
   it('take no approval of what expires while somebody looks at it', async () => {
     const id = await ask('unlock');
-    const { page, go, close } = await look(browser, at, { token: grace.token });
+    const { page, go, close } = await look(browser, at, { token: grace.token, fresh: true });
     await page.clock.install();
     await go('/confirmations');
     await page.getByRole('button', { name: 'Refuse …' }).click();

@@ -81,7 +81,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
   });
 
   it('is drawn with less than 400 KB, without the layout library', async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token });
+    const { page, go, close } = await look(browser, at, { token: owner.token, fresh: true });
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
     const names = new Map<string, string>();

@@ -96,7 +96,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   });
 
   it(`scrolls through ${ROWS} rows on a ${SLOWED} times slower processor without a task that takes over ${MOST_MS} ms of it`, async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token });
+    const { page, go, close } = await look(browser, at, { token: owner.token, fresh: true });
     // As many as no test would wait for to be made: the list is the same, whoever answers.
     await page.route('**/v1/actors?*', (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);

@@ -22,9 +22,13 @@ export interface LookOptions {
   width?: number;
   height?: number;
   colorScheme?: 'light' | 'dark';
-  timezoneId?: string;
   /** Statuses whose answers the test provokes: a browser calls each of them an error. */
   expects?: readonly number[];
+  /**
+   * A page that nothing else has used or will use: for a test that depends on an empty cache, or changes what stays with
+   * a page (its clock, its requests, a debugger's session).
+   */
+  fresh?: boolean;
 }
 
 /** The console built of what is checked out, and a browser to look at it. */
@@ -33,13 +37,41 @@ export async function openConsole(): Promise<Browser> {
   return launchChromium();
 }
 
+/**
+ * Pages that were closed, without cookies and storage: the next test of the same browser takes one, because a new page
+ * costs more than a second for its process and for compiling the console again.
+ */
+const closedPages = new WeakMap<Browser, Page[]>();
+
+async function newPage(browser: Browser): Promise<Page> {
+  const context = await browser.newContext({
+    ...{ timezoneId: 'Europe/Berlin', locale: 'en-GB', reducedMotion: 'reduce' },
+  });
+  return context.newPage();
+}
+
+/** What tests listen to; the page has listeners of its own. */
+const LISTENED = ['console', 'pageerror', 'response', 'dialog'] as const;
+
+/** Leaves nothing of one test to the next, apart from the HTTP cache. */
+async function clear(page: Page): Promise<void> {
+  for (const event of LISTENED) page.removeAllListeners(event);
+  await page.evaluate("if (location.origin !== 'null') { localStorage.clear(); sessionStorage.clear(); }");
+  // Navigated to from within, it keeps its process.
+  await page.evaluate("location.replace('about:blank')");
+  await page.waitForURL('about:blank');
+  await page.context().clearCookies();
+}
+
 /** A window of its own, signed in where there is a token. */
 export async function look(browser: Browser, at: TestService, options: LookOptions = {}): Promise<Onlooker> {
-  const { token, width = 1_280, height = 860, colorScheme = 'light', timezoneId = 'Europe/Berlin' } = options;
-  const context = await browser.newContext({
-    ...{ colorScheme, timezoneId, locale: 'en-GB', viewport: { width, height }, reducedMotion: 'reduce' },
-  });
-  const page = await context.newPage();
+  const { token, width = 1_280, height = 860, colorScheme = 'light', fresh = false } = options;
+  const closed = closedPages.get(browser) ?? [];
+  closedPages.set(browser, closed);
+  const page = (!fresh && closed.pop()) || (await newPage(browser));
+  const context = page.context();
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia({ colorScheme });
   page.setDefaultTimeout(15_000);
   const told: string[] = [];
   const expected = [401, ...(options.expects ?? [])].map((status) => `status of ${status} `);
@@ -60,7 +92,11 @@ export async function look(browser: Browser, at: TestService, options: LookOptio
       await page.goto(`${at.url}/console${path}`);
       await page.getByRole('heading', { level: 1 }).first().waitFor();
     },
-    close: () => context.close(),
+    async close() {
+      if (fresh) return context.close();
+      await clear(page);
+      closed.push(page);
+    },
   };
 }
 
@@ -75,9 +111,9 @@ interface Violation {
 /** What axe finds against WCAG 2.2 A and AA, and its best practices. */
 export async function accessibility(page: Page): Promise<string[]> {
   // The page's own policy lets in no script of ours; what is evaluated through the debugger is none of the page's.
-  await page.evaluate(axe);
+  if (!(await page.evaluate(`'axe' in window`))) await page.evaluate(axe);
   const found = (await page.evaluate(
-    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] }).then(({ violations }) => violations)`,
+    `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], resultTypes: ['violations'] }).then(({ violations }) => violations)`,
   )) as Violation[];
   return found.flatMap(({ id, help, nodes }) =>
     nodes.map(({ target, failureSummary }) => `${id}: ${help} at ${target.join(' ')}: ${failureSummary}`),
