@@ -8,7 +8,7 @@ import { type Field, type Fields, schemaOf } from '../../src/domain/shape.ts';
 import { newDeviceSecret, signingKey, verifyingKey } from '../../src/domain/signature.ts';
 import { cloudMessageTypes, deviceChannels } from '../../src/domain/topics.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
-import { expectReached, fc } from '../support/properties.ts';
+import { expectReached, fc, runs } from '../support/properties.ts';
 
 // A stranger reads the schemas with a validator of his own; formats are for people.
 const ajv = new Ajv2020({ strict: false, validateFormats: false, unicode: false, logger: false } as object);
@@ -100,7 +100,7 @@ describe.each(shapes)('the schema of a $name payload', ({ shape, read }) => {
         seen[ok ? 'right' : 'wrong']++;
         expect(validate(payload)).toBe(ok);
       }),
-      { numRuns: 1_000 },
+      runs(300),
     );
     expectReached(() => expect(Math.min(seen.right, seen.wrong)).toBeGreaterThan(20));
   });
@@ -144,7 +144,7 @@ describe("the envelope's schema", () => {
         fc.pre(checkJson(sent).ok);
         expect(validate(sent)).toBe(isWellFormed(sent));
       }),
-      { numRuns: 2_000 },
+      runs(500),
     );
   });
 });

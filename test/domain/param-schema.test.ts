@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { checkParams, MAX_ENUM_VALUES, MAX_PARAMS_BYTES, schemaErrors } from '../../src/domain/param-schema.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import { cpuTime } from '../support/cpu-time.ts';
-import { fc } from '../support/properties.ts';
+import { fc, runs } from '../support/properties.ts';
 
 const parse = (text: string) => JSON.parse(text) as JsonObject;
 const of = (param: Json): JsonObject => ({ type: 'object', properties: { p: param } });
@@ -305,7 +305,7 @@ describe('against ajv', () => {
         ajv.removeSchema(param);
         for (const one of values) expect(accepts(param, one), JSON.stringify(one)).toBe(validate(one));
       }),
-      { numRuns: 300 },
+      runs(100),
     );
   });
 });

@@ -6,7 +6,7 @@ import { plainSession, readPlainMessage } from '../../src/domain/plain-message.t
 import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
 import { type DeviceChannel, deviceChannels } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
-import { expectReached, fc } from '../support/properties.ts';
+import { expectReached, fc, runs } from '../support/properties.ts';
 
 const secret = newDeviceSecret();
 const now = 1_763_635_705_272;
@@ -408,11 +408,11 @@ describe('whatever is sent,', () => {
         else if (!long.ok) refused += 1;
         expect(checkMessage(bytes, { ...session, plain }, 'state', now)).toEqual(long);
       }),
-      { numRuns: 6_000 },
+      runs(1_200),
     );
     expectReached(() => {
-      expect(taken).toBeGreaterThan(100);
-      expect(refused).toBeGreaterThan(1_000);
+      expect(taken).toBeGreaterThan(50);
+      expect(refused).toBeGreaterThan(200);
     });
   });
 });

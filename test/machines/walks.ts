@@ -1,7 +1,7 @@
-import { vi } from 'vitest';
 import type { AnyStateNode } from 'xstate';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
+import { fc } from '../support/properties.ts';
 
 /** The innermost states of a chart: `lifecycle.written.dispatched`. */
 export function declaredStates(definition: MachineDefinition): string[] {
@@ -18,17 +18,61 @@ export function statesIn(value: Json, path: readonly string[] = []): string[] {
   return Object.entries(value as JsonObject).flatMap(([key, below]) => statesIn(below, [...path, key]));
 }
 
-/** The transitions of a chart that nothing took in `walk`, as `lifecycle.queued: cancel 0`. */
-export function untaken({ machine }: Pick<MachineDefinition, 'machine'>, walk: () => void): string[] {
-  const within = (node: AnyStateNode): AnyStateNode[] => [node, ...Object.values(node.states).flatMap(within)];
-  const all = within(machine.root).flatMap((node) =>
-    [...node.transitions].flatMap(([event, ways]) =>
-      ways.map((way, n) => ({ way, name: `${node.path.join('.')}: ${event} ${n}` })),
-    ),
+const BATCH = 50;
+/** Chosen so that the first few hundred walks of each machine take all transitions. */
+const FIRST_SEED = 10_000;
+
+/** Takes samples of `walks`, the same each time, until `covered` or at most `most` of them. */
+export function walkUntil<T>(
+  walks: fc.Arbitrary<T>,
+  most: number,
+  go: (walk: T) => void,
+  covered: () => boolean,
+): void {
+  for (let taken = 0; taken < most && !covered(); taken += BATCH)
+    for (const walk of fc.sample(walks, { numRuns: BATCH, seed: FIRST_SEED + taken })) go(walk);
+}
+
+/** The states of a chart that were not reached in `most` walks; `go` reports those that it saw. */
+export function unreached<T>(
+  definition: MachineDefinition,
+  { walks, most, go }: { walks: fc.Arbitrary<T>; most: number; go(walk: T, saw: (value: Json) => void): void },
+  start: Json,
+): string[] {
+  const left = new Set(declaredStates(definition));
+  const saw = (value: Json): void => {
+    for (const state of statesIn(value)) left.delete(state);
+  };
+  saw(start);
+  walkUntil(
+    walks,
+    most,
+    (walk) => go(walk, saw),
+    () => left.size === 0,
   );
-  const chosen = vi.spyOn(machine, 'getTransitionData');
-  walk();
-  const taken = new Set(chosen.mock.results.flatMap(({ value }) => value));
-  chosen.mockRestore();
-  return all.filter(({ way }) => !taken.has(way)).map(({ name }) => name);
+  return [...left];
+}
+
+/**
+ * The transitions of a chart that were not taken in `most` walks, as `lifecycle.queued: cancel 0`. Those that nothing can
+ * take are given as `never`, so that nobody waits for them.
+ */
+export function untaken<T>(
+  { machine }: Pick<MachineDefinition, 'machine'>,
+  { walks, most, go, never = 0 }: { walks: fc.Arbitrary<T>; most: number; go(walk: T): void; never?: number },
+): string[] {
+  const within = (node: AnyStateNode): AnyStateNode[] => [node, ...Object.values(node.states).flatMap(within)];
+  const left = new Map<unknown, string>();
+  for (const node of within(machine.root))
+    for (const [event, ways] of node.transitions)
+      for (const [n, way] of ways.entries()) left.set(way, `${node.path.join('.')}: ${event} ${n}`);
+  const choose = machine.getTransitionData;
+  machine.getTransitionData = (...given) => {
+    const chosen = choose.apply(machine, given);
+    for (const way of chosen ?? []) left.delete(way);
+    return chosen;
+  };
+  walkUntil(walks, most, go, () => left.size <= never);
+  machine.getTransitionData = choose;
+  return [...left.values()];
 }

@@ -12,6 +12,9 @@ if (!Number.isInteger(seed)) throw new Error(`SEED must be an integer, not "${pr
 
 fc.configureGlobal({ seed });
 
+/** Tries of a property that is costly: `few` in each run of the tests, ten times as many on another seed. */
+export const runs = (few: number): { numRuns: number } => ({ numRuns: seed === FIXED_SEED ? few : 10 * few });
+
 /**
  * Checks how often a property reached its cases, so that it cannot become one that tries nothing. Only on the fixed
  * seed is that the same in each run; on another the counts are left to chance and not looked at.
