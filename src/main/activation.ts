@@ -54,7 +54,12 @@ export class Activation {
     const done = new AbortController();
     void this.#watch(wrong, done.signal);
     try {
-      await this.#parts.lock.acquire(AbortSignal.any([signal, wrong.signal]));
+      // A server that was away when its clock was looked at last may give the lock at any time.
+      await this.#parts.lock.acquire(AbortSignal.any([signal, wrong.signal]), (sample) => {
+        if (this.#isInTime(sample)) return true;
+        wrong.abort();
+        return false;
+      });
       return true;
     } catch (error) {
       if (signal.aborted || !wrong.signal.aborted) throw error;
@@ -82,7 +87,10 @@ export class Activation {
   /** A server that does not respond does not end the wait for its lock. */
   async #look(): Promise<boolean> {
     const sample = await this.#parts.readClock();
-    if (sample === null) return true;
+    return sample === null || this.#isInTime(sample);
+  }
+
+  #isInTime(sample: ClockSample): boolean {
     const { host, log } = this.#parts;
     const at = host.monotonic();
     this.#offsetMs = host.wall() - (sample.databaseNow + at - (sample.sentAt + sample.receivedAt) / 2);

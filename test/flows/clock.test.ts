@@ -5,6 +5,7 @@ import { connack, credentials, Device } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment, onPostgres } from '../support/deployment.ts';
 import { commandWith, register } from '../support/device.ts';
+import { startProxy } from '../support/proxy.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { around, deviceOf, portOf } from '../support/speaker.ts';
 
@@ -145,6 +146,34 @@ it.runIf(inject('postgresUrl'))(
     await at.service.active;
     expect((await at.api().get('/health')).status).toBe(200);
     await at.stop();
+    await deployment?.remove();
+  },
+);
+
+it.runIf(inject('postgresUrl'))(
+  'a process whose database was away does not become active when that is back, while its host is off',
+  async () => {
+    const deployment = await onPostgres();
+    const line = await startProxy(String(deployment?.env.DATABASE_URL));
+    line.cut();
+    let ahead = 400 * DAY;
+    const { lines, log } = warnings();
+    const env = { ...deployment?.env, DATABASE_URL: line.through(String(deployment?.env.DATABASE_URL)) };
+    const at = await startService(env, {
+      ...{ log, wallClock: () => Date.now() + ahead, limits: { clockLookMs: 2_000 }, standsBy: true },
+    });
+    await eventually(() => lines.includes('active lock: waiting; the database cannot be used'));
+    line.restore();
+    const health = await eventually(async () => {
+      const { status, body } = await at.api().get('/health');
+      return status === 503 && body.checks.clock === false ? body : null;
+    });
+    expect(health.checks).toEqual({ api: true, worker: false, clock: false });
+    expect((await at.api().get('/health/ready')).body).toEqual({ status: 'standby' });
+    ahead = 0;
+    await at.service.active;
+    await at.stop();
+    await line.close();
     await deployment?.remove();
   },
 );

@@ -17,10 +17,11 @@ function standby() {
       onRenewed: (listener) => {
         renewed = listener;
       },
-      acquire: (signal) =>
+      acquire: (signal, accepts) =>
         new Promise((resolve, reject) => {
           signal.addEventListener('abort', () => reject(signal.reason));
           const grant = () => {
+            if (accepts?.(sample()) === false) return;
             renewed(sample());
             resolve();
           };
@@ -64,6 +65,22 @@ it('asks for the lock of a server whose clock it cannot read', async () => {
   const active = activation.acquire(stop.signal);
   await eventually(() => waiting.length === 1);
   waiting[0]?.grant();
+  await active;
+});
+
+it('does not become active where the server comes back and the clock proves wrong', async () => {
+  const { activation, waiting, state, warnings, stop } = standby();
+  state.away = true;
+  state.hostAhead = 61_000;
+  const active = activation.acquire(stop.signal);
+  await eventually(() => waiting.length === 1);
+  waiting[0]?.grant();
+  await eventually(() => waiting[0]?.signal.aborted);
+  expect(Math.round((activation.untrusted() ?? 0) / 1000)).toBe(61);
+  expect(warnings).toHaveLength(1);
+  state.hostAhead = 0;
+  await eventually(() => waiting.length >= 2);
+  waiting.at(-1)?.grant();
   await active;
 });
 

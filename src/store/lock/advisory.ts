@@ -20,12 +20,15 @@ const FIRST_NODE_EPOCH = 1;
 /** The lease is looked at this often while nothing else asks for it. */
 const LOOKS_PER_LEASE = 40;
 
-const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid`;
+const databaseNow = '(extract(epoch from clock_timestamp()) * 1000)::float8 as now';
+const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid, ${databaseNow}`;
 /** `held` is false where a pooler in between gave us another session. */
 const renewal = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
     and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
   coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current,
-  (extract(epoch from clock_timestamp()) * 1000)::float8 as now`;
+  ${databaseNow}`;
+
+type Accepts = (sample: RenewalSample) => boolean;
 
 export interface AdvisoryLockParts {
   log: Log;
@@ -83,11 +86,11 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   /** Waits as long as it takes, through a server that is away too; rejects only when `signal` aborts. */
-  async acquire(signal: AbortSignal): Promise<void> {
+  async acquire(signal: AbortSignal, accepts: Accepts = () => true): Promise<void> {
     const reports = new WaitingReports(this.#log, this.#timing.report);
     for (;;) {
       signal.throwIfAborted();
-      const client = await this.#try(signal, reports);
+      const client = await this.#try(signal, accepts, reports);
       if (client !== null) {
         reports.acquired(this.#lease.epoch);
         this.#hold(client);
@@ -110,7 +113,7 @@ export class AdvisoryLock implements ActiveLock {
   }
 
   /** The connection that has the lock, with the lease begun; null where it broke before. */
-  async #try(signal: AbortSignal, reports: WaitingReports): Promise<pg.Client | null> {
+  async #try(signal: AbortSignal, accepts: Accepts, reports: WaitingReports): Promise<pg.Client | null> {
     const client = new pg.Client(
       sessionConfig(this.#url, {
         connectionTimeoutMillis: CONNECT_MS,
@@ -123,7 +126,8 @@ export class AdvisoryLock implements ActiveLock {
     try {
       await client.connect();
       await client.query(sessionSettings(this.#timing));
-      await this.#wait(client, signal, reports);
+      const sample = await this.#wait(client, signal, reports);
+      if (!accepts(sample)) throw new Error('the clock of the database was not accepted');
       const epoch = await this.#takeOver(client, signal);
       const sentAt = this.#now();
       if (await this.#renew(client)) {
@@ -140,11 +144,14 @@ export class AdvisoryLock implements ActiveLock {
     return null;
   }
 
-  async #wait(client: pg.Client, signal: AbortSignal, reports: WaitingReports): Promise<void> {
+  /** Answers the reading of the database's clock that came with the lock. */
+  async #wait(client: pg.Client, signal: AbortSignal, reports: WaitingReports): Promise<RenewalSample> {
     for (;;) {
-      const { rows } = await client.query<{ got: boolean; pid: number }>(tryLock);
-      this.#lockPid = rows[0]?.pid ?? 0;
-      if (rows[0]?.got) return;
+      const sentAt = this.#now();
+      const { rows } = await client.query<{ got: boolean; pid: number; now: number }>(tryLock);
+      const [row] = rows;
+      this.#lockPid = row?.pid ?? 0;
+      if (row?.got) return { sentAt, receivedAt: this.#now(), databaseNow: row.now };
       await reports.held(client);
       await pause(this.#timing.poll, undefined, { signal });
     }
