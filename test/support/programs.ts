@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
-import { accessSync, constants, readdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 
 /** Paths of programs that some tests run, null where they are not installed; `inject('programs')` in a test. */
@@ -33,11 +34,40 @@ export function program(name: string, folders: readonly string[] = []): string |
 /** Below the ports that the system gives away by itself. */
 const OURS = [12_000, 32_768] as const;
 
-/** Nobody listens there, and nobody is given it while whoever listens there is away between an end and a start. */
+/** One file for each reserved port, with the id of the process that holds it. */
+const reservations = join(tmpdir(), `twinkeep-ports-${process.getuid?.() ?? 'all'}`);
+
+/**
+ * A port on which nothing listens, reserved for this process until it ends: no other worker or test run gets it between this
+ * call and the start of the server, nor while the server is stopped and started again.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(...OURS);
-    if (await isFree(port)) return port;
+    if (reserve(port) && (await isFree(port))) return port;
+  }
+}
+
+function reserve(port: number): boolean {
+  mkdirSync(reservations, { recursive: true });
+  const file = join(reservations, `${port}`);
+  try {
+    writeFileSync(file, `${process.pid}`, { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    if (!isHeld(file)) rmSync(file, { force: true });
+    return false;
+  }
+}
+
+/** False where the process that made the reservation has ended. A file without a number is just being written. */
+function isHeld(file: string): boolean {
+  try {
+    const pid = Number(readFileSync(file, 'utf8'));
+    return pid === 0 || process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
 
