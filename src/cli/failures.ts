@@ -1,4 +1,4 @@
-// Why a command ends with something else than 0; main.ts turns each into its exit code.
+// Why a command ends with something else than 0; run.ts turns each into its exit code.
 
 /** What the service answers where it says no (RFC 9457). */
 export interface Problem {

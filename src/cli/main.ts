@@ -1,32 +1,7 @@
 #!/usr/bin/env node
-import { CommanderError } from 'commander';
-import { ConfigError } from '../config/values.ts';
-import { exitCodes, Refused, Unreachable, Usage } from './failures.ts';
-import { type Io, processIo } from './io.ts';
-import { problem } from './print.ts';
-import { makeProgram } from './program.ts';
+import { processIo } from './io.ts';
+import { run } from './run.ts';
 
-/** Says what went wrong, and with which code to end. */
-function explain(io: Io, error: unknown): number {
-  const { red } = io.paintSay;
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
-  if (error instanceof Refused) {
-    problem(io, error.problem);
-    return exitCodes.refused;
-  }
-  const text = error instanceof Error ? error.message : String(error);
-  io.say(`${red('error:')} ${text}`);
-  if (error instanceof ConfigError || error instanceof Usage) return exitCodes.usage;
-  // The embedded store has one owner (contract §1); its class lives in a layer that the command line does not see.
-  if (error instanceof Error && error.name === 'OwnedByAnother') return exitCodes.usage;
-  return error instanceof Unreachable ? exitCodes.unreachable : exitCodes.refused;
-}
-
-const io = processIo();
 // Who reads our output may stop: `twinkeep watch | head`.
 process.stdout.on('error', () => process.exit(0));
-try {
-  await makeProgram(io).parseAsync();
-} catch (error) {
-  process.exitCode = explain(io, error);
-}
+process.exitCode = await run(processIo(), process.argv.slice(2));

@@ -23,7 +23,7 @@ import { addSimulate } from './verbs/simulate.ts';
 import { addToken } from './verbs/token.ts';
 import { addWatch } from './verbs/watch.ts';
 
-/** The command line. Actions throw; main.ts has the exit codes. */
+/** The command line. Actions throw; run.ts has the exit codes. */
 export function makeProgram(io: Io): Command {
   const program = new Command('twinkeep')
     .description('A cloud for connected devices: the service, and what works with it.')

@@ -1,0 +1,32 @@
+import { CommanderError } from 'commander';
+import { ConfigError } from '../config/values.ts';
+import { exitCodes, Refused, Unreachable, Usage } from './failures.ts';
+import type { Io } from './io.ts';
+import { problem } from './print.ts';
+import { makeProgram } from './program.ts';
+
+/** Runs one command. Resolves with the exit code, after any error was printed. `args` are without the program's name. */
+export async function run(io: Io, args: readonly string[]): Promise<number> {
+  try {
+    await makeProgram(io).parseAsync(args, { from: 'user' });
+    return 0;
+  } catch (error) {
+    return explain(io, error);
+  }
+}
+
+/** Says what went wrong, and with which code to end. */
+function explain(io: Io, error: unknown): number {
+  const { red } = io.paintSay;
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
+  if (error instanceof Refused) {
+    problem(io, error.problem);
+    return exitCodes.refused;
+  }
+  const text = error instanceof Error ? error.message : String(error);
+  io.say(`${red('error:')} ${text}`);
+  if (error instanceof ConfigError || error instanceof Usage) return exitCodes.usage;
+  // The embedded store has one owner (contract §1); its class lives in a layer that the command line does not see.
+  if (error instanceof Error && error.name === 'OwnedByAnother') return exitCodes.usage;
+  return error instanceof Unreachable ? exitCodes.unreachable : exitCodes.refused;
+}
