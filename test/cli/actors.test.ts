@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { runCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import type { House } from '../support/house.ts';
 import { type OpenSockets, openSockets } from '../support/state-sockets.ts';
@@ -24,18 +24,8 @@ afterAll(async () => {
 });
 
 /** The command line in a process of its own. */
-function begin(args: readonly string[], token = mine.tokens.admin) {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: house.url, TWINKEEP_TOKEN: token },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  return new Promise<{ code: number | null } & typeof told>((resolve) =>
-    child.once('close', (code) => resolve({ code, ...told })),
-  );
-}
+const begin = (args: readonly string[], token = mine.tokens.admin) =>
+  runCli(args, { TWINKEEP_URL: house.url, TWINKEEP_TOKEN: token });
 const run = (...args: string[]) => begin(args);
 
 it('actors lists them, shows one with its journal, and prints JSON for programs', async () => {

@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../src/operations/cognition/contract.ts';
+import { runCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -41,22 +41,7 @@ async function think(id: string): Promise<void> {
   taken(await cognition.complete(id, { summary: 'There is light.' }));
 }
 
-interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-function run(...args: string[]): Promise<Ran> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
-}
+const run = (...args: string[]) => runCli(args, { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });
 
 const ID = /^[0-9a-f-]{36}\n$/;
 

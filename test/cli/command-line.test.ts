@@ -1,19 +1,13 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clientSettingsTable, settingsTable } from '../../src/config/settings.ts';
+import { beginCli, type CliProcess, cliHere } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { onPostgres } from '../support/deployment.ts';
 
 /** The command line as a person uses it: processes of their own, against a service that one of them runs. */
-interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-'));
 const dataDir = join(folder, 'data');
 let env: Record<string, string> = {
@@ -23,37 +17,17 @@ let env: Record<string, string> = {
   SIDECAR: 'off',
   RATE_LIMITS: 'free=0',
 };
-let service: Started;
+let service: CliProcess;
 
-interface Started {
-  child: ChildProcess;
-  output: Ran;
-  ended: Promise<Ran>;
-}
-
-function begin(args: readonly string[], more: Record<string, string> = {}): Started {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', ...env, ...more },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const output: Ran = { code: null, stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => {
-    output.stdout += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    output.stderr += chunk;
-  });
-  const ended = new Promise<Ran>((resolve) => {
-    child.once('close', (code) => resolve(Object.assign(output, { code })));
-  });
-  return { child, output, ended };
-}
+const begin = (args: readonly string[], more: Record<string, string> = {}) => beginCli(args, { ...env, ...more });
 
 const run = (...args: string[]) => begin(args).ended;
+/** The same in this process, for what a process of its own adds nothing to. */
+const here = (...args: string[]) => cliHere(args, { url: env.TWINKEEP_URL ?? '', token: env.TWINKEEP_TOKEN ?? '' });
 
 /** The answer of a verb with `--json`. */
 async function json<T>(...args: string[]): Promise<T> {
-  const { code, stdout, stderr } = await run(...args, '--json');
+  const { code, stdout, stderr } = await here(...args, '--json');
   if (code !== 0) throw new Error(`${args.join(' ')}: ${code} ${stderr}`);
   return JSON.parse(stdout) as T;
 }
@@ -82,7 +56,7 @@ describe('help', () => {
 
   it('is there for every verb', async () => {
     for (const verb of ['devices', 'simulate', 'watch', 'keys', 'members', 'firmware', 'admin']) {
-      const { code, stdout } = await run(verb, '--help');
+      const { code, stdout } = await here(verb, '--help');
       expect(code).toBe(0);
       expect(stdout).toContain(`Usage: twinkeep ${verb}`);
       expect(stdout).toContain('--url');
@@ -118,7 +92,7 @@ describe('an exit code', () => {
     ['a life over 24 hours', ['token', '--sub', 'a', '--ttl', '2d']],
     ['a URL that is none', ['--url', 'nowhere', 'whoami']],
   ])('is 2 for %s', async (_, args) => {
-    const { code, stdout, stderr } = await run(...args);
+    const { code, stdout, stderr } = await here(...args);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).not.toBe('');
   });
@@ -141,13 +115,13 @@ describe('an exit code', () => {
   });
 
   it('is 1 for a refusal, which is told on stderr', async () => {
-    const { code, stdout, stderr } = await run('devices', '--token', 'nonsense');
+    const { code, stdout, stderr } = await here('devices', '--token', 'nonsense');
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/^401 UNAUTHENTICATED /);
   });
 
   it('is 3 where nobody answers', async () => {
-    const { code, stderr } = await run('devices', '--url', 'http://127.0.0.1:1');
+    const { code, stderr } = await here('devices', '--url', 'http://127.0.0.1:1');
     expect(code).toBe(3);
     expect(stderr).toMatch(/^error: http:\/\/127\.0\.0\.1:1 does not answer/);
   });
@@ -225,7 +199,7 @@ describe('a home on the command line', () => {
   });
 
   it('is shared by keys and with people', async () => {
-    const made = await run(
+    const made = await here(
       'keys',
       'create',
       'Night shift',
@@ -240,33 +214,33 @@ describe('a home on the command line', () => {
     const key = made.stdout.trim();
     const prefix = key.slice(3, 11);
     expect(made.stderr).toContain(`${prefix}: It is shown this once.`);
-    expect((await run('homes', 'list', '--token', key)).code).toBe(0);
-    expect((await run('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
-    const listed = await run('keys');
+    expect((await here('homes', 'list', '--token', key)).code).toBe(0);
+    expect((await here('devices', '--token', key)).stderr).toMatch(/^403 INSUFFICIENT_SCOPE /);
+    const listed = await here('keys');
     expect(listed.stdout).toMatch(
       new RegExp(`^${prefix} +Night shift +read:homes read:tenant +\\S+Z +until \\S+Z$`, 'm'),
     );
     const { key: next } = await json<{ key: string }>('keys', 'rotate', prefix);
-    expect((await run('homes', 'list', '--token', key)).stderr).toMatch(/^401 /);
-    expect((await run('keys', 'revoke', next)).stdout).toBe(`${next.slice(3, 11)} revoked\n`);
-    expect((await run('homes', 'list', '--token', next)).stderr).toMatch(/^401 /);
-    expect((await run('keys')).stdout.match(/revoked /g)).toHaveLength(2);
-    expect((await run('keys', 'create', 'x', '--expires', 'soon')).code).toBe(2);
+    expect((await here('homes', 'list', '--token', key)).stderr).toMatch(/^401 /);
+    expect((await here('keys', 'revoke', next)).stdout).toBe(`${next.slice(3, 11)} revoked\n`);
+    expect((await here('homes', 'list', '--token', next)).stderr).toMatch(/^401 /);
+    expect((await here('keys')).stdout.match(/revoked /g)).toHaveLength(2);
+    expect((await here('keys', 'create', 'x', '--expires', 'soon')).code).toBe(2);
 
     const bea = (await run('token', '--sub', 'bea', '--email', 'bea@example.com')).stdout.trim();
-    expect((await run('members', 'invite', 'bea@example.com', '--role', 'viewer')).code).toBe(0);
-    const asked = await run('whoami', '--token', bea);
+    expect((await here('members', 'invite', 'bea@example.com', '--role', 'viewer')).code).toBe(0);
+    const asked = await here('whoami', '--token', bea);
     const [, id = ''] = /invited to My company as viewer: twinkeep members accept (\S+)/.exec(asked.stderr) ?? [];
-    expect((await run('members', 'role', id, 'user')).stdout).toMatch(/role +user/);
+    expect((await here('members', 'role', id, 'user')).stdout).toMatch(/role +user/);
     expect(await json('members', 'accept', id, '--token', bea)).toMatchObject({ role: 'user' });
     const { members } = await json<{ members: { id: string; email: string; status: string }[] }>('members');
     expect(members.map(({ email, status }) => [email, status])).toEqual([
       ['bea@example.com', 'active'],
       ['me@example.com', 'active'],
     ]);
-    expect((await run('members', 'remove', members[0]?.id ?? '')).code).toBe(0);
-    expect((await run('members')).stdout).not.toContain('bea@example.com');
-    expect((await run('members', 'remove', members[1]?.id ?? '')).stderr).toMatch(/^409 CONFLICT /);
+    expect((await here('members', 'remove', members[0]?.id ?? '')).code).toBe(0);
+    expect((await here('members')).stdout).not.toContain('bea@example.com');
+    expect((await here('members', 'remove', members[1]?.id ?? '')).stderr).toMatch(/^409 CONFLICT /);
   });
 
   it('tells a wrong kind of event as a refusal', async () => {

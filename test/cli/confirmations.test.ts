@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process';
 import { PassThrough } from 'node:stream';
 import pc from 'picocolors';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Io } from '../../src/cli/io.ts';
 import { makeProgram } from '../../src/cli/program.ts';
+import { cliHere } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import type { House } from '../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
@@ -27,17 +27,8 @@ afterAll(() => house.close());
 const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body;
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 
-/** The command line in a process of its own, where there is no terminal. */
-function run(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.admin },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
-}
+/** The command line where there is no terminal. */
+const run = (...args: string[]) => cliHere(args, { url: house.url, token: mine.tokens.admin });
 
 /** The command line in this process, with somebody at a terminal who types. */
 function atTerminal(...args: string[]) {

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { nodeEnv, nodeFlags } from '../support/node.ts';
 
 const run = promisify(execFile);
 const commandLine = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
@@ -10,8 +11,11 @@ describe('the demonstration', () => {
   it('tells every step of the main job, and of a goal whose plan is rolled back and then succeeds', async () => {
     // As if at every look somebody wanted to walk through the door, and somebody else came to a switch on the wall.
     const NODE_OPTIONS = '--import=data:text/javascript,Math.random=()=>0';
-    const env = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', NO_COLOR: '1', NODE_OPTIONS };
-    const { stdout, stderr } = await run(process.execPath, [commandLine, 'demo', '--exit'], { env, timeout: 25_000 });
+    const env = { ...nodeEnv, HOME: process.env.HOME ?? '', NO_COLOR: '1', NODE_OPTIONS };
+    const { stdout, stderr } = await run(process.execPath, [...nodeFlags, commandLine, 'demo', '--exit'], {
+      env,
+      timeout: 25_000,
+    });
     const lines = stdout.split('\n');
     expect(lines.filter((line) => line.startsWith('✗'))).toEqual([]);
     expect(stderr).toBe('');

@@ -1,10 +1,10 @@
-import { spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
+import { cliHere } from '../support/cli.ts';
 import { type House, makeHouse } from '../support/house.ts';
 import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
 
@@ -26,17 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** The command line in a process of its own, where there is no terminal. */
-function run(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: house.url, TWINKEEP_TOKEN: token },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
-}
+const run = (...args: string[]) => cliHere(args, { url: house.url, token });
 
 describe('twinkeep firmware', () => {
   it('drafts with a file, releases, lists, checks and withdraws', async () => {

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -8,6 +7,7 @@ import { keepCredential, readCredentials } from '../../src/cli/credentials.ts';
 import { approval, userCode } from '../../src/cli/verbs/login.ts';
 import { userCodeOf } from '../../src/operations/handshakes.ts';
 import { type Browser, browserAt } from '../support/browser.ts';
+import { beginCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -24,23 +24,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-function begin(args: readonly string[], more: Record<string, string> = {}) {
-  const child = spawn(process.execPath, ['src/cli/main.ts', '--url', at.url, ...args], {
-    env: { PATH: process.env.PATH ?? '', XDG_CONFIG_HOME: folder, ...more },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const said = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => {
-    said.stdout += chunk;
-  });
-  child.stderr.on('data', (chunk) => {
-    said.stderr += chunk;
-  });
-  const ended = new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
-    child.once('close', (code) => resolve({ code, ...said }));
-  });
-  return { said, ended };
-}
+const begin = (args: readonly string[], more: Record<string, string> = {}) =>
+  beginCli(['--url', at.url, ...args], { XDG_CONFIG_HOME: folder, ...more });
 const run = (...args: string[]) => begin(args).ended;
 
 /** What a person does with what `login` prints. */
@@ -57,7 +42,7 @@ async function approve(said: { stderr: string }, token: string, change?: (browse
 
 describe('twinkeep login', () => {
   it('keeps a token of who approved it, readable by its owner alone; the other verbs use it; logout ends it', async () => {
-    const { said, ended } = begin(['login']);
+    const { output: said, ended } = begin(['login']);
     expect((await approve(said, await at.token('ada', { email: 'ada@example.com' }))).status).toBe(200);
     const { code, stdout } = await ended;
     expect([code, stdout]).toEqual([0, expect.stringContaining(`Signed in to ${at.url} as ada@example.com`)]);
@@ -77,7 +62,7 @@ describe('twinkeep login', () => {
   });
 
   it('gives up when the person typed wrong codes until it ended', async () => {
-    const { said, ended } = begin(['login', '--json']);
+    const { output: said, ended } = begin(['login', '--json']);
     await approve(said, await at.token('ada'), async (browser) => {
       const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
       const code = new URL(/http\S+/.exec(said.stderr)?.[0] ?? '').searchParams.get('code');

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runCli } from '../support/cli.ts';
 import type { House } from '../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
 
@@ -13,16 +13,8 @@ beforeAll(async () => {
 afterAll(() => house.close());
 
 /** The command line in a process of its own, where there is no terminal. */
-function run(...args: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', 'memories', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.user },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
-}
+const run = (...args: string[]) =>
+  runCli(['memories', ...args], { TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.user });
 
 const TEXT = 'Good night:\nall lights off, \u{202e}door locked';
 

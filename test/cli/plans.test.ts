@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PlanStep, treeOf } from '../../src/cli/verbs/plans.ts';
 import type { Device } from '../../src/device/device.ts';
+import { runCli } from '../support/cli.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -21,23 +21,12 @@ afterAll(async () => {
   await at.stop();
 });
 
-interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-function run(args: string[], input?: unknown): Promise<Ran> {
-  const child = spawn(process.execPath, ['src/cli/main.ts', 'plans', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
-    stdio: ['pipe', 'pipe', 'pipe'],
-  });
-  const told = { stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  child.stdin.end(input === undefined ? '' : JSON.stringify(input));
-  return new Promise((resolve) => child.once('close', (code) => resolve({ code, ...told })));
-}
+const run = (args: string[], input?: unknown) =>
+  runCli(
+    ['plans', ...args],
+    { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
+    input === undefined ? '' : JSON.stringify(input),
+  );
 
 const plan = (...steps: object[]) => ({ name: 'Evening', steps });
 const on = (id: string, more: object = {}) => ({
@@ -88,7 +77,7 @@ describe('twinkeep plans', () => {
     const first = await run(['list', '--limit', '2']);
     const cursor = /--cursor (\S+)/.exec(first.stderr)?.[1] ?? '';
     const second = await run(['list', '--limit', '1', '--cursor', cursor]);
-    const idsIn = ({ stdout }: Ran) => stdout.match(/^[0-9a-f-]{36}/gm);
+    const idsIn = ({ stdout }: Awaited<ReturnType<typeof run>>) => stdout.match(/^[0-9a-f-]{36}/gm);
     expect([idsIn(first), idsIn(second)]).toEqual([made.slice(0, 2), made.slice(2)]);
   });
 

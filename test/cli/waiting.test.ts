@@ -1,9 +1,9 @@
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
+import { beginCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { type Deployment, onPglite } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
@@ -14,26 +14,9 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
-interface Ran {
-  code: number | null;
-  stdout: string;
-  stderr: string;
-}
-
 /** A process of the command line, as the holder of `token`. */
-function begin(url: string, token: string, args: readonly string[]): { told: Ran; ended: Promise<Ran> } {
-  const child = spawn(process.execPath, ['src/cli/main.ts', ...args], {
-    env: { PATH: process.env.PATH ?? '', TWINKEEP_URL: url, TWINKEEP_TOKEN: token },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const told: Ran = { code: null, stdout: '', stderr: '' };
-  child.stdout.on('data', (chunk) => (told.stdout += chunk));
-  child.stderr.on('data', (chunk) => (told.stderr += chunk));
-  const ended = new Promise<Ran>((resolve) => {
-    child.once('close', (code) => resolve(Object.assign(told, { code })));
-  });
-  return { told, ended };
-}
+const begin = (url: string, token: string, args: readonly string[]) =>
+  beginCli(args, { TWINKEEP_URL: url, TWINKEEP_TOKEN: token });
 
 /** A light whose commands last until they are released. */
 interface SlowLight {

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import { eventually } from '../support/clock.ts';
+import { nodeEnv, nodeFlags } from '../support/node.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { freshDatabase } from '../support/store.ts';
 
@@ -23,8 +24,8 @@ interface Where {
 /** Lets another process write until it has said `rounds` acknowledgements, and kills it in the middle of its work. */
 async function writeAndKill(where: Where, rounds: number): Promise<{ ids: string[]; acknowledged: number }> {
   const script = new URL('../support/keep-writing.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, [script], {
-    env: { ...process.env, WRITE: JSON.stringify(where) },
+  const child = spawn(process.execPath, [...nodeFlags, script], {
+    env: { ...nodeEnv, WRITE: JSON.stringify(where) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   closing.push(() => void child.kill('SIGKILL'));

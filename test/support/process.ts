@@ -5,6 +5,7 @@ import { issueToken } from '../../src/main.ts';
 import { eventually } from './clock.ts';
 import type { Deployment } from './deployment.ts';
 import type { Fault } from './faulty-store.ts';
+import { nodeEnv, nodeFlags } from './node.ts';
 import { freePort } from './programs.ts';
 import type { Api } from './service.ts';
 import type { FromService, ToService } from './service-process.ts';
@@ -56,8 +57,8 @@ export interface Served {
 }
 
 export function serve(deployment: Deployment, ports: Ports): Served {
-  const child = spawn(process.execPath, [commandLine, 'serve'], {
-    env: { PATH: process.env.PATH ?? '', ...deployment.env, ...ports },
+  const child = spawn(process.execPath, [...nodeFlags, commandLine, 'serve'], {
+    env: { ...nodeEnv, ...deployment.env, ...ports },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const exited = ending(child);
@@ -106,8 +107,8 @@ function ending(child: ChildProcess): Promise<Ended> {
 /** The service with a channel to the test, which can choose the moment of its death. */
 export function startProcess(deployment: Deployment, more: Record<string, string> | Ports = {}): ServiceProcess {
   const child = fork(entry, [], {
-    execArgv: [],
-    env: { PATH: process.env.PATH ?? '', ...deployment.env, ...more },
+    execArgv: nodeFlags,
+    env: { ...nodeEnv, ...deployment.env, ...more },
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
   });
   const exited = ending(child);

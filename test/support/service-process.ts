@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
 import { OwnedByAnother } from '../../src/store/contract.ts';
@@ -43,6 +44,8 @@ try {
   process.on('disconnect', () => process.exit(0));
   say({ listening: service.url });
   await service.active;
+  // A process that is killed writes no cache at its end.
+  flushCompileCache();
   say({ active: true, mqttUrl: service.mqttUrl() ?? '' });
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);

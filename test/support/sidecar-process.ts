@@ -1,6 +1,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { nodeEnv } from './node.ts';
 import { freePort } from './programs.ts';
 
 const entry = fileURLToPath(new URL('../../sidecar/main.ts', import.meta.url));
@@ -21,7 +22,7 @@ export async function sidecarProcess(path?: string, env: Record<string, string> 
     async start() {
       if (path === undefined) {
         child = fork(entry, [], {
-          env: { SIDECAR_ADDRESS: address },
+          env: { ...nodeEnv, SIDECAR_ADDRESS: address },
           execArgv: [],
           stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
         });

@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { Readable, Writable } from 'node:stream';
+import pc from 'picocolors';
+import { run } from '../../src/cli/run.ts';
+import { nodeEnv, nodeFlags } from './node.ts';
+
+/** How a process of the command line ended; `code` is null while it runs. */
+export interface Ran {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** The command line in a process of its own, without a terminal. */
+export interface CliProcess {
+  child: ChildProcess;
+  /** What it has printed until now. */
+  output: Ran;
+  ended: Promise<Ran>;
+}
+
+/** `env` is all that it has beside `PATH`. It reads `input` from stdin. */
+export function beginCli(args: readonly string[], env: Record<string, string>, input = ''): CliProcess {
+  const child = spawn(process.execPath, [...nodeFlags, 'src/cli/main.ts', ...args], {
+    env: { ...nodeEnv, ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  const output: Ran = { code: null, stdout: '', stderr: '' };
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output.stdout += chunk));
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => (output.stderr += chunk));
+  // It may end without reading.
+  child.stdin.on('error', () => {}).end(input);
+  const ended = new Promise<Ran>((resolve) => {
+    child.once('close', (code) => resolve(Object.assign(output, { code })));
+  });
+  return { child, output, ended };
+}
+
+export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<Ran> =>
+  beginCli(args, env, input).ended;
+
+/** The command line in this process, without a terminal: for what does not look at signals, stdin or the environment. */
+export async function cliHere(args: readonly string[], { url, token }: { url: string; token: string }): Promise<Ran> {
+  const ran: Ran = { code: null, stdout: '', stderr: '' };
+  const into = (name: 'stdout' | 'stderr') =>
+    new Writable({
+      write(chunk, _encoding, done) {
+        ran[name] += chunk;
+        done();
+      },
+    });
+  const [stdout, stderr] = [into('stdout'), into('stderr')];
+  const colours = pc.createColors(false);
+  ran.code = await run(
+    {
+      ...{ stdin: Readable.from([]), stdout, stderr, paint: colours, paintSay: colours },
+      out: (line) => void stdout.write(`${line}\n`),
+      say: (line) => void stderr.write(`${line}\n`),
+    },
+    ['--url', url, '--token', token, ...args],
+  );
+  return ran;
+}
