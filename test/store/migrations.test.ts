@@ -7,7 +7,7 @@ import { connectPglite, connectPostgres } from '../../src/store/postgres/connect
 import type { Database } from '../../src/store/postgres/database.ts';
 import { type Migration, migrate, migrations, SchemaMismatch } from '../../src/store/postgres/migrations.ts';
 import { tableOf } from '../../src/store/postgres/tables.ts';
-import { freshDatabase } from '../support/store.ts';
+import { freshDatabase, openPglite, openPostgres } from '../support/store.ts';
 import { newId } from '../support/turns.ts';
 
 const serverUrl = inject('postgresUrl');
@@ -36,8 +36,10 @@ async function emptyPostgres(): Promise<Database[]> {
 }
 
 const backends = [
-  { name: 'PGlite', open: emptyPglite },
-  ...(serverUrl === null ? [] : [{ name: 'PostgreSQL', open: emptyPostgres }]),
+  { name: 'PGlite', open: emptyPglite, openMigrated: openPglite },
+  ...(serverUrl === null
+    ? []
+    : [{ name: 'PostgreSQL', open: emptyPostgres, openMigrated: () => openPostgres(serverUrl) }]),
 ];
 
 const note: Migration = {
@@ -50,7 +52,13 @@ const tables = async (database: Database): Promise<string[]> =>
     (row) => row.name,
   );
 
-describe.each(backends)('migrations on $name', ({ open }) => {
+describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
+  async function migrated(): Promise<Database> {
+    const { backend, close } = await openMigrated();
+    closing.push(close);
+    return backend.database;
+  }
+
   it('are applied once, by however many processes start at once', async () => {
     const databases = await open();
     const applied = await Promise.all([...databases, ...databases].map((database) => migrate(database)));
@@ -78,7 +86,7 @@ describe.each(backends)('migrations on $name', ({ open }) => {
     expect(await migrate(database, [...migrations, note])).toBe(0);
   });
 
-  it('keeps the stored answers of before, with whose secret they show', async () => {
+  it('keep the stored answers of before, with whose secret they show, devices, commands, and what is open', async () => {
     const [database] = (await open()) as [Database];
     await migrate(database, migrations.slice(0, 3));
     await database.write({
@@ -86,14 +94,6 @@ describe.each(backends)('migrations on $name', ({ open }) => {
           (digest, principal, method, path, key, body_hash, state, status, answer, device_id, expires_at)
         values ('d', 'p', 'POST', '/x', 'k', 'h', 'done', 201, 'sealed', '0195d9a2-7f00-7000-8000-000000000001', 5)`,
     });
-    await migrate(database);
-    expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
-      { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
-    ]);
-  });
-
-  it('keeps devices and commands of before, and what is open', async () => {
-    const [database] = (await open()) as [Database];
     await migrate(database, migrations.slice(0, 9));
     const deviceId = newId();
     const device = {
@@ -145,6 +145,9 @@ describe.each(backends)('migrations on $name', ({ open }) => {
     );
     await migrate(database);
 
+    expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
+      { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
+    ]);
     const rows = (table: string) =>
       database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
     expect(await rows('devices')).toEqual([{ row: device }]);
@@ -157,8 +160,7 @@ describe.each(backends)('migrations on $name', ({ open }) => {
   });
 
   it('index nothing that every command changes, so that its update stays in its page', async () => {
-    const [database] = (await open()) as [Database];
-    await migrate(database);
+    const database = await migrated();
     const indexes = await database.read<{ definition: string }>({
       text: "select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'commands'::regclass",
     });
@@ -171,8 +173,7 @@ describe.each(backends)('migrations on $name', ({ open }) => {
   });
 
   it('have no statistics made of the JSON of actors and their journal', async () => {
-    const [database] = (await open()) as [Database];
-    await migrate(database);
+    const database = await migrated();
     await database.write({
       text: `insert into journal (kind, id, version, tenant_id, at, by, event)
         select 'device', gen_random_uuid(), 1, gen_random_uuid(), n, '{}', 'made' from generate_series(1, 100) n`,
