@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import { memoryStore } from '../../src/device/store.ts';
 import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
@@ -31,7 +31,7 @@ async function startOnline(options: Partial<DeviceOptions> = {}): Promise<Device
   return device;
 }
 
-const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 15_000, interval: 5 });
+const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: inject('pollMs'), interval: 5 });
 const sequencesOf = (channel: string) =>
   cloud.heard.filter((message) => message.channel === channel).map((message) => message.fields.sequence_number);
 

@@ -4,7 +4,7 @@ import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { readTokenKey } from '../../src/config.ts';
-import { eventually, stopwatch } from '../support/clock.ts';
+import { eventually } from '../support/clock.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { portOf } from '../support/speaker.ts';
 
@@ -122,10 +122,8 @@ describe('a token that', () => {
     });
     await listener.subscribeAsync(`proto/${owner.tenantId}/device/#`);
     at.clock.advance(331_000);
-    const took = stopwatch();
     expect(await closed).toBe(4401);
     await eventually(() => !listener.connected);
-    expect(took()).toBeLessThan(2_000);
     expect((await at.api(bearer).get('/v1/devices')).status).toBe(401);
     listener.end(true);
   });

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { eventually, stopwatch } from '../support/clock.ts';
+import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { type Api, startService, type TestService } from '../support/service.ts';
 import { portOf } from '../support/speaker.ts';
@@ -41,11 +41,9 @@ async function liveOn(at: TestService, credential: string, token = credential): 
   return { webSocket, mqtt, mqttEnded };
 }
 
-/** Both end within a second; answers the WebSocket's code. */
-async function endWithinASecond(living: Living): Promise<number> {
-  const took = stopwatch();
+/** Resolves when both have ended, with the WebSocket's code. */
+async function bothEnd(living: Living): Promise<number> {
   const [code] = await Promise.all([living.webSocket, living.mqttEnded]);
-  expect(took()).toBeLessThan(1_000);
   return code;
 }
 
@@ -78,7 +76,7 @@ eachDeployment('a connection', (deployment) => {
   it('that lives on a key ends when it is revoked', async () => {
     const [{ key, prefix }, other] = [await newKey(owner), await newKey(owner)];
     const [living, stays] = [await liveOn(at, key), await liveOn(at, other.key)];
-    const [, code] = await Promise.all([owner.post('/v1/auth/api-keys/revoke', { prefix }), endWithinASecond(living)]);
+    const [, code] = await Promise.all([owner.post('/v1/auth/api-keys/revoke', { prefix }), bothEnd(living)]);
     expect(code).toBe(4401);
     expect((await at.api(key).get('/v1/devices')).status).toBe(401);
     await expect(liveOn(at, key)).rejects.toThrow('4401');
@@ -88,10 +86,7 @@ eachDeployment('a connection', (deployment) => {
   it('that lives on a key ends when it is rotated', async () => {
     const { key, prefix } = await newKey(owner);
     const living = await liveOn(at, key);
-    const [rotated, code] = await Promise.all([
-      owner.post('/v1/auth/api-keys/rotate', { prefix }),
-      endWithinASecond(living),
-    ]);
+    const [rotated, code] = await Promise.all([owner.post('/v1/auth/api-keys/rotate', { prefix }), bothEnd(living)]);
     expect(code).toBe(4401);
     await liveOn(at, rotated.body.key);
   });
@@ -102,8 +97,8 @@ eachDeployment('a connection', (deployment) => {
     const [byKey, byToken] = [await liveOn(at, key), await liveOn(at, user.token)];
     const [, ...codes] = await Promise.all([
       owner.patch(`/v1/tenant/members/${user.userId}`, { role: 'viewer' }),
-      endWithinASecond(byKey),
-      endWithinASecond(byToken),
+      bothEnd(byKey),
+      bothEnd(byToken),
     ]);
     expect(codes).toEqual([4403, 4403]);
   });
@@ -114,8 +109,8 @@ eachDeployment('a connection', (deployment) => {
     const [byKey, byToken] = [await liveOn(at, key), await liveOn(at, user.token)];
     const [, ...codes] = await Promise.all([
       user.delete(`/v1/tenant/members/${user.userId}`),
-      endWithinASecond(byKey),
-      endWithinASecond(byToken),
+      bothEnd(byKey),
+      bothEnd(byToken),
     ]);
     expect(codes).toEqual([4401, 4403]);
     expect((await at.api(key).get('/v1/auth/me')).status).toBe(401);
@@ -126,7 +121,7 @@ eachDeployment('a connection', (deployment) => {
     const ticket = async () => (await at.api(key).post('/ws/ticket')).body.ticket;
     const [used, unused] = [await ticket(), await ticket()];
     const living = await liveOn(at, key, used);
-    const [, code] = await Promise.all([owner.post('/v1/auth/api-keys/revoke', { prefix }), endWithinASecond(living)]);
+    const [, code] = await Promise.all([owner.post('/v1/auth/api-keys/revoke', { prefix }), bothEnd(living)]);
     expect(code).toBe(4401);
     await expect(liveOn(at, key, unused)).rejects.toThrow('4401');
   });
@@ -138,10 +133,7 @@ eachDeployment('a connection', (deployment) => {
     expect((await at.api(key).get('/v1/devices')).status).toBe(200);
     expect(living.mqtt.connected).toBe(true);
     at.clock.advance(100_000);
-    const took = stopwatch();
-    expect(await living.webSocket).toBe(4401);
-    await living.mqttEnded;
-    expect(took()).toBeLessThan(2_000);
+    expect(await bothEnd(living)).toBe(4401);
     expect((await at.api(key).get('/v1/devices')).status).toBe(401);
   });
 });
@@ -197,16 +189,14 @@ describe.runIf(redisUrl !== null)('with Redis', () => {
     await at.services.store.keys.revoke(prefix, at.clock.now());
     expect((await at.api(key).get('/v1/devices')).status).toBe(200);
     await elsewhere({ about: 'key', prefix });
-    expect(await endWithinASecond(living)).toBe(4401);
+    expect(await bothEnd(living)).toBe(4401);
     expect((await at.api(key).get('/v1/devices')).status).toBe(401);
 
     const user = await member(at, owner, 'user');
     await at.services.store.members.setRole(owner.tenantId, user.userId, 'viewer');
     expect((await user.get('/v1/devices')).status).toBe(200);
     await elsewhere({ about: 'user', id: user.userId });
-    const took = stopwatch();
     await eventually(async () => (await user.get('/v1/devices')).status === 403);
-    expect(took()).toBeLessThan(1_000);
     redis.disconnect();
     await at.stop();
   });

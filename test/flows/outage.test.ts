@@ -1,6 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Device, packets, Raw } from '../edges/mqtt/client.ts';
-import { eventually, stopwatch } from '../support/clock.ts';
+import { eventually } from '../support/clock.ts';
 import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPostgres } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
@@ -12,6 +13,10 @@ import { around, counted, deviceOf, portOf } from '../support/speaker.ts';
 const LOCK = 'twinkeep active lock';
 /** In the message that runs the prepared statement of a turn. */
 const COMMIT = 'turn_';
+/** Much less than the two seconds that a caller waits. */
+const BLINK_MS = 100;
+/** In place of ten seconds. */
+const DEVICES_WAIT_MS = 4_000;
 
 describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
   let deployment: Deployment;
@@ -25,7 +30,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line = await startProxy(deployment.databaseUrl ?? '');
     at = await startService(
       { ...deployment.env, DATABASE_URL: line.through(deployment.databaseUrl ?? '') },
-      { limits: { mqtt: { spreadMs: 500 } } },
+      { limits: { mqtt: { spreadMs: 500 }, runtime: { devicePatienceMs: DEVICES_WAIT_MS } } },
     );
     owner = await at.owner();
     crowd = new Crowd(owner);
@@ -39,13 +44,10 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     await deployment.remove();
   });
 
-  const away = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
   async function timed(ask: () => Promise<Answer>) {
     const started = performance.now();
-    const worked = stopwatch();
     const answer = await ask();
-    return { answer, took: performance.now() - started, worked: worked() };
+    return { answer, took: performance.now() - started };
   }
 
   it.each(['cut', 'hold'] as const)('is not noticed when it blinks (%s)', async (how) => {
@@ -54,7 +56,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line[how](LOCK);
     const reading = owner.get('/v1/homes');
     const writing = owner.post('/v1/homes', { home_name: 'Blink' });
-    await away(400);
+    await pause(BLINK_MS);
     line.restore();
     expect((await reading).status).toBe(200);
     expect((await writing).status).toBe(201);
@@ -96,7 +98,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
   });
 
   it.each(['cut', 'hold'] as const)(
-    'makes callers wait two seconds, and devices ten, when it is gone (%s)',
+    'makes callers wait two seconds, and devices longer, when it is gone (%s)',
     async (how) => {
       const sessions = crowd.counters.map(({ device }) => new Promise((resolve) => device.once('offline', resolve)));
       const gone = performance.now();
@@ -106,11 +108,10 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
         timed(() => owner.post('/v1/homes', { home_name: 'Gone' })),
         timed(() => owner.patch(`/v1/devices/${crowd.counters[0]?.id}`, { name: 'Gone' })),
       ]);
-      for (const { answer, took, worked } of asked) {
+      for (const { answer, took } of asked) {
         expect(answer).toMatchObject({ status: 503, body: { code: 'STORE_UNAVAILABLE' } });
         expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
         expect(took).toBeGreaterThan(1_500);
-        expect(worked).toBeLessThan(4_000);
       }
       const ready = await eventually(async () => {
         const answer = await at.api('').get('/health/ready');
@@ -119,7 +120,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
       expect(ready.body).toMatchObject({ checks: { database: false } });
       expect((await at.api('').get('/health/live')).status).toBe(200);
       await Promise.all(sessions);
-      expect(performance.now() - gone).toBeGreaterThan(9_000);
+      expect(performance.now() - gone).toBeGreaterThan(0.9 * DEVICES_WAIT_MS);
       line.restore();
       await crowd.goesOn();
       await eventually(async () => (await at.api('').get('/health/ready')).status === 200);

