@@ -6,7 +6,7 @@ import { Crowd } from '../support/crowd.ts';
 import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { freePorts, newOwner, type Ports, type Served, serve } from '../support/process.ts';
-import { startProxy } from '../support/proxy.ts';
+import { type Line, startProxy } from '../support/proxy.ts';
 import { type Api, apiOf, startService } from '../support/service.ts';
 
 /** A caller that asks whichever of the processes answers. */
@@ -120,66 +120,6 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await takenOver();
   });
 
-  it('ends within ten seconds even while its database says nothing', async () => {
-    const own = (await onPostgres()) as Deployment;
-    const line = await startProxy(own.databaseUrl ?? '');
-    const env = { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') };
-    const lonely = serve({ ...own, env }, await freePorts());
-    await lonely.active();
-    const owner = await newOwner(own, (token) => apiOf(lonely.url, token));
-    const device = await connect(await register(owner));
-    line.hold();
-    const kept = device.report({ n: 1 });
-    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
-    await drained(lonely);
-    await Promise.all([device.close(0), asked, line.close()]);
-    expect(await kept).toBe(false);
-    await own.remove();
-  });
-
-  it('ends with 0 when it loses its lock while it drains', async () => {
-    const own = (await onPostgres()) as Deployment;
-    const line = await startProxy(own.databaseUrl ?? '');
-    const env = { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') };
-    const place = await freePorts();
-    const lonely = serve({ ...own, env }, place);
-    await lonely.active();
-    const owner = await newOwner(own, (token) => apiOf(lonely.url, token));
-    line.hold();
-    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
-    const ended = drained(lonely);
-    await eventually(() => refused(place.PORT));
-    line.cut();
-    await Promise.all([ended, asked]);
-    await line.close();
-    await own.remove();
-  });
-
-  it('ends with 1 when its database is gone, and the next one stands by until that is back', async () => {
-    const own = (await onPostgres()) as Deployment;
-    const line = await startProxy(own.databaseUrl ?? '');
-    const place = await freePorts();
-    const through = { ...own, env: { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') } };
-    let service = serve(through, place);
-    await service.active();
-    const some = new Crowd(await newOwner(own, (token) => apiOf(service.url, token)));
-    await Promise.all([some.join(), some.join({ critical: true })]);
-    await some.goesOn();
-    line.cut();
-    expect(await service.exited).toMatchObject({ code: 1 });
-    service = serve(through, place);
-    await service.listening();
-    const ready = await apiOf(service.url, '').get('/health/ready');
-    expect([ready.status, ready.body]).toEqual([503, { status: 'standby' }]);
-    line.restore();
-    await service.active();
-    await some.goesOn();
-    await some.reckon();
-    await some.close();
-    await Promise.all([service.kill(), line.close()]);
-    await own.remove();
-  });
-
   it('a standby ends when it is asked to, and the active one does not notice', async () => {
     await drained(standby);
     await crowd.goesOn();
@@ -187,6 +127,83 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
 
   it('through all of it nothing acknowledged was lost, and nothing was applied twice', async () => {
     await crowd.reckon();
+  });
+});
+
+/** A process that reaches a database of its own through a proxy. */
+interface Lonely {
+  own: Deployment;
+  line: Line;
+  through: Deployment;
+  place: Ports;
+  service: Served;
+  owner: Awaited<ReturnType<typeof newOwner>>;
+}
+
+async function lonely(): Promise<Lonely> {
+  const own = (await onPostgres()) as Deployment;
+  const line = await startProxy(own.databaseUrl ?? '');
+  const through = { ...own, env: { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') } };
+  const place = await freePorts();
+  const service = serve(through, place);
+  await service.active();
+  return { own, line, through, place, service, owner: await newOwner(own, (token) => apiOf(service.url, token)) };
+}
+
+// They wait for timers of about ten seconds: side by side they take as long as one.
+describe.runIf(inject('postgresUrl'))('a process whose database goes away', { concurrent: true }, () => {
+  const all: Lonely[] = [];
+  for (let n = 0; n < 3; n += 1) {
+    beforeAll(async () => {
+      all.push(await lonely());
+    });
+  }
+  afterAll(async () => {
+    for (const { service, line, own } of all) {
+      await Promise.all([service.kill(), line.close()]);
+      await own.remove();
+    }
+  });
+
+  it('drains and ends with 0 even while its database says nothing', async () => {
+    const { owner, line, service } = all[0] as Lonely;
+    const device = await connect(await register(owner));
+    line.hold();
+    const kept = device.report({ n: 1 });
+    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    await drained(service);
+    await Promise.all([device.close(0), asked]);
+    expect(await kept).toBe(false);
+  });
+
+  it('ends with 0 when it loses its lock while it drains', async () => {
+    const { owner, line, service, place } = all[1] as Lonely;
+    line.hold();
+    const asked = owner.post('/v1/homes', { home_name: 'Late' }).catch(() => null);
+    const ended = drained(service);
+    await eventually(() => refused(place.PORT));
+    line.cut();
+    await Promise.all([ended, asked]);
+  });
+
+  it('ends with 1 when its database is gone, and the next one stands by until that is back', async () => {
+    const gone = all[2] as Lonely;
+    const { owner, line, through, place } = gone;
+    const some = new Crowd(owner);
+    await Promise.all([some.join(), some.join({ critical: true })]);
+    await some.goesOn();
+    line.cut();
+    expect(await gone.service.exited).toMatchObject({ code: 1 });
+    const next = serve(through, place);
+    gone.service = next;
+    await next.listening();
+    const ready = await apiOf(next.url, '').get('/health/ready');
+    expect([ready.status, ready.body]).toEqual([503, { status: 'standby' }]);
+    line.restore();
+    await next.active();
+    await some.goesOn();
+    await some.reckon();
+    await some.close();
   });
 });
 
