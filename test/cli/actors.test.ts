@@ -1,6 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { runCli } from '../support/cli.ts';
+import { cliHere, runCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import type { House } from '../support/house.ts';
 import { type OpenSockets, openSockets } from '../support/state-sockets.ts';
@@ -23,10 +23,8 @@ afterAll(async () => {
   await house.close();
 });
 
-/** The command line in a process of its own. */
-const begin = (args: readonly string[], token = mine.tokens.admin) =>
-  runCli(args, { TWINKEEP_URL: house.url, TWINKEEP_TOKEN: token });
-const run = (...args: string[]) => begin(args);
+const runAs = (token: string, ...args: string[]) => cliHere(args, { url: house.url, token });
+const run = (...args: string[]) => runAs(mine.tokens.admin, ...args);
 
 it('actors lists them, shows one with its journal, and prints JSON for programs', async () => {
   const listed = await run('actors', '--kind', 'device');
@@ -41,7 +39,7 @@ it('actors lists them, shows one with its journal, and prints JSON for programs'
 
 it('actors refuses what the service refuses, with its code', async () => {
   expect(await run('actors', '--state', 'nowhere')).toMatchObject({ code: 1, stdout: '' });
-  const user = await begin(['actors'], mine.tokens.user);
+  const user = await runAs(mine.tokens.user, 'actors');
   expect([user.code, user.stderr]).toEqual([1, expect.stringContaining('FORBIDDEN_ROLE')]);
   expect((await run('actors', 'show', 'device', v7())).stderr).toContain('NOT_FOUND');
 });
@@ -55,15 +53,17 @@ it('actors release ends a quarantine', async () => {
 
 it('actors of another tenant are a platform operator’s, who names it', async () => {
   const operator = await house.token(v7(), { scope: 'platform:admin' });
-  const { stdout } = await begin(['actors', '--tenant', mine.tenantId, '--json'], operator);
+  const { stdout } = await runAs(operator, 'actors', '--tenant', mine.tenantId, '--json');
   expect(JSON.parse(stdout).actors).toHaveLength(2);
   await house.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
-  const released = await begin(['actors', 'release', 'device', lamp, '--tenant', mine.tenantId], operator);
+  const released = await runAs(operator, 'actors', 'release', 'device', lamp, '--tenant', mine.tenantId);
   expect(released.stdout).toBe('released\n');
 });
 
 it('actors --watch prints transitions as they happen', async () => {
-  const watching = begin(['actors', '--watch', '--kind', 'device', '--count', '2', '--json']);
+  const watching = runCli(['actors', '--watch', '--kind', 'device', '--count', '2', '--json'], {
+    ...{ TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.admin },
+  });
   await eventually(() => edge.edge.watching > 0);
   await mine.report(lamp, { on: true });
   await mine.call('POST', `/device/${lamp}/revoke`, {});
@@ -88,5 +88,5 @@ it('audit tells who did what', async () => {
   const { entries } = JSON.parse((await run('audit', '--by', mine.userId, '--limit', '2', '--json')).stdout);
   expect(entries).toHaveLength(2);
   const operator = await house.token(v7(), { scope: 'platform:admin' });
-  expect((await begin(['audit', '--platform'], operator)).code).toBe(0);
+  expect((await runAs(operator, 'audit', '--platform')).code).toBe(0);
 });

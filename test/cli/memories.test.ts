@@ -1,6 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runCli } from '../support/cli.ts';
+import { cliHere } from '../support/cli.ts';
 import type { House } from '../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
 
@@ -12,9 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-/** The command line in a process of its own, where there is no terminal. */
-const run = (...args: string[]) =>
-  runCli(['memories', ...args], { TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.user });
+const run = (...args: string[]) => cliHere(['memories', ...args], { url: house.url, token: mine.tokens.user });
 
 const TEXT = 'Good night:\nall lights off, \u{202e}door locked';
 

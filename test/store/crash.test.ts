@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { openStore } from '../../src/store/open.ts';
 import { eventually } from '../support/clock.ts';
-import { nodeEnv, nodeFlags } from '../support/node.ts';
+import { nodeEnv } from '../support/node.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { freshDatabase } from '../support/store.ts';
 
@@ -24,7 +24,7 @@ interface Where {
 /** Lets another process write until it has said `rounds` acknowledgements, and kills it in the middle of its work. */
 async function writeAndKill(where: Where, rounds: number): Promise<{ ids: string[]; acknowledged: number }> {
   const script = new URL('../support/keep-writing.ts', import.meta.url).pathname;
-  const child = spawn(process.execPath, [...nodeFlags, script], {
+  const child = spawn(process.execPath, [script], {
     env: { ...nodeEnv, WRITE: JSON.stringify(where) },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
