@@ -64,6 +64,16 @@ describe('the thread of the embedded database', () => {
     expect(ticks).toBeGreaterThan(10);
   });
 
+  it('keeps nothing of the answers that it gave', async () => {
+    const { thread, database } = await opened();
+    const ask = () => database.read({ text: "select repeat('x', 700000) as long" });
+    await ask();
+    const before = await thread.heapBytes();
+    for (let n = 0; n < 60; n += 1) await ask();
+    // 42 MB were answered.
+    expect((await thread.heapBytes()) - before).toBeLessThan(20_000_000);
+  });
+
   it('starts no statement of a later connection in a transaction that an earlier one left open', async () => {
     const { database } = await opened();
     const left = database.transaction(async (query) => {

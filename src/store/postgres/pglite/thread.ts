@@ -47,6 +47,11 @@ export class PgliteThread {
     return stream;
   }
 
+  /** Bytes in use of the thread's JavaScript heap, garbage included; the database's own memory is not in it. */
+  async heapBytes(): Promise<number> {
+    return (await (await this.worker).getHeapStatistics()).used_heap_size;
+  }
+
   /** Ends PGlite properly, which writes a checkpoint. */
   async close(): Promise<void> {
     const worker = await this.worker.catch(() => null);

@@ -19,19 +19,32 @@ const post = (message: FromWorker): void =>
 const fail = (error: unknown): void => post({ failed: error instanceof Error ? error.message : String(error) });
 
 function serve(db: PGlite): void {
+  let before: Promise<void> = Promise.resolve();
   port?.on('message', (message: ToWorker) => {
-    if ('close' in message) {
-      db.close().then(() => process.exit(), fail);
-      return;
-    }
-    try {
-      // A copy: an answer may be a view of PGlite's own buffer, which must stay here.
-      post({ session: message.session, bytes: new Uint8Array(db.execProtocolRawSync(message.bytes)) });
-    } catch (error) {
-      fail(error);
-    }
+    if ('close' in message) before.then(() => db.close()).then(() => process.exit(), fail);
+    else before = before.then(() => answer(db, message)).catch(fail);
   });
   post({ ready: true });
+}
+
+/**
+ * Not by `execProtocolRawSync`: that parses each answer as well, and keeps what it parsed as long as the thread lives. What
+ * the stream hands over is a view of PGlite's own buffer, so it is copied.
+ */
+async function answer(db: PGlite, { session, bytes }: { session: number; bytes: Uint8Array }): Promise<void> {
+  const chunks: Uint8Array[] = [];
+  await db.execProtocolRawStream(bytes, { syncToFs: false, onRawData: (chunk) => void chunks.push(chunk.slice()) });
+  post({ session, bytes: joined(chunks) });
+}
+
+function joined(chunks: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    all.set(chunk, at);
+    at += chunk.length;
+  }
+  return all;
 }
 
 const { dataDir } = workerData as { dataDir: string };
