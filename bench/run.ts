@@ -54,7 +54,7 @@ function run({ name, file, question }: Benchmark, args: string[]): Promise<boole
 const all = benchmarks();
 const args = process.argv.slice(2);
 /** Options that a value follows. */
-const valued = new Set(['--tries', '--minutes', '--store', '--profile']);
+const valued = new Set(['--tries', '--minutes', '--store', '--pause', '--profile']);
 const names = args.filter((arg, at) => !arg.startsWith('--') && !valued.has(args[at - 1] ?? ''));
 const record = args.includes('--record');
 const options = args.filter((arg) => !names.includes(arg) && arg !== '--all' && arg !== '--record');

@@ -8,7 +8,7 @@ export type Sample = Record<string, number>;
 const MB = 1_000_000;
 /** Gauges that must not grow with the time that the service runs. */
 const GAUGE =
-  /^(twinkeep_prepared_statements|twinkeep_collection_entries\{[^}]*\}|nodejs_heap_size_used_bytes|process_resident_memory_bytes) (\S+)$/gm;
+  /^((?:twinkeep_(?:prepared_statements|collection_entries|actors_live|events_waiting)|nodejs_heap_size_used_bytes|nodejs_external_memory_bytes|process_resident_memory_bytes)(?:\{[^}]*\})?) (\S+)$/gm;
 
 /** The service's own gauges, and with `databaseUrl` the private memory of its sessions in PostgreSQL. */
 export async function sample(port: number, databaseUrl: string | null): Promise<Sample> {
@@ -16,9 +16,6 @@ export async function sample(port: number, databaseUrl: string | null): Promise<
   const text = await response.text();
   const found: Sample = {};
   for (const [, name = '', value] of text.matchAll(GAUGE)) found[name] = Number(value);
-  let actors = 0;
-  for (const [, value] of text.matchAll(/^twinkeep_actors_live\{[^}]*\} (\S+)$/gm)) actors += Number(value);
-  found.twinkeep_actors_live = actors;
   if (databaseUrl !== null) found.postgres_sessions_bytes = await sessionBytes(databaseUrl);
   return found;
 }
@@ -48,6 +45,8 @@ function privateBytes(pid: number): number {
 
 interface Growth {
   name: string;
+  /** The first sample, and the medians of the second and of the last quarter. */
+  first: number;
   before: number;
   after: number;
   grown: boolean;
@@ -65,20 +64,24 @@ export function growthOf(samples: readonly Sample[]): Growth[] {
     const middle = name === 'nodejs_heap_size_used_bytes' ? (list: number[]) => Math.min(...list) : median;
     const before = middle(values.slice(quarter, 2 * quarter));
     const after = middle(values.slice(-quarter));
-    return { name, before, after, grown: after > before * 1.1 + allowance(name) };
+    return { name, first: values[0] ?? 0, before, after, grown: after > before * 1.1 + allowance(name) };
   });
 }
 
 /** What chance and the allocators may add. */
 const allowance = (name: string): number => (name.endsWith('_bytes') ? 24 * MB : 200);
 
-/** Prints what was watched; true where nothing grew. */
+/** Prints what was watched, without what was empty all the time; true where nothing grew. */
 export function report(growths: readonly Growth[], short: boolean): boolean {
-  for (const { name, before, after, grown } of growths) {
+  const empty = growths.filter(({ first, before, after }) => first + before + after === 0);
+  console.log('  first sample → second quarter → last quarter');
+  for (const { name, first, before, after, grown } of growths) {
+    if (first + before + after === 0) continue;
     const show = (value: number) =>
       name.endsWith('_bytes') ? `${(value / MB).toFixed(1)} MB` : `${Math.round(value)}`;
     const verdict = short ? 'short run, no verdict' : grown ? 'MISSED: it grows' : 'flat';
-    console.log(`  ${name}: ${show(before)} → ${show(after)}: ${verdict}`);
+    console.log(`  ${name}: ${show(first)} → ${show(before)} → ${show(after)}: ${verdict}`);
   }
+  console.log(`  empty throughout: ${empty.map(({ name }) => name.match(/"(\w+)"/)?.[1] ?? name).join(', ')}`);
   return growths.every(({ grown }) => !grown);
 }

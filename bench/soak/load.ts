@@ -13,6 +13,8 @@ export interface Target {
   token: string;
   devices: DeviceIdentity[];
   callers: number;
+  /** Each caller pauses up to so long after a request. */
+  pauseMs: number;
 }
 
 const below = (most: number): number => Math.floor(Math.random() * most);
@@ -56,7 +58,7 @@ class Mix {
   async #drive(): Promise<void> {
     while (!this.#ended) {
       await oneOf(this.#requests)();
-      await pause(below(8));
+      await pause(below(this.#target.pauseMs));
     }
   }
 
@@ -107,16 +109,18 @@ class Mix {
     return this.#post('/plans', { name: 'soak', ...(below(2) === 0 && { on_failure: 'rollback' }), steps });
   }
 
-  /** A device that comes, and often goes again. */
+  /** A device that comes and goes again, so that the number of devices stays the same. */
   async #registration(): Promise<void> {
     const { body } = await this.#post('/device/register', {
       device_type: oneOf(['light', 'thing']),
       home_id: this.#homeId,
     });
     const path = `/device/${body.device_id}`;
+    const remove = () => this.#call('DELETE', `/devices/${body.device_id}`);
     if (below(2) === 0) await this.#post(`${path}/rotate-secret`);
-    if (below(2) === 0) await this.#post(`${path}/revoke`);
-    await this.#call('DELETE', `/devices/${body.device_id}`);
+    if (below(2) === 0) await remove(); // refused: it is not revoked
+    await this.#post(`${path}/revoke`);
+    await remove();
   }
 
   #post(path: string, body: object = {}): Promise<Answer> {

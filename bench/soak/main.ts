@@ -12,6 +12,7 @@ import type { Target } from './load.ts';
 const DEVICES = 8;
 const CALLERS = 14;
 const DEFAULT_MINUTES = 15;
+const DEFAULT_PAUSE_MS = 8;
 const SHORT_MS = 6_000;
 /** Finished commands leave memory after this time, so that a run of minutes shows what a day would. */
 const IDLE_MS = 30_000;
@@ -21,12 +22,15 @@ const { values } = parseArgs({
     short: { type: 'boolean', default: false },
     minutes: { type: 'string', default: `${DEFAULT_MINUTES}` },
     store: { type: 'string' },
+    pause: { type: 'string', default: `${DEFAULT_PAUSE_MS}` },
     tries: { type: 'string' },
   },
 });
 const { short } = values;
 const minutes = Number(values.minutes);
 if (!(minutes > 0)) throw new RangeError('--minutes is a number above 0');
+const pauseMs = Number(values.pause);
+if (!(pauseMs > 0)) throw new RangeError('--pause is a number of milliseconds above 0');
 const stores = ['postgres', 'embedded'].filter((name) => values.store === undefined || values.store === name);
 if (stores.length === 0) throw new RangeError('--store is postgres or embedded');
 const milliseconds = short ? SHORT_MS : minutes * 60_000;
@@ -47,7 +51,7 @@ async function soak(onPostgres: boolean): Promise<boolean> {
   await service.active;
   const { port, mqttPort } = service;
   const load = startChild(new URL('./load.ts', import.meta.url));
-  load.send({ start: { port, mqttPort, token, devices, callers: CALLERS } satisfies Target });
+  load.send({ start: { port, mqttPort, token, devices, callers: CALLERS, pauseMs } satisfies Target });
   await load.receive('started');
 
   const seconds = Math.round(milliseconds / 1000);

@@ -143,6 +143,8 @@ export const deleteDevice = operation({
     if (!found.ok) return found;
     const event: DeviceEvent = { type: 'delete', at: services.clock.now(), by: caller.principal };
     const asked = await ask(services, found.value.ref, event);
-    return asked.ok ? done({ body: null }) : asked;
+    if (!asked.ok) return asked;
+    services.manifests.drop(input.id);
+    return done({ body: null });
   },
 });

@@ -60,6 +60,11 @@ export class ManifestCache {
     return found;
   }
 
+  /** The device is deleted. */
+  drop(deviceId: Uuid): void {
+    this.kept.delete(deviceId);
+  }
+
   /** Remembers a committed manifest. Answers the one that is kept: an automatic one shares the registry's parts. */
   keep(manifest: Manifest): Manifest {
     const whole = sharing(manifest);

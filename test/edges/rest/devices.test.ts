@@ -231,7 +231,9 @@ describe('DELETE /devices/{id}', () => {
     const early = await mine.call('DELETE', `/devices/${id}`);
     expect([early.status, early.body.code]).toEqual([409, 'ILLEGAL_TRANSITION']);
     await mine.call('POST', `/device/${id}/revoke`);
+    const before = house.services.manifests.sizes().manifests as number;
     expect((await mine.call('DELETE', `/devices/${id}`)).status).toBe(204);
+    expect(house.services.manifests.sizes().manifests).toBe(before - 1);
     expect((await mine.call('GET', `/devices/${id}`)).status).toBe(404);
     expect((await mine.call('DELETE', `/devices/${id}`)).status).toBe(404);
     expect((await mine.call('GET', '/devices')).body).toMatchObject({ devices: [], count: 0 });
