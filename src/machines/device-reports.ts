@@ -6,7 +6,7 @@ import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { type Decision, only } from './decision.ts';
 import type { DeviceContext, DeviceEvent, MessageMark, Watch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
-import { applyLate, noted, orderAfter, type ReportOrder } from './report-order.ts';
+import { appliedOf, applyLate, noted, orderAfter, type ReportOrder } from './report-order.ts';
 
 type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 
@@ -49,7 +49,7 @@ const refused = (code: MessageRefusalCode, window: Window | null): Decision<Devi
   outputs: [{ type: 'message.refused', code }],
 });
 
-const accepted: Output = { type: 'message.accepted', repeat: false };
+const accepted: Extract<Output, { type: 'message.accepted' }> = { type: 'message.accepted', repeat: false };
 
 /** Outside the replay window: a device that lost its counter learns where to go on. */
 export function takeHello(context: DeviceContext, { firmware }: Of<'hello.received'>): Decision<DeviceContext> {
@@ -114,7 +114,7 @@ function merged(
   const { id: deviceId, tenantId } = context;
   const text = taken.whole && before === null ? written : undefined;
   const outputs: Output[] = [
-    accepted,
+    before === null ? accepted : { ...accepted, applied: appliedOf(report, sequence, before) },
     { type: 'device.state', tenantId, deviceId, state, written: text, stateVersion, at },
   ];
   for (const watch of how.watches) observe(outputs, deviceId, state, watch);

@@ -101,8 +101,8 @@ export type VolatileOutput =
   | { type: 'device.presence'; tenantId: Uuid; deviceId: Uuid; online: boolean; at: EpochMs }
   /** The session must end: revoked, rotated out, deleted. Without `keyVersion` whatever key opened it. */
   | { type: 'session.end'; tenantId: Uuid; deviceId: Uuid; keyVersion?: number; reason: string }
-  /** Answers to the message that caused the turn. */
-  | { type: 'message.accepted'; repeat: boolean }
+  /** Answers to the message that caused the turn. `applied`: of a report that arrived after a later one, the part that the twin took. */
+  | { type: 'message.accepted'; repeat: boolean; applied?: JsonObject }
   | { type: 'message.refused'; code: MessageRefusalCode }
   | { type: 'hello.accepted'; lastSequence: number; keyVersion: number }
   /** Write the command to the session: that it is written, and to which session, is committed already. */

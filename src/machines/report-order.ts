@@ -41,11 +41,18 @@ export function applyLate(
   order: ReportOrder,
 ): Reported {
   if (order.full > sequence) return applyReport(twin, {});
-  const later = laterThan(order, sequence);
-  const kept = Object.fromEntries(Object.entries(report).filter(([name]) => !Object.hasOwn(later, name)));
+  const kept = appliedOf(report, sequence, order);
   if (!full) return applyReport(twin, kept);
+  const later = laterThan(order, sequence);
   const said = Object.entries(twin.state).filter(([name]) => Object.hasOwn(later, name));
   return applyReport(twin, { ...kept, ...Object.fromEntries(said) }, true);
+}
+
+/** The properties of a report that no later one said. */
+export function appliedOf(report: JsonObject, sequence: number, order: ReportOrder): JsonObject {
+  if (order.full > sequence) return {};
+  const later = laterThan(order, sequence);
+  return Object.fromEntries(Object.entries(report).filter(([name]) => !Object.hasOwn(later, name)));
 }
 
 const laterThan = ({ properties }: ReportOrder, sequence: number): Record<string, number> =>

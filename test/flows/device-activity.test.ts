@@ -56,6 +56,25 @@ it('what a device said is told by what it was, when, and why it was refused, nev
   expect(activity.state_at).toBe(activity.properties.level);
 });
 
+it('a report that arrives after a later one changes no time of what the later one said', async () => {
+  const registered = await register(owner);
+  const id = registered.device_id;
+  const device = await speak(at, registered);
+  speakers.push(device);
+  await device.say('state', { state: { on: true, level: 1 }, full: true }, { sequence: 1 });
+  await device.say('state', { state: { level: 4 } }, { sequence: 4 });
+  const before = (await activityOf(id)).properties;
+  at.clock.advance(5_000);
+  await device.say('state', { state: { level: 2, mode: 'eco' } }, { sequence: 2 });
+  await device.say('state', { state: { level: 3, mode: 'boost' }, full: true }, { sequence: 3 });
+
+  const { properties } = await activityOf(id);
+  expect((await owner.get(`/v1/devices/${id}`)).body.device.state).toEqual({ level: 4, mode: 'boost' });
+  expect(properties.level).toBe(before.level);
+  expect(Date.parse(properties.mode) - Date.parse(before.level)).toBeGreaterThanOrEqual(5_000);
+  expect(Object.keys(properties).sort()).toEqual(['level', 'mode']);
+});
+
 it('another tenant’s device says nothing at all', async () => {
   const stranger = await at.owner();
   const { device_id: id } = await register(owner);

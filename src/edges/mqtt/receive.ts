@@ -7,7 +7,7 @@ import { type DevicePayload, stateSpan } from '../../domain/payloads.ts';
 import { HEARTBEAT_S } from '../../domain/protocol.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
 import type { DeviceChannel } from '../../domain/topics.ts';
-import type { EpochMs, Uuid } from '../../domain/values.ts';
+import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import type { DeviceEvent, MessageMark, Watch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -206,7 +206,7 @@ export class Receiver {
     sessions.seen(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
     for (const output of reply.outputs) {
       if (output.type === 'message.refused') this.#refuse(session, output.code, arrival);
-      else if (output.type === 'message.accepted') this.#accept(session, arrival, output.repeat);
+      else if (output.type === 'message.accepted') this.#accept(session, arrival, output);
       else if (output.type === 'hello.accepted') this.#greet(session, arrival, output);
     }
     if (event.type !== 'ack.reported') session.settle(arrival);
@@ -222,9 +222,9 @@ export class Receiver {
     }
   }
 
-  #accept(session: DeviceSession, arrival: Carried, repeat: boolean): void {
+  #accept(session: DeviceSession, arrival: Carried, { repeat, applied }: Accepted): void {
     const { event, channel, sequence } = arrival;
-    const reported = repeat ? null : reportIn(event);
+    const reported = applied ? { state: applied, full: false } : repeat ? null : reportIn(event);
     const { heard } = this.#parts.services;
     heard.message(session, { at: event.at, channel, sequence, refusal: null, repeat }, reported);
     if (!repeat) this.#tell(session, arrival);
@@ -232,7 +232,7 @@ export class Receiver {
 
   #greet(session: DeviceSession, arrival: Carried, hello: { lastSequence: number; keyVersion: number }): void {
     const { clock, settings } = this.#parts.services;
-    this.#accept(session, arrival, false);
+    this.#accept(session, arrival, { repeat: false });
     this.#parts.downlink.tell(session, arrival.messageId, {
       type: 'hello_ack',
       payload: {
@@ -292,6 +292,12 @@ interface Refused {
   sequence: number | null;
   /** Null where the sender did not prove to be the device: then it is not told. */
   messageId: string | null;
+}
+
+/** `applied` where only that part of the report became the device's state. */
+interface Accepted {
+  repeat: boolean;
+  applied?: JsonObject;
 }
 
 /** The state that an event brought. */
