@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
 import { look, openConsole } from '../support/console.ts';
-import { type Deployment, onPglite } from '../support/deployment.ts';
+import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 /** Requests that the service may refuse before the page notices that its session is over. */
@@ -64,7 +64,9 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     it('after five seconds shows the sign-in page too', async () => {
       const { userId } = await at.owner('brief');
       expect(userId).toBeTypeOf('string');
-      const { page, close } = await look(browser, at, { token: await at.token('brief', { ttlS: 5 }) });
+      const { page, context, close } = await look(browser, at);
+      const token = await at.token('brief', { ttlS: 5 });
+      expect((await context.request.post(`${at.url}/v1/auth/session`, { data: { token } })).status()).toBe(204);
       const refused = refusedAt(page);
       await page.goto(`${at.url}/console`);
       await field(page).waitFor();
@@ -92,7 +94,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     let deployment: Deployment;
     let at: TestService;
     beforeAll(async () => {
-      deployment = await onPglite();
+      deployment = (await onPostgres()) ?? (await onPglite());
       at = await startService(deployment.env);
     });
     afterAll(async () => {

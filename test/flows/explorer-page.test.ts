@@ -1,5 +1,5 @@
 import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -19,7 +19,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
   /** Fails with what the browser complains of: a refused script, a missing file. */
   async function look(width: number, work: (page: Page) => Promise<void>): Promise<void> {
     const page = await browser.newPage({ viewport: { width, height: 900 } });
-    page.setDefaultTimeout(15_000);
+    page.setDefaultTimeout(inject('pollMs'));
     const complaints: string[] = [];
     page.on('console', (message) => void (message.type() === 'error' && complaints.push(message.text())));
     page.on('pageerror', (error) => void complaints.push(error.message));
@@ -47,7 +47,7 @@ describe.runIf(hasChromium())('the GraphQL explorer, in a browser', () => {
             await owner.post('/v1/plans', { steps: [{ id: 'on', device_id: body.device_id, action: 'turn_on' }] });
             return page.locator('#result').textContent();
           },
-          { timeout: 15_000, interval: 500 },
+          { interval: 500 },
         )
         .toContain('"status": "RUNNING"');
       await page.getByRole('button', { name: 'Stop' }).click();

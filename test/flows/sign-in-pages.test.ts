@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { userCodeOf } from '../../src/operations/handshakes.ts';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
@@ -55,7 +55,7 @@ describe.runIf(hasChromium())('the page of the CLI handshake, in a browser', () 
   beforeEach(async () => {
     context = await browser.newContext();
     page = await context.newPage();
-    page.setDefaultTimeout(10_000);
+    page.setDefaultTimeout(inject('pollMs'));
     complaints = [];
     // Whoever is not signed in is told so with 401, which a browser calls an error.
     page.on('console', (said) => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
-import { expect } from 'vitest';
+import { expect, inject } from 'vitest';
 import { buildConsole } from '../../scripts/build-console.ts';
 import { launchChromium } from './chromium.ts';
 import type { TestService } from './service.ts';
@@ -72,7 +72,7 @@ export async function look(browser: Browser, at: TestService, options: LookOptio
   const context = page.context();
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme });
-  page.setDefaultTimeout(15_000);
+  page.setDefaultTimeout(inject('pollMs'));
   const told: string[] = [];
   const expected = [401, ...(options.expects ?? [])].map((status) => `status of ${status} `);
   page.on('console', (message) => {
