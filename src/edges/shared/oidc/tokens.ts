@@ -36,7 +36,8 @@ export function externalTokens(provider: Provider, settings: ExternalTokenSettin
 
 /** What a verified token of an external issuer proves; null where a claim is of no use. */
 export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim | null): ProofOfSubject | null {
-  const { iss = '', sub, exp = 0, iat, jti, email, email_verified, scope, cnf } = payload;
+  const { iss = '', sub, exp = 0, iat, jti, email, email_verified, cnf } = payload;
+  const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): who accepts it from any bearer takes that away.
   if (cnf !== undefined) return null;
   if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
@@ -64,6 +65,15 @@ export type ProofOfSubject = Proof & {
   who: { iss: string; sub: string; email: string | null; emailVerified: boolean };
   token: PresentedToken;
 };
+
+/**
+ * The scopes as one text. RFC 8693 §4.2 calls the claim `scope`; Microsoft Entra and Okta write `scp` in its place, as a text or
+ * as a list. What is neither is returned as it is, and refused.
+ */
+function scopeClaim({ scope, scp }: JWTPayload): unknown {
+  if (scope !== undefined) return scope;
+  return Array.isArray(scp) && scp.every((one) => typeof one === 'string') ? scp.join(' ') : scp;
+}
 
 const matches = (claimed: unknown, value: string): boolean =>
   claimed === value || (Array.isArray(claimed) && claimed.includes(value));

@@ -144,6 +144,19 @@ describe('a token of the provider', () => {
     expect((await verified({ scope: undefined }))?.scopes).toBeNull();
   });
 
+  it('is narrowed by `scp` too, a text or a list, where the provider writes that in place of `scope`', async () => {
+    for (const scp of ['read:devices access_as_user', ['read:devices', 'access_as_user']]) {
+      expect((await verified({ scp }))?.scopes, JSON.stringify(scp)).toEqual(['read:devices']);
+    }
+    for (const scp of ['access_as_user', '', ['access_as_user'], []]) {
+      expect((await verified({ scp }))?.scopes, JSON.stringify(scp)).toEqual([]);
+    }
+    expect((await verified({ scope: 'read:homes', scp: '*:*' }))?.scopes).toEqual(['read:homes']);
+    for (const scp of [null, 7, { a: 1 }, ['read:devices', 7]]) {
+      expect(await verified({ scp }), JSON.stringify(scp)).toBeNull();
+    }
+  });
+
   it('never makes a platform operator by a scope', async () => {
     expect((await verified({ scope: 'platform:admin' }))?.platformAdmin).toBe(false);
   });
