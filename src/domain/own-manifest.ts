@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { actionName, jsonObject, readFields } from './fields.ts';
 import { isObject } from './json-size.ts';
-import { type Capability, type SafetyClass, safetyClasses } from './manifest.ts';
+import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
 import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
 import { categoryNames, isRestricted, knownAction, similarAction } from './registry.ts';
@@ -84,6 +84,18 @@ function classErrors({ action, safetyClass }: CapabilityFields, at: string): Fie
 }
 
 const rank = (safetyClass: SafetyClass): number => safetyClasses.indexOf(safetyClass);
+
+/**
+ * A stored manifest with no action below the registry's class of its name: one that was stored before similar names were
+ * compared may have such actions. The same object where nothing changes.
+ */
+export function withClassFloors(manifest: Manifest): Manifest {
+  const capabilities = manifest.capabilities.map((capability) => {
+    const floor = similarAction(capability.action)?.safetyClass ?? 'NORMAL';
+    return rank(capability.safetyClass) < rank(floor) ? { ...capability, safetyClass: floor } : capability;
+  });
+  return capabilities.every((one, n) => one === manifest.capabilities[n]) ? manifest : { ...manifest, capabilities };
+}
 
 function stateErrors({ expectedState, paramSchema }: Capability, at: string): FieldError[] {
   if (expectedState === undefined) return [];

@@ -1,6 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { jsonBytes, jsonEqual } from '../domain/json-size.ts';
 import type { Manifest } from '../domain/manifest.ts';
+import { withClassFloors } from '../domain/own-manifest.ts';
 import { automaticManifest } from '../domain/registry.ts';
 import type { Sizes } from '../domain/sizes.ts';
 import type { Json, Uuid } from '../domain/values.ts';
@@ -77,7 +78,8 @@ export class ManifestCache {
 // What the store gives back is a copy of its own; a hundred thousand lights need one list of what a light can do.
 function sharing(manifest: Manifest): Manifest {
   const { deviceId, tenantId, category, own, capabilities } = manifest;
-  if (own || category === null) return manifest;
+  if (own) return withClassFloors(manifest);
+  if (category === null) return manifest;
   const shared = automaticManifest({ deviceId, tenantId, deviceType: category });
   const same = shared !== null && jsonEqual(shared.capabilities as unknown as Json, capabilities as unknown as Json);
   return same ? { ...manifest, capabilities: shared.capabilities } : manifest;

@@ -38,6 +38,25 @@ describe('ManifestCache', () => {
     expect(asked).toHaveLength(1);
   });
 
+  it('shows no action of a stored manifest below the registry’s class of its name, however it is spelled', async () => {
+    const given = [
+      ['Unlock', 'NORMAL'],
+      ['open-valve', 'NORMAL'],
+      ['unlock', 'CRITICAL'],
+      ['REBOOT', 'RESTRICTED'],
+      ['sing', 'NORMAL'],
+    ] as const;
+    const capabilities = given.map(([action, safetyClass], n) => {
+      const rest = { id: n + 1, description: '', paramSchema: { type: 'object' }, supportsDryRun: false };
+      return { action, safetyClass, ...rest };
+    });
+    const lowered = manifest({ version: 2, own: true, capabilities });
+    const shown = (await cache.of([holder(lowered)])).get(lowered.deviceId);
+    const classes = (one: Manifest | null | undefined) => one?.capabilities.map(({ safetyClass }) => safetyClass);
+    expect(classes(shown)).toEqual(['CRITICAL', 'CRITICAL', 'CRITICAL', 'RESTRICTED', 'NORMAL']);
+    expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
+  });
+
   it('answers a device without a manifest without asking', async () => {
     const none = { id: v7(), manifestVersion: 0 };
     expect(cache.peek(none)).toBeNull();
