@@ -21,14 +21,16 @@ export interface Followed<Record> {
 
 /** Seconds before each try to open the stream again; a service that restarts is back within them. */
 const REOPEN_S = [0.5, 1, 2, 4, 8, 15, 15, 15];
-/** Seconds between two reads where the credential may not open the stream; the last one repeats. */
+/** A stream that stayed open for so long is opened again after the shortest delay. */
+const STABLE_MS = 60_000;
+/** Seconds between two reads where there is no stream; the last one repeats. */
 const READ_S = [2, 4, 8, 15];
 const CLOSED_BUSY = 1013;
 
 /**
  * Begins something and waits for its end on `/ws/state`, which the tenant's rate does not count; the record as it is
- * then, or null where nothing began. The stream is opened first, so that no update is missed. A credential that may not
- * open it, such as a key without `read:devices`, reads the record now and then. Throws `Refused` and `Unreachable`.
+ * then, or null where nothing began. The stream is opened first, so that no update is missed. Without a stream (a key
+ * without `read:devices`, a proxy without WebSockets) the record is read now and then. Throws `Refused` and `Unreachable`.
  */
 export async function followToEnd<Record>(api: Api, followed: Followed<Record>): Promise<Record | null> {
   const over = Promise.withResolvers<void>();
@@ -42,7 +44,8 @@ export async function followToEnd<Record>(api: Api, followed: Followed<Record>):
   const open = () =>
     openLive(api, followed.updates, (update) => void (id === null ? early.push(update) : take(update, id)));
 
-  let live = await open().catch(nullIfForbidden);
+  const reopen = reopening(open);
+  let live = await open().catch(nullIfNoStream);
   try {
     const begun = await followed.begin();
     if (begun === null) return null;
@@ -51,7 +54,8 @@ export async function followToEnd<Record>(api: Api, followed: Followed<Record>):
     for (const update of early.splice(0)) take(update, id);
     if (live === null) return await readToEnd(followed, id);
     while (!(await endsBeforeStream(live, over.promise, followed.enough))) {
-      live = await reopen(open);
+      live = await reopen();
+      if (live === null) return await readToEnd(followed, id);
       const record = await followed.read(id);
       if (followed.isOver(record)) return record;
     }
@@ -73,26 +77,40 @@ async function endsBeforeStream(live: Live, over: Promise<void>, enough: Promise
   return Promise.race([over.then(() => true), lost, ...(enough === undefined ? [] : [enough.then(() => true)])]);
 }
 
-async function reopen(open: () => Promise<Live>): Promise<Live> {
-  let last: unknown;
-  for (const seconds of REOPEN_S) {
-    await pause(seconds * 1000);
-    try {
-      return await open();
-    } catch (thrown) {
-      if (!mayReturn(thrown)) throw thrown;
-      last = thrown;
+/**
+ * Opens the stream again, later each time until one has been stable. Throws where the service does not answer; answers null where
+ * it does, but ends each stream soon.
+ */
+function reopening(open: () => Promise<Live>): () => Promise<Live | null> {
+  let tries = 0;
+  let openedAt = performance.now();
+  return async () => {
+    if (performance.now() - openedAt >= STABLE_MS) tries = 0;
+    let failure: unknown = null;
+    for (const seconds of REOPEN_S.slice(tries)) {
+      await pause(seconds * 1000);
+      tries += 1;
+      try {
+        const live = await open();
+        openedAt = performance.now();
+        return live;
+      } catch (thrown) {
+        if (!mayReturn(thrown)) throw thrown;
+        failure = thrown;
+      }
     }
-  }
-  throw last;
+    if (failure !== null) throw failure;
+    return null;
+  };
 }
 
 /** Errors that a retry may resolve: no connection, a service that stops or is busy. */
 const mayReturn = (thrown: unknown): boolean =>
   thrown instanceof Unreachable || (thrown instanceof Refused && [CLOSED_BUSY, 503].includes(thrown.problem.status));
 
-function nullIfForbidden(thrown: unknown): null {
-  if (thrown instanceof Refused && [403, 4403].includes(thrown.problem.status)) return null;
+/** Where the service is away, the request that begins says so. */
+function nullIfNoStream(thrown: unknown): null {
+  if (mayReturn(thrown) || (thrown instanceof Refused && [403, 4403].includes(thrown.problem.status))) return null;
   throw thrown;
 }
 
