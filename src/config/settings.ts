@@ -55,7 +55,7 @@ export const settingsTable = [
   setting(
     'SESSION_MAX_AGE',
     '43200',
-    'seconds from a sign-in until which it signs command lines in, and their tokens last',
+    'seconds after a sign-in in which it can approve command-line sign-ins; their tokens end then at the latest',
   ),
   setting('SIDECAR', 'embedded', 'embedded, external or off'),
   setting('SIDECAR_ADDRESS', '127.0.0.1:50051 when external, else a free port', 'host:port of the cognitive sidecar'),
