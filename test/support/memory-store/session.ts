@@ -43,6 +43,7 @@ export class Session {
     const given = copyOf(args);
     return this.#wire({ name, writes: false }, () => {
       this.#checkEpoch();
+      for (const parameter of given) if (typeof parameter === 'string') text(parameter, 'parameter');
       return copyOf(effect(this.database.tables, ...given));
     });
   }

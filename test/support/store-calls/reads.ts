@@ -168,7 +168,56 @@ const inspection: Record<string, Read> = {
     each(ids(world, 'tenant', 2), (tenantId) => each(MOMENTS, (at) => inspection.overview(tenantId, at))),
 };
 
-const areas = [actors, devices, commands, plans, records, inspection];
+const lookups: Record<string, Read> = {
+  // Several commands of a world may have one token; which of them answers is left open.
+  tokens: ({ commands }, world) =>
+    each(ids(world, 'tenant', 2), (tenantId) =>
+      each([1, 2, 3], async (n) => [
+        (await commands.byToken(tenantId, null, world.name('token', n))) !== null,
+        (await commands.byToken(tenantId, world.id('device', 1), world.name('token', n))) !== null,
+      ]),
+    ),
+  places: ({ records }, world) =>
+    each(ids(world, 'tenant', 2), async (tenantId) => [
+      await each(ids(world, 'home', 4), (id) => records.home(tenantId, id)),
+      await each(ids(world, 'room', 4), (id) => records.room(tenantId, id)),
+      await sorted(records.findHomes(tenantId, ids(world, 'home', 3))),
+      await sorted(records.findRooms(tenantId, ids(world, 'room', 3))),
+      await each(['g0', 'g1', 'g2'], (slug) => records.group(tenantId, slug)),
+    ]),
+  devices: ({ devices, inspection }, world) =>
+    each(ids(world, 'tenant', 2), async (tenantId) => [
+      await sorted(devices.find(tenantId, ids(world, 'device', 3))),
+      await each(refsOf(world, 'device'), (ref) => inspection.actor(tenantId, ref)),
+      await each(refsOf(world, 'command'), (ref) => inspection.journal(tenantId, ref, 2, 4)),
+    ]),
+  people: ({ identity, members, keys }, world) =>
+    each(MOMENTS, async (at) => [
+      await each(ids(world, 'tenant', 2), async (tenantId) => [
+        await each([...ids(world, 'user', 4), ...ids(world, 'invitation', 4)], (id) => members.find(tenantId, id, at)),
+        await each([0, 1, 2, 3], async (n) => (await members.byEmail(tenantId, `${n}@Example.com`, at)) !== null),
+      ]),
+      await each(ids(world, 'invitation', 4), (id) => members.invitation(id, at)),
+      await each([0, 1, 2, 3], (n) => members.invitationsFor(`${n}@Example.com`, at, 2)),
+      await each(ids(world, 'user', 4), (id) => sorted(keys.live(id, at))),
+      await each([0, 1, 2, 3], (n) => keys.find(world.name('key', n))),
+      await each([0, 1], (n) => identity.slugTaken(world.name('slug', n))),
+    ]),
+  firmware: ({ firmware, proposals }, world) =>
+    each(ids(world, 'tenant', 2), async (tenantId) => [
+      await each(ids(world, 'firmware', 4), (id) => firmware.find(tenantId, id)),
+      await each(ids(world, 'firmware', 4), (id) => firmware.findAnywhere(id)),
+      await sorted(firmware.released(tenantId, 'lamp')),
+      await each(ids(world, 'proposal', 4), (id) => proposals.find(id)),
+    ]),
+  pruned: ({ retention }) => retention.prunedAt(),
+  // No text parameter holds NUL, of a read either.
+  nulInSlug: ({ identity }) => identity.slugTaken('a\0b'),
+  nulInGroup: ({ records }, world) => records.group(world.id('tenant', 0), 'a\0b'),
+  nulInPrefix: ({ keys }) => keys.find('a\0b'),
+};
+
+const areas = [actors, devices, commands, plans, records, inspection, lookups];
 
 /** Every question about the world, as calls. */
 export const questions = (world: World): Call[] =>

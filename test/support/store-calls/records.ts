@@ -143,6 +143,10 @@ const people: Record<string, Of> = {
     (world, { a, b, at, also }) =>
     ({ members }) =>
       members.accept({ id: world.id('invitation', a) }, world.id('user', b), at, put(world, also)),
+  offer:
+    (world, { a, b, flag }) =>
+    ({ members }) =>
+      members.offer(world.id('invitation', a), flag ? 'admin' : 'viewer', world.id('user', b)),
   uninvite:
     (world, { a }) =>
     ({ members }) =>
@@ -167,6 +171,10 @@ const people: Record<string, Of> = {
     (world, { a, at }) =>
     ({ identity }) =>
       identity.revokeToken(world.name('jti', a), at),
+  useTokens:
+    (world, { a, b, c, at }) =>
+    ({ signIns }) =>
+      signIns.markUsed([a, b].map((n) => ({ deviceId: world.id('device', n), timestamp: at, nonce: `nonce${c}` }))),
   markPresented:
     (world, { a, at }) =>
     ({ identity }) =>
