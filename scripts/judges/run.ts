@@ -1,7 +1,6 @@
 import { copyFileSync } from 'node:fs';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from '../../test/support/programs.ts';
 import { drift } from './drift.ts';
 import { judgeMcp } from './mcp.ts';
 import { judge, redocly } from './redocly.ts';
@@ -49,12 +48,4 @@ function tell(of: string, { exchanges, found }: { exchanges: number; found: stri
   process.stdout.write(`drift: ${exchanges} exchanges of ${of}, ${found.length} findings\n`);
   if (exchanges === 0) throw new Error('no traffic was recorded');
   if (found.length > 0) throw new Error(found.slice(0, 50).join('\n'));
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }
