@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../src/operations/cognition/contract.ts';
-import { runCli } from '../support/cli.ts';
+import { cliHere, runCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -41,13 +41,16 @@ async function think(id: string): Promise<void> {
   taken(await cognition.complete(id, { summary: 'There is light.' }));
 }
 
-const run = (...args: string[]) => runCli(args, { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });
+const run = (...args: string[]) => cliHere(args, { url: at.url, token: owner.token });
+/** With `--watch` it looks at signals, which are a process's. */
+const watch = (...args: string[]) =>
+  runCli([...args, '--watch'], { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });
 
 const ID = /^[0-9a-f-]{36}\n$/;
 
 describe('twinkeep goal', () => {
   it('follows the plan that a goal becomes to its end', async () => {
-    const { code, stdout, stderr } = await run('goal', 'Light, please.', '--home', owner.homeId, '--watch');
+    const { code, stdout, stderr } = await watch('goal', 'Light, please.', '--home', owner.homeId);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/Light, please\. succeeded \S+\nThere is light\.\n└─ light succeeded turn_on \{\} \S+\n$/);
   });
@@ -58,7 +61,7 @@ describe('twinkeep goal', () => {
   });
 
   it('that comes to nothing ends with 1, and says why', async () => {
-    const { code, stdout } = await run('goal', 'Be silent.', '--watch');
+    const { code, stdout } = await watch('goal', 'Be silent.');
     expect([code, stdout]).toEqual([1, expect.stringMatching(/rolled_back \S+\nNO_IDEA: No idea\.\n$/)]);
   });
 
@@ -74,8 +77,11 @@ describe('twinkeep observe and proposals', () => {
     const { code, stdout } = await run('observe', device.deviceId, 'humidity=81', '--context', 'After a shower');
     expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
     const id = stdout.trim();
-    const statusOf = async () => (await owner.get(`/v1/cognition/proposals/${id}`)).body.proposal.status;
-    await eventually(async () => (await statusOf()) === 'pending');
+    // It is pending from the start; the sidecar's reason comes last.
+    await eventually(async () => {
+      const { proposal } = (await owner.get(`/v1/cognition/proposals/${id}`)).body;
+      return proposal.status === 'pending' && proposal.reason === 'There is light.';
+    });
     return id;
   };
 
@@ -86,7 +92,7 @@ describe('twinkeep observe and proposals', () => {
       /^pending There is light\. \S+\nobserved by \S+: \{"humidity":81\}\n {2}light turn_on/,
     );
     expect((await run('proposals')).stdout).toMatch(new RegExp(`${id} +pending +1 +There is light\\.`));
-    const { code, stdout } = await run('proposals', 'accept', id, '--watch');
+    const { code, stdout } = await watch('proposals', 'accept', id);
     expect([code, stdout]).toEqual([0, expect.stringMatching(/└─ light succeeded turn_on \{\} \S+\n$/)]);
     expect((await run('proposals', 'show', id)).stdout).toMatch(/^accepted [\s\S]*\nplan \S+\n$/);
   });
