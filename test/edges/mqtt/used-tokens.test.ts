@@ -25,3 +25,12 @@ it('a token works once', () => {
   const once = token(randomUUID(), START);
   expect([used.use(once, START), used.use(once, START), used.use(once, START + 120_000)]).toEqual([true, false, false]);
 });
+
+it('a token dated a year ahead, while a clock was wrong, keeps no other from being forgotten', () => {
+  const used = new UsedTokens();
+  expect(used.use(token(randomUUID(), START + 365 * 86_400_000), START)).toBe(true);
+  for (let n = 1; n <= 100; n++) used.use(token(randomUUID(), START + n), START + n);
+  expect(used.sizes().mqtt_used_tokens).toBe(101);
+  used.use(token(randomUUID(), START + 300_000), START + 300_000);
+  expect(used.sizes().mqtt_used_tokens).toBe(1);
+});
