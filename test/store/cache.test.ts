@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, describe, expect, inject, it } from 'vitest';
+import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { RedisCache } from '../../src/store/cache/redis.ts';
@@ -201,6 +201,22 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     await eventually(() => cache.healthy());
     expect(await direct.get(closed)).toBeNull();
     expect(await direct.take(taken)).toBe('of another process');
+  });
+
+  it('is handed over what was kept, and told what was deleted, however the host’s clock is stepped meanwhile', async () => {
+    const { proxy, cache, direct } = await behindProxy();
+    const [kept, deleted] = [randomUUID(), randomUUID()];
+    for (const key of [kept, deleted]) await cache.set(key, 'one', 60_000);
+    proxy.cut();
+    await cache.set(kept, 'two', 60_000);
+    await cache.delete(deleted);
+    const wall = Date.now;
+    const step = vi.spyOn(Date, 'now').mockImplementation(() => wall() + 24 * 3_600_000);
+    closing.push(async () => step.mockRestore());
+    expect(await cache.get(kept)).toBe('two');
+    proxy.restore();
+    await eventually(async () => (await direct.get(kept)) === 'two');
+    expect(await direct.get(deleted)).toBeNull();
   });
 
   it('at the start does not keep the process from starting', async () => {

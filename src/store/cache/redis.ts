@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { systemClock } from '../../domain/clock.ts';
+import type { Clock } from '../../domain/clock.ts';
 import type { Sizes } from '../../domain/sizes.ts';
-import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
@@ -13,6 +12,8 @@ const CATCH_UP_BATCH = 1_000;
 const HEARTBEAT_MS = 1_000;
 /** Nothing is kept longer than a cookie session, which ends with its token. */
 const LONGEST_LIFE_MS = 24 * 60 * 60 * 1000;
+/** Everything here is a duration, as it is in Redis: a step of the host's clock ends or prolongs none. */
+const monotonic: Clock = { now: () => performance.now() };
 /** Changes beyond which those that no longer matter are looked for while Redis is away. */
 const MANY_BEHIND = 1_000;
 
@@ -24,10 +25,9 @@ const MANY_BEHIND = 1_000;
 export class RedisCache implements Cache {
   private readonly commands: Redis;
   private readonly subscriber: Redis;
-  /** On the real time, as Redis is. */
-  private readonly local = new MemoryCache(systemClock);
-  /** Keys that were changed while Redis was away, with the moment from which it can have nothing under them any more. */
-  private readonly behind = new Map<string, EpochMs>();
+  private readonly local = new MemoryCache(monotonic);
+  /** Keys that were changed while Redis was away, with the monotonic time from which it has nothing under them. */
+  private readonly behind = new Map<string, number>();
   private lookThroughAt = MANY_BEHIND;
   private readonly channels = new Set<string>();
   /** Tells our own messages from those of other processes. */
@@ -161,15 +161,15 @@ export class RedisCache implements Cache {
    */
   private change<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
     return this.ask<T | undefined>(run, async () => {
-      if (leftMs > 0) this.owe(key, systemClock.now() + leftMs);
+      if (leftMs > 0) this.owe(key, monotonic.now() + leftMs);
       return undefined;
     });
   }
 
-  private owe(key: string, until: EpochMs): void {
+  private owe(key: string, until: number): void {
     this.behind.set(key, Math.max(until, this.behind.get(key) ?? 0));
     if (this.behind.size < this.lookThroughAt) return;
-    const now = systemClock.now();
+    const now = monotonic.now();
     for (const [old, over] of this.behind) if (over <= now) this.behind.delete(old);
     this.lookThroughAt = Math.max(MANY_BEHIND, 2 * this.behind.size);
   }
@@ -210,7 +210,7 @@ export class RedisCache implements Cache {
   }
 
   private oweAll(): void {
-    const now = systemClock.now();
+    const now = monotonic.now();
     for (const key of [...this.local.keys()]) {
       const entry = this.local.entry(key);
       if (entry !== null) this.owe(key, now + entry.ttlMs);
