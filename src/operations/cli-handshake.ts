@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { referenceOf } from '../domain/clock.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { operation, type Services } from './operation.ts';
@@ -50,7 +51,7 @@ function signInOf(services: Pick<Services, 'clock' | 'settings'>, token: Present
 
 /** Whole seconds that what comes of a sign-in may still last. */
 const lifeLeftS = ({ clock, settings }: Pick<Services, 'clock' | 'settings'>, signedInAt: EpochMs): number =>
-  Math.floor((signedInAt - clock.now()) / 1000) + settings.sessionMaxAgeS;
+  Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
 
 export const pollHandshake = operation({
   name: 'pollCliHandshake',

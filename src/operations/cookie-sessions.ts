@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
-import type { Clock } from '../domain/clock.ts';
+import { type Clock, referenceOf } from '../domain/clock.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
@@ -49,7 +49,9 @@ const keyOf = (name: string): string => `session:${name}`;
 
 export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Clock }): CookieSessions {
   const remembered = new LRUCache<string, CookieSession>({ max: REMEMBERED });
-  const living = (session: CookieSession): CookieSession | null => (clock.now() < session.until ? session : null);
+  // By the clock that its token is verified by.
+  const living = (session: CookieSession): CookieSession | null =>
+    referenceOf(clock) < session.until ? session : null;
 
   /** Counts what was closed: a session that was read meanwhile may be of the past. */
   let closed = 0;
@@ -65,7 +67,7 @@ export function makeCookieSessions({ vault, clock }: { vault: Vault; clock: Cloc
 
   return {
     async open(holder) {
-      const now = clock.now();
+      const now = referenceOf(clock);
       const until = Math.min(holder.token.expiresAt, now + MAX_TOKEN_LIFE_S * 1000);
       const secret = randomBytes(32).toString('base64url');
       const name = fingerprint(secret);

@@ -52,3 +52,23 @@ it('a session that is being closed is not known any more, however long its recor
   gone();
   await closing;
 });
+
+it('a session lasts as long as its token, which is verified by the reference, while the service’s time is corrected', async () => {
+  const entries = new Map<string, string>();
+  const vault: Vault = {
+    get: async (key) => entries.get(key) ?? null,
+    set: async (key, value) => void entries.set(key, value),
+    delete: async (key) => void entries.delete(key),
+    take: async () => null,
+  };
+  // The service's time is two days ahead of the reference, which was put back.
+  let reference = 1_000_000;
+  const clock = { now: () => reference + 2 * 86_400_000, reference: () => reference };
+  const sessions = makeCookieSessions({ vault, clock });
+  const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
+  const { secret, until } = await sessions.open({ ...holder, token: { id: 't', expiresAt: reference + 60_000 } });
+  expect(until).toBe(reference + 60_000);
+  expect(await sessions.find(secret)).not.toBeNull();
+  reference += 60_000;
+  expect(await sessions.find(secret)).toBeNull();
+});

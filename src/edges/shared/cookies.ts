@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Clock } from '../../domain/clock.ts';
+import { type Clock, referenceOf } from '../../domain/clock.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { BrowserCookies, CookieChange } from '../../operations/operation.ts';
 
@@ -37,7 +37,7 @@ export function makeCookies({ secure, clock }: { secure: boolean; clock: Clock }
       const attributes = [`${nameOf(name)}=${value ?? ''}`, 'Path=/', 'HttpOnly', `SameSite=${sameSite[name]}`];
       if (secure) attributes.push('Secure');
       if (value === null) attributes.push('Max-Age=0');
-      else if (until !== null) attributes.push(`Max-Age=${secondsTo(until, clock.now())}`);
+      else if (until !== null) attributes.push(`Max-Age=${secondsTo(until, referenceOf(clock))}`);
       return ['Set-Cookie', attributes.join('; ')];
     },
   };

@@ -262,6 +262,11 @@ describe('under HTTPS', () => {
     ]);
   });
 
+  it('a cookie lives by the reference, as its token does, while the service’s time is corrected', () => {
+    const corrected = makeCookies({ secure: true, clock: { now: () => 86_400_000, reference: () => 0 } });
+    expect(corrected.set({ name: 'session', value: 'x', until: 60_000 })[1]).toContain('Max-Age=60');
+  });
+
   it('one without that name is not read', () => {
     expect(cookies.of({ cookie: 'twinkeep_session=x' })).toEqual({ session: null, csrf: null });
     expect(cookies.of({ cookie: 'a=b; __Host-twinkeep_session=y' })).toEqual({ session: 'y', csrf: null });

@@ -69,7 +69,7 @@ export function makeBrowserSignIn(
   function opened(cookie: string | null): z.infer<typeof attemptSchema> | null {
     try {
       const attempt = attemptSchema.parse(JSON.parse(sealer.open(cookie ?? '', BOUND_TO)));
-      return clock.now() < attempt.until ? attempt : null;
+      return referenceOf(clock) < attempt.until ? attempt : null;
     } catch {
       return null;
     }
@@ -95,7 +95,7 @@ export function makeBrowserSignIn(
   return {
     async begin(returnTo) {
       const configuration = await client();
-      const until = clock.now() + LIFE_MS;
+      const until = referenceOf(clock) + LIFE_MS;
       const attempt = {
         state: oidc.randomState(),
         nonce: oidc.randomNonce(),
