@@ -3,6 +3,11 @@ import type { Household } from './workload/household.ts';
 /** One kind of trouble; called again and again, at random moments, while the storm lasts. */
 type Fault = (house: Household) => void;
 
+const DAY_MS = 86_400_000;
+const clockOffsetsMs = [-400 * DAY_MS, -3_600_000, -90_000, -20_000, 0, 20_000, 90_000, 3_600_000, 400 * DAY_MS];
+
+const WRONG_FOR_GOOD_MS = -7_200_000;
+
 /** Each can be switched off, which is how a failing run is made smaller. */
 export const faults = {
   kill: ({ cluster, random }) => random.pick(cluster.hosts).kill('kill'),
@@ -31,9 +36,27 @@ export const faults = {
     const latency = random.pick([0.5, 3, 30, 200]);
     Object.assign(cluster.weather, { away: 0, broken: 0, latency, stall: random.pick([0, 0.05, 0.2]), stallMs: 6_000 });
   },
+  databaseCrash: ({ cluster, random, world }) => {
+    world.count('database crashes');
+    cluster.crashDatabase(random.float(random.pick([500, 5_000])));
+  },
+  /** Somebody sets the clock of a host, and often somebody sets it right again. */
+  clockStep: ({ cluster, random, world }) => {
+    const host = random.pick(cluster.hosts);
+    host.setClock(random.pick(clockOffsetsMs));
+    if (random.chance(0.7)) world.scheduler.at(random.float(20_000), () => host.setClock(0), null);
+  },
   connectionsBreak: ({ devices, random }) => {
     for (const device of devices) if (random.chance(0.5)) device.breaks(random.pick(['reset', 'silent']));
   },
+  messagesComeLate: ({ devices, random }) => {
+    for (const device of devices) {
+      if (random.chance(0.5)) continue;
+      for (let n = random.int(4); n > 0; n--) device.count();
+      device.breaks('late');
+    }
+  },
+  connectReplayed: ({ devices, random }) => random.pick(devices).replayConnect(),
   devicesLeave: ({ devices, random }) => random.pick(devices).leave(),
   badNetwork: ({ cluster, random }) => {
     cluster.loss = random.pick([0, 0.05, 0.3]);
@@ -61,11 +84,13 @@ export async function causeFaults(house: Household, names: readonly FaultName[],
   }
 }
 
-/** Everything works again. */
+/** Everything works again, but that of two hosts one may keep a clock that is two hours slow: the other one has to serve. */
 export function calmDown({ cluster, world }: Household): void {
   Object.assign(cluster.weather, { away: 0, broken: 0, stall: 0, latency: 2, blackoutUntil: 0, writesStallUntil: 0 });
   Object.assign(cluster.network, { latency: 20 });
   cluster.loss = 0;
+  const wrong = cluster.hosts.length > 1 && world.random.chance(0.3) ? world.random.pick(cluster.hosts) : null;
+  for (const host of cluster.hosts) host.setClock(host === wrong ? WRONG_FOR_GOOD_MS : 0);
   for (const { running } of cluster.hosts) {
     if (running?.owner.state === 'paused') world.scheduler.resume(running.owner);
   }

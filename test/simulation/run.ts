@@ -5,6 +5,7 @@ import { checkEnding, lateWords, unfinished } from './invariants/ending.ts';
 import { grown, measure } from './invariants/memory.ts';
 import { checkWrites } from './invariants/writes.ts';
 import type { RunOptions } from './options.ts';
+import { isOfRefusedData, isRefusedRow } from './refused-data.ts';
 import { Cluster, type ClusterOptions } from './service/cluster.ts';
 import type { Keys } from './service/fixtures.ts';
 import { Household } from './workload/household.ts';
@@ -32,6 +33,11 @@ const MOVE_IN_MS = 60_000;
 const CALM_MS = 15 * 60_000;
 /** Until everything idle has left the memory. */
 const QUIET_MS = 240_000;
+/** When a new process is certainly active, and has fired what was due. */
+const RECOVERED_MS = 90_000;
+const LOOK_MS = 5_000;
+/** How long tokens of CONNECT are remembered, and more. */
+const TOKENS_MS = 130_000;
 const NIGHT_MS = 25 * 3_600_000;
 const MORNING_MS = 5 * 60_000;
 const POOL_DRAW_BYTES = 64;
@@ -79,10 +85,13 @@ function refillPool(): void {
 async function story(world: World, keys: Keys, options: RunOptions): Promise<void> {
   const cluster = new Cluster(world, keys, swarm(world.random.fork('swarm'), options.hosts));
   const house = new Household(world, cluster, world.random.pick(['requester', 'another_principal']));
-  const commits = new CommitInvariants(world, cluster.database);
-  cluster.wrote = () => commits.check();
-  cluster.sending = (frame) => checkWrites(house, frame);
+  const commits = new CommitInvariants(world, cluster.database, house.ledger);
+  cluster.wrote = (clockErrorMs) => commits.check(clockErrorMs);
+  cluster.sending = (frame, clockErrorMs) => checkWrites(house, frame, clockErrorMs);
+  cluster.database.refuses = isRefusedRow;
+  cluster.expects = isOfRefusedData;
   cluster.start();
+  watchDeadlines(house, commits);
 
   const until = (ms: number, done: () => boolean) =>
     world.scheduler.run(world.scheduler.now + ms, () => world.failed || done(), MOST_STEPS);
@@ -102,6 +111,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   await until(options.stormMs, () => false);
   house.storm = false;
   calmDown(house);
+  house.calmSince = world.scheduler.now;
   world.note('run', 'calm');
   let idle = false;
   void working.then(() => {
@@ -116,24 +126,39 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
     world.fail('nothing-waits-for-ever', left.join('; '));
     return;
   }
+  await until(TOKENS_MS, () => false);
+  // A sign-in lets go of tokens that have ended.
+  for (const device of house.devices) device.leave();
+  await until(MORNING_MS, () => house.devices.every(({ online }) => online));
   await until(QUIET_MS, () => false);
   if (!world.failed) checkEnding(house);
   if (!world.failed) await night(house, until);
 }
 
+/** Looks for deadlines that are late, once the process that is active has had time to recover. */
+function watchDeadlines(house: Household, commits: CommitInvariants): void {
+  const { scheduler } = house.world;
+  const check = () => {
+    if (scheduler.now - house.calmSince > RECOVERED_MS) commits.checkLateness();
+    scheduler.at(LOOK_MS, check, null);
+  };
+  scheduler.at(LOOK_MS, check, null);
+}
+
 /** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
 async function night(house: Household, until: (ms: number, done: () => boolean) => Promise<void>): Promise<void> {
   const { world, cluster } = house;
-  const evening = cluster.active()?.service;
+  const evening = cluster.active()?.owner;
   if (!evening) {
     world.fail('nothing-waits-for-ever', 'nobody serves');
     return;
   }
-  const before = measure(evening, { watches: lateWords(house) === 0 });
+  const before = await measure(evening, { watches: lateWords(house) === 0 });
   world.note('run', 'night');
   for (const host of cluster.hosts) host.kill('kill');
   for (const device of house.devices) house.ledger.endKeysBelow(device.id, currentKey(house, device.id));
   world.scheduler.skip(NIGHT_MS);
+  house.calmSince = world.scheduler.now;
   world.note('run', 'morning');
   const awake = () => house.devices.every(({ online }) => online) && unfinished(house).length === 0;
   await until(MORNING_MS, awake);
@@ -142,12 +167,12 @@ async function night(house: Household, until: (ms: number, done: () => boolean) 
   await until(QUIET_MS, () => false);
   if (world.failed) return;
   checkEnding(house);
-  const morning = cluster.active()?.service;
+  const morning = cluster.active()?.owner;
   if (!morning) {
     world.fail('nothing-waits-for-ever', 'nobody serves in the morning');
     return;
   }
-  const more = grown(before, measure(morning, { watches: true }));
+  const more = grown(before, await measure(morning, { watches: true }));
   if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
 }
 
@@ -167,7 +192,7 @@ function swarm(random: Random, hosts: 1 | 2 | null): ClusterOptions {
       idleMs: random.pick([1, 100, 60_000]),
       mailbox: random.pick([5, 20, 1_000]),
     },
-    requestsPerMinute: random.pick([0, 0, 200]),
+    requestsPerMinute: random.pick([0, 0, 40]),
     deviceRate: random.pick([
       { perSecond: 20, burst: 40 },
       { perSecond: 1_000, burst: 1_000 },

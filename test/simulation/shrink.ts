@@ -1,11 +1,12 @@
 import type { RunOptions } from './options.ts';
 
 const SHORTEST_STORM_MS = 1_000;
+const MOST_FAULTS = 64;
 
 /** Whether a run with these options violates the same invariant. */
 export type StillFails = (options: RunOptions) => Promise<boolean>;
 
-/** Takes away what a failing run does not need: a process, kinds of faults, parts of the workload, time, single faults. */
+/** Takes away what a failing run does not need: faults, a process, time, parts of the workload, single faults. */
 export async function shrink(options: RunOptions, stillFails: StillFails): Promise<RunOptions> {
   let smallest = options;
   const attempt = async (smaller: Partial<RunOptions>): Promise<boolean> => {
@@ -14,17 +15,30 @@ export async function shrink(options: RunOptions, stillFails: StillFails): Promi
     smallest = candidate;
     return true;
   };
-  await attempt({ hosts: 1 });
+  await removeChunks(options.faults, (faults) => attempt({ faults }));
+  if (smallest.hosts !== 1) await attempt({ hosts: 1 });
   while (smallest.stormMs > SHORTEST_STORM_MS) {
     if (!(await attempt({ stormMs: Math.max(SHORTEST_STORM_MS, Math.floor(smallest.stormMs / 2)) }))) break;
   }
-  for (const part of options.parts) await attempt({ parts: smallest.parts.filter((one) => one !== part) });
-  for (const fault of options.faults) await attempt({ faults: smallest.faults.filter((one) => one !== fault) });
+  await removeChunks(options.parts, (parts) => attempt({ parts }));
   let low = 0;
-  for (let high = 64; low < high; ) {
+  for (let high = smallest.faults.length === 0 ? 0 : MOST_FAULTS; low < high; ) {
     const middle = (low + high) >> 1;
     if (await attempt({ mostFaults: middle })) high = middle;
     else low = middle + 1;
   }
   return smallest;
+}
+
+/** Tries without all, then without half of them, down to single ones (delta debugging); `fails` says whether the rest is enough. */
+async function removeChunks<T>(all: readonly T[], fails: (rest: readonly T[]) => Promise<boolean>): Promise<void> {
+  if (all.length === 0 || (await fails([]))) return;
+  let kept = all;
+  for (let size = Math.ceil(all.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at < kept.length && kept.length > 1; ) {
+      const rest = [...kept.slice(0, at), ...kept.slice(at + size)];
+      if (rest.length > 0 && (await fails(rest))) kept = rest;
+      else at += size;
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import { wholeRun } from './options.ts';
+import { type RunOptions, wholeRun } from './options.ts';
 import type { RunResult } from './run.ts';
-import { runAll } from './workers.ts';
+import { runAll, shrunk } from './workers.ts';
 
 const SEEDS = 200;
 const BATCH = 5;
@@ -61,5 +61,26 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
     const hashes: string[] = [];
     await runAll([wholeRun(REPEATED_SEED)], 1, ({ hash }) => void hashes.push(hash));
     expect(hashes).toEqual([(await results.of(REPEATED_SEED)).hash]);
+  }, 30_000);
+});
+
+describe('a run that a planted defect fails', () => {
+  const defect = 'deadline-too-early';
+  const invariant = 'deadlines-fire-once';
+  const whole: RunOptions = { ...wholeRun(1, 8_000), parts: ['reports', 'commands', 'plans', 'reads'] };
+  let smallest = whole;
+
+  it('is shrunk to a smaller one', async () => {
+    smallest = await shrunk(whole, invariant, { defect });
+    expect(smallest.parts.length).toBeLessThan(3);
+    expect(smallest.faults).toEqual([]);
+    expect(smallest.stormMs).toBeLessThan(whole.stormMs);
+  }, 30_000);
+
+  it('fails alike each time that the shrunk run is repeated', async () => {
+    const replays: RunResult[] = [];
+    await runAll([smallest, smallest], 1, (result) => void replays.push(result), { defect });
+    expect(replays.map(({ violations: [first] }) => first?.invariant)).toEqual([invariant, invariant]);
+    expect(replays[0]?.hash).toBe(replays[1]?.hash);
   }, 30_000);
 });

@@ -7,6 +7,7 @@ import type { Job, Report } from './worker.ts';
 
 const WORKER = fileURLToPath(new URL('./worker.ts', import.meta.url));
 const DEFECTS = new URL('./defects/register.ts', import.meta.url).href;
+const COLLECTIONS = new URL('./collections/register.ts', import.meta.url).href;
 
 export interface Given {
   /** A defect that is put into the sources as they are loaded. */
@@ -47,8 +48,9 @@ export async function shrunk(options: RunOptions, invariant: string, given: Give
 }
 
 function work(job: Job, { defect, line }: Given, each: (report: Report) => void): Promise<void> {
-  const defects = defect === undefined ? [] : ['--import', DEFECTS];
-  const child = spawn(process.execPath, [...defects, WORKER], {
+  // The hook that is registered last sees what those before it made of a source.
+  const hooks = [...(defect === undefined ? [] : ['--import', DEFECTS]), '--import', COLLECTIONS];
+  const child = spawn(process.execPath, [...hooks, WORKER], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env: { ...process.env, SIMULATION_DEFECT: defect ?? '' },
   });

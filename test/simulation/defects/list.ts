@@ -109,4 +109,123 @@ export const defects: Readonly<Record<string, Defect>> = {
       { file: 'src/edges/mqtt/standing.ts', from: ' && !isRevoked(device);', to: ';' },
     ],
   },
+  'late-report-overwrites': {
+    title: 'A report that arrives after a later one replaces what that said',
+    changes: [
+      {
+        file: 'src/machines/device-reports.ts',
+        from: 'sequence < context.replay.highest ? context.reported.order : null',
+        to: 'sequence < 0 ? context.reported.order : null',
+      },
+    ],
+  },
+  'deadline-too-early': {
+    title: 'Timers fire ten seconds before they are due',
+    changes: [{ file: 'src/actors/timers.ts', from: 'dueTimers(now, BATCH)', to: 'dueTimers(now + 10_000, BATCH)' }],
+  },
+  'deadline-not-used-up': {
+    title: 'A timer is still there when its event has taken effect',
+    changes: [
+      {
+        file: 'test/support/memory-store/commit.ts',
+        from: 'if (!set.has(id)) tables.timers.delete(',
+        to: 'if (!set.has(id) && row.version < 0) tables.timers.delete(',
+      },
+    ],
+  },
+  'deadlines-not-resumed': {
+    title: 'A process that starts does not look for the timers of the one before',
+    changes: [
+      {
+        file: 'src/actors/timers.ts',
+        from: '    this.stopped = false;\n    this.arm();',
+        to: '    this.stopped = false;\n    this.nextAt = Number.POSITIVE_INFINITY;\n    this.lookedAt = this.clock.now();\n    this.arm();',
+      },
+      {
+        file: 'src/actors/timers.ts',
+        from: 'Math.abs(now - this.lookedAt) >= LOOK_INTO_STORE_MS',
+        to: 'now < LOOK_INTO_STORE_MS',
+      },
+    ],
+  },
+  'journal-entry-lost': {
+    title: 'What a device answers to a command is not journaled',
+    changes: [
+      { file: 'src/actors/draft.ts', from: '    if (note) {', to: "    if (note && event.type !== 'ack.received') {" },
+    ],
+  },
+  'flag-ignored': {
+    title: 'Commands are taken while an operator has disabled them',
+    changes: [
+      {
+        file: 'src/domain/gateway.ts',
+        from: 'if (flags.commands_disabled) return',
+        to: 'if (flags.commands_disabled && flags.maintenance_mode) return',
+      },
+    ],
+  },
+  'rate-not-counted': {
+    title: 'Requests are not counted against the rate of their tenant',
+    changes: [
+      {
+        file: 'src/store/cache/memory-rates.ts',
+        from: 'if (ok) window.used += cost;',
+        to: 'if (ok && cost > 1) window.used += cost;',
+      },
+    ],
+  },
+  'clock-of-the-host': {
+    title: "The service's time is the wall clock of its host",
+    changes: [
+      {
+        file: 'src/domain/service-clock.ts',
+        from: 'return this.#database === null ? this.#host.wall() : at + this.#database.offset;',
+        to: 'return this.#host.wall();',
+      },
+    ],
+  },
+  'wrong-clock-activates': {
+    title: 'A process becomes active whatever the clock of its host says',
+    changes: [
+      {
+        file: 'src/main/activation.ts',
+        from: '    if (this.untrusted() === null) return true;',
+        to: '    if (this.untrusted() === null || at > 0) return true;',
+      },
+    ],
+  },
+  'refused-batch-refused-whole': {
+    title: 'Where the database refuses a row, all of its batch is refused',
+    changes: [
+      {
+        file: 'src/actors/turns.ts',
+        from: '      if (drafts.length === 1) return this.culprit(drafts[0] as Draft, error);',
+        to: '      for (const one of drafts) this.culprit(one, error);\n      if (drafts.length > 0) return;',
+      },
+    ],
+  },
+  'unknown-commit-taken-for-done': {
+    title: 'A commit in which the connection was lost is taken for done',
+    changes: [
+      {
+        file: 'src/actors/keeper.ts',
+        from: '      return this.ask(turn, error, { until, unanswered });',
+        to: '      return until > 0 ? [] : this.ask(turn, error, { until, unanswered });',
+      },
+    ],
+  },
+  'used-tokens-forgotten': {
+    title: 'A CONNECT that opened a session opens another one at the next process',
+    changes: [
+      {
+        file: 'src/edges/mqtt/sign-in.ts',
+        from: ' || !(await this.#ledger.use(token))) return null;',
+        to: ') return null;\n    await this.#ledger.use(token);',
+      },
+    ],
+  },
+  'closed-connections-kept': {
+    title: 'Connections of devices stay in memory when they are closed',
+    changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#wires.delete(connection);\n', to: '' }],
+  },
 };

@@ -1,5 +1,8 @@
-import type { MemoryDatabase } from '../../support/memory-store/database.ts';
+import type { ActorRow, JournalRow, MemoryDatabase } from '../../support/memory-store/database.ts';
+import type { Ledger } from '../workload/ledger.ts';
 import type { World } from '../world/world.ts';
+import { DeadlineInvariants } from './deadlines.ts';
+import { checkJournal } from './journal.ts';
 import { isFinal } from './statuses.ts';
 
 interface Seen {
@@ -8,59 +11,79 @@ interface Seen {
   status: string | null;
 }
 
-/** Looks at each actor that a statement has changed. */
+interface ChangedCommand {
+  key: string;
+  row: ActorRow;
+  before: Seen;
+  status: string | null;
+}
+
+const NEVER_SEEN: Seen = { version: 0, entries: 0, status: null };
+
+/** Checks each actor that a statement has changed. */
 export class CommitInvariants {
   readonly #world: World;
   readonly #database: MemoryDatabase;
+  readonly #ledger: Ledger;
+  readonly #deadlines: DeadlineInvariants;
   readonly #seen = new Map<string, Seen>();
+  /** The number that each device reported last. */
+  readonly #reported = new Map<string, number>();
 
-  constructor(world: World, database: MemoryDatabase) {
+  constructor(world: World, database: MemoryDatabase, ledger: Ledger) {
     this.#world = world;
     this.#database = database;
+    this.#ledger = ledger;
+    this.#deadlines = new DeadlineInvariants(world, database);
   }
 
-  /** After each statement that wrote. */
-  check(): void {
-    for (const [key, row] of this.#database.tables.actors) {
-      const before = this.#seen.get(key) ?? { version: 0, entries: 0, status: null };
-      if (row.version === before.version) continue;
+  /** After each statement that wrote; `clockErrorMs` is the clock of its process minus the true time. */
+  check(clockErrorMs: number): void {
+    const { actors, journal } = this.#database.tables;
+    const commands: ChangedCommand[] = [];
+    const added = new Map<string, readonly JournalRow[]>();
+    for (const key of actors.takeChanged()) {
+      const row = actors.get(key);
+      const before = this.#seen.get(key) ?? NEVER_SEEN;
+      if (row === undefined || row.version === before.version) continue;
+      const all = journal.get(key) ?? [];
+      const entries = all.slice(before.entries);
       const status = typeof row.columns.status === 'string' ? row.columns.status : null;
-      const journal = this.#database.tables.journal.get(key) ?? [];
-      this.#versions(
-        key,
-        before,
-        row.version,
-        journal.slice(before.entries).map(({ version }) => version),
-      );
-      if (row.ref.kind === 'command') this.#lifecycle(key, before.status, status, String(row.columns.verification));
-      this.#seen.set(key, { version: row.version, entries: journal.length, status });
+      checkJournal(this.#world, key, { before: before.version, last: all[before.entries - 1] ?? null, row, entries });
+      if (row.ref.kind === 'device') this.#device(key, row);
+      if (row.ref.kind === 'command') commands.push({ key, row, before, status });
+      this.#seen.set(key, { version: row.version, entries: all.length, status });
+      added.set(key, entries);
     }
+    this.#deadlines.check(added, clockErrorMs);
+    for (const command of commands) this.#command(command, clockErrorMs);
   }
 
-  #versions(key: string, before: Seen, version: number, entries: readonly number[]): void {
-    if (version < before.version)
-      this.#fail('versions-are-gapless', `${key} went from ${before.version} to ${version}`);
-    let last = before.version;
-    for (const entry of entries) {
-      if (entry <= last || entry > version) {
-        this.#fail('versions-are-gapless', `${key}: journal entry ${entry} between ${last} and ${version}`);
-      }
-      last = entry;
-    }
+  /** Every so often, while nothing hinders the active process. */
+  checkLateness(): void {
+    this.#deadlines.checkLateness();
   }
 
-  #lifecycle(key: string, from: string | null, to: string | null, verification: string): void {
-    if (from !== null && isFinal(from) && from !== to && from !== 'timed_out') {
-      this.#fail('what-is-over-stays-over', `${key} went from ${from} to ${to}`);
-    }
-    if (to === null || !isFinal(to) || to === 'timed_out' || verification === 'pending') return;
-    for (const [timer, { event }] of this.#database.tables.timers) {
-      if (timer.startsWith(`${key}:`))
-        this.#fail('deadlines-end-with-their-state', `${key} is ${to} and waits for ${event}`);
-    }
+  /** Devices report numbers that grow: one that arrives late does not replace a later one. */
+  #device(key: string, { context }: ActorRow): void {
+    const { n } = context.state as { n?: number };
+    const before = this.#reported.get(key) ?? 0;
+    if (n === undefined) return;
+    if (n < before) this.#world.fail('late-reports-replace-nothing', `${key} reported ${before}, and ${n} replaced it`);
+    this.#reported.set(key, n);
   }
 
-  #fail(invariant: string, detail: string): void {
-    this.#world.fail(invariant, detail);
+  #command({ key, row, before, status }: ChangedCommand, clockErrorMs: number): void {
+    if (before === NEVER_SEEN) {
+      this.#ledger.requestedAt.set(row.ref.id, Number(row.context.requestedAt) - clockErrorMs);
+    }
+    const from = before.status;
+    if (from !== null && isFinal(from) && from !== status && from !== 'timed_out') {
+      this.#world.fail('what-is-over-stays-over', `${key} went from ${from} to ${status}`);
+    }
+    if (status === null || !isFinal(status) || status === 'timed_out' || row.columns.verification === 'pending') return;
+    for (const event of this.#deadlines.of(key)) {
+      this.#world.fail('deadlines-end-with-their-state', `${key} is ${status} and waits for ${event}`);
+    }
   }
 }

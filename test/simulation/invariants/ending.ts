@@ -46,6 +46,7 @@ export function checkEnding(house: Household): void {
   checkDevices(house);
   checkRequests(house);
   checkCommands(house);
+  checkRefusals(house);
   for (const plan of rows(house, 'plan')) checkOrder(house, plan);
   for (const row of house.cluster.database.tables.actors.values()) {
     if (row.quarantine !== null)
@@ -90,6 +91,20 @@ function checkRequests(house: Household): void {
   for (const [key, ids] of made) {
     const { operation } = house.ledger.requests.get(key) ?? { operation: '?' };
     if (ids.length > 1) house.world.fail('one-key-one-effect', `key ${key} of ${operation} made ${ids.join(' and ')}`);
+  }
+}
+
+/** No transition bears the request id of a refused attempt. */
+function checkRefusals({ world, ledger, cluster }: Household): void {
+  const { actors, journal } = cluster.database.tables;
+  for (const [actor, entries] of journal) {
+    // A command that the gateway refused is kept for the record.
+    if (actors.get(actor)?.columns.status === 'rejected') continue;
+    for (const { by, event } of entries) {
+      const code = ledger.refused.get(by.requestId ?? '');
+      if (code !== undefined)
+        world.fail('flags-and-rates-hold', `${event} of ${actor} came of a request refused with ${code}`);
+    }
   }
 }
 

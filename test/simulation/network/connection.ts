@@ -35,9 +35,15 @@ export class SimulatedConnection implements Connection {
 
   readonly #lease: Lease;
   readonly #sending: (frame: Buffer) => void;
+  readonly #reads: () => void;
 
-  /** `sending` is called with each frame that leaves the service. */
-  constructor(link: Link, client: ClientEnd, around: { address: string; lease: Lease; sending(frame: Buffer): void }) {
+  /** `sending` is called with each frame that leaves the service, `reads` with each message that is let through. */
+  constructor(
+    link: Link,
+    client: ClientEnd,
+    around: { address: string; lease: Lease; sending(frame: Buffer): void; reads(): void },
+  ) {
+    this.#reads = around.reads;
     this.#lease = around.lease;
     this.#link = link;
     this.#client = client;
@@ -79,6 +85,7 @@ export class SimulatedConnection implements Connection {
           break;
         }
         const packet = this.#held.shift() as Buffer;
+        this.#reads();
         this.#gate.publish((packet[0] as number) & 0x0f, packet, bodyOf(packet), packet.length);
       }
     } finally {

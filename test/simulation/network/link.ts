@@ -11,14 +11,15 @@ type Side = 'client' | 'server';
 
 /**
  * A TCP connection between a client, which is part of the world, and a process. Each direction keeps its order. It ends
- * properly, by a reset that loses what is under way, or silently: then neither side is told.
+ * properly, by a reset that loses what is under way, silently (then neither side is told), or with packets that arrive late.
  */
 export class Link {
   readonly #scheduler: Scheduler;
   readonly #random: Random;
   readonly #network: Network;
   readonly #server: Owner;
-  #state: 'up' | 'silent' | 'closed' = 'up';
+  #state: 'up' | 'silent' | 'stranded' | 'closed' = 'up';
+  #lateMs = 0;
   /** When the last packet of each direction arrives. */
   readonly #arrival: Record<Side, number> = { client: 0, server: 0 };
 
@@ -38,6 +39,7 @@ export class Link {
     if (this.#state !== 'up') return;
     this.#schedule(to, () => {
       if (this.#state === 'up') deliver();
+      else if (this.#state === 'stranded' && to === 'server') this.#schedule('server', deliver, this.#lateMs);
     });
   }
 
@@ -64,9 +66,27 @@ export class Link {
     if (this.#state === 'up') this.#state = 'silent';
   }
 
-  #schedule(to: Side, run: () => void): void {
+  /**
+   * The client is told that the connection broke, while what it had sent is still under way: it arrives up to `lateMs` later, in its
+   * order, beside what the client sends on its next connection. Then the server is told.
+   */
+  strand(lateMs: number, closed: Record<Side, () => void>): void {
+    if (this.#state !== 'up') return;
+    this.#state = 'stranded';
+    this.#lateMs = lateMs;
+    this.#schedule('client', closed.client);
+    const end = () => {
+      if (this.#state !== 'stranded') return;
+      this.#state = 'closed';
+      closed.server();
+    };
+    this.#scheduler.at(2 * lateMs, end, this.#server);
+  }
+
+  #schedule(to: Side, run: () => void, extraMs = 0): void {
     const { now } = this.#scheduler;
-    const at = Math.max(now + this.#random.between(0.1, 0.1 + this.#network.latency), this.#arrival[to] + 0.001);
+    const takesMs = this.#random.between(0.1, 0.1 + this.#network.latency + extraMs);
+    const at = Math.max(now + takesMs, this.#arrival[to] + 0.001);
     this.#arrival[to] = at;
     this.#scheduler.at(at - now, run, to === 'server' ? this.#server : null);
   }

@@ -1,7 +1,10 @@
 import type { Limits } from '../../../src/actors/limits.ts';
+import { LEASE_MS } from '../../../src/domain/lease.ts';
+import { MAX_CLOCK_OFFSET_MS } from '../../../src/domain/service-clock.ts';
 import { MemoryDatabase } from '../../support/memory-store/database.ts';
 import type { Network } from '../network/link.ts';
 import { LockServer } from '../store/lock-server.ts';
+import type { Statements } from '../store/statements.ts';
 import { fairWeather, type Weather } from '../store/weather.ts';
 import { runAs } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
@@ -11,6 +14,10 @@ import type { Service } from './process.ts';
 
 /** How long a client waits for an answer before it takes the connection for broken. */
 const CLIENT_PATIENCE_MS = 12_000;
+/** A reading of the clock takes less than the lease lasts, and is wrong by half of that at most. */
+const MOST_CLOCK_ERROR_MS = LEASE_MS / 2;
+/** A standby looks at the clocks every ten seconds, and one of two looks may meet a database that does not answer. */
+const CLOCK_NOTICED_MS = 21_000;
 
 export interface ClusterOptions {
   hosts: number;
@@ -26,27 +33,36 @@ export class Cluster {
   readonly weather: Weather = fairWeather();
   readonly network: Network = { latency: 20 };
   readonly hosts: Host[];
+  /** Of every process that ever ran: what a dead one sent may still be under way. */
+  readonly #statements: Statements[] = [];
+  readonly #lockServer: LockServer;
   /** That a request or its answer is lost on the way. */
   loss = 0;
   /** Called after each statement that wrote. */
-  wrote: () => void = () => {};
+  wrote: (clockErrorMs: number) => void = () => {};
+  /** Whether an error was to be expected of what is done to the service. */
+  expects: (fields: object, message: string) => boolean = () => false;
   /** Told of each frame that leaves for a device. */
-  sending: (frame: Buffer) => void = () => {};
+  sending: (frame: Buffer, clockErrorMs: number) => void = () => {};
   readonly #world: World;
   #ids = 0;
 
   constructor(world: World, keys: Keys, options: ClusterOptions) {
     this.#world = world;
     const lockServer = new LockServer(world, this.database);
+    this.#lockServer = lockServer;
     const parts = {
       ...{ world, keys, lockServer, database: this.database, weather: this.weather, network: this.network },
       ...options,
       newId: () => this.newId(),
       takeover: (by: Running) => this.#endOthers(by),
-      wrote: () => this.wrote(),
+      wrote: (running: Running) => this.wrote(this.#clockError(running)),
+      opened: (statements: Statements) => void this.#statements.push(statements),
+      activated: (host: Host) => this.#activated(host),
+      expects: (fields: object, message: string) => this.expects(fields, message),
       sending: (running: Running, frame: Buffer) => {
         this.acts(running, 'wrote to a device');
-        this.sending(frame);
+        this.sending(frame, this.#clockError(running));
       },
     };
     this.hosts = Array.from({ length: options.hosts }, (_, n) => new Host('AB'[n] as string, parts));
@@ -76,7 +92,12 @@ export class Cluster {
   }
 
   /** What a process does towards the world: only the one with the newest epoch may. */
-  acts({ owner, epoch }: Pick<Running, 'owner' | 'epoch'>, what: string): void {
+  acts(running: Running, what: string): void {
+    const { owner, epoch } = running;
+    const offMs = this.#clockError(running);
+    if (Math.abs(offMs) > MOST_CLOCK_ERROR_MS) {
+      this.#world.fail('time-is-the-databases', `${owner.name} ${what} with a clock that is ${offMs} ms off`);
+    }
     if (epoch === this.database.epoch) return;
     this.#world.fail(
       'only-the-active-process-acts',
@@ -120,6 +141,32 @@ export class Cluster {
         running.owner,
       );
     });
+  }
+
+  /** The database server crashes with all that is under way, and is back after `recoveryMs`. */
+  crashDatabase(recoveryMs: number): void {
+    const until = this.#world.scheduler.now + recoveryMs;
+    this.weather.blackoutUntil = Math.max(this.weather.blackoutUntil, until);
+    this.#lockServer.down(until);
+    const open = this.#statements.flatMap((statements) => statements.crash());
+    this.database.crash(open);
+    this.#world.note('database', `crash; ${open.length} transactions are rolled back`);
+    for (const { running } of this.hosts) running?.lock.cut('seen');
+  }
+
+  /** A process whose host's clock is more than a minute off does not become the active one. */
+  #activated({ name, machine, clockKnownSince }: Host): void {
+    const knownMs = this.#world.scheduler.now - clockKnownSince;
+    if (Math.abs(machine.clockOffsetMs) <= MAX_CLOCK_OFFSET_MS || knownMs < CLOCK_NOTICED_MS) return;
+    this.#world.fail(
+      'wrong-clocks-do-not-activate',
+      `${name} became active; its clock has been ${machine.clockOffsetMs / 1_000} s off for ${knownMs} ms`,
+    );
+  }
+
+  /** The clock of a process minus the true time, in milliseconds. */
+  #clockError({ time }: Running): number {
+    return time === null ? 0 : time.clock.now() - this.#world.now();
   }
 
   #endOthers(by: Running): void {

@@ -1,10 +1,12 @@
 import type { Log } from '../../../src/domain/log.ts';
+import { Activation } from '../../../src/main/activation.ts';
+import { hostTime, keepTime, type Timekeeper } from '../../../src/main/clock.ts';
 import type { MemoryDatabase } from '../../support/memory-store/database.ts';
 import { openMemoryStore } from '../../support/memory-store/store.ts';
 import { type LockServer, SimulatedLock } from '../store/lock-server.ts';
 import { Statements } from '../store/statements.ts';
 import type { Weather } from '../store/weather.ts';
-import { type Owner, runAs } from '../world/scheduler.ts';
+import { type Machine, type Owner, runAs } from '../world/scheduler.ts';
 import { type ProcessParts, type Service, startService } from './process.ts';
 
 /** How long a process goes on after it was told that its right is lost: until `process.exit` takes effect. */
@@ -19,12 +21,14 @@ export interface Running {
   lock: SimulatedLock;
   statements: Statements;
   service: Service | null;
+  /** From when it has the lock. */
+  time: Timekeeper | null;
   epoch: number;
   /** Called when it dies: connections break. */
   onDeath: Set<() => void>;
 }
 
-export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' | 'sending' | 'lease'> {
+export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' | 'sending' | 'lease' | 'time'> {
   database: MemoryDatabase;
   lockServer: LockServer;
   weather: Weather;
@@ -32,15 +36,24 @@ export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' 
   /** Ends the database sessions of every other process. */
   takeover(by: Running): void;
   /** A statement took effect that wrote. */
-  wrote(): void;
+  wrote(by: Running): void;
   /** A frame leaves a process for a client. */
   sending(running: Running, frame: Buffer): void;
+  /** A process has connections to the database. */
+  opened(statements: Statements): void;
+  /** A process became the active one. */
+  activated(host: Host): void;
+  /** Whether an error was to be expected of what is done to the service. */
+  expects(fields: object, message: string): boolean;
 }
 
 /** A machine that runs one process at a time and starts the next one when it has ended. */
 export class Host {
   readonly name: string;
   running: Running | null = null;
+  readonly machine: Machine = { clockOffsetMs: 0 };
+  /** Virtual time since when the wall clock is off by what it is, or since when its process runs after a pause. */
+  clockKnownSince = 0;
   readonly #parts: HostParts;
   #serial = 0;
   #retired = false;
@@ -54,13 +67,15 @@ export class Host {
     if (this.#retired || this.running !== null) return;
     const { world } = this.#parts;
     this.#serial += 1;
-    const owner: Owner = { name: `${this.name}${this.#serial}`, state: 'running' };
+    const owner: Owner = { name: `${this.name}${this.#serial}`, state: 'running', machine: this.machine };
     const random = world.random.fork(owner.name);
-    const { lockServer: server, weather, wrote } = this.#parts;
+    const { lockServer: server, weather } = this.#parts;
     const takeover = () => this.#parts.takeover(running);
     const lock = new SimulatedLock({ world, random: random.fork('lock'), server, owner, takeover });
+    const wrote = () => this.#parts.wrote(running);
     const statements = new Statements({ world, random: random.fork('statements'), weather, owner, wrote });
-    const running: Running = { owner, lock, statements, service: null, epoch: 0, onDeath: new Set() };
+    this.#parts.opened(statements);
+    const running: Running = { owner, lock, statements, service: null, time: null, epoch: 0, onDeath: new Set() };
     this.running = running;
     lock.onLost(() => {
       world.note(owner.name, 'lost the lock');
@@ -95,7 +110,19 @@ export class Host {
     running.owner.state = 'paused';
     world.count('pauses');
     world.note(running.owner.name, `paused for ${Math.round(ms)} ms`);
-    world.scheduler.at(ms, () => world.scheduler.resume(running.owner), null);
+    const resume = () => {
+      this.clockKnownSince = world.scheduler.now;
+      world.scheduler.resume(running.owner);
+    };
+    world.scheduler.at(ms, resume, null);
+  }
+
+  /** Sets the wall clock of the host. */
+  setClock(offsetMs: number): void {
+    if (offsetMs === this.machine.clockOffsetMs) return;
+    this.machine.clockOffsetMs = offsetMs;
+    this.clockKnownSince = this.#parts.world.scheduler.now;
+    this.#parts.world.note(this.name, `clock ${offsetMs / 1_000} s off`);
   }
 
   /** As SIGTERM: finishes what is in flight, gives the lock back, ends. */
@@ -117,16 +144,20 @@ export class Host {
   }
 
   async #serve(running: Running): Promise<void> {
-    const { world, database, turnsInFlight, sending, ...parts } = this.#parts;
+    const { world, database, turnsInFlight, sending, activated, ...parts } = this.#parts;
     const { owner, lock, statements } = running;
-    await lock.acquire(new AbortController().signal);
-    running.epoch = lock.lease.epoch;
+    const log = this.#log(owner);
+    const activation = new Activation({ lock, host: hostTime(), readClock: () => lock.readClock(), log });
+    const sample = await activation.acquire(new AbortController().signal);
+    const time = keepTime(hostTime(), sample, log);
+    lock.onRenewed(time.observe);
+    Object.assign(running, { time, epoch: lock.lease.epoch });
+    activated(this);
     const store = openMemoryStore(database, { wire: statements.wire, epoch: running.epoch, turnsInFlight });
     try {
       const service = await startService({
-        ...{ ...parts, world, owner, store },
+        ...{ ...parts, world, owner, store, time, log },
         lease: lock.lease,
-        log: this.#log(owner),
         sending: (frame) => sending(running, frame),
       });
       running.service = service;
@@ -140,7 +171,7 @@ export class Host {
 
   /** Warnings belong to the run; an error of the service is a finding. */
   #log({ name }: Owner): Log {
-    const { world } = this.#parts;
+    const { world, expects } = this.#parts;
     const reason = (fields: object) => ('err' in fields && fields.err instanceof Error ? fields.err.message : '');
     return {
       debug() {},
@@ -149,7 +180,7 @@ export class Host {
         world.note(name, `warn: ${message} ${reason(fields)}`);
       },
       error(fields, message) {
-        if (expectedErrors.has(message ?? '')) {
+        if (expectedErrors.has(message ?? '') || expects(fields, message ?? '')) {
           world.count(`error: ${message}`);
           return;
         }

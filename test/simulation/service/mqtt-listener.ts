@@ -11,12 +11,15 @@ const UNAVAILABLE = 3;
 const NOT_AUTHORIZED = 5;
 /** When the service gives up on a peer that a broken network hides from it: one and a half keep-alives. */
 const SILENT_MS = 90_000;
+const LATEST_PACKET_MS = 3_000;
 
 export interface Credentials {
   clientId: string;
   username: string;
   password: string;
 }
+
+export type Break = 'reset' | 'silent' | 'late';
 
 /** A client's connection to a process. */
 export interface MqttClient {
@@ -26,8 +29,8 @@ export interface MqttClient {
   publish(packet: Buffer): void;
   /** Ends the connection properly. */
   end(): void;
-  /** The network loses the connection: both ends are told, or neither. */
-  breaks(how: 'reset' | 'silent'): void;
+  /** The network loses the connection: both ends are told, or neither, or the client while its packets arrive late. */
+  breaks(how: Break): void;
 }
 
 /** Answers CONNECT and SUBSCRIBE as the broker library does, and passes everything else to the edge. */
@@ -38,6 +41,8 @@ export class MqttListener {
   readonly #network: Network;
   readonly #lease: Lease;
   readonly #sending: (frame: Buffer) => void;
+  /** A message of a device is let through. */
+  readonly #reads: (deviceId: string) => void;
   /** What the clients see when the process dies. */
   readonly #links = new Map<Link, () => void>();
 
@@ -48,6 +53,7 @@ export class MqttListener {
     network: Network;
     sending(frame: Buffer): void;
     lease: Lease;
+    reads(deviceId: string): void;
   }) {
     this.#world = parts.world;
     this.#edge = parts.edge;
@@ -55,6 +61,7 @@ export class MqttListener {
     this.#network = parts.network;
     this.#sending = parts.sending;
     this.#lease = parts.lease;
+    this.#reads = parts.reads;
   }
 
   accept(end: ClientEnd, address: string): MqttClient {
@@ -72,11 +79,20 @@ export class MqttListener {
         end.closed();
       },
     };
-    const connection = new SimulatedConnection(link, client, { address, sending: this.#sending, lease: this.#lease });
+    let peer: Peer | null = null;
+    const connection = new SimulatedConnection(link, client, {
+      address,
+      sending: this.#sending,
+      lease: this.#lease,
+      reads: () => peer?.kind === 'device' && this.#reads(peer.deviceId),
+    });
     this.#links.set(link, client.closed);
     runAs(this.#owner, () => this.#edge.attach(connection, 'tcp'));
-    let peer: Peer | null = null;
-    const lost = () => connection.lost();
+    const lost = () => {
+      this.#links.delete(link);
+      peer = null;
+      connection.lost();
+    };
     return {
       connect: (credentials) =>
         link.send('server', () => {
@@ -90,6 +106,10 @@ export class MqttListener {
       breaks: (how) => {
         if (how === 'reset') {
           link.reset({ client: client.closed, server: lost });
+          return;
+        }
+        if (how === 'late') {
+          link.strand(random.float(LATEST_PACKET_MS), { client: client.closed, server: lost });
           return;
         }
         link.silence();

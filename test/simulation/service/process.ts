@@ -8,6 +8,8 @@ import { Edge } from '../../../src/edges/mqtt/edge.ts';
 import { fixedRates, makeGate } from '../../../src/edges/shared/gate.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { callerServices } from '../../../src/main/callers.ts';
+import type { Timekeeper } from '../../../src/main/clock.ts';
+import { keepPruning } from '../../../src/main/pruning.ts';
 import { signInServices } from '../../../src/main/sign-in.ts';
 import { makeArtifacts } from '../../../src/operations/artifacts.ts';
 import { makeAudit } from '../../../src/operations/audit-writer.ts';
@@ -25,6 +27,7 @@ import { MemoryCache } from '../../../src/store/cache/memory.ts';
 import { MemoryRates } from '../../../src/store/cache/memory-rates.ts';
 import type { ArtifactFiles } from '../../../src/store/contract/artifacts.ts';
 import type { Store } from '../../../src/store/contract.ts';
+import { checkedRates, DeviceRateInvariant } from '../invariants/rates.ts';
 import type { Network } from '../network/link.ts';
 import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
@@ -42,6 +45,7 @@ export interface ProcessParts {
   requestsPerMinute: number;
   /** Messages a second of a device, and their burst. */
   deviceRate: { perSecond: number; burst: number };
+  time: Timekeeper;
   newId(): string;
   /** A frame leaves for a client. */
   sending(frame: Buffer): void;
@@ -62,10 +66,12 @@ export interface Service {
   abort(): void;
 }
 
+const RETENTION_DAYS = { commands: 30, journal: 30 };
+
 /** Reads what the last process left, and serves. */
 export async function startService(parts: ProcessParts): Promise<Service> {
-  const { world, store, keys, log, newId, owner, network } = parts;
-  const clock = { now: () => world.now() };
+  const { world, store, keys, log, newId, owner, network, time } = parts;
+  const { clock } = time;
   const cache = new MemoryCache(clock);
   const runtime = createRuntime({
     store,
@@ -93,7 +99,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     ...signInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
     ...{ store, cache, clock, newId, log, settings, audit },
     ...callers,
-    rates: new MemoryRates(clock),
+    rates: checkedRates(world, clock, new MemoryRates(clock)),
     actors: runtime.actors,
     sessions: runtime.sessions,
     heard: new Heard(clock),
@@ -116,7 +122,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     health: makeHealth({
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
-      clockOffsets: () => null,
+      clockOffsets: time.untrusted,
       worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
     }),
   };
@@ -133,19 +139,35 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     lease: parts.lease,
     log,
   });
+  const deviceRates = new DeviceRateInvariant(world, parts.deviceRate);
   const started = edge.start();
+  const pruning = keepPruning(
+    { retentionDays: RETENTION_DAYS },
+    { ...services, isClockTrusted: () => time.untrusted() === null },
+  );
   return {
     services,
     runtime,
     perform: makePerform(services),
     gate: makeGate(services, fixedRates),
-    mqtt: new MqttListener({ world, edge, owner, network, sending: parts.sending, lease: parts.lease }),
+    mqtt: new MqttListener({
+      world,
+      edge,
+      owner,
+      network,
+      sending: parts.sending,
+      lease: parts.lease,
+      reads: (deviceId) => deviceRates.read(deviceId),
+    }),
     async stop() {
+      pruning.stop();
       await started.drain();
       await Promise.all([runtime.stop(), callers.keys.close()]);
       await audit.close();
+      time.stop();
     },
     abort() {
+      pruning.stop();
       runtime.halt();
       callers.keys.halt();
       started.abort();

@@ -1,3 +1,4 @@
+import type { ClockSample } from '../../../src/domain/database-time.ts';
 import { LEASE_MS, type Lease, RenewedLease } from '../../../src/domain/lease.ts';
 import type { ActiveLock } from '../../../src/store/contract/lock.ts';
 import type { MemoryDatabase } from '../../support/memory-store/database.ts';
@@ -15,16 +16,26 @@ export class LockServer {
   readonly #world: World;
   readonly #database: MemoryDatabase;
   #holder: { lock: SimulatedLock; heardAt: number } | null = null;
+  #downUntil = 0;
 
   constructor(world: World, database: MemoryDatabase) {
     this.#world = world;
     this.#database = database;
   }
 
+  /** Nothing is answered until then: the server recovers from a crash. */
+  down(until: number): void {
+    this.#downUntil = Math.max(this.#downUntil, until);
+  }
+
+  get isUp(): boolean {
+    return this.#world.scheduler.now >= this.#downUntil;
+  }
+
   /** The new epoch where the lock was free, else null. `takeover` ends the sessions of all other processes. */
   take(lock: SimulatedLock, takeover: () => void): number | null {
     this.#expire();
-    if (this.#holder !== null) return null;
+    if (this.#holder !== null || !this.isUp) return null;
     this.#holder = { lock, heardAt: this.#world.scheduler.now };
     this.#database.epoch += 1;
     takeover();
@@ -61,6 +72,7 @@ export class SimulatedLock implements ActiveLock {
   readonly #takeover: () => void;
   readonly #lease: RenewedLease;
   readonly #listeners: (() => void)[] = [];
+  readonly #observers: ((sample: ClockSample) => void)[] = [];
   #holding = false;
   #line: 'up' | 'silent' | 'down' = 'up';
 
@@ -81,11 +93,11 @@ export class SimulatedLock implements ActiveLock {
   async acquire(signal: AbortSignal): Promise<void> {
     for (;;) {
       signal.throwIfAborted();
-      const sentAt = performance.now();
-      const epoch = await this.#ask(() => this.#server.take(this, this.#takeover));
+      const { answer: epoch, sample } = await this.#ask(() => this.#server.take(this, this.#takeover));
       if (epoch !== null) {
         this.#holding = true;
-        this.#lease.begin(epoch, sentAt);
+        this.#lease.begin(epoch, sample.sentAt);
+        for (const observe of this.#observers) observe(sample);
         this.#renewLater();
         return;
       }
@@ -97,7 +109,15 @@ export class SimulatedLock implements ActiveLock {
     this.#listeners.push(listener);
   }
 
-  onRenewed(): void {}
+  onRenewed(listener: (sample: ClockSample) => void): void {
+    this.#observers.push(listener);
+  }
+
+  /** A reading of the database's clock; null while the server recovers from a crash. */
+  async readClock(): Promise<ClockSample | null> {
+    const { answer: isUp, sample } = await this.#ask(() => this.#server.isUp);
+    return isUp ? sample : null;
+  }
 
   async release(): Promise<void> {
     this.#lease.end();
@@ -130,21 +150,29 @@ export class SimulatedLock implements ActiveLock {
 
   async #renew(): Promise<void> {
     if (!this.#lease.valid()) return;
-    const sentAt = performance.now();
     this.#renewLater();
-    const held = await this.#ask(() => this.#server.renew(this));
-    if (held) this.#lease.renewed(sentAt);
-    else this.#lost();
+    const { answer: held, sample } = await this.#ask(() => this.#server.renew(this));
+    if (!held) {
+      this.#lost();
+      return;
+    }
+    this.#lease.renewed(sample.sentAt);
+    for (const observe of this.#observers) observe(sample);
   }
 
-  /** Never answered where the line is cut. */
-  #ask<T>(question: () => T): Promise<T> {
+  /** With a reading of the database's clock. Never answered where the line is cut. */
+  #ask<T>(question: () => T): Promise<{ answer: T; sample: ClockSample }> {
     return new Promise((resolve) => {
       if (this.#line !== 'up') return;
+      const sentAt = performance.now();
       const arrive = () => {
         if (this.owner.state === 'dead' || this.#line !== 'up') return;
         const answer = question();
-        this.#world.scheduler.at(this.#transit(), () => this.#line === 'up' && resolve(answer), this.owner);
+        const databaseNow = this.#world.scheduler.now;
+        const answered = () => {
+          if (this.#line === 'up') resolve({ answer, sample: { sentAt, receivedAt: performance.now(), databaseNow } });
+        };
+        this.#world.scheduler.at(this.#transit(), answered, this.owner);
       };
       this.#world.scheduler.at(this.#transit(), arrive, null);
     });

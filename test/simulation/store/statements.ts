@@ -15,6 +15,10 @@ interface Sent<T> {
   breaks: Break;
   /** It reaches the database although its process has died meanwhile. */
   survives: boolean;
+  /** It waits in the database, in an open transaction. */
+  waits: boolean;
+  /** The connection broke: nothing comes of it any more. */
+  over: boolean;
   resolve(value: T): void;
   reject(error: unknown): void;
 }
@@ -27,6 +31,7 @@ export class Statements {
   readonly #owner: Owner;
   readonly #wrote: () => void;
   #ended = false;
+  readonly #underWay = new Set<Sent<unknown>>();
 
   /** `wrote` is called after each statement that wrote. */
   constructor(parts: { world: World; random: Random; weather: Weather; owner: Owner; wrote(): void }) {
@@ -42,32 +47,48 @@ export class Statements {
     this.#ended = true;
   }
 
+  /** The server crashed: every connection breaks. Answers the effects of the transactions that were open. */
+  crash(): (() => unknown)[] {
+    const open = [...this.#underWay].filter(({ waits }) => waits).map(({ effect }) => effect);
+    for (const sent of this.#underWay) {
+      sent.over = true;
+      this.#world.scheduler.at(this.#transit(), () => sent.reject(faultOf(sent, 'the server crashed')), this.#owner);
+    }
+    this.#underWay.clear();
+    return open;
+  }
+
   readonly wire: Wire = <T>(call: Call, effect: () => T): Promise<T> =>
     new Promise((resolve, reject) => {
       const random = this.#random;
       const weather = this.#weather;
       const breaks = call.writes && random.chance(weather.broken) ? random.pick(['before', 'after'] as const) : null;
       const stalls = call.writes && random.chance(weather.stall);
-      const sent = { call, effect, breaks, survives: random.chance(0.5), resolve, reject };
+      const sent = { call, effect, breaks, survives: random.chance(0.5), waits: false, over: false, resolve, reject };
+      this.#underWay.add(sent as Sent<unknown>);
       const away = random.chance(weather.away);
       const there = this.#transit() + (stalls ? random.float(weather.stallMs) : 0);
       this.#world.scheduler.at(there, () => this.#arrive(sent, away), null);
     });
 
   #arrive<T>(sent: Sent<T>, away: boolean): void {
+    if (sent.over) return;
     const { now } = this.#world.scheduler;
     const { blackoutUntil, writesStallUntil } = this.#weather;
     if (away || now < blackoutUntil) {
       this.#world.count('store away');
-      this.#answer(() => sent.reject(new StoreUnavailable('connection refused')));
+      this.#answer(sent, () => sent.reject(new StoreUnavailable('connection refused')));
     } else if (sent.call.writes && now < writesStallUntil) {
       this.#world.count('write stalled');
+      sent.waits = true;
       const wait = writesStallUntil - now + this.#random.float(5);
       this.#world.scheduler.at(wait, () => this.#execute(sent), null);
     } else this.#execute(sent);
   }
 
   #execute<T>(sent: Sent<T>): void {
+    if (sent.over) return;
+    sent.waits = false;
     if (this.#owner.state === 'dead' && !sent.survives) return;
     if (this.#ended) {
       this.#break(sent, 'the session was terminated');
@@ -84,7 +105,7 @@ export class Statements {
       if (sent.call.writes) this.#wrote();
       this.#world.note(this.#owner.name, `sql ${name}`);
       if (sent.breaks === null) {
-        this.#answer(() => sent.resolve(value));
+        this.#answer(sent, () => sent.resolve(value));
         return;
       }
       this.#world.count('connection lost after the effect');
@@ -92,19 +113,28 @@ export class Statements {
     } catch (error) {
       this.#world.note(this.#owner.name, `sql ${name} failed: ${(error as Error).message}`);
       if (error instanceof DataRefused) this.#world.count('data refused');
-      this.#answer(() => sent.reject(error));
+      this.#answer(sent, () => sent.reject(error));
     }
   }
 
-  #break<T>({ call, reject }: Sent<T>, why: string): void {
-    this.#answer(() => reject(call.writes ? new CommitUnknown(why) : new StoreUnavailable(why)));
+  #break<T>(sent: Sent<T>, why: string): void {
+    this.#answer(sent, () => sent.reject(faultOf(sent, why)));
   }
 
-  #answer(settle: () => void): void {
-    this.#world.scheduler.at(this.#transit(), settle, this.#owner);
+  #answer<T>(sent: Sent<T>, settle: () => void): void {
+    const arrive = () => {
+      if (sent.over) return;
+      this.#underWay.delete(sent as Sent<unknown>);
+      settle();
+    };
+    this.#world.scheduler.at(this.#transit(), arrive, this.#owner);
   }
 
   #transit(): number {
     return this.#random.between(0.05, 0.05 + this.#weather.latency);
   }
 }
+
+/** What a broken connection makes of a statement. */
+const faultOf = ({ call }: Pick<Sent<unknown>, 'call'>, why: string): Error =>
+  call.writes ? new CommitUnknown(why) : new StoreUnavailable(why);

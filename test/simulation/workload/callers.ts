@@ -10,6 +10,16 @@ const passing = new Set(['STORE_UNAVAILABLE', 'CONFLICT', 'OVERLOADED', 'RATE_LI
 /** Refusals that end by themselves; who must know what became of an earlier try asks on under its key. */
 const ending = new Set(['MAINTENANCE', 'TENANT_SUSPENDED', 'COMMANDS_DISABLED', 'REGISTRATION_LOCKED']);
 
+/** Refusals before anything is done. */
+const withoutEffect = new Set([
+  'RATE_LIMIT_EXCEEDED',
+  'MAINTENANCE',
+  'COMMANDS_DISABLED',
+  'REGISTRATION_LOCKED',
+  'TENANT_SUSPENDED',
+  'FORBIDDEN',
+  'FORBIDDEN_ROLE',
+]);
 // biome-ignore lint/suspicious/noExplicitAny: bodies are read by their wire names, whichever operation answered.
 export type Body = any;
 export type Said = { body: Body; code: null } | { body: null; code: string };
@@ -68,9 +78,16 @@ export class Callers {
     const requestId = this.#cluster.newId();
     requested.tries.add(requestId);
     const keyed = { key, method: 'POST', path: `/${operation.name}`, body: input as never };
-    const said = await this.#cluster.exchange(operation.name, (service) =>
-      perform(service, operation, { person, requestId, input, keyed }),
-    );
+    const isRetry = requested.tries.size > 1;
+    const forbidden = this.#ledger.forbids(operation, isRetry);
+    const said = await this.#cluster.exchange(operation.name, async (service) => {
+      const answer = await perform(service, operation, { person, requestId, input, keyed });
+      this.#judge(requestId, answer);
+      return answer;
+    });
+    if (said?.code === null && forbidden !== null && this.#ledger.forbids(operation, isRetry) === forbidden) {
+      this.#world.fail('flags-and-rates-hold', `${operation.name} was done while ${forbidden} was set`);
+    }
     this.#world.count(said === null ? 'no answer' : said.code === null ? 'answered' : `refused: ${said.code}`);
     this.#world.note(
       person.name,
@@ -78,6 +95,11 @@ export class Callers {
     );
     if (said?.code === null && operation.changes) this.#sameAnswer(key, requested, JSON.stringify(said.body));
     return said;
+  }
+
+  /** Remembers a refusal before anything is done; the answer may be lost on its way. */
+  #judge(requestId: string, { code }: Said): void {
+    if (code !== null && withoutEffect.has(code)) this.#ledger.refused.set(requestId, code);
   }
 
   #sameAnswer(key: string, requested: Requested, answer: string): void {

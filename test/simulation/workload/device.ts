@@ -9,7 +9,7 @@ import { nextPacketId, publish } from '../../../src/edges/mqtt/frames.ts';
 import type { ToClient } from '../network/connection.ts';
 import { readPackets } from '../network/packets.ts';
 import type { Cluster } from '../service/cluster.ts';
-import type { MqttClient } from '../service/mqtt-listener.ts';
+import type { Break, Credentials, MqttClient } from '../service/mqtt-listener.ts';
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';
 import { carryOut } from './actions.ts';
@@ -25,6 +25,7 @@ interface Owed {
 
 interface Session {
   client: MqttClient;
+  credentials: Credentials;
   clientId: string;
   keyVersion: number;
   key: SigningKey;
@@ -34,6 +35,10 @@ interface Session {
   /** What each packet identifier under way carries. */
   underWay: Map<number, Owed>;
 }
+
+/** What the database refuses, as a row with this in it. */
+export const REFUSED_STATE = { refused: true } as const;
+const isRefused = (payload: JsonObject): boolean => (payload.state as JsonObject | undefined)?.refused === true;
 
 const MOST_OWED = 20;
 /** Without an answer to what it sends for this long it takes the connection for broken. */
@@ -67,7 +72,10 @@ export class Device {
   readonly #world: World;
   readonly #cluster: Cluster;
   readonly #random: Random;
+  /** The CONNECT that opened its newest session. */
+  #used: Credentials | null = null;
   #sequence = 0;
+  readonly #refusedIds = new Set<string>();
   #running = true;
   #heardAt = 0;
 
@@ -110,9 +118,15 @@ export class Device {
   /** It was reinstated: it begins anew with another key, and what it still had to say is gone. */
   beginAnew(keyVersion: number, secret: string): void {
     this.secrets.set(keyVersion, secret);
-    this.forgotten += this.owed.filter(({ payload }) => 'state' in payload).length;
+    this.forgotten += this.owed.filter(({ payload }) => 'state' in payload && !isRefused(payload)).length;
     this.owed = [];
     this.leave();
+  }
+
+  /** Reports what the database refuses to store. It is sent once, and forgotten where the connection is lost. */
+  reportRefused(): void {
+    if (!this.online || this.owed.length >= MOST_OWED) return;
+    this.#owe('state', { state: { ...REFUSED_STATE } }, () => this.#world.count('refused report acknowledged'));
   }
 
   heartbeat(): void {
@@ -120,10 +134,22 @@ export class Device {
   }
 
   /** The network loses its connection. */
-  breaks(how: 'reset' | 'silent'): void {
+  breaks(how: Break): void {
     if (this.session === null) return;
     this.#note(`connection ${how}`);
     this.session.client.breaks(how);
+  }
+
+  /** Somebody sends a CONNECT that has opened a session once more, to whichever process takes connections. */
+  replayConnect(): void {
+    const service = this.#cluster.serving()?.service;
+    if (!service || this.#used === null) return;
+    this.#world.count('CONNECT sent again');
+    const received = (packet: ToClient) => {
+      if (packet.type !== 'connack' || packet.code !== 0) return;
+      this.#world.fail('tokens-open-one-session', `a CONNECT of ${this.id} was accepted twice`);
+    };
+    service.mqtt.accept({ received, closed() {} }, '203.0.113.9').connect(this.#used);
   }
 
   /** Says goodbye; it comes back by itself. */
@@ -150,6 +176,7 @@ export class Device {
     const sequence = ++this.#sequence;
     const owed: Owed = { sequence, messageId: `${this.id.slice(-6)}-${sequence}`, channel, payload, acknowledged };
     this.owed.push(owed);
+    if (isRefused(payload)) this.#refusedIds.add(owed.messageId);
     if (this.online) this.#send(owed);
   }
 
@@ -157,8 +184,10 @@ export class Device {
   #live(): void {
     if (!this.#running) return;
     const { session } = this;
-    if (session === null) this.#connect();
-    else if ((this.owed.length > 0 || !session.ready) && this.#world.scheduler.now - this.#heardAt > PATIENCE_MS) {
+    if (session === null) {
+      this.owed = this.owed.filter(({ payload }) => !isRefused(payload));
+      this.#connect();
+    } else if ((this.owed.length > 0 || !session.ready) && this.#world.scheduler.now - this.#heardAt > PATIENCE_MS) {
       this.#note('is not answered');
       this.leave();
     }
@@ -186,7 +215,7 @@ export class Device {
       '198.51.100.7',
     );
     const { clientId } = credentials;
-    session = { client, clientId, keyVersion, key, ready: false, packetId: 0, underWay: new Map() };
+    session = { client, credentials, clientId, keyVersion, key, ready: false, packetId: 0, underWay: new Map() };
     this.session = session;
     client.connect(credentials);
   }
@@ -233,11 +262,20 @@ export class Device {
   #heed(session: Session, said: CloudPayload): void {
     if (said.type === 'hello_ack') {
       session.ready = true;
+      this.#used = session.credentials;
       this.#sequence = Math.max(this.#sequence, said.payload.last_sequence);
-      for (const owed of this.owed) this.#send(owed);
+      const resent = this.#random.chance(0.3) ? this.#random.shuffled(this.owed) : this.owed;
+      for (const owed of resent) this.#send(owed);
+    } else if (said.type === 'error' && this.#isToBeRefused(said.payload.message_id)) {
+      if (said.payload.code === 'PAYLOAD_INVALID') return;
+      this.#world.fail('refused-data-is-refused-alone', `${this.id}: ${said.payload.code} for a refused report`);
     } else if (said.type === 'error') {
       this.#world.fail('honest-messages-are-taken', `${this.id}: ${said.payload.code} for ${said.payload.message_id}`);
     } else this.#carryOut(said.payload);
+  }
+
+  #isToBeRefused(messageId: string | null): boolean {
+    return messageId !== null && this.#refusedIds.has(messageId);
   }
 
   #carryOut(command: CmdPayload): void {

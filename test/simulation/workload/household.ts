@@ -30,6 +30,8 @@ export class Household {
   tenantId = '';
   /** While it lasts the parts of the workload begin new things, and faults happen. */
   storm = true;
+  /** Virtual time since when no fault happens. */
+  calmSince = Number.POSITIVE_INFINITY;
   /** What of a device is being changed at this moment, so that what it may do is not known. */
   readonly changing = new Set<string>();
   suspended: 'no' | 'maybe' | 'yes' = 'no';

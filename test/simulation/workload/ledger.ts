@@ -1,3 +1,6 @@
+import { commandDevice } from '../../../src/operations/commands.ts';
+import type { Flag, Operation } from '../../../src/operations/operation.ts';
+
 /** What the service said to callers and devices, and what they did: what the invariants are held against. */
 export class Ledger {
   /** By `Idempotency-Key`. */
@@ -13,8 +16,37 @@ export class Ledger {
   readonly shut = new Set<string>();
   /** When a device's last revocation was answered. */
   readonly shutAt = new Map<string, number>();
+  /** When each command was requested, in true time. */
+  readonly requestedAt = new Map<string, number>();
   /** `device version` of keys that do not open a session any more. */
   readonly endedKeys = new Set<string>();
+
+  /** Request ids of attempts that were refused by a flag, a rate, a suspension or a role: nothing comes of them. */
+  readonly refused = new Map<string, string>();
+  /** Flags that an operator was told are set, each with a number of its own for each time. */
+  readonly #flags = new Map<Flag, number>();
+  #raised = 0;
+
+  raise(flag: Flag): void {
+    this.#flags.set(flag, ++this.#raised);
+  }
+
+  /** It is about to be taken back. */
+  lower(flag: Flag): void {
+    this.#flags.delete(flag);
+  }
+
+  /**
+   * The flag that forbids an operation, with the number of its time; null where none does. A retry may be answered with what an
+   * earlier attempt did before commands were disabled.
+   */
+  forbids({ changes, inMaintenance, stoppedBy, name }: Operation, isRetry: boolean): string | null {
+    const flags: Flag[] = changes && !inMaintenance ? ['maintenance_mode'] : [];
+    if (stoppedBy !== undefined) flags.push(stoppedBy);
+    if (name === commandDevice.name && !isRetry) flags.push('commands_disabled');
+    const flag = flags.find((one) => this.#flags.has(one));
+    return flag === undefined ? null : `${flag} (${this.#flags.get(flag)})`;
+  }
 
   revoked(deviceId: string, at: number): void {
     this.shut.add(deviceId);

@@ -10,6 +10,9 @@ import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
 import type { Household } from './household.ts';
 
+/** The name of a plan that the database refuses to store. */
+export const REFUSED_PLAN = 'refused';
+
 /** One kind of work; it ends when the storm is over, with everything put right that it had changed. */
 export type Part = (house: Household) => Promise<unknown>;
 
@@ -105,10 +108,12 @@ export const parts = {
     }),
 
   flags: (house) =>
-    house.repeat(20_000, async () => {
-      const flag = house.random.pick(['commands_disabled', 'maintenance_mode', 'registration_lock']);
-      await house.ask(house.operator, setFlag, { flag, state: true });
-      await house.pause(3_000);
+    house.repeat(10_000, async () => {
+      const flag = house.random.pick(['commands_disabled', 'maintenance_mode', 'registration_lock'] as const);
+      const said = await house.ask(house.operator, setFlag, { flag, state: true });
+      if (said.code === null) house.ledger.raise(flag);
+      await house.pause(5_000);
+      house.ledger.lower(flag);
       await house.must(house.operator, setFlag, { flag, state: false });
     }),
 
@@ -126,6 +131,22 @@ export const parts = {
         action: 'update_firmware',
         params: { firmware_id: id },
       });
+    });
+  },
+
+  /** Data that the database refuses: of each device once, so that it is never held back for failing again and again. */
+  refusedData: async (house) => {
+    const devices = house.random.shuffled(house.devices);
+    await house.repeat(8_000, async () => {
+      devices.pop()?.reportRefused();
+      if (!house.random.chance(0.3)) return;
+      const said = await house.ask(house.owner, createPlan, { ...planWish(house), name: REFUSED_PLAN });
+      if (said.code === null) {
+        house.world.fail(
+          'refused-data-is-refused-alone',
+          `plan ${said.body.plan.id} was answered 202 and cannot be stored`,
+        );
+      }
     });
   },
 

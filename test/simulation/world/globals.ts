@@ -1,7 +1,7 @@
 import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import type { Random } from './random.ts';
-import type { Scheduler, Task } from './scheduler.ts';
+import { cancel, currentOwner, type Scheduler, type Task } from './scheduler.ts';
 
 /** What programs take from their surroundings, replaced while a run is active. */
 export interface Surroundings {
@@ -40,7 +40,7 @@ const world = (): Surroundings => {
 
 const monotonicStart = 1_000;
 const clear = (timer: unknown): void => {
-  if (timer instanceof Timer) timer.task.cancelled = true;
+  if (timer instanceof Timer) cancel(timer.task);
 };
 
 function setTimer(callback: Callback, ms: number, args: unknown[]): Timer {
@@ -59,10 +59,11 @@ function setRepeating(callback: Callback, ms: number, args: unknown[]): Timer {
 }
 
 function waiting<T>(ms: number, value: T, signal: AbortSignal | undefined): Promise<T> {
+  if (signal?.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
     const task = world().scheduler.at(ms, () => resolve(value));
     signal?.addEventListener('abort', () => {
-      task.cancelled = true;
+      cancel(task);
       reject(signal.reason);
     });
   });
@@ -97,7 +98,8 @@ export function installGlobals(): void {
     clearInterval: clear,
     clearImmediate: clear,
   });
-  Date.now = () => (active === null ? realNow() : Math.floor(active.scheduler.now));
+  Date.now = () =>
+    active === null ? realNow() : Math.floor(active.scheduler.now + (currentOwner()?.machine.clockOffsetMs ?? 0));
   performance.now = () => (active === null ? realPerformance() : monotonicStart + active.scheduler.elapsed);
   Math.random = () => (active === null ? realMathRandom() : active.random.float());
 

@@ -60,6 +60,16 @@ export class Random {
     return all[this.int(all.length)] as T;
   }
 
+  /** A copy in another order (Fisher–Yates). */
+  shuffled<T>(all: readonly T[]): T[] {
+    const copy = [...all];
+    for (let last = copy.length - 1; last > 0; last--) {
+      const other = this.int(last + 1);
+      [copy[last], copy[other]] = [copy[other] as T, copy[last] as T];
+    }
+    return copy;
+  }
+
   fill(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at++) bytes[at] = this.u32() & 0xff;
   }

@@ -4,21 +4,36 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 export interface Owner {
   readonly name: string;
   state: 'running' | 'paused' | 'dead';
+  readonly machine: Machine;
+}
+
+/** What all processes of one host share. */
+export interface Machine {
+  /** The host's wall clock minus the true time, in milliseconds; the monotonic clock is always right. */
+  clockOffsetMs: number;
 }
 
 export interface Task {
   at: number;
   readonly seq: number;
-  readonly run: () => void;
+  run: () => void;
   /** Null: part of the world, which neither pauses nor dies. */
   readonly owner: Owner | null;
   cancelled: boolean;
 }
 
+/** It will not run, and what it would have run is let go. */
+export function cancel(task: Task): void {
+  task.cancelled = true;
+  task.run = nothing;
+}
+
+const nothing = (): void => {};
+
 const owners = new AsyncLocalStorage<Owner | null>();
 const realImmediate = globalThis.setImmediate;
 /** Runs everything that is ready without time passing: `nextTick` callbacks and promise reactions. */
-const drainMicrotasks = (): Promise<void> => new Promise((resolve) => realImmediate(resolve));
+export const drained = (): Promise<void> => new Promise((resolve) => realImmediate(resolve));
 
 /** The process whose code is running, or null for the world's own. */
 export const currentOwner = (): Owner | null => owners.getStore() ?? null;
@@ -73,7 +88,7 @@ export class Scheduler {
 
   /** Runs until `done`, or until the virtual time `until`; at most `maxSteps` steps. */
   async run(until: number, done: () => boolean, maxSteps: number): Promise<void> {
-    await drainMicrotasks();
+    await drained();
     for (let left = maxSteps; !done(); left--) {
       const next = this.#heap[0];
       if (next === undefined || next.at > until) break;
@@ -88,7 +103,7 @@ export class Scheduler {
       this.steps += 1;
       this.#onStep(next);
       runAs(next.owner, next.run);
-      await drainMicrotasks();
+      await drained();
     }
     if (!done()) this.now = Math.max(this.now, until);
   }

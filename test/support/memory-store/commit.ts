@@ -46,6 +46,7 @@ export function commitTurn(database: MemoryDatabase, tables: Tables, sent: strin
   const written = kept.map((actor) => {
     const row = rowAfter(tables, actor);
     if (database.checked) checkRow(tables, row);
+    if (database.refuses(row)) refuse('23514', 'new row violates check constraint "refused"');
     tables.actors.set(actorKey(actor.ref), row);
     return { actor, row };
   });

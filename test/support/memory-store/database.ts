@@ -43,6 +43,8 @@ export interface PresenceRow {
   refusals: number;
 }
 
+const SEQUENCE_LOGGED_AHEAD = 32;
+
 const tables = (undo: UndoLog) => ({
   /** By `kind:id`. */
   actors: new Table<ActorRow>(undo),
@@ -98,14 +100,38 @@ export class MemoryDatabase {
   epoch = 0;
   /** False: actors need neither ids that are UUIDs nor their kind's columns, for machines that only tests have. */
   readonly checked: boolean;
+  /** A check constraint on the rows of actors: those that it names are refused. */
+  refuses: (row: ActorRow) => boolean = () => false;
   #sequence = 0;
+  #crashing = false;
 
   constructor(options: { checked?: boolean } = {}) {
     this.checked = options.checked ?? true;
   }
 
   transaction<T>(change: (tables: Tables) => T): T {
-    return this.#undo.transaction(() => change(this.tables));
+    return this.#undo.transaction(() => {
+      const value = change(this.tables);
+      if (this.#crashing) throw new Error('the server crashed before the commit');
+      return value;
+    });
+  }
+
+  /**
+   * The server crashes while the transactions of `open` run, and recovers: what was committed is there, what was not is rolled
+   * back. A sequence continues behind the 32 values that PostgreSQL logs in advance (`SEQ_LOG_VALS`).
+   */
+  crash(open: readonly (() => unknown)[]): void {
+    this.#crashing = true;
+    for (const effect of open) {
+      try {
+        effect();
+      } catch {
+        // Rolled back.
+      }
+    }
+    this.#crashing = false;
+    this.#sequence += SEQUENCE_LOGGED_AHEAD;
   }
 
   /** The next place in the outbox. As a sequence of PostgreSQL it goes on after a transaction that was taken back. */

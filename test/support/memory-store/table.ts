@@ -27,6 +27,8 @@ export class UndoLog {
 export class Table<Row> {
   #rows = new Map<string, Row>();
   readonly #undo: UndoLog;
+  /** Null until somebody asks for it. */
+  #changed: Set<string> | null = null;
 
   constructor(undo: UndoLog) {
     this.#undo = undo;
@@ -49,6 +51,7 @@ export class Table<Row> {
     const existed = before !== undefined;
     this.#undo.note(() => (existed ? this.#rows.set(key, before) : this.#rows.delete(key)));
     this.#rows.set(key, row);
+    this.#changed?.add(key);
     return this;
   }
 
@@ -56,6 +59,7 @@ export class Table<Row> {
     const before = this.#rows.get(key);
     if (before === undefined) return false;
     this.#undo.note(() => this.#rows.set(key, before));
+    this.#changed?.add(key);
     return this.#rows.delete(key);
   }
 
@@ -84,6 +88,13 @@ export class Table<Row> {
   first(fits: (row: Row) => boolean): Row | undefined {
     for (const row of this.#rows.values()) if (fits(row)) return row;
     return undefined;
+  }
+
+  /** Keys that were written or deleted since the last call, also where that was rolled back; all keys at the first call. */
+  takeChanged(): ReadonlySet<string> {
+    const changed = this.#changed ?? new Set(this.#rows.keys());
+    this.#changed = new Set();
+    return changed;
   }
 
   snapshot(): ReadonlyMap<string, Row> {

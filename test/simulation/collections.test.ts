@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { remembered } from './collections/instrument.ts';
+
+it('remembers maps, sets and caches wherever they are made, on their lines', () => {
+  const source = [
+    'const a = new Map<string, Set<number>>();',
+    'return new Set([1]);',
+    'this.c = new LRUCache({ max: 5 });',
+  ];
+  expect(remembered(source.join('\n'), 'src/x.ts').split('\n')).toEqual([
+    "const a = new (simulationCollections.remembering('src/x.ts:1', Map))<string, Set<number>>();",
+    "return new (simulationCollections.remembering('src/x.ts:2', Set))([1]);",
+    "this.c = new (simulationCollections.remembering('src/x.ts:3', LRUCache))({ max: 5 });",
+  ]);
+});
+
+it('remembers arrays that are members, and leaves those of a function alone', () => {
+  const source = [
+    '  #waiting: Item[] = [];',
+    '  private readonly ready: Entity[] = [];',
+    '  const found: Item[] = [];',
+  ];
+  expect(remembered(source.join('\n'), 'src/y.ts').split('\n')).toEqual([
+    "  #waiting: Item[] = simulationCollections.rememberedArray('src/y.ts:1');",
+    "  private readonly ready: Entity[] = simulationCollections.rememberedArray('src/y.ts:2');",
+    '  const found: Item[] = [];',
+  ]);
+});
+
+it('leaves weak collections alone: what they hold is no reason to be kept', () => {
+  expect(remembered('const peers = new WeakMap();', 'src/z.ts')).toBe('const peers = new WeakMap();');
+});

@@ -1,0 +1,62 @@
+import { currentOwner, type Owner } from '../world/scheduler.ts';
+
+type Collection = { readonly size: number } | { readonly length: number };
+type Constructor = new (...args: never[]) => Collection;
+
+/** The collections that were made at one place of the sources. */
+export interface Made {
+  live: number;
+  /** Entries of all of them. */
+  entries: number;
+}
+
+/** By who made them (null: a module, while it was loaded) and where, as `src/actors/watches.ts:12`. */
+const made = new WeakMap<object, Map<string, WeakRef<Collection>[]>>();
+const ofModules = {};
+
+function keep<T extends Collection>(site: string, collection: T): T {
+  const maker = currentOwner() ?? ofModules;
+  const sites = made.get(maker) ?? new Map<string, WeakRef<Collection>[]>();
+  if (sites.size === 0) made.set(maker, sites);
+  const refs = sites.get(site);
+  if (refs === undefined) sites.set(site, [new WeakRef<Collection>(collection)]);
+  else refs.push(new WeakRef<Collection>(collection));
+  return collection;
+}
+
+/** Entries of an LRU cache of a simulated process. */
+const MOST_CACHED = 100;
+
+const constructors = new Map<string, Constructor>();
+
+/** A constructor whose collections are remembered. */
+export function remembering(site: string, original: Constructor): Constructor {
+  const key = `${original.name} ${site}`;
+  const known = constructors.get(key);
+  if (known !== undefined) return known;
+  const proxy = new Proxy(original, {
+    construct: (target, args) => keep(site, Reflect.construct(target, bounded(args)) as Collection),
+  });
+  constructors.set(key, proxy);
+  return proxy;
+}
+
+/** An LRU cache allocates room for all its entries at once, which is most of what the start of a process costs. */
+function bounded([first, ...rest]: unknown[]): unknown[] {
+  const isSized = typeof first === 'object' && first !== null && 'max' in first;
+  if (first === undefined) return [];
+  return [isSized ? { ...first, max: Math.min(first.max as number, MOST_CACHED) } : first, ...rest];
+}
+
+export const rememberedArray = (site: string): unknown[] => keep(site, []);
+
+/** What is left of a process's collections. Call it after a collection of garbage, in a task of its own. */
+export function collectionsOf(owner: Owner): Map<string, Made> {
+  const left = new Map<string, Made>();
+  for (const [site, refs] of made.get(owner) ?? []) {
+    const all = refs.map((ref) => ref.deref()).filter((one) => one !== undefined);
+    const entries = all.reduce((sum, one) => sum + ('size' in one ? one.size : one.length), 0);
+    if (all.length > 0) left.set(site, { live: all.length, entries });
+  }
+  return left;
+}

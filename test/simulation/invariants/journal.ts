@@ -1,0 +1,46 @@
+import type { Json } from '../../../src/domain/values.ts';
+import type { ActorRow, JournalRow } from '../../support/memory-store/database.ts';
+import type { World } from '../world/world.ts';
+
+/** Kinds of which every transition is journaled. Devices have no entry of telemetry, commands none of repeated progress. */
+const journaledWhole: ReadonlySet<string> = new Set(['plan', 'tenant']);
+
+interface Written {
+  /** The version before the commit. */
+  before: number;
+  /** The newest journal entry before the commit. */
+  last: JournalRow | null;
+  row: ActorRow;
+  /** The journal entries of the commit. */
+  entries: readonly JournalRow[];
+}
+
+/** Versions count upwards, each has at most one journal entry, and every change of state has one. */
+export function checkJournal(world: World, key: string, { before, last, row, entries }: Written): void {
+  const { version, value, ref } = row;
+  if (version < before) world.fail('versions-are-gapless', `${key} went from ${before} to ${version}`);
+  let newest = before;
+  for (const entry of entries) {
+    if (entry.version <= newest || entry.version > version) {
+      world.fail('versions-are-gapless', `${key}: journal entry ${entry.version} between ${newest} and ${version}`);
+    }
+    newest = entry.version;
+  }
+  if (journaledWhole.has(ref.kind) && entries.length !== version - before) {
+    world.fail('each-version-has-its-entry', `${key}: ${entries.length} entries of ${before + 1} to ${version}`);
+  }
+  const journaled = (state: Json): string => JSON.stringify(ref.kind === 'device' ? administrationIn(state) : state);
+  let state = journaled(last?.to ?? null);
+  for (const { from, to, event } of entries) {
+    if (journaled(from) !== state) {
+      world.fail('each-version-has-its-entry', `${key}: ${event} in ${journaled(from)}, not in ${state}`);
+    }
+    state = journaled(to);
+  }
+  if (journaled(value) !== state) {
+    world.fail('each-version-has-its-entry', `${key} is ${journaled(value)}, journaled ${state}`);
+  }
+}
+
+/** Whether a device is connected is telemetry. */
+const administrationIn = (state: Json): Json => (state as { administration: Json } | null)?.administration ?? null;

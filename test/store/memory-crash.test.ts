@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { MemoryDatabase } from '../support/memory-store/database.ts';
+import { openMemoryStore } from '../support/memory-store/store.ts';
+
+it('recovers to the last commit where a transaction was open at the crash', async () => {
+  const database = new MemoryDatabase();
+  const open: (() => unknown)[] = [];
+  const first = openMemoryStore(database);
+  await first.administration.setFlag('maintenance_mode', true);
+  const waiting = openMemoryStore(database, {
+    wire: (_, effect) => {
+      open.push(effect);
+      return new Promise(() => {});
+    },
+  });
+  void waiting.administration.setFlag('maintenance_mode', false);
+  void waiting.administration.setFlag('commands_disabled', true);
+  const before = database.snapshot();
+  database.crash(open);
+  expect(open).toHaveLength(2);
+  expect(database.snapshot().tables).toEqual(before.tables);
+  await first.administration.setFlag('commands_disabled', true);
+  expect(await first.administration.flags()).toMatchObject({ maintenance_mode: true, commands_disabled: true });
+});
+
+it('continues a sequence behind the values that were logged in advance', () => {
+  const database = new MemoryDatabase();
+  const before = database.nextPlace();
+  database.crash([]);
+  expect(database.nextPlace()).toBe(before + 33);
+});
