@@ -19,8 +19,8 @@ const deployed = (path: string): string => readFileSync(new URL(`../../deploy/${
 const dashboard: Dashboard = JSON.parse(deployed('grafana/twinkeep.json'));
 const { prometheus, promtool } = inject('programs');
 
-/** Collections of parts that this service does not have: Redis, traces, sessions of a PostgreSQL server. */
-const elsewhere = /^(redis_|traced_|database_sessions_)/;
+/** Collections of parts that this service does not have: Redis, traces, and where it runs embedded the sessions of a server. */
+const elsewhere = inject('postgresUrl') === null ? /^(redis_|traced_|database_sessions_)/ : /^(redis_|traced_)/;
 
 /** As Grafana fills its variables in. */
 const filled = (expr: string): string =>
