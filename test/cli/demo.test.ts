@@ -1,21 +1,25 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { nodeEnv, nodeFlags } from '../support/node.ts';
 
 const run = promisify(execFile);
 const commandLine = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
 describe('the demonstration', () => {
-  it('tells every step of the main job, and of a goal whose plan is rolled back and then succeeds', async () => {
+  let stdout = '';
+  let stderr = '';
+
+  beforeAll(async () => {
     // As if at every look somebody wanted to walk through the door, and somebody else came to a switch on the wall.
     const NODE_OPTIONS = '--import=data:text/javascript,Math.random=()=>0';
     const env = { ...nodeEnv, HOME: process.env.HOME ?? '', NO_COLOR: '1', NODE_OPTIONS };
-    const { stdout, stderr } = await run(process.execPath, [...nodeFlags, commandLine, 'demo', '--exit'], {
-      env,
-      timeout: 25_000,
-    });
+    const args = [...nodeFlags, commandLine, 'demo', '--exit'];
+    ({ stdout, stderr } = await run(process.execPath, args, { env, timeout: 29_000 }));
+  });
+
+  it('tells every step of the main job, and of a goal whose plan is rolled back and then succeeds', () => {
     const lines = stdout.split('\n');
     expect(lines.filter((line) => line.startsWith('✗'))).toEqual([]);
     expect(stderr).toBe('');
