@@ -7,8 +7,18 @@ interface Rate {
   ticks: Ticks;
 }
 
+/** What limits one payer. */
+export interface RateLimit {
+  /** Takes a token and answers 0, or answers in how many milliseconds there will be one. */
+  take(): number;
+  /** Takes a token though there may be none, and answers how long one who waits its turn would wait, in milliseconds. */
+  owe(): number;
+}
+
 /** One payer's tokens, full at first. */
-export class Bucket {
+class Bucket implements RateLimit {
+  /** It was full, and is no longer the one of its payer. */
+  forgotten = false;
   readonly #rate: Rate;
   #tokens: number;
   #at: number;
@@ -19,7 +29,6 @@ export class Bucket {
     this.#at = rate.ticks();
   }
 
-  /** Takes a token and answers 0, or answers in how many milliseconds there will be one. */
   take(): number {
     this.#fill();
     if (this.#tokens < 1) return Math.ceil((1 - this.#tokens) / this.#rate.perMs);
@@ -27,7 +36,6 @@ export class Bucket {
     return 0;
   }
 
-  /** Takes a token though there may be none, and answers how long one who waits its turn would wait. */
   owe(): number {
     this.#fill();
     this.#tokens = Math.max(this.#tokens - 1, -this.#rate.burst);
@@ -57,8 +65,22 @@ export class Buckets {
     this.#sweepAt = ticks();
   }
 
-  of(payer: string): Bucket {
+  /** May be kept: all that were asked for one payer take from the same tokens, also where a full bucket was forgotten meanwhile. */
+  of(payer: string): RateLimit {
     this.#sweep();
+    let bucket = this.#bucketOf(payer);
+    const current = (): Bucket => {
+      if (bucket.forgotten) bucket = this.#bucketOf(payer);
+      return bucket;
+    };
+    return { take: () => current().take(), owe: () => current().owe() };
+  }
+
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  #bucketOf(payer: string): Bucket {
     const known = this.#buckets.get(payer);
     if (known !== undefined) return known;
     const fresh = new Bucket(this.#rate);
@@ -66,15 +88,15 @@ export class Buckets {
     return fresh;
   }
 
-  get size(): number {
-    return this.#buckets.size;
-  }
-
   #sweep(): void {
     const { burst, perMs, ticks } = this.#rate;
     const now = ticks();
     if (now < this.#sweepAt) return;
     this.#sweepAt = now + Math.max(burst / perMs, 1_000);
-    for (const [payer, bucket] of this.#buckets) if (bucket.isFull()) this.#buckets.delete(payer);
+    for (const [payer, bucket] of this.#buckets) {
+      if (!bucket.isFull()) continue;
+      bucket.forgotten = true;
+      this.#buckets.delete(payer);
+    }
   }
 }

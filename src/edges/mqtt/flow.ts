@@ -1,4 +1,4 @@
-import type { Bucket } from './buckets.ts';
+import type { RateLimit } from './buckets.ts';
 import type { Connection } from './connection.ts';
 import type { MqttLimits } from './limits.ts';
 import { PUBLISH } from './wire.ts';
@@ -12,13 +12,13 @@ const CLOSED = Number.POSITIVE_INFINITY;
 export class Flow {
   readonly #wire: Connection;
   readonly #limits: MqttLimits;
-  readonly #rate: Bucket;
+  readonly #rate: RateLimit;
   #messages = 0;
   #bytes = 0;
   #waits = false;
 
   /** `rate` outlives the connection, so that signing in again is no way round it. */
-  constructor(wire: Connection, limits: MqttLimits, rate: Bucket) {
+  constructor(wire: Connection, limits: MqttLimits, rate: RateLimit) {
     this.#wire = wire;
     this.#limits = limits;
     this.#rate = rate;

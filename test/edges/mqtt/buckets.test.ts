@@ -28,12 +28,21 @@ describe('a bucket', () => {
 
   it('is its payer’s own, and forgotten when it is full again', () => {
     const all = buckets(10, 10);
-    const one = all.of('one');
-    expect(all.of('one')).toBe(one);
-    one.take();
+    all.of('one').take();
     for (let n = 0; n < 10; n++) all.of('two').take();
     now = 1_000;
     all.of('three');
     expect(all.size).toBe(1);
+  });
+
+  it('is the same for two connections of a payer, of which the first was idle when it was forgotten', () => {
+    const all = buckets(10, 10);
+    const first = all.of('one');
+    now = 5_000;
+    all.of('two');
+    expect(all.size).toBe(1);
+    for (let n = 0; n < 10; n++) expect(first.take()).toBe(0);
+    const second = all.of('one');
+    expect([first.take(), second.take()]).toEqual([100, 100]);
   });
 });

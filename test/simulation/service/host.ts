@@ -12,6 +12,9 @@ import { type ProcessParts, type Service, startService } from './process.ts';
 /** How long a process goes on after it was told that its right is lost: until `process.exit` takes effect. */
 const LAST_MOMENTS_MS = 20;
 
+/** How long a process that is told to stop takes at most, as in `twinkeep serve`. */
+const DRAIN_MS = 9_500;
+
 /** What an operator is told of as an error although nothing went wrong but the store. */
 const expectedErrors: ReadonlySet<string> = new Set(['rows of the audit are lost: the store is away']);
 
@@ -131,11 +134,14 @@ export class Host {
     const service = running?.service;
     if (!running || !service || running.owner.state !== 'running') return;
     running.service = null;
-    this.#parts.world.count('stops');
+    const { world } = this.#parts;
+    world.count('stops');
+    const exit = (ms: number) => world.scheduler.at(ms, () => this.running === running && this.kill('exit'), null);
+    exit(DRAIN_MS);
     runAs(running.owner, () => {
       const ended = service.stop().then(() => running.lock.release());
-      const exit = () => this.#parts.world.scheduler.at(0, () => this.running === running && this.kill('exit'), null);
-      ended.then(exit, exit);
+      const exitNow = () => exit(0);
+      ended.then(exitNow, exitNow);
     });
   }
 
