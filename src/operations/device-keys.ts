@@ -2,7 +2,8 @@ import { z } from 'zod';
 import { reason } from '../domain/fields.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
 import { isPublicKey, newDeviceSecret, publicKeyFromSeed, type SigningAlg, signingAlgs } from '../domain/signature.ts';
-import type { EpochMs, Uuid } from '../domain/values.ts';
+import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
+import type { CommandEvent } from '../machines/command-types.ts';
 import type { DeviceEvent } from '../machines/device-types.ts';
 import type { DeviceKeyRow } from '../machines/outputs.ts';
 import type { StoredKey } from '../store/contract.ts';
@@ -104,6 +105,16 @@ export const rotateSecret = operation({
   },
 });
 
+/**
+ * Cancels what was asked of a revoked device before its revocation and is still open: after an outage or a crash the message
+ * of the revocation may not have arrived yet. Nothing new can be asked of the device meanwhile.
+ */
+async function cancelOpenCommands({ actors, clock, store }: Services, deviceId: Uuid): Promise<void> {
+  const open = await store.commands.open(deviceId);
+  const event: CommandEvent = { type: 'device.revoked', at: clock.now(), by: SYSTEM, deviceId };
+  await Promise.all(open.map((id) => actors.send({ kind: 'command', id }, event)));
+}
+
 export const reinstateDevice = operation({
   name: 'reinstateDevice',
   summary: 'Take a revoked device back, with a new key',
@@ -124,10 +135,12 @@ export const reinstateDevice = operation({
     const { reason } = call.input;
     const { principal: by } = call.caller;
     const reinstate = (key: DeviceKeyRow): DeviceEvent => ({ type: 'reinstate', at: key.createdAt, by, reason, key });
-    return changingKeys(services, call, (device) => {
+    return changingKeys(services, call, async (device) => {
       const change = () =>
         rekey(services, device, call, reinstate, (rekeyed) => ({ ...rekeyed, status: 'active' as const }));
-      return isRevoked(device) ? withinBetaLimit(services, change) : change();
+      if (!isRevoked(device)) return change();
+      await cancelOpenCommands(services, device.ref.id);
+      return withinBetaLimit(services, change);
     });
   },
 });

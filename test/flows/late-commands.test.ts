@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { PlanContext } from '../../src/machines/plan-types.ts';
-import type { Store } from '../../src/store/contract.ts';
+import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
@@ -11,6 +11,8 @@ import { startService, type TestService } from '../support/service.ts';
 class HeldTurns {
   readonly waiting = new Map<ActorKind, PromiseWithResolvers<void>>();
   readonly stopped = new Set<ActorKind>();
+  /** Nobody learns which commands of a device are open. */
+  hidesOpenCommands = false;
 
   hold(...kinds: ActorKind[]): void {
     for (const kind of kinds) this.waiting.set(kind, Promise.withResolvers());
@@ -25,6 +27,13 @@ class HeldTurns {
   around = (store: Store): Store => ({
     ...store,
     turnsInFlight: 2,
+    commands: {
+      ...store.commands,
+      open: async (deviceId) => {
+        if (this.hidesOpenCommands) throw new StoreUnavailable('hidden by the test');
+        return store.commands.open(deviceId);
+      },
+    },
     actors: {
       ...store.actors,
       commit: async (turn) => {
@@ -70,6 +79,19 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     await eventually(async () => (await statusOf(body.command_id)) === 'cancelled');
     const { status: reinstated } = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
     expect([reinstated, await statusOf(body.command_id)]).toEqual([200, 'cancelled']);
+  });
+
+  it('a command is cancelled by the reinstatement where the message of the revocation is still on its way', async () => {
+    const { device_id } = await register(owner);
+    const commanded = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    turns.hidesOpenCommands = true;
+    const revoked = await owner.post(`/v1/device/${device_id}/revoke`, { reason: 'stolen' });
+    expect([revoked.status, await statusOf(commanded.body.command_id)]).toEqual([200, 'dispatched']);
+    const early = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
+    expect([early.status, early.body.code]).toEqual([503, 'STORE_UNAVAILABLE']);
+    turns.hidesOpenCommands = false;
+    const reinstated = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
+    expect([reinstated.status, await statusOf(commanded.body.command_id)]).toEqual([200, 'cancelled']);
   });
 
   it('a step of a plan is held back until the tenant is resumed', async () => {
