@@ -45,7 +45,7 @@ describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
   beforeAll(async () => {
     const runs = seeds.map((seed) => wholeRun(seed));
     runAll(runs, WORKERS, results.add).catch((error: Error) => results.fail(error));
-    // The workers load all of the service first; that is not of the time of a batch.
+    // Loading the service in the workers takes seconds, which must not count towards the limit of the first batch.
     await results.of(seeds[0] as number);
   });
 

@@ -7,14 +7,14 @@ import type { Update } from '../shared/live/update.ts';
 type Ear = (update: Update) => void;
 
 /** What happens in the tenants that somebody listens to. */
-export interface Feed extends Sized {
+export interface Feed {
   /** Answers how to end it. */
   listen(kind: KindName, tenantId: Uuid, ear: Ear): () => void;
   /** How many hear of this in that tenant. */
   ears(kind: KindName, tenantId: Uuid): number;
 }
 
-export function makeFeed(actors: Pick<Actors, 'on'>): Feed {
+export function makeFeed(actors: Pick<Actors, 'on'>): Feed & Sized {
   const heard = new Map<KindName, { stop(): void; byTenant: Map<Uuid, Set<Ear>> }>();
 
   /** Nothing of a kind is listened for while nobody hears it. */

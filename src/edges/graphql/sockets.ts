@@ -147,7 +147,6 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
    */
   function feedOf(client: Client, { requestId }: Caller): Feed {
     return {
-      sizes: feed.sizes,
       ears: feed.ears,
       listen(kind, tenantId, ear) {
         if (!clients.has(client) || client.hears.size >= limits.maxOperations) throw new Refusing(tooMany, requestId);

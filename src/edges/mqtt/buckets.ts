@@ -17,7 +17,7 @@ export interface RateLimit {
 
 /** One payer's tokens, full at first. */
 class Bucket implements RateLimit {
-  /** It was full, and is no longer the one of its payer. */
+  /** Removed while it was full: its payer has another bucket by now, or gets one. */
   forgotten = false;
   readonly #rate: Rate;
   #tokens: number;
@@ -65,7 +65,7 @@ export class Buckets {
     this.#sweepAt = ticks();
   }
 
-  /** May be kept: all that were asked for one payer take from the same tokens, also where a full bucket was forgotten meanwhile. */
+  /** The limit of a payer, which the caller may keep: all limits of one payer draw on the same tokens. */
   of(payer: string): RateLimit {
     this.#sweep();
     let bucket = this.#bucketOf(payer);

@@ -16,8 +16,8 @@ export interface ActiveLock {
   readonly lease: Lease;
   /**
    * Resolves when this process is the active one; PGlite throws `OwnedByAnother` instead of waiting. With a database server
-   * `accepts` judges a reading of its clock before the owner before is disturbed: where it returns false the lock is given
-   * back, and is asked for again unless `signal` aborts.
+   * `accepts` judges a reading of its clock before the sessions of the previous owner are ended: where it returns false the
+   * lock is released, and requested again unless `signal` aborts.
    */
   acquire(signal: AbortSignal, accepts?: (sample: RenewalSample) => boolean): Promise<void>;
   /** Called once when the lock's connection or its lease is lost: stop answering, writing and dispatching at once. */
