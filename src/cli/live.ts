@@ -27,16 +27,20 @@ export async function follow(open: (hear: Hear) => Promise<Live>, hear: Hear, co
   let enough = () => {};
   const asked = new Promise<void>((resolve) => {
     enough = resolve;
-    onInterrupt(() => resolve());
   });
-  const live = await open((update) => {
-    if (left <= 0) return;
-    hear(update);
-    if (--left === 0) enough();
-  });
-  await Promise.race([asked, live.ended]);
-  live.close();
-  await live.ended;
+  const stopListening = onInterrupt(() => enough());
+  try {
+    const live = await open((update) => {
+      if (left <= 0) return;
+      hear(update);
+      if (--left === 0) enough();
+    });
+    await Promise.race([asked, live.ended]);
+    live.close();
+    await live.ended;
+  } finally {
+    stopListening();
+  }
 }
 
 /** A service that is there answers within two of these. */

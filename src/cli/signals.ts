@@ -3,8 +3,8 @@ const SAME_MS = 1_000;
 /** The exit code of what Ctrl-C cut short. */
 export const INTERRUPTED = 130;
 
-/** Calls back at the first SIGINT or SIGTERM; who asks again ends the process at once. */
-export function onInterrupt(first: (signal: NodeJS.Signals) => void): void {
+/** Calls back at the first SIGINT or SIGTERM; a second one ends the process at once. Returns the function that stops listening. */
+export function onInterrupt(first: (signal: NodeJS.Signals) => void): () => void {
   let firstAt: number | null = null;
   const heard = (signal: NodeJS.Signals) => {
     const now = performance.now();
@@ -17,4 +17,8 @@ export function onInterrupt(first: (signal: NodeJS.Signals) => void): void {
   };
   process.on('SIGINT', heard);
   process.on('SIGTERM', heard);
+  return () => {
+    process.off('SIGINT', heard);
+    process.off('SIGTERM', heard);
+  };
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PlanStep, treeOf } from '../../src/cli/verbs/plans.ts';
 import type { Device } from '../../src/device/device.ts';
-import { runCli } from '../support/cli.ts';
+import { cliHere } from '../support/cli.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -22,11 +22,10 @@ afterAll(async () => {
 });
 
 const run = (args: string[], input?: unknown) =>
-  runCli(
-    ['plans', ...args],
-    { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token },
-    input === undefined ? '' : JSON.stringify(input),
-  );
+  cliHere(['plans', ...args], {
+    ...{ url: at.url, token: owner.token },
+    input: input === undefined ? '' : JSON.stringify(input),
+  });
 
 const plan = (...steps: object[]) => ({ name: 'Evening', steps });
 const on = (id: string, more: object = {}) => ({

@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { beginCli } from '../support/cli.ts';
+import { cliHere } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { type Deployment, onPglite } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
@@ -19,9 +19,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
-/** A process of the command line, as the holder of `token`. */
-const begin = (url: string, token: string, args: readonly string[]) =>
-  beginCli(args, { TWINKEEP_URL: url, TWINKEEP_TOKEN: token });
+/** The command line, as the holder of `token`. */
+const begin = (url: string, token: string, args: readonly string[]) => cliHere(args, { url, token });
 
 /** A light whose commands last until they are released. */
 interface SlowLight {
@@ -95,7 +94,7 @@ describe('--wait and --watch', () => {
     // Longer than a client that polls would let pass between two requests.
     await new Promise((resolve) => setTimeout(resolve, 2_000));
     light.release();
-    const { code, stdout, stderr } = await waiting.ended;
+    const { code, stdout, stderr } = await waiting;
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/status +succeeded\nverification +verified/);
     expect(since(before, await answersOf(at))).toEqual({
@@ -112,7 +111,7 @@ describe('--wait and --watch', () => {
       const before = await answersOf(at);
       const args =
         verb === 'confirm' ? ['confirm', id(), dry_run_token] : ['confirmations', 'approve', command_id, '--yes'];
-      const { code, stdout } = await run(...args, '--wait').ended;
+      const { code, stdout } = await run(...args, '--wait');
       expect([verb, code, stdout]).toEqual([verb, 0, expect.stringMatching(/status +succeeded/)]);
       const counts = since(before, await answersOf(at));
       expect(Object.values(counts)).toEqual([1, 1, 1]);
@@ -128,7 +127,7 @@ describe('--wait and --watch', () => {
       return body.commands[0].status === 'succeeded';
     });
     at.clock.advance(11_000);
-    const { code, stdout, stderr } = await waiting.ended;
+    const { code, stdout, stderr } = await waiting;
     expect([code, stdout]).toEqual([1, expect.stringMatching(/status +succeeded\nverification +mismatched/)]);
     expect(stderr).toContain('its device reports another state');
   });
@@ -137,7 +136,7 @@ describe('--wait and --watch', () => {
     const file = join(folder, 'plan.json');
     writeFileSync(file, JSON.stringify({ steps: [{ id: 'a', device_id: id(), action: 'fly' }] }));
     const before = await answersOf(at);
-    const { code, stdout, stderr } = await run('plans', 'run', file, '--watch').ended;
+    const { code, stdout, stderr } = await run('plans', 'run', file, '--watch');
     expect([code, stderr]).toEqual([1, expect.stringContaining('the plan is rolled_back')]);
     expect(stdout).toContain('a failed fly {} ACTION_NOT_IN_MANIFEST');
     expect(since(before, await answersOf(at))).toEqual({
@@ -154,7 +153,7 @@ describe('--wait and --watch', () => {
     const waiting = begin(at.url, made.body.key, ['command', id(), 'turn_on', '--wait']);
     await light.started();
     light.release();
-    expect((await waiting.ended).code).toBe(0);
+    expect((await waiting).code).toBe(0);
     const counts = since(before, await answersOf(at));
     expect(counts['POST /ws/ticket 403']).toBe(1);
     // Two seconds or more are between two reads.
@@ -162,7 +161,7 @@ describe('--wait and --watch', () => {
   });
 
   it('previews a critical action without waiting for anything', async () => {
-    const { code, stdout, stderr } = await run('command', id(), 'reboot', '--wait').ended;
+    const { code, stdout, stderr } = await run('command', id(), 'reboot', '--wait');
     expect([code, stdout]).toEqual([1, expect.stringContaining('twinkeep confirm')]);
     expect(stderr).toContain('has to be confirmed');
   });
@@ -209,7 +208,7 @@ describe('--wait through a proxy', () => {
       const waiting = begin(proxy.url, owner.token, ['command', light.device.deviceId, 'turn_on', '--wait']);
       await light.started();
       light.release();
-      const { code, stdout, stderr } = await waiting.ended;
+      const { code, stdout, stderr } = await waiting;
       expect([code, stderr]).toEqual([0, '']);
       expect(stdout).toMatch(/status +succeeded/);
       expect(proxy.tickets).toHaveLength(1);
@@ -228,7 +227,7 @@ describe('--wait through a proxy', () => {
       await light.started();
       await eventually(() => proxy.tickets.length === 4, 25_000);
       light.release();
-      const { code, stdout, stderr } = await waiting.ended;
+      const { code, stdout, stderr } = await waiting;
       expect([code, stderr]).toEqual([0, '']);
       expect(stdout).toMatch(/status +succeeded/);
       const [first = 0, second = 0, third = 0, fourth = 0] = proxy.tickets;
@@ -267,7 +266,7 @@ describe('--wait of a tenant whose rate is spent', () => {
     at.clock.advance((Number(refused.headers.get('retry-after')) - 2) * 1000);
     expect((await owner.get('/v1/homes')).status).toBe(429);
     light.release();
-    const { code, stdout, stderr } = await waiting.ended;
+    const { code, stdout, stderr } = await waiting;
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/status +succeeded/);
     const counts = await answersOf(at);
@@ -296,7 +295,7 @@ describe('--wait across a restart of the service', () => {
     const after = await startService({ ...deployment.env, ...ports });
     try {
       light.release();
-      const { code, stdout, stderr } = await waiting.ended;
+      const { code, stdout, stderr } = await waiting;
       expect([code, stderr]).toEqual([0, '']);
       expect(stdout).toMatch(/status +succeeded/);
     } finally {

@@ -416,14 +416,19 @@ describe('the world', () => {
 });
 
 describe('goals that a sidecar is not done with', () => {
-  it('are so many for one tenant, and the others are not held up', async () => {
-    const crowd = await makeTenancy(world.house);
-    const ask = (tenancy: Tenancy) =>
-      tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
-    const answers: Received[] = [];
+  const ask = (tenancy: Tenancy) =>
+    tenancy.call('POST', '/intent', { type: 'goal', payload: { text: 'Light, please.' } });
+  const answers: Received[] = [];
+  let crowd: Tenancy;
+  // In a hook, which has the longer limit: 520 goals take seconds.
+  beforeAll(async () => {
+    crowd = await makeTenancy(world.house);
     for (let round = 0; round < 26; round++) {
       answers.push(...(await Promise.all(Array.from({ length: 20 }, () => ask(crowd)))));
     }
+  });
+
+  it('are so many for one tenant, and the others are not held up', async () => {
     const refused = answers.filter(({ status }) => status !== 200);
     expect(refused.map(({ status, body }) => [status, body.code])).toEqual(
       Array.from({ length: 20 }, () => [409, 'CONFLICT']),

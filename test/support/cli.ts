@@ -39,8 +39,11 @@ export function beginCli(args: readonly string[], env: Record<string, string>, i
 export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<Ran> =>
   beginCli(args, env, input).ended;
 
-/** The command line in this process, without a terminal: for what does not look at signals, stdin or the environment. */
-export async function cliHere(args: readonly string[], { url, token }: { url: string; token: string }): Promise<Ran> {
+/** The command line in this process, without a terminal: for what does not look at signals or the environment. */
+export async function cliHere(
+  args: readonly string[],
+  { url, token, input = '' }: { url: string; token: string; input?: string },
+): Promise<Ran> {
   const ran: Ran = { code: null, stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') =>
     new Writable({
@@ -53,7 +56,7 @@ export async function cliHere(args: readonly string[], { url, token }: { url: st
   const colours = pc.createColors(false);
   ran.code = await run(
     {
-      ...{ stdin: Readable.from([]), stdout, stderr, paint: colours, paintSay: colours },
+      ...{ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, paint: colours, paintSay: colours },
       out: (line) => void stdout.write(`${line}\n`),
       say: (line) => void stderr.write(`${line}\n`),
     },

@@ -136,6 +136,8 @@ export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
 
 /** Prints what happens to the plan that `begin` answers until it is over or Ctrl-C, and then the plan. */
 export async function followPlan({ api, io, json, show }: Client, begin: () => Promise<PlanRecord>): Promise<void> {
+  const interrupted = Promise.withResolvers<void>();
+  const stopListening = onInterrupt(() => interrupted.resolve());
   const plan = await followToEnd<PlanRecord>(api, {
     updates: { events: ['plan'] },
     begin: async () => {
@@ -147,8 +149,8 @@ export async function followPlan({ api, io, json, show }: Client, begin: () => P
     isAbout: ({ plan_id }, id) => plan_id === id,
     ends: ({ step_id, status }) => step_id === undefined && hasEnded(status as PlanStatus),
     seen: (update) => show(update, () => io.out(lineOf(io, update))),
-    enough: new Promise((resolve) => onInterrupt(() => resolve())),
-  });
+    enough: interrupted.promise,
+  }).finally(stopListening);
   if (plan === null) return;
   if (json) io.out(JSON.stringify({ plan }));
   else showPlan(io, plan);
