@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/support/sequence.ts';
 
 /*
  * CONTRIBUTING.md says which test belongs to which project. `npm test` runs the first two, `npm run test:all` all of
@@ -26,13 +27,28 @@ const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-i
 const files = (patterns: readonly string[]): string[] =>
   patterns.map((pattern) => `${pattern.replace(/\*\*$/, '**/*')}.test.ts`);
 
-/** `seconds` for each test; what polls gives up a little earlier, so that it can say what it waited for. */
-const project = (name: string, include: string[], exclude: string[], seconds: number) => ({
+/** The servers of a run take this many workers at once. */
+const workers = Math.min(availableParallelism(), 8);
+/** Projects of one group run side by side; the groups run one after another. */
+const groups = {
+  /** More workers than cores: these files wait for processes, timers and pages about half of their time. */
+  waiting: { maxWorkers: Math.min(workers * 2, 8), sequence: { groupOrder: 0 } },
+  busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
+};
+
+interface Limits {
+  group: keyof typeof groups;
+  /** For each test; what polls gives up a little earlier, so that it can say what it waited for. */
+  seconds: number;
+}
+
+const project = (name: string, include: string[], exclude: string[], { group, seconds }: Limits) => ({
   extends: true as const,
   test: {
     name,
     include,
     exclude,
+    ...groups[group],
     testTimeout: seconds * 1_000,
     expect: { poll: { timeout: seconds * 800 } },
     provide: { pollMs: seconds * 800 },
@@ -50,15 +66,17 @@ export default defineConfig({
     restoreMocks: true,
     unstubEnvs: true,
     unstubGlobals: true,
-    // The servers of a run take that many at once.
-    maxWorkers: Math.min(availableParallelism(), 8),
+    sequence: { sequencer: LongestFirst },
     hookTimeout: LONG_S * 1_000,
     teardownTimeout: LONG_S * 1_000,
     projects: [
-      project('pure', files(pure), [], SHORT_S),
-      project('wire', ['test/**/*.test.ts'], files([...pure, ...process, ...browser]), SHORT_S),
-      project('process', files(process), files(browser), LONG_S),
-      project('browser', files(browser), [], LONG_S),
+      project('pure', files(pure), [], { group: 'busy', seconds: SHORT_S }),
+      project('wire', ['test/**/*.test.ts'], files([...pure, ...process, ...browser]), {
+        group: 'busy',
+        seconds: SHORT_S,
+      }),
+      project('process', files(process), files(browser), { group: 'waiting', seconds: LONG_S }),
+      project('browser', files(browser), [], { group: 'waiting', seconds: LONG_S }),
     ],
     coverage: {
       provider: 'v8',
