@@ -115,8 +115,8 @@ export async function buildHouse(
   const newId = makeIds(clock);
   const opened = await openStore(config, lock);
   const store = aroundStore?.(opened) ?? opened;
-  const cache = await openCache(config, clock);
-  const rates = openRates(config, clock);
+  const cache = await openCache(config, clock, lock.lease);
+  const rates = openRates(config, clock, lock.lease);
   const metrics = makeMetrics();
   // Loaded only where traces are wanted: who wants none pays nothing for them.
   const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
@@ -150,7 +150,7 @@ export async function buildHouse(
     ...{ store, clock, newId, log },
     dropped: metrics.tally('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
   });
-  const sidecar = sidecarOf(config, { clock, log, metrics, limits: limits?.sidecar });
+  const sidecar = sidecarOf(config, { clock, lease: lock.lease, log, metrics, limits: limits?.sidecar });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey, identity: () => identity }),
     store,

@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import type { Sized } from '../domain/sizes.ts';
 import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
@@ -20,6 +21,7 @@ export interface SidecarHouse extends Sized {
 
 interface Parts {
   clock: Clock;
+  lease: Lease;
   log: Log;
   metrics: Pick<Metrics, 'gauge' | 'tally'>;
   limits?: Partial<SidecarLimits> | undefined;
@@ -29,7 +31,7 @@ const none: SidecarHouse = { seen: noSidecar, sizes: () => ({}), open() {}, asyn
 
 export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: Config, parts: Parts): SidecarHouse {
   if (mode === 'off') return none;
-  const { clock, log, metrics, limits } = parts;
+  const { clock, lease, log, metrics, limits } = parts;
   const edge = makeSidecarEdge();
   const meter = meterOf(metrics, edge);
   let child: SidecarChild | null = null;
@@ -41,7 +43,7 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
         child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.again() });
       }
       const whither = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
-      edge.open({ address: whither, cognition, services, clock, log, meter, ...(limits && { limits }) });
+      edge.open({ address: whither, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
     },
     async close() {
       edge.close();

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Clock } from '../domain/clock.ts';
+import type { Lease } from '../domain/lease.ts';
 import { MemoryCache } from './cache/memory.ts';
 import { MemoryRates } from './cache/memory-rates.ts';
 import { RedisCache } from './cache/redis.ts';
@@ -48,17 +49,17 @@ const CACHE_WAIT_MS = 2_000;
 
 /**
  * Redis or Valkey where there is a URL, else this process's memory. A Redis that is away delays the start by 2 s at most.
- * What is kept ends by `clock` in memory, by its own time in Redis.
+ * What is kept ends by `clock` in memory, by its own time in Redis. Redis is changed only while `lease` is valid.
  */
-export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock): Promise<Cache> {
+export async function openCache({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Promise<Cache> {
   if (redisUrl === null) return new MemoryCache(clock);
-  const cache = new RedisCache(redisUrl);
+  const cache = new RedisCache(redisUrl, lease);
   await cache.ready(CACHE_WAIT_MS);
   return cache;
 }
 
 /** The request rates of this process; with Redis the process after it goes on with them. */
-export const openRates = ({ redisUrl }: { redisUrl: string | null }, clock: Clock): Rates =>
-  redisUrl === null ? new MemoryRates(clock) : new RedisRates(redisUrl, clock);
+export const openRates = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Rates =>
+  redisUrl === null ? new MemoryRates(clock) : new RedisRates(redisUrl, clock, lease);
 
 export { readDatabaseClock } from './postgres/clock.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
+import { unlimitedLease } from '../../src/domain/lease.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { RedisCache } from '../../src/store/cache/redis.ts';
 import type { Cache } from '../../src/store/contract.ts';
@@ -15,7 +16,7 @@ afterEach(async () => {
 });
 
 async function open(url: string | null): Promise<Cache> {
-  const cache = await openCache({ redisUrl: url }, systemClock);
+  const cache = await openCache({ redisUrl: url }, systemClock, unlimitedLease);
   closing.push(() => cache.close());
   return cache;
 }
@@ -223,7 +224,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     const proxy = await startProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     proxy.cut();
-    const cache = new RedisCache(proxy.through(redisUrl ?? ''));
+    const cache = new RedisCache(proxy.through(redisUrl ?? ''), unlimitedLease);
     closing.push(() => cache.close());
     const key = randomUUID();
     await cache.ready(50);

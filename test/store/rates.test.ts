@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it } from 'vitest';
+import { unlimitedLease } from '../../src/domain/lease.ts';
 import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
 import { RedisRates } from '../../src/store/cache/redis-rates.ts';
 import type { Rates } from '../../src/store/contract/rates.ts';
@@ -17,7 +18,7 @@ afterEach(async () => {
 const clock = testClock();
 
 function open(url: string | null): Rates {
-  const rates = openRates({ redisUrl: url }, clock);
+  const rates = openRates({ redisUrl: url }, clock, unlimitedLease);
   closing.push(() => rates.close());
   return rates;
 }
@@ -132,7 +133,7 @@ const copied = (id: string, limit: number): Promise<boolean> =>
 describe.runIf(redisUrl)('rates with Redis', () => {
   it('go on in the next process where the one before stopped', async () => {
     const id = randomUUID();
-    const before = new RedisRates(redisUrl ?? '', clock);
+    const before = new RedisRates(redisUrl ?? '', clock, unlimitedLease);
     for (let n = 0; n < 4; n++) before.take('tenant', id, 5);
     clock.advance(20_000);
     await eventually(() => before.connected);
@@ -156,7 +157,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
   it.each(['cut', 'silence'] as const)('go on in the process while Redis is away (%s)', async (how) => {
     const proxy = await startProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
-    const rates = new RedisRates(proxy.through(redisUrl ?? ''), clock);
+    const rates = new RedisRates(proxy.through(redisUrl ?? ''), clock, unlimitedLease);
     closing.push(() => rates.close());
     await eventually(() => rates.connected);
     const id = randomUUID();
@@ -171,13 +172,13 @@ describe.runIf(redisUrl)('rates with Redis', () => {
 
   it('ask again what a Redis that went away did not answer, and leave there what was counted before', async () => {
     const id = randomUUID();
-    const before = new RedisRates(redisUrl ?? '', clock);
+    const before = new RedisRates(redisUrl ?? '', clock, unlimitedLease);
     await eventually(() => before.connected);
     before.take('tenant', id, 5, 5);
     await before.close();
     const proxy = await startProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
-    const after = new RedisRates(proxy.through(redisUrl ?? ''), clock);
+    const after = new RedisRates(proxy.through(redisUrl ?? ''), clock, unlimitedLease);
     closing.push(() => after.close());
     await eventually(() => after.connected);
     proxy.silence();
@@ -190,7 +191,7 @@ describe.runIf(redisUrl)('rates with Redis', () => {
   it('end soon, however long Redis has been silent', async () => {
     const proxy = await startProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
-    const rates = new RedisRates(proxy.through(redisUrl ?? ''), clock);
+    const rates = new RedisRates(proxy.through(redisUrl ?? ''), clock, unlimitedLease);
     await eventually(() => rates.connected);
     proxy.silence();
     const since = performance.now();

@@ -16,6 +16,7 @@ import {
   type RuntimeEvent,
   RuntimeEventSchema,
 } from '#proto/cognition/v1/runtime_pb.js';
+import type { Lease } from '../../domain/lease.ts';
 import type { SidecarLimits } from './limits.ts';
 
 // All that touches the gRPC library: one attempt to stand in a stream with a sidecar.
@@ -68,8 +69,16 @@ const options = ({ maxProposal, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits
   'grpc.enable_channelz': 0,
 });
 
-/** Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. */
-export function call(address: string, limits: SidecarLimits, listener: CallListener): Pick<Call, 'hangUp'> {
+/**
+ * Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. Once `lease` is over
+ * nothing is written and nothing that was received is passed on: the connection is cut.
+ */
+export function call(
+  address: string,
+  limits: SidecarLimits,
+  lease: Pick<Lease, 'valid'>,
+  listener: CallListener,
+): Pick<Call, 'hangUp'> {
   const sockets = new Set<Socket>();
   const client = new Client(
     address,
@@ -87,14 +96,20 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     over = true;
     for (const timer of timers) clearTimeout(timer);
     for (const settle of waiting) settle(false);
+    const cut = () => sockets.forEach((socket) => void socket.destroy());
+    // Only the active process closes the stream in order; the rest of an event that is being sent is lost.
+    if (!lease.valid()) cut();
     stream?.cancel();
     client.close();
-    const cut = () => sockets.forEach((socket) => void socket.destroy());
     if (stream === null) cut();
     else setTimeout(cut, LAST_WORDS_MS).unref();
     listener.over(brief(why));
   }
 
+  const isOver = (): boolean => {
+    if (!over && !lease.valid()) end('the lease of this process is over');
+    return over;
+  };
   const open = () => client.makeBidiStreamRequest<RuntimeEvent, Heard>(PATH, encode, decode);
 
   function converse(): void {
@@ -102,13 +117,13 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     stream = opened;
     let isTaken = false;
     const taken = () => {
-      if (isTaken || over) return;
+      if (isTaken || isOver()) return;
       isTaken = true;
       listener.taken();
     };
     opened.on('metadata', taken);
     opened.on('data', ({ proposal, bytes }: Heard) => {
-      if (over) return;
+      if (isOver()) return;
       taken();
       listener.heard(proposal, bytes);
     });
@@ -118,7 +133,7 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     listener.ready({
       write: (event) =>
         new Promise((resolve) => {
-          if (over) return resolve(false);
+          if (isOver()) return resolve(false);
           const settle = (written: boolean) => {
             waiting.delete(settle);
             clearTimeout(stalled);
@@ -138,7 +153,7 @@ export function call(address: string, limits: SidecarLimits, listener: CallListe
     if (stream === null) end('the connection does not stand');
   });
   stands(client.getChannel(), (yes) => {
-    if (over) return;
+    if (isOver()) return;
     if (yes) converse();
     else end('the connection was refused');
   });

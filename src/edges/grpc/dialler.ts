@@ -1,4 +1,5 @@
 import type { CognitionProposal } from '#proto/cognition/v1/runtime_pb.js';
+import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Milliseconds } from '../../domain/values.ts';
 import { type Call, call } from './call.ts';
@@ -15,6 +16,8 @@ export interface DiallerParts {
   /** `host:port`; null while it is not known. */
   address(): string | null;
   limits: SidecarLimits;
+  /** Nothing is dialled, sent or passed on once it is over. */
+  lease: Pick<Lease, 'valid'>;
   log: Log;
   /** From 0 to below 1. */
   random?(): number;
@@ -43,7 +46,8 @@ export function pauseAfter(
 }
 
 /** Keeps a stream to the sidecar for as long as the service lives. */
-export function dial({ address, limits, log, random = Math.random, converse, changed }: DiallerParts): Dialler {
+export function dial(parts: DiallerParts): Dialler {
+  const { address, limits, lease, log, random = Math.random, converse, changed } = parts;
   let current: Pick<Call, 'hangUp'> | null = null;
   let connected = false;
   let closed = false;
@@ -52,8 +56,8 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
 
   function attempt(): void {
     pause = null;
+    if (closed || current !== null || !lease.valid()) return;
     const to = address();
-    if (closed || current !== null) return;
     if (to === null) {
       // It is just being started: who starts it tells when it listens, and says what keeps it from that.
       pause = setTimeout(attempt, limits.backoff.mostMs);
@@ -62,7 +66,7 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
     }
     let conversation: Conversation | null = null;
     let takenAt: number | null = null;
-    current = call(to, limits, {
+    current = call(to, limits, lease, {
       ready(stream) {
         conversation = converse(stream);
       },
@@ -88,7 +92,7 @@ export function dial({ address, limits, log, random = Math.random, converse, cha
   }
 
   function later(why: string): void {
-    if (closed) return;
+    if (closed || !lease.valid()) return;
     failed += 1;
     const ms = pauseAfter(failed, limits.backoff, random());
     // One that is just being started is no news.

@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
+import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Sized, Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
@@ -34,6 +35,8 @@ export interface SidecarParts {
     manifests: Pick<Services['manifests'], 'of'>;
   };
   clock: Clock;
+  /** The right to act as the active process: without it nothing is sent, and no proposal is carried out. */
+  lease: Pick<Lease, 'valid'>;
   log: Log;
   meter: SidecarMeter;
   limits?: Partial<SidecarLimits>;
@@ -61,6 +64,7 @@ export function makeSidecarEdge(): SidecarEdge {
       dialler = dial({
         address: parts.address,
         limits,
+        lease: parts.lease,
         log: parts.log,
         changed: (connected) => parts.meter.stream(connected ? 'taken' : 'lost'),
         converse(call) {
@@ -86,7 +90,7 @@ class Stream implements Conversation {
   private readonly gone: () => void;
 
   constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, gone: () => void) {
-    const { cognition, clock, log, meter } = parts;
+    const { cognition, clock, lease, log, meter } = parts;
     this.parts = parts;
     this.gone = gone;
     this.telling = new Telling({
@@ -98,7 +102,7 @@ class Stream implements Conversation {
       },
     });
     this.hearing = new Hearing({
-      ...{ call, cognition, clock, limits, log },
+      ...{ call, cognition, clock, lease, limits, log },
       say: (event) => this.telling.say(event),
       settled: (contextId) => this.telling.close(contextId),
       heard: meter.heard,

@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { type CognitionProposal, NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
+import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import type { Sizes } from '../../domain/sizes.ts';
@@ -17,6 +18,7 @@ export interface HearingParts {
   call: Pick<Call, 'pause' | 'resume'>;
   cognition: Pick<Cognition, 'context' | 'propose' | 'suspend' | 'complete' | 'fail'>;
   clock: Clock;
+  lease: Pick<Lease, 'valid'>;
   limits: SidecarLimits;
   log: Log;
   say(event: Event): void;
@@ -101,7 +103,9 @@ export class Hearing {
   }
 
   private async answer(proposal: CognitionProposal, about: Named): Promise<void> {
-    const { log, refused } = this.parts;
+    const { lease, log, refused } = this.parts;
+    // It may have waited for an earlier one of its context.
+    if (!lease.valid()) return;
     const outcome = await this.act(proposal, about).catch((thrown: unknown) => ({
       ok: false as const,
       refusal: refusalOf(thrown, log, { request_id: about.contextId, operation: 'a proposal' }),

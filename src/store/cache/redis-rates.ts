@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
+import type { Lease } from '../../domain/lease.ts';
 import type { Sizes } from '../../domain/sizes.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../contract/rates.ts';
 import { MemoryRates } from './memory-rates.ts';
@@ -35,10 +36,11 @@ export class RedisRates implements Rates {
   /** Null while nothing is under way: a Redis that is slow to answer is not asked again meanwhile. */
   private copying: Promise<void> | null = null;
 
-  constructor(url: string, clock: Clock) {
+  /** Nothing is sent to Redis once `lease` is over. */
+  constructor(url: string, clock: Clock, lease: Lease) {
     this.local = new MemoryRates(clock);
     this.clock = clock;
-    this.redis = connectRedis(url);
+    this.redis = connectRedis(url, lease);
     this.learnsUntil = performance.now() + RATE_WINDOW_MS;
     this.timer = setInterval(() => {
       this.copying ??= this.copy().finally(() => {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
+import type { Lease } from '../../domain/lease.ts';
 import type { Sizes } from '../../domain/sizes.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
@@ -40,9 +41,10 @@ export class RedisCache implements Cache {
   /** Which run of the server was last there. */
   private run: string | null = null;
 
-  constructor(url: string) {
-    this.commands = connectRedis(url);
-    this.subscriber = connectRedis(url);
+  /** Nothing is sent to Redis once `lease` is over. */
+  constructor(url: string, lease: Lease) {
+    this.commands = connectRedis(url, lease);
+    this.subscriber = connectRedis(url, lease);
     this.commands.on('ready', () => void this.comeBack());
     this.commands.on('close', () => this.goAway());
     this.subscriber.on('ready', () => {

@@ -2,6 +2,7 @@ import { createServer as createHttp2Server } from 'node:http2';
 import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { unlimitedLease } from '../../../src/domain/lease.ts';
 import { dial, pauseAfter } from '../../../src/edges/grpc/dialler.ts';
 import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
 import { eventually } from '../../support/clock.ts';
@@ -49,6 +50,7 @@ describe('the dialler', () => {
         return address;
       },
       limits: { ...defaultLimits, backoff: { firstMs: 1, mostMs: 2 } },
+      lease: unlimitedLease,
       log: { debug: say, info: say, warn: say, error: say },
       converse: () => ({ heard() {}, over() {} }),
     });

@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest';
 import type { Committed } from '../../../src/actors/contract.ts';
 import { Sinks } from '../../../src/actors/sinks.ts';
+import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import { automaticManifest } from '../../../src/domain/registry.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
@@ -31,7 +32,10 @@ export interface House {
 }
 
 /** The edge alone, with a mind in memory, dialling a port of its own. */
-export async function house(limits: Partial<SidecarLimits> = {}): Promise<House> {
+export async function house(
+  limits: Partial<SidecarLimits> = {},
+  lease: Pick<Lease, 'valid'> = unlimitedLease,
+): Promise<House> {
   const port = await freePort();
   const cognition = new MemoryCognition();
   const edge = makeSidecarEdge();
@@ -57,6 +61,7 @@ export async function house(limits: Partial<SidecarLimits> = {}): Promise<House>
       manifests: { of: async () => new Map() },
     },
     clock: { now: () => Date.now() },
+    lease,
     log,
     meter: {
       told: (kind) => count(`told ${kind}`),

@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { expect, it } from 'vitest';
-import { guardWrites } from '../../../src/edges/shared/guard-writes.ts';
+import { guardWrites } from '../../src/domain/guard-writes.ts';
 
 function guarded() {
   const written: string[] = [];
@@ -15,7 +15,7 @@ function guarded() {
       done();
     },
   });
-  guardWrites(stream as never, () => state.may);
+  guardWrites(stream, () => state.may);
   return { stream, state, written };
 }
 

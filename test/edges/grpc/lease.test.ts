@@ -1,0 +1,126 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { LEASE_MS, RenewedLease, unlimitedLease } from '../../../src/domain/lease.ts';
+import { dial } from '../../../src/edges/grpc/dialler.ts';
+import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
+import { newId } from '../../../src/main/ids.ts';
+import { eventLoopTurns, eventually } from '../../support/clock.ts';
+import { silentLog } from '../../support/lock.ts';
+import { freePort } from '../../support/programs.ts';
+import type { Proposal } from '../../support/sidecar.ts';
+import { startSidecar } from '../../support/sidecar.ts';
+import { house } from './house.ts';
+
+/** A lease on a clock that the test moves. */
+function testLease() {
+  let now = 0;
+  const lease = new RenewedLease(
+    LEASE_MS,
+    () => now,
+    () => {},
+  );
+  lease.begin(1, now);
+  const outlast = () => {
+    now += LEASE_MS;
+  };
+  return { lease, outlast };
+}
+
+const turnOff = (deviceId: string, nodeId: string): Proposal => ({
+  case: 'graphNode',
+  value: { node: { nodeId, deviceId, action: 'turn_off' } },
+});
+
+/** A goal that a connected sidecar was sent. */
+async function connected() {
+  const { lease, outlast } = testLease();
+  const there = await house({}, lease);
+  const lamp = there.device();
+  const { id } = there.cognition.open({ id: newId(), tenantId: there.tenantId, homeId: there.homeId });
+  const sidecar = await there.sidecar();
+  const stream = await sidecar.streamed();
+  await eventually(() => stream.told('perceptionUpdate').length === 1);
+  return { ...there, outlast, lamp, id, sidecar, stream };
+}
+
+describe('the stream to the sidecar, after the lease of this process is over', () => {
+  it('sends no event, and is cut', async () => {
+    const { outlast, cognition, id, stream } = await connected();
+    const before = stream.events.length;
+    outlast();
+    cognition.interrupt(id, 'CANCELLED');
+    await eventually(() => stream.over || stream.events.length > before);
+    expect(stream.events).toHaveLength(before);
+  });
+
+  it('sends no event whose content was still being read when the lease ended', async () => {
+    const { outlast, cognition, report, lamp, stream } = await connected();
+    const before = stream.events.length;
+    let isRead = false;
+    cognition.before = () => {
+      outlast();
+      isRead = true;
+    };
+    report(lamp, { on: true });
+    await eventually(() => isRead);
+    await eventually(() => stream.over || stream.events.length > before);
+    expect(stream.events).toHaveLength(before);
+  });
+
+  it('carries out no proposal that arrives, and is cut', async () => {
+    const { outlast, cognition, id, lamp, stream, counts } = await connected();
+    outlast();
+    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'late') });
+    await eventually(() => stream.over || cognition.words.length > 0);
+    expect(cognition.words).toEqual([]);
+    expect(counts.get('heard graphNode')).toBeUndefined();
+  });
+
+  it('carries out no proposal that waited for an earlier one of its context', async () => {
+    const { outlast, cognition, id, lamp, stream, counts } = await connected();
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    cognition.before = () => answered;
+    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'first') });
+    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'second') });
+    await eventually(() => cognition.words.length === 1 && counts.get('heard graphNode') === 2);
+    outlast();
+    answer();
+    await eventually(() => stream.over);
+    await eventLoopTurns();
+    expect(cognition.words.map(({ said }) => said)).toMatchObject([{ id: 'first' }]);
+  });
+
+  it('is not dialled again', async () => {
+    const { lease, outlast } = testLease();
+    const port = await freePort();
+    const dialler = (limit: typeof lease | typeof unlimitedLease) => {
+      const count = { attempts: 0 };
+      const dialled = dial({
+        address() {
+          count.attempts += 1;
+          return `127.0.0.1:${port}`;
+        },
+        limits: { ...defaultLimits, backoff: { firstMs: 1, mostMs: 2 } },
+        lease: limit,
+        log: silentLog,
+        converse: () => ({ heard() {}, over() {} }),
+      });
+      onTestFinished(() => dialled.close());
+      return Object.assign(count, dialled);
+    };
+    const stale = dialler(lease);
+    const active = dialler(unlimitedLease);
+    await eventually(() => stale.attempts > 1);
+    outlast();
+    const { attempts } = stale;
+    const goal = active.attempts + 10;
+    await eventually(() => active.attempts >= goal);
+    const sidecar = await startSidecar({ port });
+    onTestFinished(() => sidecar.kill());
+    await eventually(() => active.connected());
+    stale.again();
+    await eventLoopTurns();
+    expect(stale.attempts).toBe(attempts);
+    expect(stale.connected()).toBe(false);
+    expect(sidecar.streams).toHaveLength(1);
+  });
+});
