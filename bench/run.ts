@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 
 /*
  * `npm run bench -- NAME… [--short] [--tries N] [--record]`, or `--all`. A benchmark is a folder with a `main.ts` whose first
- * line is its question; each runs in a process of its own, one after another. `--record` also writes the output to
- * `results/NAME.txt`.
+ * line is its question; each runs in a process of its own, one after another; with `--short` two at a time, as such a run
+ * gives no verdict. `--record` also writes the output to `results/NAME.txt`.
  */
 
 const HERE = new URL('.', import.meta.url);
@@ -28,12 +28,16 @@ function benchmarks(): Benchmark[] {
     .sort((a, b) => a.name.localeCompare(b.name));
 }
 
-function run({ name, file, question }: Benchmark, args: string[]): Promise<boolean> {
-  console.log(`\n== ${name}: ${question}`);
+/** With `held` the output is printed whole at the end: for a benchmark that does not run alone. */
+function run({ name, file, question }: Benchmark, args: string[], held: boolean): Promise<boolean> {
+  const lines = [`\n== ${name}: ${question}\n`];
+  const print = (text: string): void => void (held ? lines.push(text) : process.stdout.write(text));
+  if (!held) print(lines.splice(0).join(''));
   const started = performance.now();
   // `gc` is asked for by all alike: what one benchmark may do, its floor may too.
-  const child = spawn(process.execPath, ['--expose-gc', file, ...args], { stdio: ['inherit', 'pipe', 'inherit'] });
-  child.stdout.pipe(process.stdout, { end: false });
+  const child = spawn(process.execPath, ['--expose-gc', file, ...args], { stdio: ['inherit', 'pipe', 'pipe'] });
+  child.stdout.setEncoding('utf8').on('data', print);
+  child.stderr.setEncoding('utf8').on('data', held ? print : (text: string) => void process.stderr.write(text));
   if (record) {
     mkdirSync(RESULTS, { recursive: true });
     child.stdout.pipe(createWriteStream(new URL(`${name}.txt`, RESULTS)));
@@ -45,7 +49,8 @@ function run({ name, file, question }: Benchmark, args: string[]): Promise<boole
     });
     child.once('close', (code, signal) => {
       const seconds = ((performance.now() - started) / 1000).toFixed(0);
-      console.log(`== ${name}: ${code === 0 ? 'done' : `failed (${signal ?? code})`} after ${seconds} s`);
+      print(`== ${name}: ${code === 0 ? 'done' : `failed (${signal ?? code})`} after ${seconds} s\n`);
+      if (held) process.stdout.write(lines.join(''));
       resolve(code === 0);
     });
   });
@@ -69,7 +74,16 @@ if (unknown.length > 0 || chosen.length === 0) {
 }
 
 const failed: string[] = [];
-for (const benchmark of chosen) if (!(await run(benchmark, options))) failed.push(benchmark.name);
+const lanes = options.includes('--short') && chosen.length > 1 ? 2 : 1;
+/** The last ones first: the soak takes longest in a short run. */
+const queue = lanes === 1 ? [...chosen] : chosen.toReversed();
+await Promise.all(
+  Array.from({ length: lanes }, async () => {
+    for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+      if (!(await run(next, options, lanes > 1))) failed.push(next.name);
+    }
+  }),
+);
 if (failed.length > 0) {
   console.error(`\nfailed: ${failed.join(', ')}`);
   process.exitCode = 1;
