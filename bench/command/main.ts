@@ -87,6 +87,10 @@ await compare(
       measure: () => measureFloor(proofs, floors[proofs]),
       atLeast: proofs === 'cached' ? AT_LEAST : null,
     })),
+    warmUps: 2,
+    warmed: () => {
+      for (const values of [ours, ...Object.values(cpu), ...Object.values(floorCpu)]) values.length = 0;
+    },
   },
   options,
 );

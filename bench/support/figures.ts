@@ -41,14 +41,19 @@ export interface Comparison {
   unit: string;
   ours: Measure;
   floors: readonly Floor[];
+  /** Rounds before the tries; their figures are printed and not counted. None in a short run. */
+  warmUps?: number;
+  /** Told before the first try, to forget what else the warm-ups measured. */
+  warmed?(): void;
 }
 
 /**
  * Measures ours and each floor in turn, each try beginning with another side, and prints the figures and the median of
- * the ratios. A ratio that is missed sets the exit code, unless the run is a short one.
+ * the ratios. A ratio that is missed sets the exit code, unless the run is a short one. A service compiles its code for some
+ * 20,000 requests before its cost stays the same, a floor for a few hundred: `warmUps` lets both come to that.
  */
 export async function compare(
-  { name, unit, ours, floors }: Comparison,
+  { name, unit, ours, floors, warmUps = 0, warmed }: Comparison,
   { tries, short }: { tries: number; short: boolean },
 ): Promise<void> {
   const side = (measure: Measure) => ({ measure, figures: [] as number[] });
@@ -57,13 +62,18 @@ export async function compare(
   let order = [own, ...others];
   const ratios = (figures: readonly number[]) => own.figures.map((figure, at) => figure / (figures[at] as number));
   const last = (values: readonly number[]) => values.at(-1) as number;
-  for (let n = 1; n <= tries; n += 1) {
+  for (let n = short ? 1 : 1 - warmUps; n <= tries; n += 1) {
+    if (n === 1) {
+      for (const { figures } of order) figures.length = 0;
+      warmed?.();
+    }
     order = [...order.slice(1), ...order.slice(0, 1)];
     for (const { measure, figures } of order) figures.push(await measure());
     const shown = others.map(
       (floor) => `${floor.name} ${thousands(last(floor.figures))}: ${last(ratios(floor.figures)).toFixed(3)}`,
     );
-    console.log(`  try ${n}: ${thousands(last(own.figures))} ${unit}; ${shown.join('; ')}`);
+    const round = n < 1 ? 'warm-up' : `try ${n}`;
+    console.log(`  ${round}: ${thousands(last(own.figures))} ${unit}; ${shown.join('; ')}`);
   }
   console.log(`${name}: ${thousands(median(own.figures))} ${unit}`);
   for (const { name: floor, figures, atLeast } of others)
