@@ -4,7 +4,7 @@ import { openStore } from '../../src/store/open.ts';
 import { type Child, startChild } from '../support/child.ts';
 import { cpuEach } from '../support/cpu.ts';
 import { compare, latencies, median, thousands } from '../support/figures.ts';
-import { floorName, PROOFS, type Proofs, startHttpFloors } from '../support/floors.ts';
+import { floorName, PROOFS, type Proofs, startFloor, startHttpFloors } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -18,6 +18,8 @@ const AT_LEAST: Readonly<Record<Ask, number | null>> = {
   'GET /devices, everybody another page': null,
   'POST …/command': 0.5,
 };
+/** Of Node-RED, which neither authenticates nor stores: be ahead of it. */
+const AT_LEAST_OF_NODE_RED = 1;
 const COMMANDED = 200;
 const CONNECTIONS = 32;
 
@@ -42,16 +44,26 @@ const floors = await startHttpFloors(deployment);
 const load = startChild(new URL('./load.ts', import.meta.url));
 const commanded = devices.slice(0, COMMANDED).map(({ deviceId }) => deviceId);
 
-type Side = 'ours' | Proofs;
-const sides: Record<Side, { child: Child; port: number }> = { ours: service, ...floors };
-const record = <T>(make: () => T): Record<Side, T> => ({ ours: make(), cached: make(), 'verified each time': make() });
+// Commands by a flow of Node-RED, where a folder with it is given.
+const nodeRed = process.env.NODE_RED
+  ? await startFloor(new URL('../support/node-red-floor.ts', import.meta.url))
+  : null;
+
+type Side = 'ours' | Proofs | 'Node-RED';
+const sides: Partial<Record<Side, { child: Child; port: number }>> = {
+  ...{ ours: service, ...floors },
+  ...(nodeRed && { 'Node-RED': nodeRed }),
+};
+const record = <T>(make: () => T): Record<Side, T> => ({
+  ...{ ours: make(), cached: make(), 'verified each time': make(), 'Node-RED': make() },
+});
 
 for (const ask of asks) {
   const cpu = record(() => [] as number[]);
   const times = record(() => [] as number[]);
   const bytes = record(() => 0);
   const measure = async (side: Side): Promise<number> => {
-    const { child, port } = sides[side];
+    const { child, port } = sides[side] as { child: Child; port: number };
     let result: LoopResult | undefined;
     const each = await cpuEach(child, async () => {
       load.send({
@@ -71,11 +83,16 @@ for (const ask of asks) {
       name: ask,
       unit: 'requests/s',
       ours: () => measure('ours'),
-      floors: PROOFS.map((proofs) => ({
-        name: floorName(proofs),
-        measure: () => measure(proofs),
-        atLeast: proofs === 'cached' ? AT_LEAST[ask] : null,
-      })),
+      floors: [
+        ...PROOFS.map((proofs) => ({
+          name: floorName(proofs),
+          measure: () => measure(proofs),
+          atLeast: proofs === 'cached' ? AT_LEAST[ask] : null,
+        })),
+        ...(nodeRed !== null && ask === 'POST …/command'
+          ? [{ name: 'Node-RED', measure: () => measure('Node-RED'), atLeast: AT_LEAST_OF_NODE_RED }]
+          : []),
+      ],
       warmUps: 1,
       warmed: () => {
         for (const values of [...Object.values(cpu), ...Object.values(times)]) values.length = 0;
@@ -91,7 +108,7 @@ for (const ask of asks) {
   console.log(`  ${latencies(times.ours)}`);
 }
 
-await Promise.all([load, ...PROOFS.map((proofs) => floors[proofs].child)].map((one) => one.end()));
+await Promise.all([load, nodeRed?.child, ...PROOFS.map((proofs) => floors[proofs].child)].map((one) => one?.end()));
 await service.stop();
 await cluster.stop();
 deployment.remove();
