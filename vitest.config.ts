@@ -33,8 +33,8 @@ const files = (patterns: readonly string[]): string[] =>
 const workers = Math.min(availableParallelism(), 8);
 /** Projects of one group run side by side; the groups run one after another. */
 const groups = {
-  /** More workers than cores: these files wait for processes, timers and pages about half of their time. */
-  waiting: { maxWorkers: Math.min(workers * 2, 8), sequence: { groupOrder: 0 } },
+  /** More workers than cores: these files wait for processes, timers and pages a third of their time. */
+  waiting: { maxWorkers: Math.min(Math.ceil(workers * 1.5), 8), sequence: { groupOrder: 0 } },
   busy: { maxWorkers: workers, sequence: { groupOrder: 1 } },
 };
 

@@ -77,7 +77,7 @@ describe('a step that was learnt', () => {
       }),
       { numRuns: 80 },
     );
-  });
+  }, 30_000);
 
   it('is learnt by itself, not with what it raises: that has to wait for what was raised before', () => {
     const { machine, heard } = raisingTwice();

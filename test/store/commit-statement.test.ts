@@ -233,7 +233,7 @@ eachDatabase('a turn', (backend) => {
       { numRuns: 30 },
     );
     expectReached(() => expect(used).toEqual(new Set(['turn_any', 'turn_deliveries', 'turn_plans'])));
-  });
+  }, 30_000);
 
   it.each(turnStatements.map((statement) => [statement.name, statement] as const))(
     'without rows changes nothing by %s',

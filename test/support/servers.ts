@@ -3,6 +3,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { buildConsole } from '../../scripts/build-console.ts';
 import { pgliteTemplate } from './pglite.ts';
 import { startPostgres } from './postgres-server.ts';
 import { findPrograms, freePort, type Programs, program } from './programs.ts';
@@ -28,7 +29,12 @@ declare module 'vitest' {
 
 /** Vitest calls it once, before the first test file, and what it returns after the last. */
 export async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [postgres, redis, template] = await Promise.all([startPostgres(), startRedis(), pgliteTemplate()]);
+  // Once for all workers, before several of them need it at the same time.
+  const needsConsole = project.vitest.projects.some(({ name }) => name === 'browser');
+  const [postgres, redis, template] = await Promise.all([
+    ...([startPostgres(), startRedis(), pgliteTemplate()] as const),
+    needsConsole ? buildConsole() : null,
+  ]);
   project.provide('pgliteTemplate', template);
   project.provide('postgresUrl', postgres?.url ?? null);
   project.provide('redisUrl', redis?.url ?? null);
