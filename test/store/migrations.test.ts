@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, describe, expect, inject, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { commandStore } from '../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
@@ -59,104 +59,111 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
     return backend.database;
   }
 
-  it('are applied once, by however many processes start at once', async () => {
-    const databases = await open();
-    const applied = await Promise.all([...databases, ...databases].map((database) => migrate(database)));
-    expect(applied.reduce((sum, count) => sum + count)).toBe(migrations.length);
-    const [database] = databases;
-    if (!database) throw new Error('no database');
-    expect(await migrate(database)).toBe(0);
-    expect(await tables(database)).toEqual(expect.arrayContaining(['devices', 'commands', 'tenants', 'journal']));
-
-    expect(await migrate(database, [...migrations, note])).toBe(1);
-    await expect(migrate(database)).rejects.toThrow(/start a newer one/);
-
-    const changed = [...migrations, { ...note, sql: `${note.sql};` }];
-    const refusal = migrate(database, changed);
-    await expect(refusal).rejects.toBeInstanceOf(SchemaMismatch);
-    await expect(refusal).rejects.toThrow(/Migration \d+ \(note\).*must never be changed/);
-
-    const broken = {
-      id: note.id + 1,
-      name: 'broken',
-      sql: 'create table half (id integer); select no_such_function()',
-    };
-    await expect(migrate(database, [...migrations, note, broken])).rejects.toThrow(/no_such_function/);
-    expect(await tables(database)).not.toContain('half');
-    expect(await migrate(database, [...migrations, note])).toBe(0);
-  });
-
-  it('keep the stored answers of before, with whose secret they show, devices, commands, and what is open', async () => {
-    const [database] = (await open()) as [Database];
-    await migrate(database, migrations.slice(0, 3));
-    await database.write({
-      text: `insert into idempotency
-          (digest, principal, method, path, key, body_hash, state, status, answer, device_id, expires_at)
-        values ('d', 'p', 'POST', '/x', 'k', 'h', 'done', 201, 'sealed', '0195d9a2-7f00-7000-8000-000000000001', 5)`,
+  describe('of an empty database', () => {
+    let databases: Database[];
+    // In a hook, which has a limit of its own: an embedded database from nothing takes seconds.
+    beforeEach(async () => {
+      databases = await open();
     });
-    await migrate(database, migrations.slice(0, 9));
-    const deviceId = newId();
-    const device = {
-      ...{
-        id: deviceId,
-        tenant_id: newId(),
-        version: 3,
-        machine_version: 1,
-        value: 'made',
-        context: { name: 'Lamp' },
-        since: 4,
-      },
-      ...{
-        moving: { state: { on: true } },
-        quarantine: null,
-        device_type: 'smart_light',
-        home_id: newId(),
-        room_id: null,
-      },
-      ...{ category: 'light', firmware: '1.0', revoked: false, deleted: false, online: true, created_at: 5 },
-    };
-    const command = (status: string, verification: string) => ({
-      ...{ id: newId(), tenant_id: device.tenant_id, version: 2, machine_version: 2, value: { lifecycle: status } },
-      ...{
-        context: { verification: { expected: { on: true }, observed: null } },
-        moving: null,
-        since: 6,
-        quarantine: null,
-      },
-      ...{ device_id: deviceId, action: 'turn_on', status, verification, critical: false, written: true },
-      ...{ token_hash: status === 'awaiting_confirmation' ? 'hash' : null, created_at: 7 },
+
+    it('are applied once, by however many processes start at once', async () => {
+      const applied = await Promise.all([...databases, ...databases].map((database) => migrate(database)));
+      expect(applied.reduce((sum, count) => sum + count)).toBe(migrations.length);
+      const [database] = databases;
+      if (!database) throw new Error('no database');
+      expect(await migrate(database)).toBe(0);
+      expect(await tables(database)).toEqual(expect.arrayContaining(['devices', 'commands', 'tenants', 'journal']));
+
+      expect(await migrate(database, [...migrations, note])).toBe(1);
+      await expect(migrate(database)).rejects.toThrow(/start a newer one/);
+
+      const changed = [...migrations, { ...note, sql: `${note.sql};` }];
+      const refusal = migrate(database, changed);
+      await expect(refusal).rejects.toBeInstanceOf(SchemaMismatch);
+      await expect(refusal).rejects.toThrow(/Migration \d+ \(note\).*must never be changed/);
+
+      const broken = {
+        id: note.id + 1,
+        name: 'broken',
+        sql: 'create table half (id integer); select no_such_function()',
+      };
+      await expect(migrate(database, [...migrations, note, broken])).rejects.toThrow(/no_such_function/);
+      expect(await tables(database)).not.toContain('half');
+      expect(await migrate(database, [...migrations, note])).toBe(0);
     });
-    const waiting = command('awaiting_confirmation', 'idle');
-    const dispatched = command('dispatched', 'pending');
-    const late = command('timed_out', 'pending');
-    const over = { ...command('failed', 'unverifiable'), quarantine: 'why' };
-    const put = (table: string, rows: object[]) =>
-      database.write({
-        text: `insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`,
-        values: [JSON.stringify(rows)],
+
+    it('keep the stored answers of before, with whose secret they show, devices, commands, and what is open', async () => {
+      const [database] = databases as [Database];
+      await migrate(database, migrations.slice(0, 3));
+      await database.write({
+        text: `insert into idempotency
+            (digest, principal, method, path, key, body_hash, state, status, answer, device_id, expires_at)
+          values ('d', 'p', 'POST', '/x', 'k', 'h', 'done', 201, 'sealed', '0195d9a2-7f00-7000-8000-000000000001', 5)`,
       });
-    await put('devices', [device]);
-    await put('commands', [waiting, dispatched, late, over]);
-    const timer = { kind: 'command', timer_id: 'over', event: 'over', due_at: 9 };
-    await put('timers', [{ ...timer, kind: 'device', id: deviceId }]);
-    await put(
-      'timers',
-      [waiting, dispatched, late].map(({ id }) => ({ ...timer, id })),
-    );
-    await migrate(database);
+      await migrate(database, migrations.slice(0, 9));
+      const deviceId = newId();
+      const device = {
+        ...{
+          id: deviceId,
+          tenant_id: newId(),
+          version: 3,
+          machine_version: 1,
+          value: 'made',
+          context: { name: 'Lamp' },
+          since: 4,
+        },
+        ...{
+          moving: { state: { on: true } },
+          quarantine: null,
+          device_type: 'smart_light',
+          home_id: newId(),
+          room_id: null,
+        },
+        ...{ category: 'light', firmware: '1.0', revoked: false, deleted: false, online: true, created_at: 5 },
+      };
+      const command = (status: string, verification: string) => ({
+        ...{ id: newId(), tenant_id: device.tenant_id, version: 2, machine_version: 2, value: { lifecycle: status } },
+        ...{
+          context: { verification: { expected: { on: true }, observed: null } },
+          moving: null,
+          since: 6,
+          quarantine: null,
+        },
+        ...{ device_id: deviceId, action: 'turn_on', status, verification, critical: false, written: true },
+        ...{ token_hash: status === 'awaiting_confirmation' ? 'hash' : null, created_at: 7 },
+      });
+      const waiting = command('awaiting_confirmation', 'idle');
+      const dispatched = command('dispatched', 'pending');
+      const late = command('timed_out', 'pending');
+      const over = { ...command('failed', 'unverifiable'), quarantine: 'why' };
+      const put = (table: string, rows: object[]) =>
+        database.write({
+          text: `insert into ${table} select * from jsonb_populate_recordset(null::${table}, $1)`,
+          values: [JSON.stringify(rows)],
+        });
+      await put('devices', [device]);
+      await put('commands', [waiting, dispatched, late, over]);
+      const timer = { kind: 'command', timer_id: 'over', event: 'over', due_at: 9 };
+      await put('timers', [{ ...timer, kind: 'device', id: deviceId }]);
+      await put(
+        'timers',
+        [waiting, dispatched, late].map(({ id }) => ({ ...timer, id })),
+      );
+      await migrate(database);
 
-    expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
-      { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
-    ]);
-    const rows = (table: string) =>
-      database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
-    expect(await rows('devices')).toEqual([{ row: device }]);
-    expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
-    const commands = commandStore(database, 2);
-    expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
-    expect(await commands.pending(deviceId)).toEqual([dispatched.id]);
-    expect((await commands.watching()).map(({ commandId }) => commandId)).toEqual([dispatched.id, late.id]);
-    await expect(put('commands', [over])).rejects.toThrow();
+      expect(await database.read({ text: 'select digest, subject, answer from idempotency' })).toEqual([
+        { digest: 'd', subject: '0195d9a2-7f00-7000-8000-000000000001', answer: 'sealed' },
+      ]);
+      const rows = (table: string) =>
+        database.read<{ row: object }>({ text: `select to_jsonb(t) as row from ${table} t order by id` });
+      expect(await rows('devices')).toEqual([{ row: device }]);
+      expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
+      const commands = commandStore(database, 2);
+      expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
+      expect(await commands.pending(deviceId)).toEqual([dispatched.id]);
+      expect((await commands.watching()).map(({ commandId }) => commandId)).toEqual([dispatched.id, late.id]);
+      await expect(put('commands', [over])).rejects.toThrow();
+    });
   });
 
   it('index nothing that every command changes, so that its update stays in its page', async () => {
