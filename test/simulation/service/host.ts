@@ -45,7 +45,7 @@ export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' 
   /** A process has connections to the database. */
   opened(statements: Statements): void;
   /** A process became the active one. */
-  activated(host: Host): void;
+  activated(host: Host, running: Running): void;
   /** Whether an error was to be expected of what is done to the service. */
   expects(fields: object, message: string): boolean;
 }
@@ -55,8 +55,8 @@ export class Host {
   readonly name: string;
   running: Running | null = null;
   readonly machine: Machine = { clockOffsetMs: 0 };
-  /** Virtual time since when the wall clock is off by what it is, or since when its process runs after a pause. */
-  clockKnownSince = 0;
+  /** Virtual time at which the wall clock was set last. */
+  clockSetAt = 0;
   readonly #parts: HostParts;
   #serial = 0;
   #retired = false;
@@ -113,18 +113,14 @@ export class Host {
     running.owner.state = 'paused';
     world.count('pauses');
     world.note(running.owner.name, `paused for ${Math.round(ms)} ms`);
-    const resume = () => {
-      this.clockKnownSince = world.scheduler.now;
-      world.scheduler.resume(running.owner);
-    };
-    world.scheduler.at(ms, resume, null);
+    world.scheduler.at(ms, () => world.scheduler.resume(running.owner), null);
   }
 
   /** Sets the wall clock of the host. */
   setClock(offsetMs: number): void {
     if (offsetMs === this.machine.clockOffsetMs) return;
     this.machine.clockOffsetMs = offsetMs;
-    this.clockKnownSince = this.#parts.world.scheduler.now;
+    this.clockSetAt = this.#parts.world.scheduler.now;
     this.#parts.world.note(this.name, `clock ${offsetMs / 1_000} s off`);
   }
 
@@ -158,7 +154,7 @@ export class Host {
     const time = keepTime(hostTime(), sample, log);
     lock.onRenewed(time.observe);
     Object.assign(running, { time, epoch: lock.lease.epoch });
-    activated(this);
+    activated(this, running);
     const store = openMemoryStore(database, { wire: statements.wire, epoch: running.epoch, turnsInFlight });
     try {
       const service = await startService({

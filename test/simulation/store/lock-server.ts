@@ -32,11 +32,17 @@ export class LockServer {
     return this.#world.scheduler.now >= this.#downUntil;
   }
 
-  /** The new epoch where the lock was free, else null. `takeover` ends the sessions of all other processes. */
-  take(lock: SimulatedLock, takeover: () => void): number | null {
+  /** Gives the lock to a session where it is free. */
+  take(lock: SimulatedLock): boolean {
     this.#expire();
-    if (this.#holder !== null || !this.isUp) return null;
+    if (this.#holder !== null || !this.isUp) return false;
     this.#holder = { lock, heardAt: this.#world.scheduler.now };
+    return true;
+  }
+
+  /** Raises the epoch for the holder of the lock; null for any other session. `takeover` ends the sessions of all other processes. */
+  claim(lock: SimulatedLock, takeover: () => void): number | null {
+    if (!this.isUp || !this.renew(lock)) return null;
     this.#database.epoch += 1;
     takeover();
     this.#world.count('takeovers');
@@ -73,6 +79,8 @@ export class SimulatedLock implements ActiveLock {
   readonly #lease: RenewedLease;
   readonly #listeners: (() => void)[] = [];
   readonly #observers: ((sample: ClockSample) => void)[] = [];
+  /** Virtual time at which the reading that came with the lock was judged. */
+  judgedAt = 0;
   #holding = false;
   #line: 'up' | 'silent' | 'down' = 'up';
 
@@ -90,19 +98,29 @@ export class SimulatedLock implements ActiveLock {
     return this.#lease;
   }
 
-  async acquire(signal: AbortSignal): Promise<void> {
-    for (;;) {
-      signal.throwIfAborted();
-      const { answer: epoch, sample } = await this.#ask(() => this.#server.take(this, this.#takeover));
-      if (epoch !== null) {
-        this.#holding = true;
-        this.#lease.begin(epoch, sample.sentAt);
-        for (const observe of this.#observers) observe(sample);
-        this.#renewLater();
-        return;
-      }
-      await this.#world.scheduler.sleep(ASK_AGAIN_MS);
+  async acquire(signal: AbortSignal, accepts: (sample: ClockSample) => boolean = () => true): Promise<void> {
+    while (!(await this.#try(signal, accepts))) await this.#world.scheduler.sleep(ASK_AGAIN_MS);
+  }
+
+  /** Takes the lock, has the reading that came with it judged, raises the epoch, renews: false where one of them fails. */
+  async #try(signal: AbortSignal, accepts: (sample: ClockSample) => boolean): Promise<boolean> {
+    signal.throwIfAborted();
+    const { answer: taken, sample: reading } = await this.#ask(() => this.#server.take(this));
+    if (!taken) return false;
+    this.judgedAt = this.#world.scheduler.now;
+    if (!accepts(reading)) {
+      await this.#ask(() => this.#server.free(this));
+      return false;
     }
+    const { answer: epoch } = await this.#ask(() => this.#server.claim(this, this.#takeover));
+    if (epoch === null) return false;
+    const { answer: held, sample } = await this.#ask(() => this.#server.renew(this));
+    if (!held) return false;
+    this.#holding = true;
+    this.#lease.begin(epoch, sample.sentAt);
+    for (const observe of this.#observers) observe(sample);
+    this.#renewLater();
+    return true;
   }
 
   onLost(listener: () => void): void {
