@@ -165,10 +165,10 @@ function join(tables: Tables, { ref, journal, timers, rows }: Sent, row: ActorRo
   const key = actorKey(ref);
   if (journal.length > 0) {
     const before = tables.journal.get(key) ?? [];
-    const versions = new Set(before.map(({ version }) => version));
-    for (const { version } of journal) {
-      if (versions.has(version)) refuse('23505', 'duplicate key value violates unique constraint "journal_pkey"');
-      versions.add(version);
+    for (const [n, { version }] of journal.entries()) {
+      const isSame = (other: { version: number }) => other.version === version;
+      if (!before.some(isSame) && journal.findIndex(isSame) === n) continue;
+      refuse('23505', 'duplicate key value violates unique constraint "journal_pkey"');
     }
     const added = journal.map((entry) => ({ ...entry, data: entry.data ?? null, tenantId: row.tenantId }));
     tables.journal.set(key, [...before, ...added]);
