@@ -27,6 +27,15 @@ it('remembers arrays that are members, and leaves those of a function alone', ()
   ]);
 });
 
+it('remembers arrays of modules', () => {
+  const source = ['const found: Item[] = [];', 'export let open: Item[] = [];', 'const full = [1];'];
+  expect(remembered(source.join('\n'), 'src/m.ts').split('\n')).toEqual([
+    "const found: Item[] = simulationCollections.rememberedArray('src/m.ts:1');",
+    "export let open: Item[] = simulationCollections.rememberedArray('src/m.ts:2');",
+    'const full = [1];',
+  ]);
+});
+
 it('leaves weak collections alone: what they hold is no reason to be kept', () => {
   expect(remembered('const peers = new WeakMap();', 'src/z.ts')).toBe('const peers = new WeakMap();');
 });

@@ -24,3 +24,8 @@ export const wholeRun = (seed: number, stormMs = DEFAULT_STORM_MS): RunOptions =
   faults: faultNames,
   mostFaults: 1_000,
 });
+
+const MEMORY_EVERY = 4;
+
+/** Whether a run compares memory, which needs two collections of all garbage and long idle times: a third of its cost. */
+export const comparesMemory = (seed: number): boolean => seed % MEMORY_EVERY === 0;

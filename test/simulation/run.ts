@@ -1,10 +1,11 @@
 import { publicRandom } from '../../src/domain/public-random.ts';
+import { collectionsOfModules, type Made, rememberProcesses } from './collections/registry.ts';
 import { calmDown, causeFaults } from './faults.ts';
 import { CommitInvariants } from './invariants/commits.ts';
 import { checkEnding, lateWords, unfinished } from './invariants/ending.ts';
-import { grown, measure } from './invariants/memory.ts';
+import { grown, measure, modulesGrown } from './invariants/memory.ts';
 import { checkWrites } from './invariants/writes.ts';
-import type { RunOptions } from './options.ts';
+import { comparesMemory, type RunOptions } from './options.ts';
 import { isOfRefusedData, isRefusedRow } from './refused-data.ts';
 import { Cluster, type ClusterOptions } from './service/cluster.ts';
 import type { Keys } from './service/fixtures.ts';
@@ -32,7 +33,9 @@ const MOVE_IN_MS = 60_000;
 /** Longer than any deadline of the workload, one after the other. */
 const CALM_MS = 15 * 60_000;
 /** Until everything idle has left the memory. */
-const QUIET_MS = 240_000;
+const IDLE_MS = 240_000;
+/** In a run that does not look at memory: what would still happen has time to. */
+const QUIET_MS = 20_000;
 /** When a new process is certainly active, and has fired what was due. */
 const RECOVERED_MS = 90_000;
 const LOOK_MS = 5_000;
@@ -47,10 +50,14 @@ export async function run(options: RunOptions, keys: Keys, print: ((line: string
   const began = process.hrtime.bigint();
   const world = new World(options.seed, print);
   currentWorld = world;
+  rememberProcesses(comparesMemory(options.seed));
+  const ofModules = collectionsOfModules();
   activate({ scheduler: world.scheduler, random: world.random.fork('programs') });
   try {
     refillPool();
     await story(world, keys, options);
+    const more = world.failed ? [] : modulesGrown(ofModules);
+    if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
   } catch (error) {
     world.fail('the-run-goes-through', (error as Error).stack ?? String(error));
   } finally {
@@ -126,13 +133,17 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
     world.fail('nothing-waits-for-ever', left.join('; '));
     return;
   }
-  await until(TOKENS_MS, () => false);
-  // A sign-in lets go of tokens that have ended.
-  for (const device of house.devices) device.leave();
-  await until(MORNING_MS, () => house.devices.every(({ online }) => online));
-  await until(QUIET_MS, () => false);
+  const { seed } = options;
+  if (comparesMemory(seed)) {
+    await until(TOKENS_MS, () => false);
+    // A sign-in lets go of tokens that have ended.
+    for (const device of house.devices) device.leave();
+    await until(MORNING_MS, () => house.devices.every(({ online }) => online));
+  }
+  const quiet = () => until(comparesMemory(seed) ? IDLE_MS : QUIET_MS, () => false);
+  await quiet();
   if (!world.failed) checkEnding(house);
-  if (!world.failed) await night(house, until);
+  if (!world.failed) await night(house, { until, quiet });
 }
 
 /** Looks for deadlines that are late, once the process that is active has had time to recover. */
@@ -145,15 +156,17 @@ function watchDeadlines(house: Household, commits: CommitInvariants): void {
   scheduler.at(LOOK_MS, check, null);
 }
 
+/** How the night and what compares it with the evening let time pass. */
+interface Passing {
+  until(ms: number, done: () => boolean): Promise<void>;
+  /** Until what is idle has left the memory, where memory is compared. */
+  quiet(): Promise<void>;
+}
+
 /** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
-async function night(house: Household, until: (ms: number, done: () => boolean) => Promise<void>): Promise<void> {
+async function night(house: Household, { until, quiet }: Passing): Promise<void> {
   const { world, cluster } = house;
-  const evening = cluster.active()?.owner;
-  if (!evening) {
-    world.fail('nothing-waits-for-ever', 'nobody serves');
-    return;
-  }
-  const before = await measure(evening, { watches: lateWords(house) === 0 });
+  const before = await measured(house, { watches: lateWords(house) === 0 });
   world.note('run', 'night');
   for (const host of cluster.hosts) host.kill('kill');
   for (const device of house.devices) house.ledger.endKeysBelow(device.id, currentKey(house, device.id));
@@ -164,16 +177,19 @@ async function night(house: Household, until: (ms: number, done: () => boolean) 
   await until(MORNING_MS, awake);
   const left = unfinished(house);
   if (left.length > 0) world.fail('nothing-waits-for-ever', `in the morning: ${left.join('; ')}`);
-  await until(QUIET_MS, () => false);
+  await quiet();
   if (world.failed) return;
   checkEnding(house);
-  const morning = cluster.active()?.owner;
-  if (!morning) {
-    world.fail('nothing-waits-for-ever', 'nobody serves in the morning');
-    return;
-  }
-  const more = grown(before, await measure(morning, { watches: true }));
+  const base = await measured(house, { watches: true });
+  const more = grown(before, base);
   if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));
+}
+
+/** What the active process remembers; nothing in a run that does not compare memory. */
+async function measured({ world, cluster }: Household, also: { watches: boolean }): Promise<Map<string, Made>> {
+  const active = cluster.active();
+  if (active === null) world.fail('nothing-waits-for-ever', 'nobody serves');
+  return active === null || !comparesMemory(world.seed) ? new Map() : measure(active.owner, also);
 }
 
 function currentKey({ cluster }: Household, deviceId: string): number {

@@ -12,10 +12,19 @@ export interface Made {
 
 /** By who made them (null: a module, while it was loaded) and where, as `src/actors/watches.ts:12`. */
 const made = new WeakMap<object, Map<string, WeakRef<Collection>[]>>();
+/** Collections of modules, which live as long as the program and are shared by all simulated processes. */
 const ofModules = {};
+let remembersProcesses = true;
+
+/** Whether the collections that simulated processes make from now on are remembered, which costs time. */
+export function rememberProcesses(remember: boolean): void {
+  remembersProcesses = remember;
+}
 
 function keep<T extends Collection>(site: string, collection: T): T {
-  const maker = currentOwner() ?? ofModules;
+  const owner = currentOwner();
+  if (owner !== null && !remembersProcesses) return collection;
+  const maker = owner ?? ofModules;
   const sites = made.get(maker) ?? new Map<string, WeakRef<Collection>[]>();
   if (sites.size === 0) made.set(maker, sites);
   const refs = sites.get(site);
@@ -51,9 +60,14 @@ function bounded([first, ...rest]: unknown[]): unknown[] {
 export const rememberedArray = (site: string): unknown[] => keep(site, []);
 
 /** What is left of a process's collections. Call it after a collection of garbage, in a task of its own. */
-export function collectionsOf(owner: Owner): Map<string, Made> {
+export const collectionsOf = (owner: Owner): Map<string, Made> => leftOf(owner);
+
+/** The collections that modules made when they were loaded. */
+export const collectionsOfModules = (): Map<string, Made> => leftOf(ofModules);
+
+function leftOf(maker: object): Map<string, Made> {
   const left = new Map<string, Made>();
-  for (const [site, refs] of made.get(owner) ?? []) {
+  for (const [site, refs] of made.get(maker) ?? []) {
     const all = refs.map((ref) => ref.deref()).filter((one) => one !== undefined);
     const entries = all.reduce((sum, one) => sum + ('size' in one ? one.size : one.length), 0);
     if (all.length > 0) left.set(site, { live: all.length, entries });

@@ -228,4 +228,19 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Connections of devices stay in memory when they are closed',
     changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#wires.delete(connection);\n', to: '' }],
   },
+  'module-collection-grows': {
+    title: 'A module keeps the packet identifiers of all connections',
+    changes: [
+      {
+        file: 'src/edges/mqtt/acks.ts',
+        from: 'export type { Ack };\n',
+        to: 'export type { Ack };\nconst packetIds = new Set<number>();\n',
+      },
+      {
+        file: 'src/edges/mqtt/acks.ts',
+        from: '    this.#owed.push(ack);\n',
+        to: '    this.#owed.push(ack);\n    packetIds.add(packetId);\n',
+      },
+    ],
+  },
 };

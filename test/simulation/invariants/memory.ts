@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { collectionsOf, type Made } from '../collections/registry.ts';
+import { collectionsOf, collectionsOfModules, type Made } from '../collections/registry.ts';
 import { drained, type Owner } from '../world/scheduler.ts';
 
 /** Kept for as long as something may still be reported to it. */
@@ -47,5 +47,13 @@ export function grown(before: Map<string, Made>, base: Map<string, Made>): strin
     const holdsMore = live <= one.live && entries > one.entries + (allowed[file] ?? 0);
     if (!holdsMore && live <= one.live + LINGERING) return [];
     return [`${site}: ${live} with ${entries} entries, not ${one.live} with ${one.entries}`];
+  });
+}
+
+/** Where collections of modules, which no restart empties, have grown since `before`. */
+export function modulesGrown(before: Map<string, Made>): string[] {
+  return [...collectionsOfModules()].flatMap(([site, { entries }]) => {
+    const had = before.get(site)?.entries ?? 0;
+    return entries > had ? [`${site}, of a module: ${entries} entries, not ${had}`] : [];
   });
 }

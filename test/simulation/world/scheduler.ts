@@ -35,6 +35,35 @@ const realImmediate = globalThis.setImmediate;
 /** Runs everything that is ready without time passing: `nextTick` callbacks and promise reactions. */
 export const drained = (): Promise<void> => new Promise((resolve) => realImmediate(resolve));
 
+/** Steps in one pass of the real event loop, whose system calls cost more than a step. */
+const STEPS_A_PASS = 64;
+
+/**
+ * Calls `step` until it returns false. `nextTick` callbacks and promise reactions all run between two calls, as Node runs them
+ * between two immediates of one pass.
+ */
+function eachDrained(step: () => boolean): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let going = true;
+    const once = () => {
+      if (!going) return;
+      try {
+        going = step();
+        if (!going) resolve();
+      } catch (error) {
+        going = false;
+        reject(error);
+      }
+    };
+    const pass = () => {
+      if (!going) return;
+      for (let n = 0; n < STEPS_A_PASS; n++) realImmediate(once);
+      realImmediate(pass);
+    };
+    pass();
+  });
+}
+
 /** The process whose code is running, or null for the world's own. */
 export const currentOwner = (): Owner | null => owners.getStore() ?? null;
 
@@ -88,24 +117,30 @@ export class Scheduler {
 
   /** Runs until `done`, or until the virtual time `until`; at most `maxSteps` steps. */
   async run(until: number, done: () => boolean, maxSteps: number): Promise<void> {
-    await drained();
-    for (let left = maxSteps; !done(); left--) {
+    let left = maxSteps;
+    await eachDrained(() => {
+      if (done()) return false;
       const next = this.#heap[0];
-      if (next === undefined || next.at > until) break;
-      if (left === 0) throw new Error(`more than ${maxSteps} steps without an end at ${this.elapsed} ms`);
+      if (next === undefined || next.at > until) return false;
+      if (left-- === 0) throw new Error(`more than ${maxSteps} steps without an end at ${this.elapsed} ms`);
       this.#pop();
-      if (next.cancelled || next.owner?.state === 'dead') continue;
-      if (next.owner?.state === 'paused') {
-        this.#hold(next.owner, next);
-        continue;
-      }
-      this.now = Math.max(this.now, next.at);
-      this.steps += 1;
-      this.#onStep(next);
-      runAs(next.owner, next.run);
-      await drained();
-    }
+      this.#runTask(next);
+      return true;
+    });
     if (!done()) this.now = Math.max(this.now, until);
+  }
+
+  #runTask(task: Task): void {
+    const { owner } = task;
+    if (task.cancelled || owner?.state === 'dead') return;
+    if (owner?.state === 'paused') {
+      this.#hold(owner, task);
+      return;
+    }
+    this.now = Math.max(this.now, task.at);
+    this.steps += 1;
+    this.#onStep(task);
+    runAs(owner, task.run);
   }
 
   /** Time passes while nothing runs. What was due meanwhile runs afterwards. */
