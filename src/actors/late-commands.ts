@@ -1,26 +1,108 @@
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
+import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { isFinal } from '../machines/command-record.ts';
 import { administrationOf } from '../machines/device-record.ts';
-import { addressOf } from './entity.ts';
+import type { Store } from '../store/contract.ts';
+import { NoSuchActor, Quarantined } from './contract.ts';
+import type { Limits } from './limits.ts';
 import type { Supervisor } from './supervisor.ts';
 import { messageOf } from './tell.ts';
 
+const RETRY_MS: Milliseconds = 1_000;
+/** Quarantined commands named in one line of the log. */
+const NAMED = 20;
+
 /**
  * Cancels commands that were decided beside the revocation of their device. A revocation is delivered to the commands of the
- * device that are committed by then (`commands.tell`). What another turn in flight decided on the device as it was before is
- * committed later, and is told when it is released. Plans need no such look: a step is asked for on the tenant as it is
- * then, and is held back where that is suspended.
+ * device that are committed by then (`commands.tell`). A command that another turn in flight decided on the device as it was
+ * before is committed later: it is cancelled when it is released, or, where the release was lost in a crash or with an
+ * unknown commit, when the store is asked for open commands of revoked devices. Plans need no such look: a step is asked for
+ * on the tenant as it is then, and is held back where that is suspended.
  */
-export function cancelLateCommands(supervisor: Supervisor, { clock, log }: { clock: Clock; log: Log }): void {
-  supervisor.on('command.changed', ({ status, deviceId, commandId }) => {
-    if (isFinal(status)) return;
-    const device = supervisor.peek({ kind: 'device', id: deviceId });
-    if (device === undefined || administrationOf(device.snapshot) === 'active') return;
-    const to = { kind: 'command', id: commandId } as const;
-    const event = messageOf({ type: 'device.revoked', deviceId }, clock.now());
-    supervisor.deliver(to, event, { patient: true }).catch((error) => {
-      log.warn({ err: error, actor: addressOf(to) }, 'command of a revoked device was not cancelled');
+export class LateCommands {
+  readonly #supervisor: Supervisor;
+  readonly #commands: Store['commands'];
+  readonly #clock: Clock;
+  readonly #limits: Pick<Limits, 'sweepMs'>;
+  readonly #log: Log;
+  #again: NodeJS.Timeout | null = null;
+  #stopped = false;
+
+  constructor(parts: {
+    supervisor: Supervisor;
+    store: Pick<Store, 'commands'>;
+    clock: Clock;
+    limits: Pick<Limits, 'sweepMs'>;
+    log: Log;
+  }) {
+    this.#supervisor = parts.supervisor;
+    this.#commands = parts.store.commands;
+    this.#clock = parts.clock;
+    this.#limits = parts.limits;
+    this.#log = parts.log;
+    parts.supervisor.on('command.changed', ({ status, deviceId, commandId }) => {
+      if (isFinal(status)) return;
+      const device = parts.supervisor.peek({ kind: 'device', id: deviceId });
+      if (device === undefined || administrationOf(device.snapshot) === 'active') return;
+      void this.#cancelAll([{ deviceId, commandId }]);
     });
-  });
+  }
+
+  /** Cancels the open commands of all revoked devices. Where the store does not answer it is repeated, and nothing is thrown. */
+  async sweep(): Promise<void> {
+    try {
+      await this.#cancelAll(await this.#commands.openOfRevoked());
+    } catch (error) {
+      this.#log.warn({ err: error }, 'open commands of revoked devices not read; retrying');
+      this.#later(RETRY_MS);
+    }
+  }
+
+  /** Sweeps at once, and again after `sweepMs`: a commit with an unknown outcome may still be running in the database. */
+  outcomeUnknown(): void {
+    void this.sweep();
+    this.#later(this.#limits.sweepMs);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    if (this.#again !== null) clearTimeout(this.#again);
+    this.#again = null;
+  }
+
+  #later(ms: Milliseconds): void {
+    if (this.#stopped) return;
+    this.#again ??= setTimeout(() => {
+      this.#again = null;
+      void this.sweep();
+    }, ms).unref();
+  }
+
+  async #cancelAll(open: readonly { deviceId: Uuid; commandId: Uuid }[]): Promise<void> {
+    const quarantined: Uuid[] = [];
+    const cancel = async ({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }) => {
+      const event = messageOf({ type: 'device.revoked', deviceId }, this.#clock.now());
+      try {
+        await this.#supervisor.deliver({ kind: 'command', id: commandId }, event, { patient: true });
+      } catch (error) {
+        if (error instanceof Quarantined) quarantined.push(commandId);
+        else if (!(error instanceof NoSuchActor))
+          this.#log.warn(
+            { err: error, command: commandId, device: deviceId },
+            'command of a revoked device not cancelled',
+          );
+      }
+    };
+    await Promise.all(open.map(cancel));
+    if (quarantined.length > 0)
+      this.#log.warn(
+        {
+          commands: quarantined.slice(0, NAMED),
+          count: quarantined.length,
+          release: 'POST /v1/actors/command/ID/release',
+        },
+        'open commands of revoked devices are quarantined; they are cancelled when they are released',
+      );
+  }
 }

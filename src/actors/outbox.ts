@@ -172,7 +172,12 @@ export class Outbox {
       case 'actor.tell':
         return this.tell(output.to, output.event, row);
       case 'commands.tell':
-        return this.tellAll('command', await this.store.commands.open(output.deviceId), output.event, row);
+        return this.tellAll(
+          'command',
+          await this.store.commands.open(output.deviceId, output.revokedAt),
+          output.event,
+          row,
+        );
       case 'plans.tell':
         return this.tellAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
       default: {

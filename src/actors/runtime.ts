@@ -3,7 +3,7 @@ import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Store } from '../store/contract.ts';
-import { cancelLateCommands } from './late-commands.ts';
+import { LateCommands } from './late-commands.ts';
 import { DEFAULT_LIMITS, type Limits } from './limits.ts';
 import { type RuntimeMeter, unmetered } from './meter.ts';
 import { Outbox } from './outbox.ts';
@@ -56,6 +56,7 @@ export function createRuntime(parts: {
   const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
   const watches = new Watches({ supervisor: actors, store, log });
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
+  const lateCommands = new LateCommands({ supervisor: actors, store, clock, limits, log });
   actors.follow({
     deliver: (rows) => outbox.deliver(rows),
     atHand: (output, turn) => outbox.atHand(output, turn),
@@ -63,9 +64,9 @@ export function createRuntime(parts: {
     unknownCommit: () => {
       void outbox.sweep();
       watches.reload();
+      lateCommands.outcomeUnknown();
     },
   });
-  cancelLateCommands(actors, { clock, log });
   let passivating: NodeJS.Timeout | null = null;
   return {
     actors,
@@ -77,6 +78,7 @@ export function createRuntime(parts: {
     async start() {
       await watches.load();
       await outbox.sweep();
+      await lateCommands.sweep();
       outbox.start();
       await sessions.start();
       timers.start();
@@ -86,6 +88,7 @@ export function createRuntime(parts: {
     async stop() {
       timers.stop();
       outbox.stop();
+      lateCommands.stop();
       watches.stop();
       if (passivating) clearInterval(passivating);
       await actors.drain();
@@ -95,6 +98,7 @@ export function createRuntime(parts: {
       actors.turns.stop();
       timers.stop();
       outbox.stop();
+      lateCommands.stop();
       watches.stop();
     },
   };

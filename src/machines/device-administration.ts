@@ -77,7 +77,7 @@ export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: Of<'re
     outputs: [
       { type: 'keys.end', deviceId, status: 'revoked', at },
       { type: 'session.end', tenantId, deviceId, reason: 'the device is revoked' },
-      { type: 'commands.tell', deviceId, event: { type: 'device.revoked', deviceId } },
+      { type: 'commands.tell', deviceId, event: { type: 'device.revoked', deviceId }, revokedAt: at },
     ],
   };
 }

@@ -19,7 +19,13 @@ export interface ActorRef {
 export type DurableOutput =
   | { type: 'actor.tell'; to: ActorRef; event: TellEvent }
   /** Tell every command of the device that is not final that its device was revoked. */
-  | { type: 'commands.tell'; deviceId: Uuid; event: TellEvent }
+  | {
+      type: 'commands.tell';
+      deviceId: Uuid;
+      event: TellEvent;
+      /** When the device was revoked. Rows of earlier builds have none. */
+      revokedAt?: EpochMs;
+    }
   /** Tell every plan of the tenant that is not over. */
   | { type: 'plans.tell'; tenantId: Uuid; event: TellEvent }
   /** Ask for the command of a step, or for the one that undoes it; an operation does that, under the creator's authority. */

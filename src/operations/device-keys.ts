@@ -1,6 +1,7 @@
 import { z } from 'zod';
+import { NoSuchActor, Quarantined } from '../actors/contract.ts';
 import { reason } from '../domain/fields.ts';
-import { done, type Outcome } from '../domain/refusals.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { isPublicKey, newDeviceSecret, publicKeyFromSeed, type SigningAlg, signingAlgs } from '../domain/signature.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandEvent } from '../machines/command-types.ts';
@@ -106,13 +107,32 @@ export const rotateSecret = operation({
 });
 
 /**
- * Cancels what was asked of a revoked device before its revocation and is still open: after an outage or a crash the message
- * of the revocation may not have arrived yet. Nothing new can be asked of the device meanwhile.
+ * Cancels the open commands of a revoked device; nothing new can be requested of it meanwhile. After an outage or a crash the
+ * message of the revocation can still be undelivered. It would cancel these commands later, but from its reinstatement on the
+ * device could receive them first.
  */
-async function cancelOpenCommands({ actors, clock, store }: Services, deviceId: Uuid): Promise<void> {
-  const open = await store.commands.open(deviceId);
+async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<Outcome<null>> {
+  const { actors, clock, log, store } = services;
+  const quarantined: Uuid[] = [];
   const event: CommandEvent = { type: 'device.revoked', at: clock.now(), by: SYSTEM, deviceId };
-  await Promise.all(open.map((id) => actors.send({ kind: 'command', id }, event)));
+  const cancel = (id: Uuid) =>
+    actors.send({ kind: 'command', id }, event).catch((error: unknown) => {
+      if (error instanceof Quarantined) quarantined.push(id);
+      else if (!(error instanceof NoSuchActor)) throw error;
+    });
+  await Promise.all((await store.commands.open(deviceId)).map(cancel));
+  const [first] = quarantined.sort();
+  if (first === undefined) return done(null);
+  const release = `POST /v1/actors/command/${first}/release`;
+  log.warn(
+    { device: deviceId, commands: quarantined, release },
+    'device not reinstated: open commands are quarantined',
+  );
+  const others = quarantined.length === 1 ? '' : ` ${quarantined.length - 1} more are quarantined.`;
+  return refuse(
+    'CONFLICT',
+    `Command ${first} of the device is open and quarantined, so it cannot be cancelled.${others} Release it (${release}), then try again.`,
+  );
 }
 
 export const reinstateDevice = operation({
@@ -139,8 +159,8 @@ export const reinstateDevice = operation({
       const change = () =>
         rekey(services, device, call, reinstate, (rekeyed) => ({ ...rekeyed, status: 'active' as const }));
       if (!isRevoked(device)) return change();
-      await cancelOpenCommands(services, device.ref.id);
-      return withinBetaLimit(services, change);
+      const cancelled = await cancelOpenCommands(services, device.ref.id);
+      return cancelled.ok ? withinBetaLimit(services, change) : cancelled;
     });
   },
 });

@@ -245,8 +245,10 @@ export interface CommandStore {
   awaiting(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** Not final and dispatched: what a granted subscription writes, oldest first. */
   pending(deviceId: Uuid): Promise<Uuid[]>;
-  /** Every command of the device that is not final (awaiting confirmation, dispatched, …). */
-  open(deviceId: Uuid): Promise<Uuid[]>;
+  /** The device's commands that are not final, oldest first; with `revokedAt`, if it is active again, those created by then. */
+  open(deviceId: Uuid, revokedAt?: EpochMs): Promise<Uuid[]>;
+  /** Commands that are not final and whose device is revoked or deleted, by their ids. */
+  openOfRevoked(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
   /** Commands whose verification is pending and that were dispatched, to watch again after a start. */
   watching(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
 }

@@ -1,11 +1,24 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { PlanContext } from '../../src/machines/plan-types.ts';
-import { type Store, StoreUnavailable } from '../../src/store/contract.ts';
+import {
+  type ActorCommit,
+  CommitUnknown,
+  type Store,
+  StoreUnavailable,
+  type TurnCommit,
+} from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
+import { keptLog } from '../support/lock.ts';
 import { startService, type TestService } from '../support/service.ts';
+
+const asEarlierBuild = (row: ActorCommit['outbox'][number]): ActorCommit['outbox'][number] => {
+  if (row.output.type !== 'commands.tell') return row;
+  const { revokedAt: _, ...output } = row.output;
+  return { ...row, output };
+};
 
 /** A store that can have two turns in flight, and holds those of some kinds of actors until they are released. */
 class HeldTurns {
@@ -13,6 +26,18 @@ class HeldTurns {
   readonly stopped = new Set<ActorKind>();
   /** Nobody learns which commands of a device are open. */
   hidesOpenCommands = false;
+  /** The message of a revocation is not delivered. */
+  hidesMessage = false;
+  /** Open commands of revoked devices are not found. */
+  hidesOpenOfRevoked = false;
+  /** New commands are committed, and the runtime never learns of it. */
+  losesAnswers = false;
+  /** The store refuses every new version of this actor. */
+  refused = '';
+  /** A reinstatement cancels no open commands. */
+  isReinstatedByEarlierBuild = false;
+  /** Messages of revocations are stored without the time. */
+  isEarlierBuild = false;
 
   hold(...kinds: ActorKind[]): void {
     for (const kind of kinds) this.waiting.set(kind, Promise.withResolvers());
@@ -24,14 +49,29 @@ class HeldTurns {
     this.stopped.delete(kind);
   }
 
+  private changed({ actors, ...turn }: TurnCommit): TurnCommit {
+    const spoil = { poison: '\u0000' };
+    const spoiled = actors.map((one) =>
+      one.ref.id === this.refused ? { ...one, settled: false, context: { ...one.context, ...spoil } } : one,
+    );
+    if (!this.isEarlierBuild) return { ...turn, actors: spoiled };
+    return { ...turn, actors: spoiled.map((one) => ({ ...one, outbox: one.outbox.map(asEarlierBuild) })) };
+  }
+
   around = (store: Store): Store => ({
     ...store,
     turnsInFlight: 2,
     commands: {
       ...store.commands,
-      open: async (deviceId) => {
-        if (this.hidesOpenCommands) throw new StoreUnavailable('hidden by the test');
-        return store.commands.open(deviceId);
+      open: async (deviceId, revokedAt) => {
+        const isHidden = this.hidesOpenCommands || (this.hidesMessage && revokedAt !== undefined);
+        if (this.isReinstatedByEarlierBuild && revokedAt === undefined) return [];
+        if (isHidden) throw new StoreUnavailable('hidden by the test');
+        return store.commands.open(deviceId, revokedAt);
+      },
+      openOfRevoked: async () => {
+        if (this.hidesOpenOfRevoked) throw new StoreUnavailable('hidden by the test');
+        return store.commands.openOfRevoked();
       },
     },
     actors: {
@@ -43,7 +83,10 @@ class HeldTurns {
           this.stopped.add(ref.kind);
           await held.promise;
         }
-        return store.actors.commit(turn);
+        const answer = await store.actors.commit(this.changed(turn));
+        const isNew = turn.actors.some(({ ref, readVersion }) => ref.kind === 'command' && readVersion === 0);
+        if (this.losesAnswers && isNew) throw new CommitUnknown('lost by the test');
+        return answer;
       },
     },
   });
@@ -51,14 +94,18 @@ class HeldTurns {
 
 eachDeployment('what is decided beside a revocation or a suspension', (deployment) => {
   const turns = new HeldTurns();
+  const { log, lines } = keptLog();
+  const options = { aroundStore: turns.around, log, limits: { runtime: { devicePatienceMs: 200 } } };
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   beforeAll(async () => {
-    at = await startService(deployment().env, { aroundStore: turns.around });
+    at = await startService(deployment().env, options);
     owner = await at.owner();
   });
   afterAll(() => at?.stop());
 
+  const undelivered = async (deviceId: string) =>
+    (await at.services.store.actors.pendingOutbox(1_000, 0)).filter(({ from }) => from.id === deviceId);
   const statusOf = async (id: string) => (await owner.get(`/v1/commands/${id}`)).body.command.status;
 
   it.each([
@@ -92,6 +139,99 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     turns.hidesOpenCommands = false;
     const reinstated = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
     expect([reinstated.status, await statusOf(commanded.body.command_id)]).toEqual([200, 'cancelled']);
+  });
+
+  /** A command that is committed beside the revocation of its device, and whose release never comes. */
+  async function unreleased(): Promise<{ deviceId: string; commandId: string }> {
+    const { device_id: deviceId } = await register(owner);
+    turns.hold('device', 'command');
+    turns.losesAnswers = true;
+    const revoked = owner.post(`/v1/device/${deviceId}/revoke`, { reason: 'stolen' });
+    await eventually(() => turns.stopped.has('device'));
+    const commanded = owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' });
+    await eventually(() => turns.stopped.has('command'));
+    turns.release('device');
+    expect((await revoked).status).toBe(200);
+    turns.release('command');
+    expect((await commanded).status).toBe(503);
+    turns.losesAnswers = false;
+    const listed = () => at.services.store.commands.list(owner.tenantId, deviceId, 10);
+    const command = await eventually(async () => (await listed()).items[0]);
+    return { deviceId, commandId: command.ref.id };
+  }
+
+  it('a command whose commit had an unknown outcome is cancelled when the store has it', async () => {
+    const { commandId } = await unreleased();
+    await eventually(async () => (await statusOf(commandId)) === 'cancelled');
+  });
+
+  it('a command whose process ended between its commit and its release is cancelled by the next process', async () => {
+    turns.hidesOpenOfRevoked = true;
+    const { deviceId, commandId } = await unreleased();
+    await at.stop();
+    turns.hidesOpenOfRevoked = false;
+    turns.hidesOpenCommands = true;
+    at = await startService(deployment().env, options);
+    owner = { ...owner, ...at.api(owner.token) };
+    expect(await statusOf(commandId)).toBe('cancelled');
+    turns.hidesOpenCommands = false;
+    const { entries } = (await owner.get(`/v1/actors/command/${commandId}/journal`)).body;
+    expect(entries[0]).toMatchObject({ event: 'device.revoked', data: { reason: 'the device was revoked' } });
+    expect((await owner.get(`/v1/devices/${deviceId}`)).body.device.revoked).toBe(true);
+  });
+
+  it('a revocation that is delivered after the reinstatement cancels only commands from before it', async () => {
+    const { device_id } = await register(owner);
+    const before = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    turns.hidesMessage = true;
+    expect((await owner.post(`/v1/device/${device_id}/revoke`, { reason: 'stolen' })).status).toBe(200);
+    turns.isReinstatedByEarlierBuild = true;
+    expect((await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' })).status).toBe(200);
+    turns.isReinstatedByEarlierBuild = false;
+    const after = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    expect([before.status, after.status]).toEqual([202, 202]);
+    expect(await undelivered(device_id)).toHaveLength(1);
+    const statuses = () => Promise.all([before, after].map(({ body }) => statusOf(body.command_id)));
+    expect(await statuses()).toEqual(['dispatched', 'dispatched']);
+    turns.hidesMessage = false;
+    await eventually(async () => (await undelivered(device_id)).length === 0);
+    expect(await statuses()).toEqual(['cancelled', 'dispatched']);
+  });
+
+  it('a revocation that an earlier build stored is delivered to all open commands of the device', async () => {
+    const { device_id } = await register(owner);
+    turns.hidesOpenCommands = true;
+    turns.isEarlierBuild = true;
+    const { body } = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    expect((await owner.post(`/v1/device/${device_id}/revoke`, {})).status).toBe(200);
+    const [row] = await undelivered(device_id);
+    const event = { type: 'device.revoked', deviceId: device_id };
+    expect(row?.output).toEqual({ type: 'commands.tell', deviceId: device_id, event });
+    turns.isEarlierBuild = false;
+    turns.hidesOpenCommands = false;
+    await eventually(async () => (await statusOf(body.command_id)) === 'cancelled');
+  });
+
+  it('a command that stays open because it is quarantined is named where it blocks the reinstatement', async () => {
+    const { device_id } = await register(owner);
+    const { command_id } = (await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' })).body;
+    turns.refused = command_id;
+    for (let n = 0; n < 3; n++) await owner.post(`/v1/commands/${command_id}/cancel`, {});
+    const path = `/v1/actors/command/${command_id}`;
+    expect((await owner.get(path)).body.actor.quarantined).toBe(true);
+    expect((await owner.post(`/v1/device/${device_id}/revoke`, {})).status).toBe(200);
+    const blocked = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
+    expect([blocked.status, blocked.body.code]).toEqual([409, 'CONFLICT']);
+    expect(blocked.body.detail).toContain(`POST ${path}/release`);
+    const line = lines.find(({ message }) => message === 'device not reinstated: open commands are quarantined');
+    expect(line).toMatchObject({
+      level: 'warn',
+      fields: { device: device_id, commands: [command_id], release: `POST ${path}/release` },
+    });
+    turns.refused = '';
+    expect((await owner.post(`${path}/release`, {})).status).toBe(200);
+    expect((await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' })).status).toBe(200);
+    expect(await statusOf(command_id)).toBe('cancelled');
   });
 
   it('a step of a plan is held back until the tenant is resumed', async () => {

@@ -197,7 +197,12 @@ describe('a revocation', () => {
       { type: 'device.presence', tenantId: TENANT, deviceId: DEVICE, online: false, at: T0 + HOUR },
       { type: 'keys.end', deviceId: DEVICE, status: 'revoked', at: T0 + HOUR },
       { type: 'session.end', tenantId: TENANT, deviceId: DEVICE, reason: 'the device is revoked' },
-      { type: 'commands.tell', deviceId: DEVICE, event: { type: 'device.revoked', deviceId: DEVICE } },
+      {
+        type: 'commands.tell',
+        deviceId: DEVICE,
+        event: { type: 'device.revoked', deviceId: DEVICE },
+        revokedAt: T0 + HOUR,
+      },
     ]);
   });
 

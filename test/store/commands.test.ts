@@ -73,6 +73,46 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toHaveLength(4);
   });
 
+  it('that are open and were created by the revocation are found where the device is active again, else all', async () => {
+    const device = deviceCommit();
+    const deviceId = device.ref.id;
+    const of = (created_at: number) => timed(commandCommit({ columns: { device_id: deviceId, created_at } }));
+    const [older, same, newer] = [of(1), of(2), of(3)];
+    const idsOf = (...made: ActorCommit[]) => made.map(({ ref }) => ref.id);
+    await turn(device, older, same, newer);
+    expect(await commands().open(deviceId)).toEqual(idsOf(older, same, newer));
+    expect(await commands().open(deviceId, 2)).toEqual(idsOf(older, same));
+    expect(await commands().open(deviceId, 0)).toEqual([]);
+    await turn(next(device, { columns: { ...device.columns, revoked: true } }));
+    expect(await commands().open(deviceId, 0)).toEqual(idsOf(older, same, newer));
+    // A device of which there is no row is not active.
+    const without = newId();
+    const orphan = timed(commandCommit({ columns: { device_id: without, created_at: 3 } }));
+    await turn(orphan);
+    expect(await commands().open(without, 0)).toEqual(idsOf(orphan));
+  });
+
+  it('of revoked and deleted devices are found as long as they are open', async () => {
+    const active = deviceCommit();
+    const revoked = deviceCommit({ columns: { revoked: true } });
+    const deleted = deviceCommit({ columns: { revoked: true, deleted: true } });
+    const of = (device: ActorCommit, status: CommandStatus = 'dispatched') =>
+      timed(commandCommit({ columns: { device_id: device.ref.id, status } }));
+    const open = [of(revoked), of(revoked, 'awaiting_confirmation'), of(deleted, 'in_progress')];
+    const others = [of(active), of(revoked, 'cancelled'), of(revoked, 'timed_out')];
+    await turn(active, revoked, deleted, ...open, ...others);
+    const devices = new Set([active, revoked, deleted].map(({ ref }) => ref.id));
+    const found = async () => (await commands().openOfRevoked()).filter(({ deviceId }) => devices.has(deviceId));
+    const expected = open
+      .map(({ ref, columns }) => ({ deviceId: columns.device_id, commandId: ref.id }))
+      .sort((a, b) => (a.commandId < b.commandId ? -1 : 1));
+    expect(await found()).toEqual(expected);
+    await turn(...open.map((one) => next(one, { columns: { ...one.columns, status: 'cancelled' } })));
+    expect(await found()).toEqual([]);
+    await turn(next(active, { columns: { ...active.columns, revoked: true } }));
+    expect(await found()).toMatchObject([{ deviceId: active.ref.id }]);
+  });
+
   it('that timed out are not open, though they have a deadline for a late word', async () => {
     const deviceId = newId();
     const commit = timed(commandCommit({ columns: { device_id: deviceId } }));

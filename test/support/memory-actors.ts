@@ -102,6 +102,7 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
   const flushed: PresenceFlush[] = [];
   const asked = {
     open: [] as Uuid[],
+    openOfRevoked: [] as { deviceId: Uuid; commandId: Uuid }[],
     plans: [] as Uuid[],
     pending: [] as Uuid[],
     online: [] as Uuid[],
@@ -115,6 +116,7 @@ export function memoryStore(actors: MemoryActors, more: { turnsInFlight?: number
   };
   const commands: Partial<CommandStore> = {
     open: async () => asked.open,
+    openOfRevoked: async () => asked.openOfRevoked,
     pending: async () => asked.pending,
     watching: async () => asked.watching,
   };

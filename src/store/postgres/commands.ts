@@ -1,7 +1,7 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandStore } from '../contract.ts';
 import { type ActorRow, actorColumns, memberOf, storedActor } from './actors.ts';
-import type { Database } from './database.ts';
+import type { Database, Value } from './database.ts';
 import { beginning, pageOf } from './pages.ts';
 import { notFinal } from './tables.ts';
 
@@ -20,6 +20,10 @@ const timed = (timers: string, condition: string, join: 'inner' | 'left' = 'inne
   `(select distinct id from timers where ${timers}) t
     ${join} join lateral (select c.* from commands c where c.id = t.id and ${condition} offset 0) found on true`;
 
+/** With a time as $2: the command was created by then, or its device ($1) is not active. */
+const askedBefore = `($2::bigint is null or created_at <= $2
+  or not exists (select from devices d where d.id = $1 and not d.revoked))`;
+
 interface WatchedRow {
   id: Uuid;
   device_id: Uuid;
@@ -31,11 +35,11 @@ const LEAST: Uuid = '00000000-0000-0000-0000-000000000000';
 
 /** Reads `atOnce` of the watched ones with a statement. */
 export function commandStore(database: Database, atOnce = 10_000): CommandStore {
-  const openOf = async (name: string, condition: string, deviceId: Uuid): Promise<Uuid[]> => {
+  const openOf = async (name: string, condition: string, values: Value[]): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
       text: `select found.id from ${timed('open_at = $1', `status in ${condition}`)} order by created_at, found.id`,
-      values: [deviceId],
+      values,
     });
     return rows.map((row) => row.id);
   };
@@ -78,8 +82,33 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     },
 
     // A critical command is written once, ever.
-    pending: (deviceId) => openOf('commands_pending', `${dispatched} and not (critical and written)`, deviceId),
-    open: (deviceId) => openOf('commands_open', notFinal, deviceId),
+    pending: (deviceId) => openOf('commands_pending', `${dispatched} and not (critical and written)`, [deviceId]),
+    // One snapshot for both tables: commands that it shows of a revoked device are older than any reinstatement that follows.
+    open: (deviceId, revokedAt) =>
+      openOf('commands_open', `${notFinal} and ${askedBefore}`, [deviceId, revokedAt ?? null]),
+
+    async openOfRevoked() {
+      const found: Awaited<ReturnType<CommandStore['openOfRevoked']>> = [];
+      for (let after = LEAST, more = true; more; ) {
+        const rows = await database.read<{ id: Uuid; device_id: Uuid | null }>({
+          name: 'commands_open_of_revoked',
+          text: `select t.id, revoked.id as device_id
+            from ${timed(
+              "kind = 'command' and open_at is not null and id > $1 order by id limit $2",
+              `status in ${notFinal}`,
+              'left',
+            )}
+              left join lateral (select d.id from devices d where d.id = found.device_id and d.revoked offset 0) revoked on true
+            order by t.id`,
+          values: [after, atOnce],
+        });
+        for (const { id: commandId, device_id: deviceId } of rows)
+          if (deviceId !== null) found.push({ deviceId, commandId });
+        after = rows.at(-1)?.id ?? after;
+        more = rows.length === atOnce;
+      }
+      return found;
+    },
 
     // Of all commands with a timer, which after a bad day are many: none of these statements is a long one.
     async watching() {

@@ -35,6 +35,9 @@ function timed(tables: Tables, fits: (timer: { openAt?: Uuid | null }) => boolea
 const openAt = (tables: Tables, deviceId: Uuid, fits: (columns: JsonObject) => boolean): Uuid[] =>
   oldestIds(timed(tables, (timer) => timer.openAt === deviceId).filter(({ columns }) => fits(columns)));
 
+const deviceOf = (tables: Tables, id: Uuid): ActorRow | undefined =>
+  tables.actors.get(actorKey({ kind: 'device', id }));
+
 interface Watched {
   expected?: JsonObject | null;
   observed?: Json;
@@ -81,9 +84,24 @@ export const commandStore = (session: Session): CommandStore => ({
       ),
     ),
 
-  open: (deviceId) =>
-    session.read('commands.open', [deviceId], (tables, deviceId) =>
-      openAt(tables, deviceId, ({ status = null }) => open.has(status)),
+  open: (deviceId, revokedAt) =>
+    session.read('commands.open', [deviceId, revokedAt], (tables, deviceId, revokedAt) => {
+      const isActive = deviceOf(tables, deviceId)?.columns.revoked === false;
+      return openAt(
+        tables,
+        deviceId,
+        ({ status = null, created_at }) =>
+          open.has(status) && (revokedAt === undefined || !isActive || (created_at as EpochMs) <= revokedAt),
+      );
+    }),
+
+  openOfRevoked: () =>
+    session.read('commands.openOfRevoked', [], (tables) =>
+      timed(tables, ({ openAt = null }) => openAt !== null)
+        .filter(({ columns: { status = null } }) => open.has(status))
+        .map(({ ref, columns }) => ({ deviceId: columns.device_id as Uuid, commandId: ref.id }))
+        .filter(({ deviceId }) => deviceOf(tables, deviceId)?.columns.revoked === true)
+        .sort((a, b) => (a.commandId < b.commandId ? -1 : 1)),
     ),
 
   watching: () =>

@@ -86,7 +86,12 @@ const commands: Record<string, Read> = {
       ]),
     ),
   open: ({ commands }, world) =>
-    each(ids(world, 'device', 4), async (id) => [await commands.open(id), await commands.pending(id)]),
+    each(ids(world, 'device', 4), async (id) => [
+      await commands.open(id),
+      await commands.open(id, DAY),
+      await commands.pending(id),
+    ]),
+  ofRevoked: async ({ commands }, world) => own(world, await commands.openOfRevoked()),
   watching: async ({ commands }, world) => own(world, await commands.watching()),
 };
 
