@@ -80,21 +80,8 @@ export class LateCommands {
   }
 
   async #cancelAll(open: readonly { deviceId: Uuid; commandId: Uuid }[]): Promise<void> {
-    const quarantined: Uuid[] = [];
-    const cancel = async ({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }) => {
-      const event = messageOf({ type: 'device.revoked', deviceId }, this.#clock.now());
-      try {
-        await this.#supervisor.deliver({ kind: 'command', id: commandId }, event, { patient: true });
-      } catch (error) {
-        if (error instanceof Quarantined) quarantined.push(commandId);
-        else if (!(error instanceof NoSuchActor))
-          this.#log.warn(
-            { err: error, command: commandId, device: deviceId },
-            'command of a revoked device not cancelled',
-          );
-      }
-    };
-    await Promise.all(open.map(cancel));
+    const taken = await Promise.all(open.map((command) => this.#cancel(command)));
+    const quarantined = open.filter((_, at) => !taken[at]).map(({ commandId }) => commandId);
     if (quarantined.length > 0)
       this.#log.warn(
         {
@@ -104,5 +91,21 @@ export class LateCommands {
         },
         'open commands of revoked devices are quarantined; they are cancelled when they are released',
       );
+  }
+
+  /** Cancels a command. False where it cannot, because its actor is quarantined. */
+  async #cancel({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }): Promise<boolean> {
+    const event = messageOf({ type: 'device.revoked', deviceId }, this.#clock.now());
+    try {
+      await this.#supervisor.deliver({ kind: 'command', id: commandId }, event, { patient: true });
+    } catch (error) {
+      if (error instanceof Quarantined) return false;
+      if (!(error instanceof NoSuchActor))
+        this.#log.warn(
+          { err: error, command: commandId, device: deviceId },
+          'command of a revoked device not cancelled',
+        );
+    }
+    return true;
   }
 }

@@ -113,15 +113,21 @@ export const rotateSecret = operation({
  */
 async function cancelOpenCommands(services: Services, deviceId: Uuid): Promise<Outcome<null>> {
   const { actors, clock, log, store } = services;
-  const quarantined: Uuid[] = [];
   const event: CommandEvent = { type: 'device.revoked', at: clock.now(), by: SYSTEM, deviceId };
-  const cancel = (id: Uuid) =>
-    actors.send({ kind: 'command', id }, event).catch((error: unknown) => {
-      if (error instanceof Quarantined) quarantined.push(id);
-      else if (!(error instanceof NoSuchActor)) throw error;
-    });
-  await Promise.all((await store.commands.open(deviceId)).map(cancel));
-  const [first] = quarantined.sort();
+  /** False where the command's actor is quarantined. */
+  const cancel = (id: Uuid): Promise<boolean> =>
+    actors.send({ kind: 'command', id }, event).then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof Quarantined) return false;
+        if (error instanceof NoSuchActor) return true;
+        throw error;
+      },
+    );
+  const open = await store.commands.open(deviceId);
+  const taken = await Promise.all(open.map(cancel));
+  const quarantined = open.filter((_, at) => !taken[at]);
+  const [first] = quarantined;
   if (first === undefined) return done(null);
   const release = `POST /v1/actors/command/${first}/release`;
   log.warn(

@@ -4,10 +4,11 @@ import { isFreshSession, parseSessionToken, type SessionToken, verifySession } f
 import { newDeviceSecret, type SigningKey, type VerifyingKey, verifyingKey } from '../../domain/signature.ts';
 import type { Sizes } from '../../domain/sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { Directory, type LiveKey } from './directory.ts';
-import { isActive, isKnownClosed, isOpen } from './standing.ts';
+import { isActive, isOpen } from './standing.ts';
 import { TokenLedger } from './token-ledger.ts';
 import { UsedTokens } from './used-tokens.ts';
 
@@ -64,15 +65,20 @@ export class DeviceSignIn {
     if (!isFreshSession(token, [this.#clock.now(), referenceOf(this.#clock)])) return null;
     const signature = password.toString('latin1');
     const { actors } = this.#services;
+    const readTenant = () => actors.read<TenantContext>({ kind: 'tenant', id: username });
     const [{ device, keys }, tenant] = await Promise.all([
       this.#directory.find(token.deviceId),
-      isUuid(username) ? actors.read<TenantContext>({ kind: 'tenant', id: username }) : null,
+      isUuid(username) ? readTenant() : null,
     ]);
     const proven = this.#prove(token, username, signature, keys);
     if (proven === null || !isActive(device, username) || !isOpen(tenant)) return null;
     if (!this.#used.use(token, this.#clock.now()) || !(await this.#ledger.use(token))) return null;
-    // It may have been revoked or suspended while the store was asked.
-    if (isKnownClosed(actors, token.deviceId, username)) return null;
+    // It may have been revoked or suspended while the store was asked, and have left memory since: both are read again.
+    const [deviceNow, tenantNow] = await Promise.all([
+      actors.read<DeviceContext>({ kind: 'device', id: token.deviceId }),
+      readTenant(),
+    ]);
+    if (!isActive(deviceNow, username) || !isOpen(tenantNow)) return null;
     return { deviceId: token.deviceId, tenantId: username, clientId, ...proven };
   }
 

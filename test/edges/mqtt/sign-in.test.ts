@@ -119,6 +119,27 @@ describe('a device signs in', () => {
     expect(house.live.size).toBe(0);
   });
 
+  it.each(['revoked', 'suspended'])(
+    'not when it is %s and passivated while its token is marked as used',
+    async (how) => {
+      const device = house.addDevice();
+      const marked = Promise.withResolvers<void>();
+      let isMarking = false;
+      house.marked = () => {
+        isMarking = true;
+        return marked.promise;
+      };
+      const answer = signIn(credentials(house, device));
+      await eventually(() => expect(isMarking).toBe(true));
+      house.inMemory = false;
+      if (how === 'revoked') house.row(device.deviceId).revoked = true;
+      else house.tenants.set(device.tenantId, 'suspended');
+      marked.resolve();
+      expect(await answer).toBe(REFUSED);
+      expect(house.live.size).toBe(0);
+    },
+  );
+
   it('with the key in grace until its grace ends', async () => {
     const old = house.addDevice();
     const current = house.rotate(old.deviceId, house.now + 1_000);
