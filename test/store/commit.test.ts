@@ -438,15 +438,18 @@ eachStore('a turn', (backend, has) => {
       expect(pending.find((row) => row.from.id === id)?.output).toEqual(tell(id));
       const places = pending.map((row) => row.seq);
       expect(places).toEqual(places.toSorted((a, b) => a - b));
-      for (const limit of [1, 3, pending.length]) {
+      // Other tests may have left thousands of rows before these.
+      const start = pending.at(-8)?.seq ?? 0;
+      const last = pending.filter(({ seq }) => seq > start);
+      for (const limit of [1, 3, last.length]) {
         const pages = [];
-        for (let after = 0, more = true; more; after = pages.at(-1)?.seq ?? after) {
+        for (let after = start, more = true; more; after = pages.at(-1)?.seq ?? after) {
           const page = await actors().pendingOutbox(limit, after);
           expect(page.length).toBeLessThanOrEqual(limit);
           pages.push(...page);
           more = page.length === limit;
         }
-        expect(pages).toEqual(pending);
+        expect(pages).toEqual(last);
       }
       const from = first.ref;
       await turn(next(second, { delivered: [{ from, version: 1, n: 0 }] }));
