@@ -1,3 +1,4 @@
+import { violationNames } from './network/packets.ts';
 import type { Household } from './workload/household.ts';
 
 /** One kind of trouble; called again and again, at random moments, while the storm lasts. */
@@ -57,6 +58,8 @@ export const faults = {
     }
   },
   connectReplayed: ({ devices, random }) => random.pick(devices).replayConnect(),
+  protocolBroken: ({ devices, random }) => random.pick(devices).violates(random.pick(violationNames)),
+  connectNeverComes: ({ devices, random }) => random.pick(devices).sendsNoConnect(),
   devicesLeave: ({ devices, random }) => random.pick(devices).leave(),
   badNetwork: ({ cluster, random }) => {
     cluster.loss = random.pick([0, 0.05, 0.3]);

@@ -94,7 +94,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   const house = new Household(world, cluster, world.random.pick(['requester', 'another_principal']));
   const commits = new CommitInvariants(world, cluster.database, house.ledger);
   cluster.wrote = (clockErrorMs) => commits.check(clockErrorMs);
-  cluster.sending = (frame, clockErrorMs) => checkWrites(house, frame, clockErrorMs);
+  cluster.sending = (packet, clockErrorMs) => checkWrites(house, packet, clockErrorMs);
   cluster.database.refuses = isRefusedRow;
   cluster.expects = isOfRefusedData;
   cluster.start();

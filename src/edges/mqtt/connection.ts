@@ -13,7 +13,7 @@ export interface Gate {
 
 /**
  * One peer's connection as the session layer uses it: sign-in, flow control, acknowledgements, commands. `Wire` implements it over
- * a socket; tests implement it over a simulated network.
+ * a stream: a socket, or a simulated one in tests.
  */
 export interface Connection {
   /** The client's address, for the rate of failed sign-ins. */

@@ -71,18 +71,17 @@ export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
   return edge.open();
 }
 
-/** Stops a started edge. */
-interface Started {
+/** A running edge, whatever carries its connections. */
+export interface Started {
+  /** Takes over a stream whose writes are guarded by the lease. */
+  accept: Accept;
   /** Lets what is in flight be committed and acknowledged, and ends every connection. */
   drain(): Promise<void>;
   /** Cuts every connection now. */
   abort(): void;
 }
 
-/**
- * The sessions of all connections, whatever carries them. `open` puts it behind sockets and the broker library; a test attaches
- * connections of its own and answers for the broker.
- */
+/** The sessions of all connections: `start` puts the broker library in front of them, and `open` sockets in front of that. */
 export class Edge implements BrokerEnds {
   readonly #parts: MqttParts;
   readonly #limits: MqttLimits;
@@ -121,25 +120,16 @@ export class Edge implements BrokerEnds {
   }
 
   async open(): Promise<MqttEdge> {
-    const { settings, addressOf, log } = this.#parts;
-    const limits = this.#limits;
-    const broker = await createBroker(this, { limits, meter: this.#meter, log });
-    const accept: Accept = (source, address, transport) => {
-      if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
-      const wire = new Wire(source, address, limits);
-      this.attach(wire, transport);
-      broker.handle(wire);
-      return wire;
-    };
-    const sockets = await openSockets(settings, limits, accept, {
+    const { settings, addressOf, services, lease = unlimitedLease } = this.#parts;
+    const started = await this.start();
+    const sockets = await openSockets(settings, this.#limits, started.accept, {
       addressOf,
-      newId: this.#parts.services.newId,
-      lease: this.#parts.lease ?? unlimitedLease,
+      newId: services.newId,
+      lease,
     }).catch(async (error: unknown) => {
-      await broker.close();
+      await started.drain();
       throw error;
     });
-    const started = this.start();
     return {
       port: sockets.port,
       tlsPort: sockets.tlsPort,
@@ -149,7 +139,6 @@ export class Edge implements BrokerEnds {
       close: async () => {
         sockets.close();
         await started.drain();
-        await broker.close();
       },
       abort: () => {
         sockets.close();
@@ -167,8 +156,10 @@ export class Edge implements BrokerEnds {
     };
   }
 
-  /** Follows the actors, and ends sessions when their time is up. */
-  start(): Started {
+  /** Starts the broker library, follows the actors, and ends sessions when their time is up. */
+  async start(): Promise<Started> {
+    const { settings, log } = this.#parts;
+    const broker = await createBroker(this, { limits: this.#limits, meter: this.#meter, log });
     const unfollow = this.#follow();
     const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
     sweep.unref();
@@ -177,10 +168,18 @@ export class Edge implements BrokerEnds {
       clearInterval(sweep);
     };
     return {
+      accept: (source, address, transport) => {
+        if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
+        const wire = new Wire(source, address, this.#limits);
+        this.#attach(wire, transport);
+        broker.handle(wire);
+        return wire;
+      },
       drain: async () => {
         stop();
         await this.#drain();
         unfollow();
+        await broker.close();
       },
       abort: () => {
         stop();
@@ -188,16 +187,6 @@ export class Edge implements BrokerEnds {
         for (const wire of this.#wires) wire.cut('stopping');
       },
     };
-  }
-
-  /** Counts a new connection until it closes. */
-  attach(connection: Connection, transport: Transport): void {
-    this.#wires.add(connection);
-    this.#meter.connected(transport);
-    connection.once('close', () => {
-      this.#wires.delete(connection);
-      this.#meter.closed(connection.reason ?? 'peer');
-    });
   }
 
   // BrokerEnds
@@ -258,6 +247,16 @@ export class Edge implements BrokerEnds {
   }
 
   // private
+
+  /** Counts a new connection until it closes. */
+  #attach(connection: Connection, transport: Transport): void {
+    this.#wires.add(connection);
+    this.#meter.connected(transport);
+    connection.once('close', () => {
+      this.#wires.delete(connection);
+      this.#meter.closed(connection.reason ?? 'peer');
+    });
+  }
 
   #published(peer: Peer, packet: Published | null): void {
     if (packet === null) peer.end('protocol');

@@ -228,6 +228,56 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Connections of devices stay in memory when they are closed',
     changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#wires.delete(connection);\n', to: '' }],
   },
+  'pubacks-out-of-order': {
+    title: 'Messages are acknowledged in the order in which they are stored',
+    changes: [
+      {
+        file: 'src/edges/mqtt/acks.ts',
+        from: '    ack.settled = true;\n',
+        to: '    ack.settled = true;\n    this.#owed.unshift(...this.#owed.splice(this.#owed.indexOf(ack), 1));\n',
+      },
+    ],
+  },
+  'split-packets-garbled': {
+    title: 'Of a PUBLISH that arrives in pieces only the last piece is kept',
+    changes: [
+      {
+        file: 'src/edges/mqtt/wire.ts',
+        from: '    this.#parts.push(bytes.subarray(from, to));',
+        to: '    this.#parts = [bytes.subarray(from, to)];',
+      },
+    ],
+  },
+  'keep-alive-ignored': {
+    title: 'A connection stays open however long its client sends nothing',
+    changes: [
+      {
+        file: 'src/edges/mqtt/wire.ts',
+        from: "        if (silent >= longest) this.cut('silent');",
+        to: "        if (silent < 0) this.cut('silent');",
+      },
+    ],
+  },
+  'connect-awaited-for-ever': {
+    title: 'A connection on which no CONNECT comes stays open',
+    changes: [
+      {
+        file: 'src/edges/mqtt/broker.ts',
+        from: '    connectTimeout: limits.connectMs,',
+        to: '    connectTimeout: 1_000 * limits.connectMs,',
+      },
+    ],
+  },
+  'malformed-publish-ignored': {
+    title: 'A PUBLISH that is none is ignored, and its connection stays open',
+    changes: [
+      {
+        file: 'src/edges/mqtt/edge.ts',
+        from: "    if (packet === null) peer.end('protocol');",
+        to: '    if (packet === null) return;',
+      },
+    ],
+  },
   'module-collection-grows': {
     title: 'A module keeps the packet identifiers of all connections',
     changes: [

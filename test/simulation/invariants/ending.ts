@@ -16,6 +16,9 @@ export function unfinished(house: Household): string[] {
   return [
     ...(callers.waiting > 0 ? [`${callers.waiting} requests are not answered`] : []),
     ...devices.filter(({ owed }) => owed.length > 0).map(({ id, owed }) => `device ${id} owes ${owed.length} messages`),
+    ...devices
+      .filter(({ openViolations }) => openViolations > 0)
+      .map(({ id }) => `a connection of ${id} broke the protocol and is open`),
     ...devices.filter(({ online }) => !online).map(({ id }) => `device ${id} is not connected`),
     ...rows(house, 'command')
       .filter(

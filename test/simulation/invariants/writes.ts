@@ -1,4 +1,4 @@
-import { readPackets } from '../network/packets.ts';
+import type { Packet } from 'mqtt-packet';
 import type { Household } from '../workload/household.ts';
 
 interface CommandMessage {
@@ -8,12 +8,10 @@ interface CommandMessage {
 }
 
 /** Looks at each command as it leaves a process for its device; `clockErrorMs` is the process's clock minus the true time. */
-export function checkWrites(house: Household, frame: Buffer, clockErrorMs: number): void {
-  for (const packet of readPackets(frame)) {
-    if (packet.type !== 'publish') continue;
-    const message = JSON.parse(packet.payload.toString()) as CommandMessage;
-    if (message.message_type === 'cmd') checkCommand(house, clockErrorMs, message);
-  }
+export function checkWrites(house: Household, packet: Packet, clockErrorMs: number): void {
+  if (packet.cmd !== 'publish') return;
+  const message = JSON.parse(packet.payload.toString()) as CommandMessage;
+  if (message.message_type === 'cmd') checkCommand(house, clockErrorMs, message);
 }
 
 function checkCommand(house: Household, clockErrorMs: number, { device_id: deviceId, payload }: CommandMessage): void {

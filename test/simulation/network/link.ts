@@ -3,65 +3,93 @@ import type { Owner, Scheduler } from '../world/scheduler.ts';
 
 /** How the network behaves; the fault injector changes it. */
 export interface Network {
-  /** The longest that a packet takes, in milliseconds. */
+  /** The longest that bytes take, in milliseconds. */
   latency: number;
 }
 
 type Side = 'client' | 'server';
 
+/** One end of a connection. */
+export interface End {
+  /** Bytes have arrived, in the order in which they were sent. */
+  received(bytes: Buffer): void;
+  /** The other end sends nothing more. */
+  ended(): void;
+  /** The connection broke. */
+  broke(): void;
+}
+
+/** How many writes arrive in two pieces. */
+const SPLIT = 0.1;
+
 /**
- * A TCP connection between a client, which is part of the world, and a process. Each direction keeps its order. It ends
- * properly, by a reset that loses what is under way, silently (then neither side is told), or with packets that arrive late.
+ * A TCP connection between a client, which is part of the world, and a process. Each direction keeps its order and loses nothing
+ * before its end. It ends properly, by a reset that loses what is under way, silently (then neither side is told), or with bytes
+ * that arrive late.
  */
 export class Link {
   readonly #scheduler: Scheduler;
   readonly #random: Random;
   readonly #network: Network;
   readonly #server: Owner;
+  readonly #ends: Record<Side, End>;
   #state: 'up' | 'silent' | 'stranded' | 'closed' = 'up';
   #lateMs = 0;
-  /** When the last packet of each direction arrives. */
+  /** When the last bytes of each direction arrive. */
   readonly #arrival: Record<Side, number> = { client: 0, server: 0 };
 
-  constructor(parts: { scheduler: Scheduler; random: Random; network: Network; server: Owner }) {
+  constructor(parts: {
+    scheduler: Scheduler;
+    random: Random;
+    network: Network;
+    server: Owner;
+    ends: Record<Side, End>;
+  }) {
     this.#scheduler = parts.scheduler;
     this.#random = parts.random;
     this.#network = parts.network;
     this.#server = parts.server;
+    this.#ends = parts.ends;
   }
 
   get up(): boolean {
     return this.#state === 'up';
   }
 
-  /** Hands a packet to the other side; nothing comes of it where the connection ends before it arrives. */
-  send(to: Side, deliver: () => void): void {
-    if (this.#state !== 'up') return;
-    this.#schedule(to, () => {
-      if (this.#state === 'up') deliver();
-      else if (this.#state === 'stranded' && to === 'server') this.#schedule('server', deliver, this.#lateMs);
-    });
+  /** It was lost, and neither side is told. */
+  get silent(): boolean {
+    return this.#state === 'silent';
   }
 
-  /** Ends properly: what was sent arrives before `closed` is called at the other side. */
-  end(to: Side, closed: () => void): void {
+  /** Sends bytes, in one piece or two; those are lost that have not arrived when the connection ends. */
+  send(to: Side, bytes: Buffer): void {
+    if (this.#state !== 'up') return;
+    const at = bytes.length > 1 && this.#random.chance(SPLIT) ? 1 + this.#random.int(bytes.length - 1) : 0;
+    if (at > 0) this.#transmit(to, bytes.subarray(0, at));
+    this.#transmit(to, at > 0 ? bytes.subarray(at) : bytes);
+  }
+
+  /** Ends properly: what was sent to the other side arrives before it is told. */
+  end(to: Side): void {
     if (this.#state !== 'up') return;
     this.#schedule(to, () => {
       if (this.#state !== 'up') return;
       this.#state = 'closed';
-      closed();
+      this.#ends[to].ended();
+      const other = to === 'client' ? 'server' : 'client';
+      this.#schedule(other, () => this.#ends[other].ended());
     });
   }
 
-  /** What is under way is lost; each side is told after a while. */
-  reset(closed: Record<Side, () => void>): void {
+  /** What is under way is lost, even the rest of a packet; each side is told after a while. */
+  reset(): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
-    this.#schedule('client', closed.client);
-    this.#schedule('server', closed.server);
+    this.#schedule('client', () => this.#ends.client.broke());
+    this.#schedule('server', () => this.#ends.server.broke());
   }
 
-  /** Loses everything from now on, and tells nobody. */
+  /** Loses everything from now on, and tells neither side. */
   silence(): void {
     if (this.#state === 'up') this.#state = 'silent';
   }
@@ -70,17 +98,25 @@ export class Link {
    * The client is told that the connection broke, while what it had sent is still under way: it arrives up to `lateMs` later, in its
    * order, beside what the client sends on its next connection. Then the server is told.
    */
-  strand(lateMs: number, closed: Record<Side, () => void>): void {
+  strand(lateMs: number): void {
     if (this.#state !== 'up') return;
     this.#state = 'stranded';
     this.#lateMs = lateMs;
-    this.#schedule('client', closed.client);
+    this.#schedule('client', () => this.#ends.client.broke());
     const end = () => {
       if (this.#state !== 'stranded') return;
       this.#state = 'closed';
-      closed.server();
+      this.#ends.server.broke();
     };
     this.#scheduler.at(2 * lateMs, end, this.#server);
+  }
+
+  #transmit(to: Side, bytes: Buffer): void {
+    const deliver = () => this.#ends[to].received(bytes);
+    this.#schedule(to, () => {
+      if (this.#state === 'up') deliver();
+      else if (this.#state === 'stranded' && to === 'server') this.#schedule('server', deliver, this.#lateMs);
+    });
   }
 
   #schedule(to: Side, run: () => void, extraMs = 0): void {

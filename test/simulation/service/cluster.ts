@@ -1,3 +1,4 @@
+import type { Packet } from 'mqtt-packet';
 import type { Limits } from '../../../src/actors/limits.ts';
 import { LEASE_MS } from '../../../src/domain/lease.ts';
 import { MAX_CLOCK_OFFSET_MS } from '../../../src/domain/service-clock.ts';
@@ -40,8 +41,8 @@ export class Cluster {
   wrote: (clockErrorMs: number) => void = () => {};
   /** Whether an error was to be expected of what is done to the service. */
   expects: (fields: object, message: string) => boolean = () => false;
-  /** Told of each frame that leaves for a device. */
-  sending: (frame: Buffer, clockErrorMs: number) => void = () => {};
+  /** Called with each MQTT packet that leaves for a device. */
+  sending: (packet: Packet, clockErrorMs: number) => void = () => {};
   readonly #world: World;
   #ids = 0;
 
@@ -58,9 +59,9 @@ export class Cluster {
       opened: (statements: Statements) => void this.#statements.push(statements),
       activated: (host: Host, running: Running) => this.#activated(host, running),
       expects: (fields: object, message: string) => this.expects(fields, message),
-      sending: (running: Running, frame: Buffer) => {
+      sending: (running: Running, packet: Packet) => {
         this.acts(running, 'wrote to a device');
-        this.sending(frame, this.#clockError(running));
+        this.sending(packet, this.#clockError(running));
       },
     };
     this.hosts = Array.from({ length: options.hosts }, (_, n) => new Host('AB'[n] as string, parts));

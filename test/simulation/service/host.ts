@@ -1,3 +1,4 @@
+import type { Packet } from 'mqtt-packet';
 import type { Log } from '../../../src/domain/log.ts';
 import { Activation } from '../../../src/main/activation.ts';
 import { hostTime, keepTime, type Timekeeper } from '../../../src/main/clock.ts';
@@ -40,8 +41,8 @@ export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' 
   takeover(by: Running): void;
   /** A statement took effect that wrote. */
   wrote(by: Running): void;
-  /** A frame leaves a process for a client. */
-  sending(running: Running, frame: Buffer): void;
+  /** An MQTT packet leaves a process for a client. */
+  sending(running: Running, packet: Packet): void;
   /** A process has connections to the database. */
   opened(statements: Statements): void;
   /** A process became the active one. */
@@ -98,7 +99,6 @@ export class Host {
     world.count(how === 'kill' ? 'kills' : 'exits');
     world.note(running.owner.name, how);
     running.lock.end();
-    running.service?.mqtt.died();
     for (const broke of running.onDeath) broke();
     running.onDeath.clear();
     const wait = world.random.between(50, 2_000);
@@ -160,9 +160,10 @@ export class Host {
       const service = await startService({
         ...{ ...parts, world, owner, store, time, log },
         lease: lock.lease,
-        sending: (frame) => sending(running, frame),
+        sending: (packet) => sending(running, packet),
       });
       running.service = service;
+      running.onDeath.add(() => service.mqtt.died());
       world.note(owner.name, 'serves');
     } catch (error) {
       world.note(owner.name, `did not start: ${(error as Error).message}`);

@@ -1,147 +1,145 @@
+import type { Packet } from 'mqtt-packet';
+import { guardWrites } from '../../../src/domain/guard-writes.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
-import type { Edge } from '../../../src/edges/mqtt/edge.ts';
-import type { Peer } from '../../../src/edges/mqtt/gatekeeper.ts';
-import { type ClientEnd, SimulatedConnection } from '../network/connection.ts';
-import { Link, type Network } from '../network/link.ts';
+import type { Started } from '../../../src/edges/mqtt/edge.ts';
+import type { CloseReason } from '../../../src/edges/mqtt/meter.ts';
+import { PUBLISH, type Wire } from '../../../src/edges/mqtt/wire.ts';
+import { type End, Link, type Network } from '../network/link.ts';
+import { packetReader } from '../network/packets.ts';
+import { SimulatedSocket } from '../network/socket.ts';
 import { type Owner, runAs } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
 
-const ACCEPTED = 0;
-const UNAVAILABLE = 3;
-const NOT_AUTHORIZED = 5;
-/** When the service gives up on a peer that a broken network hides from it: one and a half keep-alives. */
-const SILENT_MS = 90_000;
-const LATEST_PACKET_MS = 3_000;
-
-export interface Credentials {
-  clientId: string;
-  username: string;
-  password: string;
-}
+const LATEST_BYTES_MS = 3_000;
 
 export type Break = 'reset' | 'silent' | 'late';
 
-/** A client's connection to a process. */
-export interface MqttClient {
-  connect(credentials: Credentials): void;
-  subscribe(topic: string): void;
-  /** A PUBLISH packet. */
-  publish(packet: Buffer): void;
-  /** Ends the connection properly. */
-  end(): void;
-  /** The network loses the connection: both ends are told, or neither, or the client while its packets arrive late. */
-  breaks(how: Break): void;
+/** What a client gets of its connection. */
+export interface ClientEnd {
+  received(bytes: Buffer): void;
+  closed(): void;
 }
 
-/** Answers CONNECT and SUBSCRIBE as the broker library does, and passes everything else to the edge. */
-export class MqttListener {
-  readonly #world: World;
-  readonly #edge: Edge;
-  readonly #owner: Owner;
-  readonly #network: Network;
-  readonly #lease: Lease;
-  readonly #sending: (frame: Buffer) => void;
-  /** A message of a device is let through. */
-  readonly #reads: (deviceId: string) => void;
-  /** What the clients see when the process dies. */
-  readonly #links = new Map<Link, () => void>();
+/** A client's connection to a process. */
+export interface ClientConnection {
+  /** Neither side has ended it, and the network carries it. */
+  readonly up: boolean;
+  write(bytes: Buffer): void;
+  /** Ends the connection properly. */
+  end(): void;
+  /** The network loses the connection: both ends are told, or neither, or the client while its bytes arrive late. */
+  breaks(how: Break): void;
+  /** The client is about to break the protocol: the service has to end the connection, at once or when it has waited for more. */
+  misbehaves(ends: 'at once' | 'later'): void;
+}
 
-  constructor(parts: {
-    world: World;
-    edge: Edge;
-    owner: Owner;
-    network: Network;
-    sending(frame: Buffer): void;
-    lease: Lease;
-    reads(deviceId: string): void;
-  }) {
-    this.#world = parts.world;
-    this.#edge = parts.edge;
-    this.#owner = parts.owner;
-    this.#network = parts.network;
-    this.#sending = parts.sending;
-    this.#lease = parts.lease;
-    this.#reads = parts.reads;
+/** Reasons for which the service must not end a working connection whose client keeps to the protocol. */
+const unfair: ReadonlySet<CloseReason> = new Set(['protocol', 'oversized', 'forbidden', 'slow', 'silent']);
+
+export interface ListenerParts {
+  world: World;
+  accept: Started['accept'];
+  owner: Owner;
+  network: Network;
+  lease: Lease;
+  /** A packet leaves for a client. */
+  sending(packet: Packet): void;
+  /** A message of a device is let through. */
+  reads(deviceId: string): void;
+}
+
+/** Takes connections in place of `openSockets`: each is a stream over a simulated link, handed to the edge. */
+export class MqttListener {
+  readonly #parts: ListenerParts;
+  /** Broken when the process dies. */
+  readonly #links = new Set<Link>();
+
+  constructor(parts: ListenerParts) {
+    this.#parts = parts;
   }
 
-  accept(end: ClientEnd, address: string): MqttClient {
-    const { scheduler, random } = this.#world;
-    const link = new Link({
-      scheduler,
-      random: random.fork(`link ${scheduler.steps}`),
-      network: this.#network,
-      server: this.#owner,
-    });
-    const client: ClientEnd = {
-      received: end.received.bind(end),
-      closed: () => {
-        this.#links.delete(link);
-        end.closed();
+  /** Connects a client at `address`, which signs in as the device if at all. */
+  accept(client: ClientEnd, address: string, deviceId: string): ClientConnection {
+    const { world, owner, network } = this.#parts;
+    const { scheduler } = world;
+    const random = world.random.fork(`link ${scheduler.steps}`);
+    let ends: 'at once' | 'later' | null = null;
+    const closed = () => {
+      if (this.#links.delete(link)) client.closed();
+    };
+    const clientEnd: End = { received: (bytes) => client.received(bytes), ended: closed, broke: closed };
+    const written = packetReader(this.#parts.sending);
+    const socket = new SimulatedSocket({
+      send: (bytes) => {
+        written(bytes);
+        link.send('client', bytes);
       },
-    };
-    let peer: Peer | null = null;
-    const connection = new SimulatedConnection(link, client, {
-      address,
-      sending: this.#sending,
-      lease: this.#lease,
-      reads: () => peer?.kind === 'device' && this.#reads(peer.deviceId),
+      end: () => link.end('client'),
     });
-    this.#links.set(link, client.closed);
-    runAs(this.#owner, () => this.#edge.attach(connection, 'tcp'));
-    const lost = () => {
-      this.#links.delete(link);
-      peer = null;
-      connection.lost();
-    };
+    const link = new Link({ scheduler, random, network, server: owner, ends: { client: clientEnd, server: socket } });
+    this.#links.add(link);
+    // No event comes from a link that was lost silently: the service's end is the only one to close.
+    socket.once('close', () => link.silent && this.#links.delete(link));
+    const wire = runAs(owner, () => this.#serve(socket, address, deviceId));
+    wire?.once('close', () => {
+      world.count(`connection ended: ${wire.reason ?? 'peer'}`);
+      if (wire.reason !== null && link.up) this.#checkEnd(deviceId, wire.reason, ends);
+    });
     return {
-      connect: (credentials) =>
-        link.send('server', () => {
-          void this.#signIn(connection, credentials).then((signedIn) => {
-            peer = signedIn;
-          });
-        }),
-      subscribe: (topic) => link.send('server', () => peer !== null && this.#subscribe(connection, peer, topic)),
-      publish: (packet) => link.send('server', () => connection.publish(packet)),
-      end: () => link.end('server', lost),
+      get up() {
+        return link.up;
+      },
+      write: (bytes) => link.send('server', bytes),
+      end: () => link.end('server'),
       breaks: (how) => {
-        if (how === 'reset') {
-          link.reset({ client: client.closed, server: lost });
-          return;
-        }
-        if (how === 'late') {
-          link.strand(random.float(LATEST_PACKET_MS), { client: client.closed, server: lost });
-          return;
-        }
-        link.silence();
-        this.#world.scheduler.at(SILENT_MS, lost, this.#owner);
+        if (how === 'reset') link.reset();
+        else if (how === 'silent') link.silence();
+        else link.strand(random.float(LATEST_BYTES_MS));
+      },
+      misbehaves: (how) => {
+        ends = how;
       },
     };
   }
 
   /** The process is gone: its host closes every connection. */
   died(): void {
-    for (const [link, closed] of this.#links) link.reset({ client: closed, server: () => {} });
-    this.#links.clear();
+    for (const link of this.#links) link.reset();
   }
 
-  async #signIn(connection: SimulatedConnection, given: Credentials): Promise<Peer | null> {
-    const { clientId, username, password } = given;
-    const connect = { clientId, username, password: Buffer.from(password), clean: true, will: false };
-    const answer = await this.#edge.signIn(connect, connection);
-    if (typeof answer === 'string' || !this.#edge.enter(answer)) {
-      connection.reply({ type: 'connack', code: answer === 'refused' ? NOT_AUTHORIZED : UNAVAILABLE });
-      connection.finish('refused');
+  #serve(socket: SimulatedSocket, address: string, deviceId: string): Wire | null {
+    const { accept, lease, reads } = this.#parts;
+    guardWrites(socket, () => lease.valid());
+    const wire = accept(socket, address, 'tcp');
+    if (wire === null) {
+      socket.destroy();
       return null;
     }
-    connection.reply({ type: 'connack', code: ACCEPTED });
-    this.#edge.ready(answer);
-    return answer;
+    const open = wire.open.bind(wire);
+    wire.open = (gate) =>
+      open({
+        ...gate,
+        // A message takes its token with its first byte, and may become whole much later.
+        admit: (type) => {
+          const waitMs = gate.admit(type);
+          if (type === PUBLISH && waitMs === 0) reads(deviceId);
+          return waitMs;
+        },
+      });
+    return wire;
   }
 
-  #subscribe(connection: SimulatedConnection, peer: Peer, topic: string): void {
-    if (connection.closing) return;
-    const granted = this.#edge.maySubscribe(peer, topic, 1);
-    connection.reply({ type: 'suback', granted });
-    if (granted) this.#edge.subscribed(peer, topic, 1);
+  /** The service ended a connection that the network still carries. */
+  #checkEnd(deviceId: string, reason: CloseReason, ends: 'at once' | 'later' | null): void {
+    const { world } = this.#parts;
+    if (ends === null && unfair.has(reason)) {
+      world.fail('honest-connections-stay', `the connection of ${deviceId} was ended: ${reason}`);
+    }
+    if (ends === 'at once' && reason === 'silent') {
+      world.fail(
+        'violations-end-connections',
+        `${deviceId} broke the protocol, and its connection ended by its silence`,
+      );
+    }
   }
 }

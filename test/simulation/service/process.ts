@@ -1,3 +1,4 @@
+import type { Packet } from 'mqtt-packet';
 import type { Limits } from '../../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
@@ -47,8 +48,8 @@ export interface ProcessParts {
   deviceRate: { perSecond: number; burst: number };
   time: Timekeeper;
   newId(): string;
-  /** A frame leaves for a client. */
-  sending(frame: Buffer): void;
+  /** An MQTT packet leaves for a client. */
+  sending(packet: Packet): void;
   lease: Lease;
   log: Log;
 }
@@ -140,7 +141,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     log,
   });
   const deviceRates = new DeviceRateInvariant(world, parts.deviceRate);
-  const started = edge.start();
+  const started = await edge.start();
   const pruning = keepPruning(
     { retentionDays: RETENTION_DAYS },
     { ...services, isClockTrusted: () => time.untrusted() === null },
@@ -151,10 +152,8 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     perform: makePerform(services),
     gate: makeGate(services, fixedRates),
     mqtt: new MqttListener({
-      world,
-      edge,
-      owner,
-      network,
+      ...{ world, owner, network },
+      accept: started.accept,
       sending: parts.sending,
       lease: parts.lease,
       reads: (deviceId) => deviceRates.read(deviceId),

@@ -1,40 +1,18 @@
+import type { Packet } from 'mqtt-packet';
 import { checkCloudMessage, composeMessage } from '../../../src/domain/envelope.ts';
 import type { CloudPayload, CmdPayload } from '../../../src/domain/payloads.ts';
 import { PROTOCOL_VERSION } from '../../../src/domain/protocol.ts';
 import { sessionCredentials } from '../../../src/domain/session.ts';
-import { newNonce, type SigningKey, signingKey } from '../../../src/domain/signature.ts';
+import { newNonce, signingKey } from '../../../src/domain/signature.ts';
 import { type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { nextPacketId, publish } from '../../../src/edges/mqtt/frames.ts';
-import type { ToClient } from '../network/connection.ts';
-import { readPackets } from '../network/packets.ts';
+import { noConnect, packetReader, type Violation } from '../network/packets.ts';
 import type { Cluster } from '../service/cluster.ts';
-import type { Break, Credentials, MqttClient } from '../service/mqtt-listener.ts';
+import type { Break, ClientConnection, ClientEnd } from '../service/mqtt-listener.ts';
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';
 import { carryOut } from './actions.ts';
-
-/** A message that the device owes until it is acknowledged; kept over connections. */
-interface Owed {
-  sequence: number;
-  messageId: string;
-  channel: DeviceChannel;
-  payload: JsonObject;
-  acknowledged(): void;
-}
-
-interface Session {
-  client: MqttClient;
-  credentials: Credentials;
-  clientId: string;
-  keyVersion: number;
-  key: SigningKey;
-  /** The subscription stands and `hello` was answered. */
-  ready: boolean;
-  packetId: number;
-  /** What each packet identifier under way carries. */
-  underWay: Map<number, Owed>;
-}
+import { type Owed, Session } from './session.ts';
 
 /** What the database refuses, as a row with this in it. */
 export const REFUSED_STATE = { refused: true } as const;
@@ -43,6 +21,9 @@ const isRefused = (payload: JsonObject): boolean => (payload.state as JsonObject
 const MOST_OWED = 20;
 /** Without an answer to what it sends for this long it takes the connection for broken. */
 const PATIENCE_MS = 12_000;
+const KEEP_ALIVES_S = [10, 30, 60];
+/** The part of its keep-alive after which an idle device sends a PINGREQ. */
+const PING_AFTER = 0.7;
 
 /**
  * A device with a memory that survives everything: it counts upwards, reports each number once, sends again what was not
@@ -66,14 +47,17 @@ export class Device {
   firmware = '1.0.0';
   owed: Owed[] = [];
   session: Session | null = null;
+  /** Connections on which it broke the protocol, and which are still open. */
+  openViolations = 0;
   /** The service refused it; told to whoever knows whether that is right. */
   refused: (keyVersion: number) => void = () => {};
   executes: (command: CmdPayload) => void = () => {};
   readonly #world: World;
   readonly #cluster: Cluster;
   readonly #random: Random;
+  readonly #keepAliveS: number;
   /** The CONNECT that opened its newest session. */
-  #used: Credentials | null = null;
+  #used: Buffer | null = null;
   #sequence = 0;
   readonly #refusedIds = new Set<string>();
   #running = true;
@@ -94,6 +78,7 @@ export class Device {
     this.kind = parts.kind;
     this.secrets.set(1, parts.secret);
     this.#random = parts.world.random.fork(`device ${parts.id}`);
+    this.#keepAliveS = this.#random.pick(KEEP_ALIVES_S);
     this.#live();
   }
 
@@ -135,27 +120,54 @@ export class Device {
 
   /** The network loses its connection. */
   breaks(how: Break): void {
-    if (this.session === null) return;
+    if (this.session === null || this.session.broken) return;
     this.#note(`connection ${how}`);
-    this.session.client.breaks(how);
+    this.session.connection.breaks(how);
   }
 
-  /** Somebody sends a CONNECT that has opened a session once more, to whichever process takes connections. */
+  /** Sends the CONNECT that has opened its newest session once more, on another connection. */
   replayConnect(): void {
-    const service = this.#cluster.serving()?.service;
-    if (!service || this.#used === null) return;
-    this.#world.count('CONNECT sent again');
-    const received = (packet: ToClient) => {
-      if (packet.type !== 'connack' || packet.code !== 0) return;
+    if (this.#used === null) return;
+    const used = this.#used;
+    const read = packetReader((packet) => {
+      if (packet.cmd !== 'connack' || packet.returnCode !== 0) return;
       this.#world.fail('tokens-open-one-session', `a CONNECT of ${this.id} was accepted twice`);
-    };
-    service.mqtt.accept({ received, closed() {} }, '203.0.113.9').connect(this.#used);
+    });
+    const connection = this.#open({ received: read, closed() {} }, '203.0.113.9');
+    if (connection === null) return;
+    this.#world.count('CONNECT sent again');
+    connection.write(used);
   }
 
-  /** Says goodbye; it comes back by itself. */
+  /** Breaks the protocol on its connection, and waits until the service ends it. */
+  violates(how: Violation): void {
+    const { session } = this;
+    if (session?.ready !== true || session.broken || !session.connection.up) return;
+    this.#note(how);
+    this.#world.count(`violation: ${how}`);
+    session.violate(how, this.#random);
+    this.openViolations += 1;
+  }
+
+  /** Opens another connection on which no CONNECT comes, and waits until the service ends it. */
+  sendsNoConnect(): void {
+    const closed = () => {
+      this.openViolations -= 1;
+    };
+    const connection = this.#open({ received() {}, closed }, '203.0.113.10');
+    if (connection === null) return;
+    this.#world.count('violation: no CONNECT');
+    this.openViolations += 1;
+    connection.misbehaves('later');
+    const bytes = noConnect(this.#random);
+    if (bytes.length > 0) connection.write(bytes);
+  }
+
+  /** Ends its connection, as a rule with a DISCONNECT; it connects again by itself. */
   leave(): void {
-    this.session?.client.end();
+    const { session } = this;
     this.session = null;
+    session?.end(this.#random.chance(0.8));
   }
 
   /** Switched off for good. */
@@ -187,60 +199,75 @@ export class Device {
     if (session === null) {
       this.owed = this.owed.filter(({ payload }) => !isRefused(payload));
       this.#connect();
-    } else if ((this.owed.length > 0 || !session.ready) && this.#world.scheduler.now - this.#heardAt > PATIENCE_MS) {
-      this.#note('is not answered');
-      this.leave();
-    }
+    } else if (!session.broken) this.#keepAlive(session);
     this.#world.scheduler.at(this.#random.between(100, 900), () => this.#live(), null);
   }
 
+  #keepAlive(session: Session): void {
+    const { now } = this.#world.scheduler;
+    const waits = this.owed.length > 0 || !session.ready || session.pinging;
+    if (waits && now - this.#heardAt > PATIENCE_MS) {
+      this.#note('is not answered');
+      this.leave();
+    } else if (session.ready && session.idleMs > this.#keepAliveS * 1_000 * PING_AFTER) {
+      if (!waits) this.#heardAt = now;
+      session.ping();
+    }
+  }
+
+  #open(client: ClientEnd, address: string): ClientConnection | null {
+    return this.#cluster.serving()?.service?.mqtt.accept(client, address, this.id) ?? null;
+  }
+
   #connect(): void {
-    const process = this.#cluster.serving();
-    if (!process?.service) return;
     const keyVersion = this.newestKey;
     const key = signingKey('hmac-sha256', this.secrets.get(keyVersion) as string);
     const now = this.#world.now();
-    const credentials = sessionCredentials({ deviceId: this.id, tenantId: this.tenantId, key }, now, newNonce());
-    this.#heardAt = now;
     let session: Session | null = null;
-    const client = process.service.mqtt.accept(
-      {
-        received: (packet) => {
-          if (session !== null && this.session === session) this.#received(session, packet);
-        },
-        closed: () => {
-          if (this.session === session) this.session = null;
-        },
-      },
-      '198.51.100.7',
-    );
-    const { clientId } = credentials;
-    session = { client, credentials, clientId, keyVersion, key, ready: false, packetId: 0, underWay: new Map() };
+    const read = packetReader((packet) => {
+      if (session !== null && this.session === session) this.#received(session, packet);
+    });
+    const closed = () => {
+      if (session?.broken === true) this.openViolations -= 1;
+      if (this.session === session) this.session = null;
+    };
+    const connection = this.#open({ received: read, closed }, '198.51.100.7');
+    if (connection === null) return;
+    const credentials = sessionCredentials({ deviceId: this.id, tenantId: this.tenantId, key }, now, newNonce());
+    session = new Session(this.#world, connection, { ...credentials, keepAliveS: this.#keepAliveS, keyVersion, key });
     this.session = session;
-    client.connect(credentials);
+    this.#heardAt = now;
   }
 
-  #received(session: Session, packet: ToClient): void {
+  #received(session: Session, packet: Packet): void {
     this.#heardAt = this.#world.scheduler.now;
-    if (packet.type === 'connack') {
-      this.#note(`connack ${packet.code}`);
-      if (packet.code === 5) this.refused(session.keyVersion);
-      if (packet.code === 0) session.client.subscribe(deviceTopic(this.tenantId, this.id, 'cmd'));
-    } else if (packet.type === 'suback') {
-      // A hello names the next number and does not use it.
-      const payload = { protocol: PROTOCOL_VERSION, firmware: this.firmware };
-      const hello = { sequence: this.#sequence + 1, messageId: newNonce(), channel: 'hello', payload } as const;
-      this.#publish(session, { ...hello, acknowledged() {} });
-    } else
-      for (const one of readPackets(packet.bytes)) {
-        if (one.type === 'puback') this.#acknowledged(session, one.packetId);
-        else this.#told(session, one.payload);
-      }
+    if (packet.cmd === 'connack') this.#signedIn(session, packet.returnCode);
+    else if (packet.cmd === 'suback') this.#greet(session);
+    else if (packet.cmd === 'puback') this.#acknowledged(session, packet.messageId as number);
+    else if (packet.cmd === 'pingresp') session.pinging = false;
+    else if (packet.cmd === 'publish') {
+      const { messageId } = packet;
+      if (packet.qos === 1) session.acknowledge(messageId as number);
+      this.#told(session, packet.payload as Buffer);
+    } else this.#world.fail('the-run-goes-through', `${this.id} got a packet of type ${packet.cmd}`);
+  }
+
+  #signedIn(session: Session, returnCode: number | undefined): void {
+    this.#note(`connack ${returnCode}`);
+    if (returnCode === 5) this.refused(session.keyVersion);
+    if (returnCode !== 0) return;
+    session.subscribe(deviceTopic(this.tenantId, this.id, 'cmd'));
+  }
+
+  #greet(session: Session): void {
+    // A hello names the next number and does not use it.
+    const payload = { protocol: PROTOCOL_VERSION, firmware: this.firmware };
+    const hello = { sequence: this.#sequence + 1, messageId: newNonce(), channel: 'hello', payload } as const;
+    this.#publish(session, [{ ...hello, acknowledged() {} }]);
   }
 
   #acknowledged(session: Session, packetId: number): void {
-    const owed = session.underWay.get(packetId);
-    session.underWay.delete(packetId);
+    const owed = session.settle(packetId);
     const at = owed === undefined ? -1 : this.owed.indexOf(owed);
     if (owed === undefined || at < 0) return;
     this.#note(`puback ${owed.channel} ${owed.sequence}`);
@@ -262,10 +289,10 @@ export class Device {
   #heed(session: Session, said: CloudPayload): void {
     if (said.type === 'hello_ack') {
       session.ready = true;
-      this.#used = session.credentials;
+      this.#used = session.connect;
       this.#sequence = Math.max(this.#sequence, said.payload.last_sequence);
       const resent = this.#random.chance(0.3) ? this.#random.shuffled(this.owed) : this.owed;
-      for (const owed of resent) this.#send(owed);
+      this.#publish(session, resent);
     } else if (said.type === 'error' && this.#isToBeRefused(said.payload.message_id)) {
       if (said.payload.code === 'PAYLOAD_INVALID') return;
       this.#world.fail('refused-data-is-refused-alone', `${this.id}: ${said.payload.code} for a refused report`);
@@ -305,19 +332,20 @@ export class Device {
   #send(owed: Owed): void {
     const { session } = this;
     if (session === null) return;
-    this.#publish(session, owed);
-    if (this.#random.chance(0.03)) this.#publish(session, owed);
+    this.#publish(session, [owed]);
+    if (this.#random.chance(0.03)) this.#publish(session, [owed]);
   }
 
-  #publish(session: Session, owed: Owed): void {
-    session.packetId = nextPacketId(session.packetId);
-    session.underWay.set(session.packetId, owed);
-    const text = composeMessage({
-      ...{ deviceId: this.id, tenantId: this.tenantId, clientId: session.clientId, requestId: '' },
-      ...{ messageId: owed.messageId, sequence: owed.sequence, type: owed.channel, payload: owed.payload },
-      ...{ timestamp: this.#world.now(), nonce: newNonce(), keyVersion: session.keyVersion, key: session.key },
+  #publish(session: Session, all: readonly Owed[]): void {
+    const messages = all.map((owed) => {
+      const text = composeMessage({
+        ...{ deviceId: this.id, tenantId: this.tenantId, clientId: session.clientId, requestId: '' },
+        ...{ messageId: owed.messageId, sequence: owed.sequence, type: owed.channel, payload: owed.payload },
+        ...{ timestamp: this.#world.now(), nonce: newNonce(), keyVersion: session.keyVersion, key: session.key },
+      });
+      return { owed, topic: deviceTopic(this.tenantId, this.id, owed.channel), text };
     });
-    session.client.publish(publish(deviceTopic(this.tenantId, this.id, owed.channel), text, session.packetId));
+    session.publish(messages);
   }
 
   #note(what: string): void {
