@@ -26,7 +26,10 @@ export class LateCommands {
   readonly #clock: Clock;
   readonly #limits: Pick<Limits, 'sweepMs'>;
   readonly #log: Log;
-  #again: NodeJS.Timeout | null = null;
+  /** Repeats a sweep that failed. */
+  #retry: NodeJS.Timeout | undefined;
+  /** Sweeps again after the last commit with an unknown outcome. */
+  #second: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(parts: {
@@ -55,28 +58,26 @@ export class LateCommands {
       await this.#cancelAll(await this.#commands.openOfRevoked());
     } catch (error) {
       this.#log.warn({ err: error }, 'open commands of revoked devices not read; retrying');
-      this.#later(RETRY_MS);
+      clearTimeout(this.#retry);
+      this.#retry = this.#later(RETRY_MS);
     }
   }
 
   /** Sweeps at once, and again after `sweepMs`: a commit with an unknown outcome may still be running in the database. */
   outcomeUnknown(): void {
     void this.sweep();
-    this.#later(this.#limits.sweepMs);
+    clearTimeout(this.#second);
+    this.#second = this.#later(this.#limits.sweepMs);
   }
 
   stop(): void {
     this.#stopped = true;
-    if (this.#again !== null) clearTimeout(this.#again);
-    this.#again = null;
+    clearTimeout(this.#retry);
+    clearTimeout(this.#second);
   }
 
-  #later(ms: Milliseconds): void {
-    if (this.#stopped) return;
-    this.#again ??= setTimeout(() => {
-      this.#again = null;
-      void this.sweep();
-    }, ms).unref();
+  #later(ms: Milliseconds): NodeJS.Timeout | undefined {
+    return this.#stopped ? undefined : setTimeout(() => void this.sweep(), ms).unref();
   }
 
   async #cancelAll(open: readonly { deviceId: Uuid; commandId: Uuid }[]): Promise<void> {

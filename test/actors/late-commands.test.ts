@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { LateCommands } from '../../src/actors/late-commands.ts';
+import { silentLog } from '../support/lock.ts';
+
+const SWEEP_MS = 10_000;
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** With a store that has no open command of a revoked device, or fails as often as `failures` says. */
+function lateCommands(failures = 0) {
+  let left = failures;
+  const openOfRevoked = vi.fn(async () => {
+    left -= 1;
+    if (left >= 0) throw new Error('away');
+    return [];
+  });
+  const late = new LateCommands({
+    supervisor: { on: () => () => {} } as never,
+    store: { commands: { openOfRevoked } } as never,
+    clock: { now: () => Date.now() },
+    limits: { sweepMs: SWEEP_MS },
+    log: silentLog,
+  });
+  return { late, sweeps: () => openOfRevoked.mock.calls.length };
+}
+
+it('looks at once after each commit with an unknown outcome, and again a full interval after the last one', async () => {
+  const { late, sweeps } = lateCommands();
+  late.outcomeUnknown();
+  await vi.advanceTimersByTimeAsync(SWEEP_MS - 1);
+  late.outcomeUnknown();
+  await vi.advanceTimersByTimeAsync(SWEEP_MS - 1);
+  expect(sweeps()).toBe(2);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(sweeps()).toBe(3);
+  await vi.advanceTimersByTimeAsync(10 * SWEEP_MS);
+  expect(sweeps()).toBe(3);
+});
+
+it('repeats a sweep that failed after a second, whatever else is scheduled', async () => {
+  const { late, sweeps } = lateCommands(2);
+  late.outcomeUnknown();
+  await vi.advanceTimersByTimeAsync(2_000);
+  expect(sweeps()).toBe(3);
+  await vi.advanceTimersByTimeAsync(SWEEP_MS - 2_000);
+  expect(sweeps()).toBe(4);
+});
+
+it('does nothing more once it is stopped', async () => {
+  const { late, sweeps } = lateCommands(1);
+  late.outcomeUnknown();
+  late.stop();
+  await vi.advanceTimersByTimeAsync(10 * SWEEP_MS);
+  expect(sweeps()).toBe(1);
+});
