@@ -49,7 +49,7 @@ function storedText(index: number): string {
     snapshot = decide(definition, snapshot, {
       type: 'state.reported',
       at: NOW,
-      mark: { sequenceNumber, messageId: `${id}-${sequenceNumber}` },
+      mark: { sequenceNumber, messageId: `${id}-${sequenceNumber}`, keyVersion: 1 },
       state: deviceState(sequenceNumber, id),
       full: false,
       watches: [],

@@ -57,6 +57,12 @@ export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
 });
 
+/** Whether an earlier key does not verify any more; versions only grow. Of a revoked device every key has ended. */
+export const hasKeyEnded = (
+  { keyVersion, grace }: Pick<DeviceContext, 'keyVersion' | 'grace'>,
+  version: number,
+): boolean => version < keyVersion && version !== grace?.keyVersion;
+
 /** The old key stops verifying, and the session that it opened ends. */
 function keyEnded(
   { id: deviceId, tenantId }: DeviceContext,

@@ -4,11 +4,22 @@ import { acceptSequence, judgeSequence, type ReplayWindow } from '../domain/repl
 import { applyReport, contains } from '../domain/twin.ts';
 import type { EpochMs, JsonObject } from '../domain/values.ts';
 import { type Decision, only } from './decision.ts';
+import { hasKeyEnded } from './device-administration.ts';
 import type { DeviceContext, DeviceEvent, MessageMark, Watch } from './device-types.ts';
 import type { ActorRef, Output } from './outputs.ts';
 import { appliedOf, applyLate, noted, orderAfter, type ReportOrder } from './report-order.ts';
 
 type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+type SignedEvent = Extract<DeviceEvent, { mark: object }>;
+
+/**
+ * False when the key that verified the message has ended since: a message can wait in a queue, and a reinstatement empties
+ * the replay window, so that nothing else would refuse it.
+ */
+export const isKeyValid = (context: DeviceContext, { mark }: SignedEvent): boolean =>
+  !hasKeyEnded(context, mark.keyVersion);
+
+export const isKeyEnded = (context: DeviceContext, event: SignedEvent): boolean => !isKeyValid(context, event);
 
 /** Contract §4: fresh numbers are used up, repeats are acknowledged and ignored, the rest is refused. */
 function judged(

@@ -46,6 +46,8 @@ export interface Watch {
 export interface MessageMark {
   sequenceNumber: number;
   messageId: string;
+  /** The version of the key that verified the signature. */
+  keyVersion: number;
 }
 
 interface Base {
@@ -77,7 +79,7 @@ export type DeviceEvent =
   | (Base & { type: 'presence.lost' })
   | (Base & { type: 'heartbeat.received'; mark: MessageMark })
   /** Stands outside the replay window; the first message of a session makes the device online. */
-  | (Base & { type: 'hello.received'; firmware?: string })
+  | (Base & { type: 'hello.received'; mark: Pick<MessageMark, 'keyVersion'>; firmware?: string })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */
   | (Base & {
       type: 'state.reported';

@@ -55,6 +55,8 @@ const base = setup({
   },
   guards: {
     isActive: stateIn({ administration: 'active' }),
+    isKeyValid: when(reports.isKeyValid),
+    isKeyEnded: when(reports.isKeyEnded),
     isNextKey: when(administration.isNextKey),
     isGraceOver: when(administration.isGraceOver),
     placesDevice: when(administration.placesDevice),
@@ -64,7 +66,8 @@ const base = setup({
   },
 });
 
-const firstMessage = { guard: 'isActive', target: 'online' } as const;
+// The first has no target: the device stays offline.
+const firstMessage = [{ guard: 'isKeyEnded' }, { guard: 'isActive', target: 'online' }] as const;
 
 /** A device: what people decided about it, and whether it is there (contract §4). */
 export const deviceMachine = base.createMachine({
@@ -90,11 +93,11 @@ export const deviceMachine = base.createMachine({
             delete: { actions: 'refuseActive' },
             'manifest.register': { actions: 'registerManifest' },
             'manifest.update': { actions: 'updateManifest' },
-            'hello.received': { actions: 'takeHello' },
-            'heartbeat.received': { actions: 'takeHeartbeat' },
-            'state.reported': { actions: 'takeState' },
-            'ack.reported': { actions: 'takeAck' },
-            'message.rejected': { actions: 'takeRejected' },
+            'hello.received': { guard: 'isKeyValid', actions: 'takeHello' },
+            'heartbeat.received': { guard: 'isKeyValid', actions: 'takeHeartbeat' },
+            'state.reported': { guard: 'isKeyValid', actions: 'takeState' },
+            'ack.reported': { guard: 'isKeyValid', actions: 'takeAck' },
+            'message.rejected': { guard: 'isKeyValid', actions: 'takeRejected' },
           },
           states: {
             one_key: {

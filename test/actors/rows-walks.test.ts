@@ -15,7 +15,7 @@ import { newId } from '../support/turns.ts';
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
 type Ending = 'as it is' | 'unknown and kept' | 'unknown and not kept';
 
-const heard = ({ replay }: DeviceContext) => mark(replay.highest + 1, 'm');
+const heard = ({ replay, keyVersion }: DeviceContext) => mark(replay.highest + 1, 'm', keyVersion);
 
 const moves: fc.Arbitrary<Next> = fc.oneof(
   {
@@ -30,7 +30,7 @@ const moves: fc.Arbitrary<Next> = fc.oneof(
     weight: 2,
     arbitrary: fc.nat(2).map(
       (n): Next =>
-        (at) => ({ type: 'hello.received', at, firmware: `1.${n}.0` }),
+        (at, d) => ({ type: 'hello.received', at, mark: heard(d), firmware: `1.${n}.0` }),
     ),
   },
   { weight: 1, arbitrary: fc.constant<Next>((at) => ({ type: 'presence.lost', at })) },

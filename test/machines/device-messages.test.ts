@@ -21,6 +21,7 @@ const heartbeat = (sequence: number, messageId?: string): DeviceEvent => ({
 const hello = (firmware?: string): DeviceEvent => ({
   type: 'hello.received',
   at: T0 + 1_000,
+  mark: { keyVersion: 1 },
   ...(firmware !== undefined && { firmware }),
 });
 

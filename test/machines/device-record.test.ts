@@ -57,6 +57,7 @@ describe('the record of a device', () => {
     const driven = having(rotate, report(1, { on: true, list: [1, null] }), report(3, {}), {
       type: 'hello.received',
       at: T0,
+      mark: mark(4),
       firmware: '1.0.0',
     });
     const { context, value } = driven;
@@ -190,7 +191,7 @@ describe('the journal of a device', () => {
     const telemetry: DeviceEvent[] = [
       report(1, { on: true }),
       ack(2),
-      { type: 'hello.received', at: T0, firmware: '1.0.0' },
+      { type: 'hello.received', at: T0, mark: mark(1), firmware: '1.0.0' },
       { type: 'heartbeat.received', at: T0, mark: mark(3) },
       { type: 'message.rejected', at: T0, mark: mark(4), code: 'PAYLOAD_INVALID' },
       { type: 'presence.lost', at: T0 },

@@ -26,22 +26,28 @@ type Move = 'timer' | ((at: number, device: DeviceContext) => DeviceEvent);
 
 const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
 
-const marks = fc.record({ ahead: fc.integer({ min: -70, max: 5 }), messageId: fc.constantFrom('a', 'b', 'c') });
+const marks = fc.record({
+  ahead: fc.integer({ min: -70, max: 5 }),
+  messageId: fc.constantFrom('a', 'b', 'c'),
+  /** Key versions before the current one. */
+  back: fc.constantFrom(0, 0, 0, 1, 2),
+});
 const states = fc.dictionary(
   fc.constantFrom('a', 'b', 'c', '__proto__'),
   fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value))), // without `-0`, which JSON keeps as 0
 ) as fc.Arbitrary<DeviceContext['state']>;
 const marked = (make: (message: ReturnType<typeof mark>, at: number) => DeviceEvent): fc.Arbitrary<Move> =>
-  marks.map(({ ahead, messageId }) => (at: number, { replay }: DeviceContext) => {
-    return make(mark(replay.highest + ahead, messageId), at);
+  marks.map(({ ahead, messageId, back }) => (at: number, { replay, keyVersion }: DeviceContext) => {
+    return make(mark(replay.highest + ahead, messageId, keyVersion - back), at);
   });
 
 const moves: fc.Arbitrary<Move> = fc.oneof(
   { weight: 4, arbitrary: fc.constant<Move>('timer') },
   {
     weight: 8,
-    arbitrary: fc.tuple(marks, states, fc.boolean()).map(([{ ahead, messageId }, state, full]): Move => {
-      return (at, { replay }) => report(0, state, { at, full, mark: mark(replay.highest + ahead, messageId) });
+    arbitrary: fc.tuple(marks, states, fc.boolean()).map(([{ ahead, messageId, back }, state, full]): Move => {
+      return (at, { replay, keyVersion }) =>
+        report(0, state, { at, full, mark: mark(replay.highest + ahead, messageId, keyVersion - back) });
     }),
   },
   { weight: 3, arbitrary: marked((message, at) => ack(0, { at, mark: message, state: { a: at } })) },
@@ -51,7 +57,10 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
     weight: 1,
     arbitrary: marked((message, at) => ({ type: 'message.rejected', at, mark: message, code: 'PAYLOAD_INVALID' })),
   },
-  { weight: 2, arbitrary: fc.constant<Move>((at) => ({ type: 'hello.received', at, firmware: `1.${at % 3}.0` })) },
+  {
+    weight: 2,
+    arbitrary: marked((message, at) => ({ type: 'hello.received', at, mark: message, firmware: `1.${at % 3}.0` })),
+  },
   { weight: 3, arbitrary: fc.constant<Move>((at) => ({ type: 'presence.lost', at })) },
   {
     weight: 5,
@@ -83,7 +92,7 @@ const moves: fc.Arbitrary<Move> = fc.oneof(
     }),
   },
   {
-    weight: 1,
+    weight: 2,
     arbitrary: fc.constantFrom({ name: 'x' }, { homeId: null }, { homeId: HOME }).map((changes): Move => {
       return (at) => ({ type: 'patch', at, changes });
     }),

@@ -30,6 +30,15 @@ const revoke = (at = T0 + HOUR) => ({ type: 'revoke', at, by: other, reason: 'st
 const reinstate = (version: number, at = T0 + 2 * HOUR) =>
   ({ type: 'reinstate', at, by: other, reason: 'found', key: key(version) }) satisfies DeviceEvent;
 
+/** One of each type, verified under a version of the key. */
+const messagesUnder = (version: number): DeviceEvent[] => [
+  { type: 'hello.received', at: T0, mark: { keyVersion: version } },
+  { type: 'heartbeat.received', at: T0, mark: mark(11, 'm11', version) },
+  report(12, { on: false }, { mark: mark(12, 'm12', version) }),
+  ack(13, { mark: mark(13, 'm13', version) }),
+  { type: 'message.rejected', at: T0, mark: mark(14, 'm14', version), code: 'PAYLOAD_INVALID' },
+];
+
 const online = () => {
   const driven = registered();
   driven.send(report(1, { on: true }));
@@ -228,7 +237,7 @@ describe('a revocation', () => {
     const messages: DeviceEvent[] = [
       report(1, { on: true }),
       ack(1),
-      { type: 'hello.received', at: T0, firmware: '2' },
+      { type: 'hello.received', at: T0, mark: mark(1), firmware: '2' },
       { type: 'heartbeat.received', at: T0, mark: mark(1) },
       { type: 'message.rejected', at: T0, mark: mark(1), code: 'PAYLOAD_INVALID' },
       { type: 'presence.lost', at: T0 },
@@ -259,8 +268,28 @@ describe('a reinstatement', () => {
       stateVersion: 1,
       replay: { highest: 0 },
     });
-    driven.send(report(1, { on: false }));
+    driven.send(report(1, { on: false }, { mark: mark(1, 'm1', 2) }));
     expect(driven.context.stateVersion).toBe(2);
+  });
+
+  it('takes no message that a key from before it verified, used number or not, and stays offline', () => {
+    const driven = online();
+    driven.send(revoke());
+    driven.send(reinstate(2));
+    for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
+    driven.reload();
+    for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
+    for (const message of messagesUnder(2)) expect(driven.send(message).outputs, message.type).not.toEqual([]);
+  });
+
+  it('takes none that a key in grace at the revocation verified', () => {
+    const driven = registered();
+    driven.send(rotate(2, T0));
+    driven.send(revoke());
+    driven.send(reinstate(3));
+    for (const version of [1, 2]) {
+      for (const message of messagesUnder(version)) expect(driven.send(message), message.type).toEqual(NOTHING);
+    }
   });
 
   it('takes the algorithm of the new key', () => {
@@ -280,6 +309,28 @@ describe('a reinstatement', () => {
       code: 'ILLEGAL_TRANSITION',
       detail: 'The device is active: revoke it first.',
     });
+  });
+});
+
+describe('a message under an earlier key', () => {
+  const accepted = { type: 'message.accepted', repeat: false };
+
+  it('is taken until the grace of the key is over', () => {
+    const driven = online();
+    driven.send(rotate(2, T0));
+    expect(driven.send(report(2, { on: false })).outputs).toContainEqual(accepted);
+    expect(driven.send(report(3, { on: true }, { mark: mark(3, 'm3', 2) })).outputs).toContainEqual(accepted);
+    driven.fire();
+    for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
+    expect(driven.send(report(4, { on: false }, { mark: mark(4, 'm4', 2) })).outputs).toContainEqual(accepted);
+  });
+
+  it('is not taken after a second rotation, which ends the grace', () => {
+    const driven = online();
+    driven.send(rotate(2, T0));
+    driven.send(rotate(3, T0 + HOUR));
+    for (const message of messagesUnder(1)) expect(driven.send(message), message.type).toEqual(NOTHING);
+    expect(driven.send(report(2, { on: false }, { mark: mark(2, 'm2', 2) })).outputs).toContainEqual(accepted);
   });
 });
 

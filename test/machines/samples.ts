@@ -75,7 +75,11 @@ export const register = (more: Partial<Of<'register'>> = {}): Of<'register'> => 
   ...more,
 });
 
-export const mark = (sequenceNumber: number, messageId = `m${sequenceNumber}`) => ({ sequenceNumber, messageId });
+export const mark = (sequenceNumber: number, messageId = `m${sequenceNumber}`, keyVersion = 1) => ({
+  sequenceNumber,
+  messageId,
+  keyVersion,
+});
 
 export const report = (sequence: number, state: JsonObject, more: Partial<Of<'state.reported'>> = {}) =>
   ({

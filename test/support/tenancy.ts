@@ -2,7 +2,7 @@ import { v7 } from 'uuid';
 import { inject } from 'vitest';
 import type { AckStatus } from '../../src/domain/command.ts';
 import type { Json, JsonObject, Uuid } from '../../src/domain/values.ts';
-import type { DeviceEvent } from '../../src/machines/device-types.ts';
+import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
 import type { Store } from '../../src/store/contract.ts';
 import { type House, type HouseOptions, makeHouseOn, type Received, type Sent } from './house.ts';
 import { openPglite, openPostgres } from './store.ts';
@@ -73,7 +73,14 @@ export async function makeTenancy(house: House): Promise<Tenancy> {
     const sequenceNumber = (sequences.get(deviceId) ?? 0) + 1;
     sequences.set(deviceId, sequenceNumber);
     const at = house.clock.now();
-    const whole = { at, mark: { sequenceNumber, messageId: v7() }, watches: watches.of(deviceId), ...event };
+    const device = await actors.read<DeviceContext>({ kind: 'device', id: deviceId });
+    const keyVersion = device?.snapshot.context.keyVersion ?? 0;
+    const whole = {
+      at,
+      mark: { sequenceNumber, messageId: v7(), keyVersion },
+      watches: watches.of(deviceId),
+      ...event,
+    };
     const reply = await actors.send({ kind: 'device', id: deviceId }, whole as unknown as DeviceEvent);
     sessions.seen(deviceId, { at });
     await reply.told;

@@ -212,8 +212,9 @@ export class Edge implements BrokerEnds {
     old?.end('takeover');
     // The key may have been rotated while the sign-in was checked.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
-    if (device !== undefined) this.#rotated(device.snapshot.context);
+    if (device !== undefined) this.#keyChanged(device.snapshot.context);
     wire.once('close', () => {
+      peer.inbox?.peerLeft();
       this.#devices.remove(peer);
       sessions.close(deviceId, sessionId);
     });
@@ -315,7 +316,8 @@ export class Edge implements BrokerEnds {
         for (const session of this.#listeners.of(tenantId)) session.end('suspended');
       }),
       actors.onTransition(({ ref, snapshot }, { type }) => {
-        if (type === 'rotate' && ref.kind === 'device') this.#rotated(snapshot.context as DeviceContext);
+        if (ref.kind !== 'device' || (type !== 'rotate' && type !== 'reinstate')) return;
+        this.#keyChanged(snapshot.context as DeviceContext);
       }),
     ];
     return () => {
@@ -323,8 +325,11 @@ export class Edge implements BrokerEnds {
     };
   }
 
-  /** A session lasts as long as the key that opened it verifies. */
-  #rotated({ id, keyVersion, grace }: DeviceContext): void {
+  /**
+   * A session lasts as long as the key that opened it verifies. A session can still be open at a reinstatement: where the outcome
+   * of the revocation's commit was unknown, no `session.end` was emitted.
+   */
+  #keyChanged({ id, keyVersion, grace }: DeviceContext): void {
     const session = this.#devices.get(id);
     if (session === undefined || session.keyVersion === keyVersion) return;
     if (grace?.keyVersion === session.keyVersion) session.expiresAt = Math.min(session.expiresAt, grace.until);

@@ -36,6 +36,7 @@ export class Inbox {
   #blocked = false;
   #closed = false;
   #looking = false;
+  #peerLeft = false;
   #retryMs = FIRST_RETRY_MS;
   #retryTimer: NodeJS.Timeout | null = null;
 
@@ -54,6 +55,15 @@ export class Inbox {
     this.#closed = true;
     this.#waiting = [];
     if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+  }
+
+  /**
+   * The connection is gone. What waits for a lookup is still sent; what the runtime has no room for is dropped and not
+   * retried: it would outlive the session, and nothing can acknowledge it.
+   */
+  peerLeft(): void {
+    this.#peerLeft = true;
+    if (this.#retryTimer !== null) this.close();
   }
 
   #begin(arrival: Arrival): void {
@@ -94,6 +104,10 @@ export class Inbox {
   /** It was not taken, and neither is what comes behind it until it is. */
   #retryLater(arrival: Arrival): void {
     if (this.#closed) return;
+    if (this.#peerLeft) {
+      this.close();
+      return;
+    }
     this.#putBack(arrival);
     this.#blocked = true;
     this.#ends.stopReading();

@@ -9,11 +9,12 @@ import { newNonce } from '../../domain/signature.ts';
 import { type Json, SYSTEM } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
+import type { CommittedDevice } from '../../operations/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { DeviceSession, DeviceSessions, Kept } from './device-session.ts';
 import { publish } from './frames.ts';
 import type { MqttMeter } from './meter.ts';
-import { isActive, isKnownClosed, isKnownParked } from './standing.ts';
+import { isKnownClosed, isKnownParked, isOpenTo } from './standing.ts';
 import type { Listeners } from './users.ts';
 
 const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
@@ -56,14 +57,14 @@ export class Downlink {
     const { actors } = this.#parts.services;
     const live = actors.peek<DeviceContext>({ kind: 'device', id: output.deviceId });
     if (live !== undefined) {
-      this.#command(output, isActive(live, output.tenantId));
+      this.#command(output, this.#mayWrite(output, live));
       return;
     }
     // Rarely is the device of a live session not in memory.
     actors.read<DeviceContext>({ kind: 'device', id: output.deviceId }).then(
       (device) => {
         const { deviceId, tenantId } = output;
-        this.#command(output, isActive(device, tenantId) && !isKnownClosed(actors, deviceId, tenantId));
+        this.#command(output, this.#mayWrite(output, device) && !isKnownClosed(actors, deviceId, tenantId));
       },
       (error: unknown) => {
         this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
@@ -71,6 +72,12 @@ export class Downlink {
       },
     );
   };
+
+  /** The key that opened the session may have ended. */
+  #mayWrite({ deviceId, tenantId }: CommandWrite, device: CommittedDevice | null): boolean {
+    const session = this.#parts.devices.get(deviceId);
+    return session !== undefined && isOpenTo(device, { tenantId, keyVersion: session.keyVersion });
+  }
 
   #command(output: CommandWrite, active: boolean): void {
     try {

@@ -111,16 +111,22 @@ export class Receiver {
   }
 
   #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, SentMark>, at: EpochMs): DeviceEvent {
-    const { by, deviceId } = session;
+    const { by, deviceId, keyVersion } = session;
     const { fields, body, canonical } = message;
-    const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id };
+    const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
     if (!body.ok) return { type: 'message.rejected', at, by, mark, code: 'PAYLOAD_INVALID' };
     switch (body.value.channel) {
       case 'heartbeat':
         return { type: 'heartbeat.received', at, by, mark };
       case 'hello': {
         const { firmware } = body.value.payload;
-        return { type: 'hello.received', at, by, ...(firmware === undefined ? {} : { firmware }) };
+        return {
+          type: 'hello.received',
+          at,
+          by,
+          mark: { keyVersion },
+          ...(firmware === undefined ? {} : { firmware }),
+        };
       }
       case 'state': {
         const { state, full } = body.value.payload;
@@ -196,7 +202,7 @@ export class Receiver {
   }
 
   #answer(session: DeviceSession, arrival: Carried, reply: Reply): void {
-    // No state of the device takes it: it was revoked a moment ago.
+    // The device does not take it: it was revoked, or the key that verified the message has ended.
     if (!reply.understood) {
       session.end('ended');
       return;

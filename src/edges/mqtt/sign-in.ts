@@ -8,7 +8,7 @@ import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { Directory, type LiveKey } from './directory.ts';
-import { isActive, isOpen } from './standing.ts';
+import { isActive, isOpen, isOpenTo } from './standing.ts';
 import { TokenLedger } from './token-ledger.ts';
 import { UsedTokens } from './used-tokens.ts';
 
@@ -73,12 +73,12 @@ export class DeviceSignIn {
     const proven = this.#prove(token, username, signature, keys);
     if (proven === null || !isActive(device, username) || !isOpen(tenant)) return null;
     if (!this.#used.use(token, this.#clock.now()) || !(await this.#ledger.use(token))) return null;
-    // It may have been revoked or suspended while the store was asked, and have left memory since: both are read again.
+    // It may have been revoked, reinstated or suspended while the store was asked, and have left memory since: both are read again.
     const [deviceNow, tenantNow] = await Promise.all([
       actors.read<DeviceContext>({ kind: 'device', id: token.deviceId }),
       readTenant(),
     ]);
-    if (!isActive(deviceNow, username) || !isOpen(tenantNow)) return null;
+    if (!isOpenTo(deviceNow, { tenantId: username, keyVersion: proven.keyVersion }) || !isOpen(tenantNow)) return null;
     return { deviceId: token.deviceId, tenantId: username, clientId, ...proven };
   }
 

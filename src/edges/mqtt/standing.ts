@@ -1,13 +1,21 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongs, type CommittedDevice, isRevoked } from '../../operations/device-view.ts';
+import { belongs, type CommittedDevice, isKeyEnded, isRevoked } from '../../operations/device-view.ts';
 
 type CommittedTenant = Committed<TenantContext>;
 
 /** Whether a device may talk now: it exists, belongs to this tenant and is not revoked. */
 export function isActive(device: CommittedDevice | null | undefined, tenantId: string): boolean {
   return device !== null && device !== undefined && belongs(device, tenantId) && !isRevoked(device);
+}
+
+/** Whether a device may talk now in a session that this key opens. */
+export function isOpenTo(
+  device: CommittedDevice | null | undefined,
+  { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
+): boolean {
+  return isActive(device, tenantId) && !isKeyEnded(device as CommittedDevice, keyVersion);
 }
 
 /** Whether a tenant's devices and users may talk now. */

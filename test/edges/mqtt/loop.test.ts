@@ -1,5 +1,5 @@
 import { connectAsync } from 'mqtt';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/domain/signature.ts';
 import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { userAuthentication } from '../../../src/edges/mqtt/users.ts';
@@ -152,6 +152,34 @@ describe('a device and the service', () => {
     house.clock.advance(1);
     expect(await signIn(device)).toBe(REFUSED);
     expect(await signIn({ ...device, secret: body.new_secret, keyVersion: body.key_version })).toBe(0);
+  });
+
+  it('keep nothing of a message under the ended key that waited in a queue over revocation and reinstatement', async () => {
+    const { actors } = house.services;
+    const post = actors.post.bind(actors);
+    const queued: (() => void)[] = [];
+    const queue = vi.spyOn(actors, 'post').mockImplementation((...sent) => {
+      queued.push(() => post(...sent));
+    });
+    const client = await connect();
+    const acknowledged: string[] = [];
+    void client.say('state', { state: { n: 1 } }).then(
+      () => acknowledged.push('the old message'),
+      () => {},
+    );
+    await eventually(() => expect(queued).toHaveLength(1));
+    queue.mockRestore();
+    await mine.call('POST', `/device/${device.deviceId}/revoke`);
+    await client.closed();
+    const { body } = await mine.call('POST', `/device/${device.deviceId}/reinstate`, { reason: 'found' });
+    const again = await connect({ ...device, secret: body.new_secret, keyVersion: body.key_version });
+    for (const send of queued) send();
+    // Stands behind it in the device's mailbox.
+    await again.say('heartbeat', {});
+    expect(await shown()).toMatchObject({ state: {}, state_version: 0 });
+    await again.say('state', { state: { n: 2 } });
+    expect(await shown()).toMatchObject({ state: { n: 2 }, state_version: 1 });
+    expect(acknowledged).toEqual([]);
   });
 
   it('go on through a rotation until the grace of the key is over', async () => {

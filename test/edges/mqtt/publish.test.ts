@@ -167,6 +167,14 @@ describe('a command', () => {
       },
     ],
     [
+      'the key of the session has ended',
+      async () => {
+        const client = await listening();
+        house.reinstate(device.deviceId, false);
+        return command(client.clientId);
+      },
+    ],
+    [
       'the tenant was suspended a moment ago',
       async () => {
         const client = await listening();
@@ -262,6 +270,13 @@ describe('a session ends', () => {
     house.revoke(device.deviceId);
     await client.closed();
     expect(house.live.size).toBe(0);
+  });
+
+  it('when its device is reinstated, where the end of the revocation was not reported', async () => {
+    const client = await listening();
+    house.reinstate(device.deviceId);
+    await client.closed();
+    expect(house.counted['closed ended']).toBe(1);
   });
 
   it('when the key that opened it is dead, and not for another key', async () => {

@@ -244,7 +244,42 @@ describe('many messages of one connection', () => {
       house.events('state.reported').map((event) => (event as unknown as { state: { n: number } }).state.n),
     ).toEqual(Array.from({ length: 60 }, (_, n) => n));
   });
+
+  it.each(['before', 'after'])(
+    'are not retried once their connection is gone, where the runtime refused them %s that',
+    async (when) => {
+      const client = await open();
+      const { open: refuse, wait } = latch();
+      let refused = 0;
+      house.commit = async () => {
+        if (when === 'after') await wait();
+        refused += 1;
+        throw new Overloaded('full');
+      };
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      try {
+        for (let n = 0; n < 3; n++) void client.say('state', { state: { n } }).catch(() => {});
+        await turnsUntil(() => house.received.length === 3 && (when === 'after' || refused === 3));
+        client.mqtt.stream.destroy();
+        await turnsUntil(() => house.closed.includes(client.clientId));
+        refuse();
+        await turnsUntil(() => refused === 3);
+        await vi.advanceTimersByTimeAsync(60_000);
+        await eventLoopTurns();
+        expect(refused).toBe(3);
+      } finally {
+        vi.useRealTimers();
+      }
+    },
+  );
 });
+
+/** Waits without a timer: `eventually` would wait for one that a test has replaced. */
+async function turnsUntil(check: () => boolean): Promise<void> {
+  const until = performance.now() + 8_000;
+  while (!check() && performance.now() < until) await eventLoopTurns(1);
+  expect(check()).toBe(true);
+}
 
 describe('an acknowledgement of a command', () => {
   const known = () => {
@@ -286,6 +321,29 @@ describe('an acknowledgement of a command', () => {
     expect(acknowledged).toBe(false);
     tell();
     await said;
+  });
+
+  it('whose command must be read first counts even when its sender leaves with it', async () => {
+    edge = await house.open();
+    house.inMemory = false;
+    const { raw, clientId } = await Raw.signedIn(house, device, edge.port);
+    const other = await Device.connect(house, house.addDevice(), edge.port);
+    const client = other.as(device, clientId);
+    const { open: read, wait } = latch();
+    house.reads = wait;
+    const sent = [
+      client.compose('cmd_ack', { command_id: known(), status: 'accepted' }),
+      client.compose('heartbeat', {}),
+    ];
+    const topics = [client.topic('cmd_ack'), client.topic('heartbeat')];
+    const frames = sent.map((text, n) => packets.publish(topics[n] as string, text, { qos: 0 }));
+    raw.socket.end(Buffer.concat([...frames, packets.disconnect]));
+    await eventually(() => expect(house.closed).toContain(clientId));
+    expect(house.received).toEqual([]);
+    read();
+    await eventually(() =>
+      expect(house.received.map(({ event }) => event.type)).toEqual(['ack.reported', 'heartbeat.received']),
+    );
   });
 
   it('whose command must be read first does not let later messages pass it', async () => {

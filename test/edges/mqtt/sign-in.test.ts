@@ -140,6 +140,23 @@ describe('a device signs in', () => {
     },
   );
 
+  it('not with a key that a revocation ended while its token was marked as used, though the device is reinstated', async () => {
+    const device = house.addDevice();
+    const marked = Promise.withResolvers<void>();
+    let isMarking = false;
+    house.marked = () => {
+      isMarking = true;
+      return marked.promise;
+    };
+    const answer = signIn(credentials(house, device));
+    await eventually(() => expect(isMarking).toBe(true));
+    house.inMemory = false;
+    const reinstated = house.reinstate(device.deviceId);
+    marked.resolve();
+    expect(await answer).toBe(REFUSED);
+    expect(await signIn(credentials(house, reinstated))).toBe(0);
+  });
+
   it('with the key in grace until its grace ends', async () => {
     const old = house.addDevice();
     const current = house.rotate(old.deviceId, house.now + 1_000);
