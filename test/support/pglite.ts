@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { connectPglite } from '../../src/store/postgres/connect.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
 import { migrate, migrations } from '../../src/store/postgres/migrations.ts';
 
 /*
@@ -19,7 +20,7 @@ function keyOfTemplate(): string {
   // It exports no package.json: the nearest one above its entry is its own.
   const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite');
   const { version } = JSON.parse(readFileSync(join(entry, '../../package.json'), 'utf8')) as { version: string };
-  return `pglite-${version}-${hash.digest('hex').slice(0, 16)}`;
+  return `pglite-${version}-without-templates-${hash.digest('hex').slice(0, 16)}`;
 }
 
 /** A folder with a migrated and properly closed database. Not to be opened: `copyPglite` it. */
@@ -31,6 +32,7 @@ export async function pgliteTemplate(): Promise<string> {
   try {
     const database = await connectPglite(join(making, 'db'));
     await migrate(database);
+    await dropUnused(database);
     await database.close();
     renameSync(join(making, 'db'), template);
   } catch (error) {
@@ -40,6 +42,12 @@ export async function pgliteTemplate(): Promise<string> {
     rmSync(making, { recursive: true, force: true });
   }
   return template;
+}
+
+/** The two databases that new ones are copied from are half of the files, and the service never makes a new one. */
+async function dropUnused(database: Database): Promise<void> {
+  await database.write({ text: 'update pg_database set datistemplate = false' });
+  for (const name of ['template0', 'template1']) await database.write({ text: `drop database ${name}` });
 }
 
 /** The files of a new database, as the service looks for them in its `DATA_DIR`. */
