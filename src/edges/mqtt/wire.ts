@@ -5,6 +5,9 @@ import type { CloseReason } from './meter.ts';
 
 export const CONNECT = 1;
 export const PUBLISH = 3;
+/** SUBSCRIBE and UNSUBSCRIBE: a packet identifier and at least one topic filter [MQTT-3.8.3-3, MQTT-3.10.3-2]. */
+const filterTypes: ReadonlySet<number> = new Set([8, 10]);
+const PACKET_ID_BYTES = 2;
 /** PUBLISH, PUBACK, SUBSCRIBE, UNSUBSCRIBE, PINGREQ, DISCONNECT: nothing of QoS 2, and no second CONNECT. */
 const clientTypes: ReadonlySet<number> = new Set([PUBLISH, 4, 8, 10, 12, 14]);
 /** A PUBACK's fixed header, and the length of the whole packet. */
@@ -281,6 +284,8 @@ export class Wire extends Duplex implements Connection {
     }
     this.#headerBytes = 0;
     this.#remaining = this.#length;
+    // The broker library answers one without topic filters with an empty SUBACK or an UNSUBACK.
+    if (filterTypes.has(this.#type) && this.#length <= PACKET_ID_BYTES) this.cut('protocol');
     if (this.#remaining > 0) return;
     if (this.#type === PUBLISH) this.#published(NOTHING, 0, 0);
     else this.#packetEnds();

@@ -191,6 +191,29 @@ describe('clients that flood', () => {
   });
 });
 
+describe('a packet without topic filters', () => {
+  it.each([
+    ['SUBSCRIBE', Buffer.from([0x82, 2, 0, 1])],
+    ['UNSUBSCRIBE', Buffer.from([0xa2, 2, 0, 1])],
+    ['SUBSCRIBE, without a packet identifier', Buffer.from([0x82, 0])],
+    ['UNSUBSCRIBE, without a packet identifier', Buffer.from([0xa2, 0])],
+  ])('ends the connection unanswered as a protocol violation: %s', async (_name, bytes) => {
+    edge = await house.open();
+    for (const pieces of [[bytes], [...bytes].map((byte) => Buffer.of(byte))]) {
+      house.now += 1;
+      const { raw } = await Raw.signedIn(house, device, edge.port);
+      raw.socket.setNoDelay(true);
+      for (const piece of pieces) {
+        raw.socket.write(piece);
+        await new Promise(setImmediate);
+      }
+      await raw.closed();
+      expect(raw.bytes).toEqual(Buffer.alloc(0));
+    }
+    expect(house.counted['closed protocol']).toBe(2);
+  });
+});
+
 describe('keep-alive', () => {
   const connected = async (keepalive: number) => {
     house.now += 1;
