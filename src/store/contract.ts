@@ -243,11 +243,11 @@ export interface CommandStore {
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed at `now`, newest first. */
   awaiting(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
-  /** Not final and dispatched: what a granted subscription writes, oldest first. */
+  /** Not final, dispatched, and not older than a reinstatement of the device: what a granted subscription writes, oldest first. */
   pending(deviceId: Uuid): Promise<Uuid[]>;
   /** The device's commands that are not final, oldest first; with `revokedAt`, if it is active again, those created by then. */
   open(deviceId: Uuid, revokedAt?: EpochMs): Promise<Uuid[]>;
-  /** Commands that are not final and whose device is revoked or deleted, by their ids. */
+  /** Commands that are not final and whose device is revoked or deleted, or was reinstated after they were created, by their ids. */
   openOfRevoked(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
   /** Commands whose verification is pending and that were dispatched, to watch again after a start. */
   watching(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;

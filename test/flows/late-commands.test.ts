@@ -10,7 +10,7 @@ import {
 } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { register } from '../support/device.ts';
+import { connect, register } from '../support/device.ts';
 import { keptLog } from '../support/lock.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -32,6 +32,9 @@ class HeldTurns {
   hidesOpenOfRevoked = false;
   /** New commands are committed, and the runtime never learns of it. */
   losesAnswers = false;
+  /** Commits of new commands have an unknown outcome, and run in the store at `commitDelayed`. */
+  isCommittedLater = false;
+  private readonly delayed: (() => Promise<unknown>)[] = [];
   /** The store refuses every new version of this actor. */
   refused = '';
   /** A reinstatement cancels no open commands. */
@@ -47,6 +50,11 @@ class HeldTurns {
     this.waiting.get(kind)?.resolve();
     this.waiting.delete(kind);
     this.stopped.delete(kind);
+  }
+
+  /** A try and its repetitions: the first one to run is the one that counts. */
+  async commitDelayed(): Promise<void> {
+    for (const commit of this.delayed.splice(0)) await commit();
   }
 
   private changed({ actors, ...turn }: TurnCommit): TurnCommit {
@@ -83,8 +91,12 @@ class HeldTurns {
           this.stopped.add(ref.kind);
           await held.promise;
         }
-        const answer = await store.actors.commit(this.changed(turn));
         const isNew = turn.actors.some(({ ref, readVersion }) => ref.kind === 'command' && readVersion === 0);
+        if (this.isCommittedLater && isNew) {
+          this.delayed.push(() => store.actors.commit(turn));
+          throw new CommitUnknown('delayed by the test');
+        }
+        const answer = await store.actors.commit(this.changed(turn));
         if (this.losesAnswers && isNew) throw new CommitUnknown('lost by the test');
         return answer;
       },
@@ -178,6 +190,33 @@ eachDeployment('what is decided beside a revocation or a suspension', (deploymen
     const { entries } = (await owner.get(`/v1/actors/command/${commandId}/journal`)).body;
     expect(entries[0]).toMatchObject({ event: 'device.revoked', data: { reason: 'the device was revoked' } });
     expect((await owner.get(`/v1/devices/${deviceId}`)).body.device.revoked).toBe(true);
+  });
+
+  it('a command with an unknown outcome that is stored after a reinstatement is cancelled and never delivered', async () => {
+    const registered = await register(owner);
+    const { device_id } = registered;
+    turns.hidesOpenOfRevoked = true;
+    turns.isCommittedLater = true;
+    const early = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    expect(early.status).toBe(503);
+    turns.isCommittedLater = false;
+    expect((await owner.post(`/v1/device/${device_id}/revoke`, { reason: 'stolen' })).status).toBe(200);
+    const { status, body } = await owner.post(`/v1/device/${device_id}/reinstate`, { reason: 'found' });
+    expect(status).toBe(200);
+    await turns.commitDelayed();
+    const [stored] = (await at.services.store.commands.list(owner.tenantId, device_id, 10)).items;
+    expect(stored).toBeDefined();
+    // The session asks for pending commands before the store is asked for those of revoked devices.
+    const keys = { device_secret: body.new_secret, key_version: body.key_version };
+    const device = await connect({ ...registered, ...keys }, { commands: { turn_on: () => undefined } });
+    const received: string[] = [];
+    device.on('command', ({ command_id }) => received.push(command_id));
+    const after = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
+    await eventually(async () => (await statusOf(after.body.command_id)) === 'succeeded');
+    turns.hidesOpenOfRevoked = false;
+    await eventually(async () => (await statusOf(stored?.ref.id ?? '')) === 'cancelled');
+    expect(received).toEqual([after.body.command_id]);
+    await device.close();
   });
 
   it('a revocation that is delivered after the reinstatement cancels only commands from before it', async () => {

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { type CommandStatus, commandStatuses } from '../../src/domain/command.ts';
+import type { RowOutput } from '../../src/machines/outputs.ts';
 import type { ActorCommit, Position } from '../../src/store/contract.ts';
 import { eachStore } from '../support/store.ts';
 import { commandCommit, deviceCommit, newId, next } from '../support/turns.ts';
@@ -111,6 +112,35 @@ eachStore('commands', (backend) => {
     expect(await found()).toEqual([]);
     await turn(next(active, { columns: { ...active.columns, revoked: true } }));
     expect(await found()).toMatchObject([{ deviceId: active.ref.id }]);
+  });
+
+  it('that are older than a reinstatement of their device are found as open, and are not pending', async () => {
+    const deviceId = newId();
+    const put = (keyVersion: number, createdAt: number): RowOutput => ({
+      type: 'key.put',
+      deviceId,
+      key: { keyVersion, signingAlg: 'hmac-sha256', sealedSecret: 'sealed', publicKey: null, createdAt },
+    });
+    const end = (status: 'retired' | 'revoked', at: number, except: number[] = []): RowOutput => ({
+      type: 'keys.end',
+      deviceId,
+      ...{ status, at, except },
+    });
+    const of = (created_at: number) => timed(commandCommit({ columns: { device_id: deviceId, created_at } }));
+    const [older, same, newer] = [of(29), of(30), of(31)];
+    const idsOf = (...made: ActorCommit[]) => made.map(({ ref }) => ref.id);
+    const late = async () => {
+      const found = (await commands().openOfRevoked()).filter((one) => one.deviceId === deviceId);
+      return found.map(({ commandId }) => commandId);
+    };
+    // A rotation retires the first key, and no command is late by it.
+    const rotated = deviceCommit({ id: deviceId, rows: [put(1, 10), put(2, 40), end('retired', 40, [2])] });
+    await turn(rotated, older, same, newer);
+    expect([await late(), await commands().pending(deviceId)]).toEqual([[], idsOf(older, same, newer)]);
+    const revoked = next(rotated, { rows: [end('revoked', 50)] });
+    await turn(revoked);
+    await turn(next(revoked, { rows: [put(3, 30)] }));
+    expect([await late(), await commands().pending(deviceId)]).toEqual([idsOf(older), idsOf(same, newer)]);
   });
 
   it('that timed out are not open, though they have a deadline for a late word', async () => {

@@ -24,6 +24,15 @@ const timed = (timers: string, condition: string, join: 'inner' | 'left' = 'inne
 const askedBefore = `($2::bigint is null or created_at <= $2
   or not exists (select from devices d where d.id = $1 and not d.revoked))`;
 
+/**
+ * The device was reinstated after `time`: a key followed a revoked one. A rotation follows a revoked key only where its old key was
+ * revoked later, so what is older than that key is older than the revocation too.
+ */
+const reinstatedSince = (deviceId: string, time: string): string =>
+  `exists (select from device_keys ended
+    join device_keys made on made.device_id = ended.device_id and made.key_version = ended.key_version + 1
+    where ended.device_id = ${deviceId} and ended.ended_as = 'revoked' and made.created_at > ${time})`;
+
 interface WatchedRow {
   id: Uuid;
   device_id: Uuid;
@@ -82,7 +91,12 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     },
 
     // A critical command is written once, ever.
-    pending: (deviceId) => openOf('commands_pending', `${dispatched} and not (critical and written)`, [deviceId]),
+    pending: (deviceId) =>
+      openOf(
+        'commands_pending',
+        `${dispatched} and not (critical and written) and not ${reinstatedSince('$1', 'c.created_at')}`,
+        [deviceId],
+      ),
     // One snapshot for both tables: commands that it shows of a revoked device are older than any reinstatement that follows.
     open: (deviceId, revokedAt) =>
       openOf('commands_open', `${notFinal} and ${askedBefore}`, [deviceId, revokedAt ?? null]),
@@ -98,7 +112,8 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
               `status in ${notFinal}`,
               'left',
             )}
-              left join lateral (select d.id from devices d where d.id = found.device_id and d.revoked offset 0) revoked on true
+              left join lateral (select d.id from devices d where d.id = found.device_id
+                and (d.revoked or ${reinstatedSince('d.id', 'found.created_at')}) offset 0) revoked on true
             order by t.id`,
           values: [after, atOnce],
         });

@@ -38,6 +38,13 @@ const openAt = (tables: Tables, deviceId: Uuid, fits: (columns: JsonObject) => b
 const deviceOf = (tables: Tables, id: Uuid): ActorRow | undefined =>
   tables.actors.get(actorKey({ kind: 'device', id }));
 
+/** A key that was made after `time` followed a revoked one. */
+function reinstatedSince(tables: Tables, deviceId: Uuid, time: EpochMs): boolean {
+  const keys = tables.deviceKeys.get(deviceId) ?? [];
+  const revoked = new Set(keys.filter(({ endedAs }) => endedAs === 'revoked').map(({ keyVersion }) => keyVersion));
+  return keys.some(({ keyVersion, createdAt }) => createdAt > time && revoked.has(keyVersion - 1));
+}
+
 interface Watched {
   expected?: JsonObject | null;
   observed?: Json;
@@ -80,7 +87,8 @@ export const commandStore = (session: Session): CommandStore => ({
       openAt(
         tables,
         deviceId,
-        ({ status = null, critical, written }) => dispatched.has(status) && !(critical && written),
+        ({ status = null, critical, written, created_at }) =>
+          dispatched.has(status) && !(critical && written) && !reinstatedSince(tables, deviceId, created_at as EpochMs),
       ),
     ),
 
@@ -99,8 +107,12 @@ export const commandStore = (session: Session): CommandStore => ({
     session.read('commands.openOfRevoked', [], (tables) =>
       timed(tables, ({ openAt = null }) => openAt !== null)
         .filter(({ columns: { status = null } }) => open.has(status))
+        .filter(({ columns: { device_id: id, created_at: time } }) => {
+          const device = deviceOf(tables, id as Uuid);
+          if (device === undefined) return false;
+          return device.columns.revoked === true || reinstatedSince(tables, id as Uuid, time as EpochMs);
+        })
         .map(({ ref, columns }) => ({ deviceId: columns.device_id as Uuid, commandId: ref.id }))
-        .filter(({ deviceId }) => deviceOf(tables, deviceId)?.columns.revoked === true)
         .sort((a, b) => (a.commandId < b.commandId ? -1 : 1)),
     ),
 
