@@ -20,10 +20,17 @@ export function testClock(start = Date.UTC(2026, 0, 1)): TestClock {
   };
 }
 
-/** Polls until `check` gives something truthy; fails when it did not even after `withinMs` of real time, by default nearly all that a test has. */
+const FIRST_PAUSE_MS = 10;
+/** What is asked is often a service that needs the processor to get there. */
+const LAST_PAUSE_MS = 50;
+
+/**
+ * Polls until `check` gives something truthy, less often as time goes by; fails when it did not even after `withinMs` of real
+ * time, by default nearly all that a test has.
+ */
 export async function eventually<T>(check: () => T | Promise<T>, withinMs = inject('pollMs')): Promise<NonNullable<T>> {
   const until = Date.now() + withinMs;
-  for (;;) {
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LAST_PAUSE_MS, pauseMs * 1.25)) {
     let last: unknown;
     const isLast = Date.now() > until;
     try {
@@ -33,7 +40,7 @@ export async function eventually<T>(check: () => T | Promise<T>, withinMs = inje
       last = error;
     }
     if (isLast) throw new Error(`not within ${withinMs} ms: ${last ?? check.toString().slice(0, 200)}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 

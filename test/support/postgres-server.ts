@@ -48,6 +48,8 @@ export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {})
     max_connections: 200,
     shared_buffers: '64MB',
     logging_collector: 'off',
+    // Databases live for seconds, and there are hundreds: a vacuum of them would start two processes a second.
+    autovacuum: 'off',
     ...(walFolder !== undefined && { min_wal_size: '2MB', max_wal_size: '4MB' }),
   };
   const given = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
