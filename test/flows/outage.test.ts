@@ -1,4 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Device, packets, Raw } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
@@ -13,8 +12,6 @@ import { around, counted, deviceOf, portOf } from '../support/speaker.ts';
 const LOCK = 'twinkeep active lock';
 /** In the message that runs the prepared statement of a turn. */
 const COMMIT = 'turn_';
-/** Much less than the two seconds that a caller waits. */
-const BLINK_MS = 100;
 /** In place of ten seconds. */
 const DEVICES_WAIT_MS = 4_000;
 
@@ -56,7 +53,8 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line[how](LOCK);
     const reading = owner.get('/v1/homes');
     const writing = owner.post('/v1/homes', { home_name: 'Blink' });
-    await pause(BLINK_MS);
+    // Far sooner than the two seconds that a caller waits.
+    await eventually(() => line.blocked() > 0);
     line.restore();
     expect((await reading).status).toBe(200);
     expect((await writing).status).toBe(201);

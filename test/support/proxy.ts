@@ -18,6 +18,8 @@ export interface Line {
   freeze(words?: string): number;
   /** New connections go to the server of this URL. */
   retarget(url: string): void;
+  /** Connections that were refused since the line was cut, and those whose bytes are held back now. */
+  blocked(): number;
   /** Passes everything again; silenced bytes are lost with their connections. */
   restore(): void;
   /**
@@ -51,6 +53,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
   const pairs = new Set<Pair>();
   let state: State = 'open';
   let spared: string | undefined;
+  let refused = 0;
   let trap: Trap | null = null;
 
   const isSpared = ({ greeting }: Pair): boolean => spared !== undefined && greeting.includes(spared);
@@ -73,6 +76,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     if (pair.greeting === '') {
       pair.greeting = chunk.toString('latin1');
       if (state === 'cut' && !isSpared(pair)) {
+        refused += 1;
         breakPair(pair);
         return;
       }
@@ -95,6 +99,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
 
   const server = createServer((near) => {
     if (state === 'cut' && spared === undefined) {
+      refused += 1;
       near.destroy();
       return;
     }
@@ -122,6 +127,7 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     cut(but) {
       state = 'cut';
       spared = but;
+      refused = 0;
       for (const pair of pairs) if (!isSpared(pair)) breakPair(pair);
     },
     hold(but) {
@@ -139,6 +145,10 @@ export async function startProxy(targetUrl: string): Promise<Line> {
     },
     retarget(url) {
       target = new URL(url);
+    },
+    blocked() {
+      if (state === 'cut') return refused;
+      return [...pairs].filter(({ near, far }) => near.readableLength + far.readableLength > 0).length;
     },
     restore() {
       if (state === 'silent') for (const pair of pairs) breakPair(pair);
