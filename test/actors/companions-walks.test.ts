@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
-import { eventually, testClock } from '../support/clock.ts';
+import { eventLoopTurns, eventually, testClock } from '../support/clock.ts';
 import { awaiting, BOOM, COME, coming, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
 import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
 import { fc } from '../support/properties.ts';
@@ -190,8 +190,8 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
     await runtime.outbox.sweep();
     return underWay === 0 && store.outbox.size === 0 && runtime.actors.stats().waiting === 0;
   });
-  // What a process had not begun when it was halted is answered by nobody.
-  await Promise.race([Promise.all(asked), new Promise((resolve) => setTimeout(resolve, 5))]);
+  // Sends that a halted process had not begun never settle; all others do as soon as the event loop has run.
+  await Promise.race([Promise.all(asked), eventLoopTurns()]);
   runtime.halt();
   const contexts = IDS.map(
     (id) => [id, store.rows.get(`device:${id}`)?.context as never as { said: Word[]; heard: Word[] }] as const,

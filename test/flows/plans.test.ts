@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
@@ -72,9 +73,17 @@ describe('a plan over real devices', () => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${body.ticket}&${query}`);
     const texts: string[] = [];
     socket.on('message', (data) => texts.push(String(data)));
-    socket.once('open', () => socket.send('ping'));
-    await eventually(() => texts.includes('pong'));
+    const pongs = () => texts.filter((text) => text === 'pong').length;
+    /** Resolves once everything that the service had sent before has arrived. */
+    const ping = async (): Promise<void> => {
+      const before = pongs();
+      socket.send('ping');
+      await eventually(() => pongs() > before);
+    };
+    await once(socket, 'open');
+    await ping();
     return {
+      ping,
       heard: () => texts.filter((text) => text !== 'pong').map((text) => JSON.parse(text) as Record<string, unknown>),
       close: () => socket.close(),
     };
@@ -103,6 +112,7 @@ describe('a plan over real devices', () => {
     expect(heard.filter(({ step_id }) => step_id === undefined).map(({ status }) => status)).toEqual([
       ...['pending', 'running', 'succeeded'],
     ]);
+    await deaf.ping();
     expect(deaf.heard()).toEqual([]);
     for (const one of [client, deaf]) one.close();
   });

@@ -1,7 +1,8 @@
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { eventually } from '../../support/clock.ts';
+import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -241,14 +242,18 @@ describe('bodies', () => {
   it('forgets a client that goes away in the middle of its body', async () => {
     const { port } = new URL(house.url);
     const before = house.errors.length;
-    await new Promise<void>((resolve) => {
-      const socket = connect(Number(port), '127.0.0.1', () => {
-        const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
-        socket.write(`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"home`);
-        setTimeout(() => socket.destroy(), 20);
-      });
-      socket.on('close', () => resolve());
-    });
+    const requested = once(house.server, 'request') as Promise<[IncomingMessage]>;
+    const socket = connect(Number(port), '127.0.0.1');
+    const head = `POST /v1/homes HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
+    socket.write(`${head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"home`);
+    const [received] = await requested;
+    // A later request is answered, so the first one is authenticated and waits for the rest of its body.
+    expect((await house.call('GET', '/v1/homes', { token })).status).toBe(200);
+    await eventLoopTurns();
+    const left = once(received.socket, 'close');
+    socket.destroy();
+    await left;
+    await eventLoopTurns();
     expect((await house.call('GET', '/version')).status).toBe(200);
     expect(house.errors.length).toBe(before);
   });
