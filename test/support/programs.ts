@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -9,13 +10,31 @@ export interface Programs {
   chromium: string | null;
   prometheus: string | null;
   promtool: string | null;
+  jq: string | null;
+  openssl: string | null;
+  mosquitto_pub: string | null;
+  mosquitto_sub: string | null;
+  /** A Python that has paho-mqtt 1. */
+  'paho-mqtt 1': string | null;
 }
 
 export const findPrograms = (): Programs => ({
   chromium: program('chromium'),
   prometheus: program('prometheus'),
   promtool: program('promtool'),
+  jq: program('jq'),
+  openssl: program('openssl'),
+  mosquitto_pub: program('mosquitto_pub'),
+  mosquitto_sub: program('mosquitto_sub'),
+  'paho-mqtt 1': pythonWithPaho1(),
 });
+
+/** Debian's Python first: its package python3-paho-mqtt is for that one. */
+function pythonWithPaho1(): string | null {
+  const check = 'import paho.mqtt; raise SystemExit(not paho.mqtt.__version__.startswith("1."))';
+  const pythons = ['/usr/bin/python3', program('python3')].filter((path) => path !== null);
+  return pythons.find((python) => spawnSync(python, ['-c', check]).status === 0) ?? null;
+}
 
 /** The path of a program, or null. */
 export function program(name: string, folders: readonly string[] = []): string | null {
