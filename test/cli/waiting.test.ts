@@ -47,7 +47,7 @@ async function slowLight(owner: Owner): Promise<SlowLight> {
   return {
     device,
     async started() {
-      await eventually(() => running > 0, 30_000);
+      await eventually(() => running > 0);
       running = 0;
     },
     release: (reported) => release(reported),

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import type { MqttEdge } from '../../src/edges/mqtt/edge.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
@@ -49,7 +49,7 @@ async function startOnline(options: Partial<DeviceOptions> = {}, of = row): Prom
   return device;
 }
 
-const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 15_000, interval: 5 });
+const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: inject('pollMs'), interval: 5 });
 const reported = () => house.events('state.reported') as Extract<DeviceEvent, { type: 'state.reported' }>[];
 const acks = () => house.events('ack.reported') as Extract<DeviceEvent, { type: 'ack.reported' }>[];
 

@@ -6,7 +6,7 @@ import { freePorts, newOwner, type ServiceProcess, startProcess } from '../suppo
 import { type Line, startProxy } from '../support/proxy.ts';
 import type { Server } from '../support/server.ts';
 import { apiOf } from '../support/service.ts';
-import { quickLockEnv } from '../support/two-processes.ts';
+import { patientLockEnv, quickLockEnv } from '../support/two-processes.ts';
 import { sql, watchWrites, written } from '../support/write-oracle.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
@@ -25,9 +25,9 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
   let owner: Awaited<ReturnType<typeof newOwner>>;
   let deviceId: string;
 
-  async function run(): Promise<ServiceProcess> {
+  async function run(lockEnv: Record<string, string>): Promise<ServiceProcess> {
     const DATABASE_URL = line.through(`${old.url}/service`);
-    const service = startProcess(deployment, { ...quickLockEnv, ...(await freePorts()), DATABASE_URL });
+    const service = startProcess(deployment, { ...lockEnv, ...(await freePorts()), DATABASE_URL });
     closing.push(() => service.kill());
     return service;
   }
@@ -41,7 +41,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
     line = await startProxy(old.url);
     closing.push(() => line.close());
     await sql(`${old.url}/postgres`, 'create database service');
-    first = await run();
+    first = await run(quickLockEnv);
     await first.active;
     const url = await first.listening;
     owner = await newOwner(deployment, (token) => apiOf(url, token));
@@ -56,7 +56,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
   it('ends the process whose lock is on the old primary before it writes to the new one', async () => {
     const promoted = await server(old.url);
     line.retarget(promoted.url);
-    const second = await run();
+    const second = await run(patientLockEnv);
     await second.active;
     // Connections to the old primary break one by one, as they do when a name or an address has moved.
     await sql(

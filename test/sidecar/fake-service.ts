@@ -1,5 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { Client, credentials } from '@grpc/grpc-js';
+import { inject } from 'vitest';
 import {
   type CognitionProposal,
   CognitionProposalSchema,
@@ -69,7 +70,7 @@ export function dial(address: string): FakeService {
         const timer = setTimeout(() => {
           looks.delete(again);
           reject(new Error(`not heard: ${JSON.stringify(heard.map(inShort))}`));
-        }, 10_000);
+        }, inject('pollMs'));
         const again = () => {
           const found = look();
           if (!found) return;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decide } from '../../sidecar/rules/planner.ts';
-import { cpuTime } from '../support/cpu-time.ts';
+import { relativeCost } from '../support/cpu-time.ts';
 import { device, goal, memory, told } from './world.ts';
 
 // All tenants share the sidecar, and the rules think in one piece.
@@ -8,11 +8,6 @@ import { device, goal, memory, told } from './world.ts';
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
 
 describe('a tenant that wants to occupy the sidecar', () => {
-  const within = (ms: number, act: () => unknown) => {
-    const took = cpuTime();
-    act();
-    expect(took()).toBeLessThan(ms);
-  };
   const lamps = (count: number) =>
     Array.from({ length: count }, (_, n) =>
       device('light', `Lamp ${n}`, { id: `lamp-${n}`, room: `Room ${n}`, state: { on: true, brightness: 99 } }),
@@ -24,29 +19,31 @@ describe('a tenant that wants to occupy the sidecar', () => {
       memory('routine', 'two', 'three;'.repeat(300)),
       memory('routine', 'three', 'turn off the lights;'.repeat(90)),
     ];
-    within(1_000, () =>
+    const cost = relativeCost(() =>
       expect(plan('one', { memories })).toEqual([
         'GOAL_TOO_LONG: That comes to more sentences than the rules read for a goal.',
       ]),
     );
+    expect(cost).toBeLessThan(20);
   });
 
   it('gets no further by many steps on many devices', () => {
     const text = Array.from({ length: 90 }, (_, n) => `dim the lights to ${n + 1} %`).join('; ');
-    within(1_000, () =>
-      expect(plan(text, { devices: lamps(400) })).toEqual([
-        'TOO_MANY_STEPS: That takes more than the 100 steps of a plan.',
-      ]),
+    const devices = lamps(400);
+    const cost = relativeCost(() =>
+      expect(plan(text, { devices })).toEqual(['TOO_MANY_STEPS: That takes more than the 100 steps of a plan.']),
     );
+    expect(cost).toBeLessThan(20);
   });
 
   it('gets no further by long preferences about many devices', () => {
     const never = `never turn off ${'very '.repeat(380)}`;
     const memories = Array.from({ length: 100 }, (_, n) => memory('preference', 'bright', `100 % ${never} ${n}`));
     const devices = lamps(90);
-    within(3_000, () => {
+    const cost = relativeCost(() => {
       expect(plan('make the lights bright; '.repeat(90), { devices, memories })).toHaveLength(90);
       expect(plan('turn off the lights; '.repeat(90), { devices, memories })).toHaveLength(90);
     });
+    expect(cost).toBeLessThan(200);
   });
 });

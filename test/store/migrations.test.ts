@@ -225,9 +225,7 @@ describe.skipIf(serverUrl === null)('the migration that writes devices and comma
         values (gen_random_uuid(), gen_random_uuid(), 1, 1, '1', '{}', 1, 'smart_light', false, false, false, 1)`);
       migrated = migrate(database);
       await expect
-        .poll(() => query("select from pg_locks where relation = 'devices'::regclass and not granted"), {
-          timeout: 5_000,
-        })
+        .poll(() => query("select from pg_locks where relation = 'devices'::regclass and not granted"))
         .toHaveLength(1);
     });
     await migrated;

@@ -6,9 +6,15 @@ import { type Line, startProxy } from './proxy.ts';
 import { type Api, apiOf } from './service.ts';
 import { watchWrites } from './write-oracle.ts';
 
-/** The times of the lock in a shape that a test can wait for; the order between them is the product's. */
+/**
+ * The times of the lock for a process that is to lose its right to act, short because tests wait for it; the order between
+ * them is the product's. A process that loses four seconds before it should ends too early, so one that is to live has
+ * `patientLockEnv`.
+ */
 export const quickLock = { ...lockTiming, lease: 4_000, renew: 400, idleSession: 6_000, unreachable: 5_000, poll: 50 };
 export const quickLockEnv = { LOCK_TIMING: JSON.stringify(quickLock) };
+/** The product's lease, for a process that takes over and is to live on: it only asks for the lock more often. */
+export const patientLockEnv = { LOCK_TIMING: JSON.stringify({ ...lockTiming, poll: quickLock.poll }) };
 
 /** What became of a request: its status, or null where no answer came. */
 export type Outcome = number | null;
@@ -43,7 +49,7 @@ export async function twoProcesses(): Promise<TwoProcesses> {
     DATABASE_URL: line.through(databaseUrl),
   });
   await first.active;
-  const second = startProcess(deployment, { ...quickLockEnv, ...(await freePorts()) });
+  const second = startProcess(deployment, { ...patientLockEnv, ...(await freePorts()) });
   const [firstUrl, secondUrl] = await Promise.all([first.listening, second.listening]);
   const atFirst = await newOwner(deployment, (token) => apiOf(firstUrl, token));
   await watchWrites(databaseUrl);

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, inject, it, vi } from 'vitest';
 import type { CommandContext } from '../../../src/device/commands.ts';
 import { ChecksumMismatch, type FirmwareWanted } from '../../../src/device/firmware/fetch.ts';
 import { simulateClimate } from '../../../src/device/homes/climate.ts';
@@ -174,7 +174,7 @@ describe.each(simulatedHome(quietWorld()).map((device, n) => [device.deviceType,
       expect(await watched.run('update_firmware', UPDATE)).toEqual({ version: '9.0.0', bytes: 100 });
       expect(watched.progress).toEqual([25, 50, 75]);
       expect(device.firmware).toBe('9.0.0');
-      await vi.waitFor(() => expect(reboot).toHaveBeenCalledOnce(), 15_000);
+      await vi.waitFor(() => expect(reboot).toHaveBeenCalledOnce(), inject('pollMs'));
       const tampered = { ...UPDATE, version: '10.0.0', checksum: 'wrong' };
       await expect(watched.run('update_firmware', tampered)).rejects.toThrow('the checksum does not match');
       expect(device.firmware).toBe('9.0.0');
@@ -343,7 +343,7 @@ describe('a cover', () => {
     const cover = new Watched(simulateCover(world), world);
     const closing = cover.run('close');
     steps.shift()?.();
-    await vi.waitFor(() => expect(steps).toHaveLength(1), 15_000);
+    await vi.waitFor(() => expect(steps).toHaveLength(1), inject('pollMs'));
     await cover.run('stop');
     steps.shift()?.();
     await expect(closing).rejects.toThrow('interrupted at 80 %');
@@ -360,7 +360,7 @@ describe('a running simulated device', () => {
     const registration = { ...cloud.registration(), backoff: { minMs: 5, maxMs: 10 } };
     const running = await runSimulated(simulateLight(world), world, registration, 10);
     try {
-      const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: 15_000, interval: 5 });
+      const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: inject('pollMs'), interval: 5 });
       await until(() => expect(cloud.payloads('state')[0]).toMatchObject({ full: true, state: { on: false } }));
       expect(cloud.payloads('hello')[0]).toMatchObject({ firmware: '1.4.2', device_type: 'smart_light' });
       const id = cloud.command('set_brightness', { level: 40 });

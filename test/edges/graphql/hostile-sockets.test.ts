@@ -39,7 +39,7 @@ it('who asks and asks, and reads none of the answers, is sent away', async () =>
   (client as unknown as { _socket: Socket })._socket.pause();
   const query = getIntrospectionQuery();
   for (let n = 0; n < 80; n++) client.send(JSON.stringify({ id: `${n}`, type: 'subscribe', payload: { query } }));
-  await eventually(() => graphql.connections() === 0, 25_000);
+  await eventually(() => graphql.connections() === 0);
 });
 
 it('who comes while the service goes, and sends what is no frame, breaks nothing', async () => {

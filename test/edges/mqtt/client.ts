@@ -209,8 +209,8 @@ export class Raw {
     return { raw, clientId };
   }
 
-  async closed(withinMs = 5_000): Promise<void> {
-    await eventually(() => expect(this.ended).toBe(true), withinMs);
+  async closed(): Promise<void> {
+    await eventually(() => expect(this.ended).toBe(true));
   }
 }
 

@@ -408,13 +408,28 @@ describe('when a message cannot be kept', () => {
     house.commit = async () => {
       throw new StoreUnavailable('away');
     };
-    for (const client of clients) void client.say('state', { state: {} }).catch(() => {});
-    await eventually(() => expect(house.received).toHaveLength(20));
-    for (const client of clients) void client.say('state', { state: {} }).catch(() => {});
-    await eventually(() => expect(house.counted['closed failed']).toBeGreaterThan(3));
-    expect(house.counted['closed failed']).toBeLessThan(20);
-    await Promise.all(clients.map((client) => client.closed()));
-    expect(house.received).toHaveLength(20);
+    const sayAll = () => {
+      for (const client of clients) void client.say('state', { state: {} }).catch(() => {});
+    };
+    let drawn = 0;
+    vi.spyOn(Math, 'random').mockImplementation(() => (drawn++ % 20) / 20);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      sayAll();
+      await turnsUntil(() => drawn >= 20);
+      expect([house.received.length, drawn]).toEqual([20, 20]);
+      expect(house.counted['closed failed']).toBeUndefined();
+      sayAll();
+      vi.advanceTimersByTime(950);
+      await turnsUntil(() => clients.filter(({ mqtt }) => !mqtt.connected).length === 10);
+      expect(house.counted['closed failed']).toBe(10);
+      vi.advanceTimersByTime(950);
+      await turnsUntil(() => clients.every(({ mqtt }) => !mqtt.connected));
+      expect(house.counted['closed failed']).toBe(20);
+      expect(house.received).toHaveLength(20);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it('for its data alone, it is refused and told so', async () => {

@@ -45,7 +45,7 @@ it.each([
   client.write(text);
   await eventually(() => said.endsWith('}'));
   expect(said).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-  await eventually(async () => (await connections()) === 0, 8_000);
+  await eventually(async () => (await connections()) === 0);
 });
 
 const connections = (): Promise<number> =>

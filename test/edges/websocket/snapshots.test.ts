@@ -2,8 +2,10 @@ import { v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
+import { Random } from '../../simulation/world/random.ts';
 import { eventually } from '../../support/clock.ts';
 import { type House, makeHouse } from '../../support/house.ts';
+import { seed } from '../../support/properties.ts';
 import { type Client, type OpenSockets, openSockets } from '../../support/state-sockets.ts';
 
 let house: House;
@@ -165,7 +167,8 @@ describe('a snapshot', () => {
   it('leaves no gap and tells nothing twice, whenever a client comes', async () => {
     const ids = Array.from({ length: 5 }, () => v7());
     for (const id of ids) stored.set(id, 1);
-    const soon = (most: number) => new Promise((resolve) => setTimeout(resolve, Math.random() * most));
+    const random = new Random(`${seed}`);
+    const soon = (most: number) => new Promise((resolve) => setTimeout(resolve, random.float(most)));
     edge.store.states = async (_, wanted) => {
       await soon(3);
       const read = rows(wanted);

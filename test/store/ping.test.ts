@@ -1,0 +1,46 @@
+import { once } from 'node:events';
+import { setImmediate as nextCheck } from 'node:timers/promises';
+import { MessageChannel } from 'node:worker_threads';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { StoreUnavailable } from '../../src/store/contract.ts';
+import type { Database } from '../../src/store/postgres/database.ts';
+import { createStore } from '../../src/store/postgres/store.ts';
+import { holdNextTimer } from '../support/timers.ts';
+
+/** A database that answers its only statement when a message has been read from its wire. */
+let wire: MessageChannel;
+let database: { answers: number; read(): Promise<object[]> };
+beforeEach(() => {
+  wire = new MessageChannel();
+  const answered = once(wire.port2, 'message').then(() => []);
+  database = { answers: 0, read: () => answered };
+});
+afterEach(() => wire.port1.close());
+
+function ping() {
+  const timer = holdNextTimer();
+  const pinged = createStore(database as unknown as Database).ping(200);
+  return { pinged, expire: timer.expire };
+}
+
+it('a database that answers nothing in time is unavailable', async () => {
+  const { pinged, expire } = ping();
+  expire();
+  await expect(pinged).rejects.toThrow(StoreUnavailable);
+});
+
+it('a database that answers others in time is available', async () => {
+  const { pinged, expire } = ping();
+  database.answers += 1;
+  expire();
+  await pinged;
+});
+
+it('a database whose answer is there is available, though the process did not read it in time', async () => {
+  const { pinged, expire } = ping();
+  // Behind this the event loop runs timers first and reads sockets and ports next.
+  await nextCheck();
+  wire.port1.postMessage('answer');
+  expire();
+  await pinged;
+});
