@@ -1,5 +1,5 @@
 // How many commands a second travel REST → device → committed final word, as a part of what express, jose and zod can answer at all?
-import { type Child, startChild } from '../support/child.ts';
+import type { Child } from '../support/child.ts';
 import { cpuEach, cpuOfTree } from '../support/cpu.ts';
 import { compare, judge, latencies, median, percentile } from '../support/figures.ts';
 import { type Floor, floorName, PROOFS, type Proofs, startHttpFloors } from '../support/floors.ts';
@@ -7,7 +7,7 @@ import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
-import { makeDeployment, startService, V8_FLAGS } from '../support/service.ts';
+import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { ClosedLoop, ClosedResult, OpenLoop, OpenResult, Target } from './load.ts';
 
 const DEVICES = 200;
@@ -33,8 +33,7 @@ await service.active;
 const floors = await startHttpFloors(deployment);
 
 async function load(target: Omit<Target, 'token' | 'connections'>): Promise<Child> {
-  // The load shares the processors with what is measured: a small young generation would cost it a fifth more.
-  const child = startChild(new URL('./load.ts', import.meta.url), { node: [...V8_FLAGS] });
+  const child = startLoad(new URL('./load.ts', import.meta.url));
   child.send({ open: { ...target, token, connections: IN_FLIGHT } });
   await child.receive('opened');
   return child;

@@ -1,15 +1,14 @@
 // How many lists of 50 devices do GraphQL and MCP answer a second, as a part of what REST answers of the same list?
 import { readConfig } from '../../src/config.ts';
 import { openStore } from '../../src/store/open.ts';
-import { startChild } from '../support/child.ts';
-import { cpuEach } from '../support/cpu.ts';
+import { cpuEach, cpuOfTree } from '../support/cpu.ts';
 import { compare, latencies, median, thousands } from '../support/figures.ts';
 import { floorName, startHttpFloors } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
-import { makeDeployment, startService } from '../support/service.ts';
+import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { Ask, Loop, LoopResult } from './load.ts';
 
 const AT_LEAST = 0.5;
@@ -33,18 +32,21 @@ await wereSeen();
 const service = await startService(deployment, { profile: options.profile });
 await service.active;
 const floors = await startHttpFloors(deployment);
-const load = startChild(new URL('./load.ts', import.meta.url));
+const load = startLoad(new URL('./load.ts', import.meta.url));
 
 for (const ask of ['GraphQL', 'MCP'] as const) {
   const cpu: Record<Ask, number[]> = { REST: [], GraphQL: [], MCP: [] };
+  const loadCpu: Record<Ask, number[]> = { REST: [], GraphQL: [], MCP: [] };
   const heard: number[] = [];
   const bytes: Partial<Record<Ask, number>> = {};
   const measure = async (asked: Ask): Promise<number> => {
     let result: LoopResult | undefined;
     const each = await cpuEach(service.child, async () => {
       const loop: Loop = { ask: asked, port: service.port, token, connections: CONNECTIONS, ...duration };
+      const before = cpuOfTree(load.pid);
       load.send({ loop });
       result = await load.receive<LoopResult>('result');
+      loadCpu[asked].push((cpuOfTree(load.pid) - before) / Math.max(1, result.total));
       return result.total;
     });
     const found = result as LoopResult;
@@ -72,9 +74,10 @@ for (const ask of ['GraphQL', 'MCP'] as const) {
     },
     options,
   );
-  const [ours, theirs] = [median(cpu[ask]), median(cpu.REST)];
+  const micros = (values: readonly number[]) => `${Math.round(median(values))} µs`;
   console.log(
-    `  processor time: ${Math.round(ours)} µs a request, REST ${Math.round(theirs)} µs; ` +
+    `  processor time of a request: the service ${micros(cpu[ask])}, the load ${micros(loadCpu[ask])}; ` +
+      `by REST ${micros(cpu.REST)} and ${micros(loadCpu.REST)}; ` +
       `bodies of ${thousands(bytes[ask] ?? 0)} and ${thousands(bytes.REST ?? 0)} bytes`,
   );
   console.log(`  ${latencies(heard)}`);

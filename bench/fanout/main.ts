@@ -1,6 +1,7 @@
 // How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a loop of `ws.send`?
 import { type Child, startChild } from '../support/child.ts';
 import { compare, judge, latencies, percentile, thousands } from '../support/figures.ts';
+import { startFloor } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import type { Expected, Missed } from './clients.ts';
@@ -28,8 +29,8 @@ interface Side {
 }
 
 async function open(kind: Kind): Promise<Side> {
-  const server = startChild(new URL('./server.ts', import.meta.url), { args: [kind] });
-  const port = await server.receive<number>('port');
+  // The service's edge and the loops alike.
+  const { child: server, port } = await startFloor(new URL('./server.ts', import.meta.url), { args: [kind] });
   const clients = startChild(new URL('./clients.ts', import.meta.url));
   clients.send({ open: { port, clients: clientCount } });
   await clients.receive('opened');

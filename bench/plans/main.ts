@@ -1,5 +1,5 @@
 // How many steps a second do plans of ten independent steps do, as a part of the same commands sent by REST with ten in flight?
-import { type Child, startChild } from '../support/child.ts';
+import type { Child } from '../support/child.ts';
 import { cpuEach } from '../support/cpu.ts';
 import { compare, median } from '../support/figures.ts';
 import { floorName, startHttpFloors } from '../support/floors.ts';
@@ -7,7 +7,7 @@ import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
-import { makeDeployment, startService } from '../support/service.ts';
+import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { Loop, LoopResult } from './load.ts';
 
 const DEVICES = 10;
@@ -27,7 +27,7 @@ console.log(
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
 const service = await startService(deployment, { profile: options.profile });
 await service.active;
-const load = startChild(new URL('./load.ts', import.meta.url), { node: ['--max-semi-space-size=64'] });
+const load = startLoad(new URL('./load.ts', import.meta.url));
 load.send({ open: { httpPort: service.port, mqttPort: service.mqttPort, token, devices } });
 await load.receive('opened');
 

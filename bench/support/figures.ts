@@ -88,6 +88,16 @@ export interface Limit {
   short: boolean;
 }
 
+/** Prints that a figure is missing. In a full run that sets the exit code: its limit was not judged. */
+export function notMeasured(
+  name: string,
+  reason: string,
+  { atLeast, short }: { atLeast: number; short: boolean },
+): void {
+  console.log(`${name}: not measured (${reason}); at least ${atLeast}${short ? ': short run, no verdict' : ''}`);
+  if (!short) process.exitCode = 1;
+}
+
 /** Prints a figure with its limit. A limit that is missed sets the exit code, unless the run is a short one. */
 export function judge(name: string, figure: number, { atLeast = null, atMost = null, unit = '', short }: Limit): void {
   const shown = (value: number) => `${Number(value.toPrecision(4)).toLocaleString('en-US')}${unit && ` ${unit}`}`;
