@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 /*
  * `npm run bench -- NAME… [--short] [--tries N] [--record]`, or `--all`. A benchmark is a folder with a `main.ts` whose first
  * line is its question; each runs in a process of its own, one after another; with `--short` two at a time, as such a run
- * gives no verdict. `--record` also writes the output to `results/NAME.txt`.
+ * gives no verdict. `--record` also writes the output to `results/NAME.txt`, or to `results/NAME-STORE.txt` with `--store STORE`.
  */
 
 const HERE = new URL('.', import.meta.url);
@@ -40,7 +40,7 @@ function run({ name, file, question }: Benchmark, args: string[], held: boolean)
   child.stderr.setEncoding('utf8').on('data', held ? print : (text: string) => void process.stderr.write(text));
   if (record) {
     mkdirSync(RESULTS, { recursive: true });
-    child.stdout.pipe(createWriteStream(new URL(`${name}.txt`, RESULTS)));
+    child.stdout.pipe(createWriteStream(new URL(`${store === undefined ? name : `${name}-${store}`}.txt`, RESULTS)));
   }
   return new Promise((resolve) => {
     child.once('error', (error) => {
@@ -62,6 +62,8 @@ const args = process.argv.slice(2);
 const valued = new Set(['--tries', '--minutes', '--store', '--pause', '--profile']);
 const names = args.filter((arg, at) => !arg.startsWith('--') && !valued.has(args[at - 1] ?? ''));
 const record = args.includes('--record');
+/** Of a benchmark that can measure one store alone. */
+const [, store] = /^--store[=\n](.+)$/m.exec(args.join('\n')) ?? [];
 const options = args.filter((arg) => !names.includes(arg) && arg !== '--all' && arg !== '--record');
 const unknown = names.filter((name) => !all.some((one) => one.name === name));
 const chosen = args.includes('--all') ? all : all.filter((one) => names.includes(one.name));

@@ -49,6 +49,11 @@ class Mix {
     for (let n = 0; n < this.#target.callers; n += 1) void this.#drive();
   }
 
+  /** Requests that were answered so far. */
+  get requests(): number {
+    return Object.values(this.#statuses).reduce((sum, count) => sum + count, 0);
+  }
+
   /** How many answers of each status there were. */
   end(): Record<number, number> {
     this.#ended = true;
@@ -140,11 +145,12 @@ class Mix {
 }
 
 let mix: Mix | null = null;
-process.on('message', (message: { start?: Target; end?: true }) => {
+process.on('message', (message: { start?: Target; count?: true; end?: true }) => {
   if (message.start) {
     mix = new Mix(message.start);
     mix.start().then(() => process.send?.({ started: true }), fail);
   }
+  if (message.count) process.send?.({ requests: mix?.requests ?? 0 });
   if (message.end) process.send?.({ statuses: mix?.end() ?? {} });
 });
 process.on('disconnect', () => process.exit(0));

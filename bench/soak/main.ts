@@ -14,7 +14,7 @@ const CALLERS = 14;
 const DEFAULT_MINUTES = 15;
 const DEFAULT_PAUSE_MS = 8;
 const SHORT_MS = 6_000;
-/** Finished commands leave memory after this time, so that a run of minutes shows what a day would. */
+/** Idle actors leave memory after this time, so that a run of minutes shows what a day would. */
 const IDLE_MS = 30_000;
 
 const { values } = parseArgs({
@@ -57,9 +57,13 @@ async function soak(onPostgres: boolean): Promise<boolean> {
   const seconds = Math.round(milliseconds / 1000);
   console.log(`${onPostgres ? 'PostgreSQL' : 'embedded store'}: ${CALLERS} callers, ${DEVICES} devices, ${seconds} s`);
   const samples: Sample[] = [];
-  for (const end = performance.now() + milliseconds; performance.now() < end; ) {
+  let last = { requests: 0, at: performance.now() };
+  for (const end = last.at + milliseconds; performance.now() < end; ) {
     await pause(intervalMs);
-    samples.push(await sample(port, url));
+    load.send({ count: true });
+    const now = { requests: await load.receive<number>('requests'), at: performance.now() };
+    samples.push(await sample(port, url, ((now.requests - last.requests) * 1_000) / (now.at - last.at)));
+    last = now;
   }
   load.send({ end: true });
   const statuses = await load.receive<Record<number, number>>('statuses');
