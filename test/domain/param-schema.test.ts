@@ -252,7 +252,7 @@ describe('parameters', () => {
     const schema = of({ items: { enum: values } });
     expect(schemaErrors(schema)).toEqual([]);
     const p = Array.from({ length: 4_000 }, () => ({ a: MAX_ENUM_VALUES - 1 }));
-    expect(relativeCost(() => checkParams(schema, { p }))).toBeLessThan(50);
+    expect(relativeCost(() => checkParams(schema, { p }))).toBeLessThan(100);
   });
 });
 

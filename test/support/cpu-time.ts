@@ -7,7 +7,7 @@ function cpuTime(): () => number {
   };
 }
 
-/** Work of the kinds that rules are made of: strings, patterns, maps, JSON. About 10 ms of a processor of 2023. */
+/** Work of the kinds that rules are made of: strings, patterns, maps, JSON. About 10 ms. */
 function yardstick(): number {
   let sum = 0;
   for (let n = 0; n < 4_000; n += 1) {
@@ -26,8 +26,8 @@ function measure(work: () => unknown): number {
 
 /**
  * Processor time of `work` as a multiple of that of a fixed piece of work, which is done before and after it. So a slow
- * processor does not count, and neither do other processes; a limit still leaves room for ten times what is usual, as
- * compiling and collecting garbage fall where they like.
+ * processor does not count, and neither do other processes; a limit still leaves room for twenty times what is usual,
+ * as compiling and collecting the garbage of other tests count too.
  */
 export function relativeCost(work: () => unknown): number {
   const before = measure(yardstick);
