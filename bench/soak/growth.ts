@@ -25,8 +25,8 @@ const RESIDENT = 'process_resident_memory_bytes';
 export const LOAD = 'requests_per_second';
 
 /**
- * Actors of commands and plans are in flight, or are kept until they were not used for the idle time, so that their number follows
- * the load: it is compared with what the load of the last quarter lets expect.
+ * Commands and plans are live while they are in flight, and for the idle time after an ended one was read, as a plan's rollback reads its
+ * steps. Their number follows the load: it is compared with what the load of the last quarter lets expect.
  */
 const FOLLOWS_LOAD = /^twinkeep_actors_live\{kind="(?:command|plan)"\}$/;
 
