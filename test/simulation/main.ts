@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { adviceOf, shrinkEach } from './commands.ts';
 import { hunt } from './defects/hunt.ts';
 import { type FaultName, faultNames } from './faults.ts';
 import { DEFAULT_STORM_MS, type RunOptions, wholeRun } from './options.ts';
@@ -42,17 +43,6 @@ function optionsOf(seed: number): RunOptions {
   };
 }
 
-/** The command that makes the same run. */
-function commandOf({ seed, stormMs, hosts, parts, faults, mostFaults }: RunOptions): string {
-  const words = [`--seed ${seed}`, `--duration ${stormMs / 1_000}`];
-  if (values.defect !== undefined) words.push(`--defect ${values.defect}`);
-  if (hosts !== null) words.push(`--hosts ${hosts}`);
-  if (parts.length < partNames.length) words.push(`--parts ${parts.join() || 'none'}`);
-  if (faults.length < faultNames.length) words.push(`--faults ${faults.join() || 'none'}`);
-  if (mostFaults < wholeRun(seed).mostFaults) words.push(`--most-faults ${mostFaults}`);
-  return `npm run simulate -- ${words.join(' ')}`;
-}
-
 async function simulate(): Promise<boolean> {
   const first = Number(values.seed ?? 1);
   const count = Number(values.seeds ?? (values.seed === undefined ? 200 : 1));
@@ -73,13 +63,14 @@ async function simulate(): Promise<boolean> {
     },
     given,
   );
-  const failed = results.filter(({ violations }) => violations.length > 0);
+  const failed = results.filter(({ violations }) => violations.length > 0).sort((a, b) => a.seed - b.seed);
   printSummary(results, failed.length, performance.now() - began);
-  const [worst] = failed;
-  if (worst !== undefined && !values['no-shrink'] && !values.trace) {
-    const options = optionsOf(worst.seed);
-    const smallest = await shrunk(options, worst.violations[0]?.invariant ?? '', given);
-    process.stdout.write(`\nthe smallest run that violates the same invariant:\n  ${commandOf(smallest)} --trace\n`);
+  if (!values['no-shrink'] && !values.trace) {
+    const runs = failed.map(({ seed, violations: [first] }) => ({
+      options: optionsOf(seed),
+      invariant: first?.invariant ?? '',
+    }));
+    await shrinkEach(runs, ({ options, invariant }) => shrunk(options, invariant, given), given.line, values.defect);
   }
   return failed.length === 0;
 }
@@ -101,7 +92,7 @@ function printResult({ seed, violations, steps, virtualMs, realMs, hash, tail, c
       .map((line) => `    ${line}\n`)
       .join('')}`,
   );
-  process.stdout.write(`  again: ${commandOf(optionsOf(seed))}\n`);
+  for (const line of adviceOf(optionsOf(seed), values.defect)) process.stdout.write(`  ${line}\n`);
 }
 
 function printSummary(results: readonly RunResult[], failed: number, tookMs: number): void {

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
+import { adviceOf } from './commands.ts';
 import { type RunOptions, wholeRun } from './options.ts';
 import type { RunResult } from './run.ts';
 import { runAll, shrunk } from './workers.ts';
@@ -32,11 +33,7 @@ class Results {
 }
 
 const describeFailure = ({ seed, violations: [first], tail }: RunResult): string =>
-  [
-    `seed ${seed}: ${first?.invariant}: ${first?.detail}`,
-    ...tail.slice(-10),
-    `again: npm run simulate -- --seed ${seed}`,
-  ].join('\n');
+  [`seed ${seed}: ${first?.invariant}: ${first?.detail}`, ...tail.slice(-10), ...adviceOf(wholeRun(seed))].join('\n');
 
 describe(`the simulation, seeds 1 to ${SEEDS}`, () => {
   const seeds = Array.from({ length: SEEDS }, (_, n) => n + 1);
