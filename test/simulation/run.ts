@@ -94,6 +94,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   const house = new Household(world, cluster, world.random.pick(['requester', 'another_principal']));
   const commits = new CommitInvariants(world, cluster.database, house.ledger);
   cluster.wrote = (clockErrorMs) => commits.check(clockErrorMs);
+  cluster.released = (ref, version, event) => commits.released(ref, version, event);
   cluster.sending = (packet, clockErrorMs) => checkWrites(house, packet, clockErrorMs);
   cluster.database.refuses = isRefusedRow;
   cluster.expects = isOfRefusedData;
@@ -142,8 +143,12 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
   }
   const quiet = () => until(comparesMemory(seed) ? IDLE_MS : QUIET_MS, () => false);
   await quiet();
-  if (!world.failed) checkEnding(house);
-  if (!world.failed) await night(house, { until, quiet });
+  const check = () => {
+    checkEnding(house);
+    commits.checkEnding();
+  };
+  if (!world.failed) check();
+  if (!world.failed) await night(house, { until, quiet, check });
 }
 
 /** Looks for deadlines that are late, once the process that is active has had time to recover. */
@@ -161,10 +166,12 @@ interface Passing {
   until(ms: number, done: () => boolean): Promise<void>;
   /** Until what is idle has left the memory, where memory is compared. */
   quiet(): Promise<void>;
+  /** Compares what is stored with what clients were told. */
+  check(): void;
 }
 
 /** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
-async function night(house: Household, { until, quiet }: Passing): Promise<void> {
+async function night(house: Household, { until, quiet, check }: Passing): Promise<void> {
   const { world, cluster } = house;
   const before = await measured(house, { watches: lateWords(house) === 0 });
   world.note('run', 'night');
@@ -179,7 +186,7 @@ async function night(house: Household, { until, quiet }: Passing): Promise<void>
   if (left.length > 0) world.fail('nothing-waits-for-ever', `in the morning: ${left.join('; ')}`);
   await quiet();
   if (world.failed) return;
-  checkEnding(house);
+  check();
   const base = await measured(house, { watches: true });
   const more = grown(before, base);
   if (more.length > 0) world.fail('memory-returns-to-its-base', more.join('; '));

@@ -19,6 +19,24 @@ describe('a database in memory', () => {
     expect(await other.actors.commit(turn(commit))).toEqual({ lost: [commit.ref] });
   });
 
+  it('lists the keys that changed since the last call, without those that were rolled back', () => {
+    const database = new MemoryDatabase();
+    const { flags } = database.tables;
+    flags.takeChanged();
+    database.transaction(() => flags.set('kept', true));
+    const rolledBack = () =>
+      database.transaction(() => {
+        flags.set('kept', false).set('lost', true).delete('kept');
+        throw new Error('refused');
+      });
+    expect(rolledBack).toThrow('refused');
+    expect([...flags.takeChanged()]).toEqual(['kept']);
+    expect(rolledBack).toThrow('refused');
+    expect([...flags.takeChanged()]).toEqual([]);
+    database.transaction(() => flags.delete('kept'));
+    expect([...flags.takeChanged()]).toEqual(['kept']);
+  });
+
   it('goes back to a snapshot, and goes on from there', async () => {
     const database = new MemoryDatabase();
     const { actors, records } = openMemoryStore(database);

@@ -38,6 +38,36 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
     ],
   },
+  'rotation-answer-stored-later': {
+    title: 'A new key of a device is stored without the answer to its request, which is stored after it',
+    changes: [
+      {
+        file: 'src/operations/device-keys.ts',
+        from: 'eventOf(key), () => idempotent?.row(answer, input.id));',
+        to: 'eventOf(key));',
+      },
+    ],
+  },
+  'flag-answer-stored-later': {
+    title: 'A flag is stored without the answer to its request, which is stored after it',
+    changes: [
+      {
+        file: 'src/operations/administration.ts',
+        from: 'await setFlag(input.flag, input.state, idempotent?.row({ body: input }));',
+        to: 'await setFlag(input.flag, input.state);',
+      },
+    ],
+  },
+  'version-skipped': {
+    title: 'A reported state raises the version of its device by two',
+    changes: [
+      {
+        file: 'src/actors/draft.ts',
+        from: '    made.version += 1;',
+        to: "    made.version += event.type === 'state.reported' ? 2 : 1;",
+      },
+    ],
+  },
   'timer-not-cleared': {
     title: 'The deadline of a state outlives it',
     changes: [

@@ -1,9 +1,12 @@
-import type { ActorRow, JournalRow, MemoryDatabase } from '../../support/memory-store/database.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
+import { type ActorRow, actorKey, type JournalRow, type MemoryDatabase } from '../../support/memory-store/database.ts';
 import type { Ledger } from '../workload/ledger.ts';
 import type { World } from '../world/world.ts';
 import { DeadlineInvariants } from './deadlines.ts';
-import { checkJournal } from './journal.ts';
+import { RowEffects } from './effects.ts';
+import { checkJournal, checkStoredJournal } from './journal.ts';
 import { isFinal } from './statuses.ts';
+import { VersionInvariants } from './versions.ts';
 
 interface Seen {
   version: number;
@@ -26,6 +29,8 @@ export class CommitInvariants {
   readonly #database: MemoryDatabase;
   readonly #ledger: Ledger;
   readonly #deadlines: DeadlineInvariants;
+  readonly #versions: VersionInvariants;
+  readonly #rows: RowEffects;
   readonly #seen = new Map<string, Seen>();
   /** The number that each device reported last. */
   readonly #reported = new Map<string, number>();
@@ -34,12 +39,15 @@ export class CommitInvariants {
     this.#world = world;
     this.#database = database;
     this.#ledger = ledger;
+    this.#rows = new RowEffects(world, database);
+    this.#versions = new VersionInvariants(world);
     this.#deadlines = new DeadlineInvariants(world, database);
   }
 
   /** After each statement that wrote; `clockErrorMs` is the clock of its process minus the true time. */
   check(clockErrorMs: number): void {
     const { actors, journal } = this.#database.tables;
+    this.#rows.check();
     const commands: ChangedCommand[] = [];
     const added = new Map<string, readonly JournalRow[]>();
     for (const key of actors.takeChanged()) {
@@ -50,6 +58,7 @@ export class CommitInvariants {
       const entries = all.slice(before.entries);
       const status = typeof row.columns.status === 'string' ? row.columns.status : null;
       checkJournal(this.#world, key, { before: before.version, last: all[before.entries - 1] ?? null, row, entries });
+      this.#versions.stored(key, { from: before.version, to: row.version, entries });
       if (row.ref.kind === 'device') this.#device(key, row);
       if (row.ref.kind === 'command') commands.push({ key, row, before, status });
       this.#seen.set(key, { version: row.version, entries: all.length, status });
@@ -57,6 +66,19 @@ export class CommitInvariants {
     }
     this.#deadlines.check(added, clockErrorMs);
     for (const command of commands) this.#command(command, clockErrorMs);
+  }
+
+  /** A process releases a transition of an actor. */
+  released(ref: ActorRef, version: number, event: string): void {
+    this.#versions.released(ref, version, event);
+  }
+
+  /** At the end of a run. */
+  checkEnding(): void {
+    this.#versions.checkAll();
+    for (const row of this.#database.tables.actors.values()) {
+      checkStoredJournal(this.#world, row, this.#database.tables.journal.get(actorKey(row.ref)) ?? []);
+    }
   }
 
   /** Every so often, while nothing hinders the active process. */

@@ -1,6 +1,7 @@
 import type { PlanStep } from '../../../src/machines/plan-types.ts';
 import type { ActorRow } from '../../support/memory-store/database.ts';
 import type { Household } from '../workload/household.ts';
+import { checkEffects } from './effects.ts';
 import { isFinal } from './statuses.ts';
 
 const LATE_MS = 5_000;
@@ -47,7 +48,7 @@ export const lateWords = (house: Household): number =>
 /** Holds what the service told everybody against what it has stored. */
 export function checkEnding(house: Household): void {
   checkDevices(house);
-  checkRequests(house);
+  checkEffects(house);
   checkCommands(house);
   checkRefusals(house);
   for (const plan of rows(house, 'plan')) checkOrder(house, plan);
@@ -73,27 +74,6 @@ function checkDevices({ world, devices, cluster }: Household): void {
     if (stateVersion > reports || stateVersion < reports - forgotten) {
       world.fail('each-report-counts-once', `${id}: ${reports} reports, state version ${stateVersion}`);
     }
-  }
-}
-
-/** Every success is stored, and no key made two things. */
-function checkRequests(house: Household): void {
-  const byTry = new Map<string, string>();
-  for (const [key, { tries }] of house.ledger.requests) for (const id of tries) byTry.set(id, key);
-  const made = new Map<string, string[]>();
-  for (const { ref, context, columns } of house.cluster.database.tables.actors.values()) {
-    // A command that the gateway refused is kept for the record and has no effect.
-    if (columns.status === 'rejected') continue;
-    const origin = context.origin as { requestId: string; plan: unknown } | undefined;
-    const requestId = ref.kind === 'plan' ? String(context.requestId) : origin?.plan === null ? origin.requestId : null;
-    if (requestId === null) continue;
-    const key = byTry.get(requestId);
-    if (key === undefined) house.world.fail('one-key-one-effect', `${ref.kind} ${ref.id} came of no request`);
-    else made.set(key, [...(made.get(key) ?? []), ref.id]);
-  }
-  for (const [key, ids] of made) {
-    const { operation } = house.ledger.requests.get(key) ?? { operation: '?' };
-    if (ids.length > 1) house.world.fail('one-key-one-effect', `key ${key} of ${operation} made ${ids.join(' and ')}`);
   }
 }
 

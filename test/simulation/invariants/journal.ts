@@ -2,8 +2,8 @@ import type { Json } from '../../../src/domain/values.ts';
 import type { ActorRow, JournalRow } from '../../support/memory-store/database.ts';
 import type { World } from '../world/world.ts';
 
-/** Kinds of which every transition is journaled. Devices have no entry of telemetry, commands none of repeated progress. */
-const journaledWhole: ReadonlySet<string> = new Set(['plan', 'tenant']);
+/** Kinds of which every transition is journaled; what a device reports is not. The devices of a run report no progress twice. */
+const journaledWhole: ReadonlySet<string> = new Set(['command', 'plan', 'tenant']);
 
 interface Written {
   /** The version before the commit. */
@@ -40,6 +40,22 @@ export function checkJournal(world: World, key: string, { before, last, row, ent
   if (journaled(value) !== state) {
     world.fail('each-version-has-its-entry', `${key} is ${journaled(value)}, journaled ${state}`);
   }
+}
+
+/**
+ * At the end of a run, which is shorter than the retention of the journal: all entries of the actor are there. Of a device the
+ * versions without one are at least as many as the states that it reported.
+ */
+export function checkStoredJournal(world: World, row: ActorRow, entries: readonly JournalRow[]): void {
+  const { ref, version, context } = row;
+  const versions = entries.map((entry) => entry.version);
+  const isOrdered = versions.every((one, n) => one > (versions[n - 1] ?? 0) && one <= version);
+  const whole = journaledWhole.has(ref.kind);
+  const reported = whole ? 0 : Number(context.stateVersion);
+  const isComplete = whole ? versions.length === version : versions.length + reported <= version;
+  if (isOrdered && isComplete && versions[0] === 1) return;
+  const detail = `version ${version}, ${reported} reported states, journal entries of ${versions.join(', ')}`;
+  world.fail('versions-are-gapless', `${ref.kind} ${ref.id}: ${detail}`);
 }
 
 /** Whether a device is connected is telemetry. */

@@ -2,6 +2,7 @@ import type { Packet } from 'mqtt-packet';
 import type { Limits } from '../../../src/actors/limits.ts';
 import { LEASE_MS } from '../../../src/domain/lease.ts';
 import { MAX_CLOCK_OFFSET_MS } from '../../../src/domain/service-clock.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { MemoryDatabase } from '../../support/memory-store/database.ts';
 import type { Network } from '../network/link.ts';
 import { LockServer } from '../store/lock-server.ts';
@@ -39,6 +40,8 @@ export class Cluster {
   loss = 0;
   /** Called after each statement that wrote. */
   wrote: (clockErrorMs: number) => void = () => {};
+  /** Called with each transition of an actor that a process releases. */
+  released: (ref: ActorRef, version: number, event: string) => void = () => {};
   /** Whether an error was to be expected of what is done to the service. */
   expects: (fields: object, message: string) => boolean = () => false;
   /** Called with each MQTT packet that leaves for a device. */
@@ -56,6 +59,7 @@ export class Cluster {
       newId: () => this.newId(),
       takeover: (by: Running) => this.#endOthers(by),
       wrote: (running: Running) => this.wrote(this.#clockError(running)),
+      released: (ref: ActorRef, version: number, event: string) => this.released(ref, version, event),
       opened: (statements: Statements) => void this.#statements.push(statements),
       activated: (host: Host, running: Running) => this.#activated(host, running),
       expects: (fields: object, message: string) => this.expects(fields, message),

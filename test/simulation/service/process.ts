@@ -7,6 +7,7 @@ import { makeSealer } from '../../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../../src/domain/signed-url.ts';
 import { Edge } from '../../../src/edges/mqtt/edge.ts';
 import { fixedRates, makeGate } from '../../../src/edges/shared/gate.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { callerServices } from '../../../src/main/callers.ts';
 import type { Timekeeper } from '../../../src/main/clock.ts';
@@ -50,6 +51,8 @@ export interface ProcessParts {
   newId(): string;
   /** An MQTT packet leaves for a client. */
   sending(packet: Packet): void;
+  /** A committed transition of an actor is released. */
+  released(ref: ActorRef, version: number, event: string): void;
   lease: Lease;
   log: Log;
 }
@@ -82,6 +85,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     log,
     limits: parts.limits,
   });
+  runtime.actors.onTransition(({ ref, version }, { type }) => parts.released(ref, version, type));
   const callers = await callerServices({ store, cache, clock, log, newId });
   const flags = await loadFlags(store.administration);
   const sealer = makeSealer(keys.master);

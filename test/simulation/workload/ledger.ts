@@ -21,6 +21,8 @@ export class Ledger {
   /** `device version` of keys that do not open a session any more. */
   readonly endedKeys = new Set<string>();
 
+  /** The state of each flag that its last answer named. */
+  readonly flagsAnswered = new Map<Flag, boolean>();
   /** Request ids of attempts that were refused by a flag, a rate, a suspension or a role: nothing comes of them. */
   readonly refused = new Map<string, string>();
   /** Flags that an operator was told are set, each with a number of its own for each time. */

@@ -115,6 +115,7 @@ export const parts = {
       await house.pause(5_000);
       house.ledger.lower(flag);
       await house.must(house.operator, setFlag, { flag, state: false });
+      house.ledger.flagsAnswered.set(flag, false);
     }),
 
   firmware: async (house) => {

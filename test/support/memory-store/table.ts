@@ -49,17 +49,24 @@ export class Table<Row> {
   set(key: string, row: Row): this {
     const before = this.#rows.get(key);
     const existed = before !== undefined;
-    this.#undo.note(() => (existed ? this.#rows.set(key, before) : this.#rows.delete(key)));
+    const noted = this.#noteChange(key);
+    this.#undo.note(() => {
+      if (existed) this.#rows.set(key, before);
+      else this.#rows.delete(key);
+      if (noted) this.#changed?.delete(key);
+    });
     this.#rows.set(key, row);
-    this.#changed?.add(key);
     return this;
   }
 
   delete(key: string): boolean {
     const before = this.#rows.get(key);
     if (before === undefined) return false;
-    this.#undo.note(() => this.#rows.set(key, before));
-    this.#changed?.add(key);
+    const noted = this.#noteChange(key);
+    this.#undo.note(() => {
+      this.#rows.set(key, before);
+      if (noted) this.#changed?.delete(key);
+    });
     return this.#rows.delete(key);
   }
 
@@ -90,11 +97,18 @@ export class Table<Row> {
     return undefined;
   }
 
-  /** Keys that were written or deleted since the last call, also where that was rolled back; all keys at the first call. */
+  /** Keys that were written or deleted since the last call, and not rolled back; all keys at the first call. */
   takeChanged(): ReadonlySet<string> {
     const changed = this.#changed ?? new Set(this.#rows.keys());
     this.#changed = new Set();
     return changed;
+  }
+
+  /** False where the key was changed since the last `takeChanged`, or nobody asks for changes. */
+  #noteChange(key: string): boolean {
+    if (this.#changed === null || this.#changed.has(key)) return false;
+    this.#changed.add(key);
+    return true;
   }
 
   snapshot(): ReadonlyMap<string, Row> {

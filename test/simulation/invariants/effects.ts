@@ -1,0 +1,140 @@
+import type { ActorKind } from '../../../src/machines/outputs.ts';
+import { actorKey, type JournalRow, type MemoryDatabase, type Tables } from '../../support/memory-store/database.ts';
+import type { Household } from '../workload/household.ts';
+import type { World } from '../world/world.ts';
+
+/** What the journal has of a request with an `Idempotency-Key`. */
+interface Effect {
+  kind: ActorKind;
+  event: string;
+  /** Where what it asks for is so already, it is answered with success and changes nothing. */
+  mayFindItDone?: true;
+}
+
+/** By operation. The remaining operations of the workload leave no journal entry. */
+const journaled = new Map<string, Effect>(
+  Object.entries({
+    registerTenant: { kind: 'tenant', event: 'register' },
+    updatePolicy: { kind: 'tenant', event: 'policy.set' },
+    suspendTenant: { kind: 'tenant', event: 'suspend', mayFindItDone: true },
+    resumeTenant: { kind: 'tenant', event: 'resume', mayFindItDone: true },
+    registerDevice: { kind: 'device', event: 'register' },
+    rotateSecret: { kind: 'device', event: 'rotate' },
+    revokeDevice: { kind: 'device', event: 'revoke' },
+    reinstateDevice: { kind: 'device', event: 'reinstate' },
+    commandDevice: { kind: 'command', event: 'request' },
+    confirmCommand: { kind: 'command', event: 'confirm' },
+    approveConfirmation: { kind: 'command', event: 'confirm' },
+    createPlan: { kind: 'plan', event: 'create' },
+    cancelPlan: { kind: 'plan', event: 'cancel', mayFindItDone: true },
+  }),
+);
+
+/** Each request had at most one effect, and exactly one where it was answered with success. */
+export function checkEffects(house: Household): void {
+  const { world, ledger, cluster } = house;
+  const effects = journaledEffects(house);
+  for (const [key, { operation, answer }] of ledger.requests) {
+    const made = effects.get(key) ?? [];
+    if (made.length > 1) {
+      world.fail('one-key-one-effect', `key ${key} of ${operation} made ${made.join(' and ')}`);
+    }
+    const effect = journaled.get(operation);
+    if (answer === null || effect === undefined || effect.mayFindItDone || made.length > 0) continue;
+    world.fail('answered-means-stored', `key ${key} of ${operation} was answered with success and had no effect`);
+  }
+  for (const { id } of house.devices) checkKeys(house, id);
+  for (const [flag, state] of ledger.flagsAnswered) {
+    if (cluster.database.tables.flags.get(flag) === state) continue;
+    world.fail('answered-means-stored', `${flag} was answered as ${state} and is stored otherwise`);
+  }
+}
+
+/** The journal entries that requests caused, by their keys. */
+function journaledEffects({ world, ledger, cluster }: Household): Map<string, string[]> {
+  const byTry = new Map<string, string>();
+  for (const [key, { tries }] of ledger.requests) for (const id of tries) byTry.set(id, key);
+  const { actors, journal } = cluster.database.tables;
+  const effects = new Map<string, string[]>();
+  for (const [actor, entries] of journal) {
+    // A command that the gateway refused is kept for the record and has no effect.
+    if (actors.get(actor)?.columns.status === 'rejected') continue;
+    for (const { by, event, version } of entries) {
+      const effect = journaled.get(by.operation ?? '');
+      if (effect?.event !== event || !actor.startsWith(`${effect.kind}:`)) continue;
+      const key = byTry.get(by.requestId ?? '');
+      const made = `${event} of ${actor} (version ${version})`;
+      if (key === undefined) world.fail('one-key-one-effect', `${made} came of no request`);
+      else effects.set(key, [...(effects.get(key) ?? []), made]);
+    }
+  }
+  return effects;
+}
+
+const issuing: ReadonlySet<string> = new Set(['register', 'rotate', 'reinstate']);
+
+/** The keys of a device are those of its journal, and each answer that showed a key has one of its own. */
+function checkKeys({ world, ledger, cluster }: Household, deviceId: string): void {
+  const { deviceKeys, journal } = cluster.database.tables;
+  const entries = journal.get(actorKey({ kind: 'device', id: deviceId })) ?? [];
+  const issued = entries.filter(({ event }) => issuing.has(event)).map(keyVersionOf);
+  const stored = (deviceKeys.get(deviceId) ?? []).map(({ keyVersion }) => keyVersion);
+  const expected = issued.map((_, n) => n + 1).join();
+  if (issued.join() !== expected || stored.join() !== expected) {
+    const detail = `keys ${stored.join()} are stored and keys ${issued.join()} were issued`;
+    world.fail('one-key-one-effect', `device ${deviceId}: ${detail}`);
+  }
+  const shown = new Set<number>();
+  for (const [key, { operation, answer }] of ledger.requests) {
+    if (answer === null || (operation !== 'rotateSecret' && operation !== 'reinstateDevice')) continue;
+    const { device_id, key_version } = JSON.parse(answer) as { device_id: string; key_version: number };
+    if (device_id !== deviceId) continue;
+    if (shown.has(key_version) || !issued.includes(key_version)) {
+      world.fail(
+        'one-key-one-effect',
+        `key ${key} of ${operation} was answered with key ${key_version} of ${deviceId}`,
+      );
+    }
+    shown.add(key_version);
+  }
+}
+
+const keyVersionOf = ({ data }: JournalRow): number => Number(data?.key_version);
+
+/** Operations whose effects are rows without a journal: each is stored with the answer of its request. */
+const unjournaled: ReadonlySet<string> = new Set(['/setFlag', '/createRelease', '/releaseFirmware']);
+
+/** Counts the effects of requests on flags and firmware releases as they are stored. */
+export class RowEffects {
+  readonly #world: World;
+  readonly #tables: Tables;
+  /** By `Idempotency-Key`. */
+  readonly #made = new Map<string, string>();
+
+  constructor(world: World, { tables }: MemoryDatabase) {
+    this.#world = world;
+    this.#tables = tables;
+    this.check();
+  }
+
+  /** After each statement that wrote. */
+  check(): void {
+    const { flags, firmware, idempotency } = this.#tables;
+    const answers = [...idempotency.takeChanged()].flatMap((key) => idempotency.get(key) ?? []);
+    const [answer] = answers.filter(({ path, state }) => unjournaled.has(path) && state === 'done');
+    for (const name of flags.takeChanged()) this.#add(`flag ${name}`, answer);
+    for (const id of firmware.takeChanged()) this.#add(`release ${id}`, answer);
+  }
+
+  #add(what: string, answer: { key: string; path: string } | undefined): void {
+    if (answer === undefined) {
+      this.#world.fail('one-key-one-effect', `${what} was stored without the answer of its request`);
+      return;
+    }
+    const { key, path } = answer;
+    const made = this.#made.get(key);
+    if (made !== undefined) this.#world.fail('one-key-one-effect', `key ${key} of ${path} changed ${made} and ${what}`);
+    this.#made.set(key, what);
+    this.#world.count('effects without a journal');
+  }
+}
