@@ -58,7 +58,10 @@ export const faults = {
     }
   },
   connectReplayed: ({ devices, random }) => random.pick(devices).replayConnect(),
-  protocolBroken: ({ devices, random }) => random.pick(devices).violates(random.pick(violationNames)),
+  /** In each way once, as some devices are not connected at that moment. */
+  protocolBroken: ({ devices, random }) => {
+    for (const how of violationNames) random.pick(devices).violates(how);
+  },
   connectNeverComes: ({ devices, random }) => random.pick(devices).sendsNoConnect(),
   devicesLeave: ({ devices, random }) => random.pick(devices).leave(),
   badNetwork: ({ cluster, random }) => {
