@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { ActorKind, RowOutput } from '../../src/machines/outputs.ts';
 import { type ActorCommit, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
@@ -219,26 +219,30 @@ const PARTS = Array.from({ length: 10 }, (_, n) => n + 1);
 eachDatabase('a turn', (backend) => {
   const used = new Set<string>();
 
-  it.each(PARTS)(
-    'leaves the same rows and answers the same, whichever statement commits it (part %i)',
-    async (part) => {
-      const { database } = backend();
-      await fc.assert(
-        fc.asyncProperty(fc.array(aTurn, { minLength: 1, maxLength: 8 }), async (drawn) => {
-          const users = Array.from({ length: USERS }, newId);
-          const proposals = Array.from({ length: PROPOSALS }, newId);
-          const turns = history(drawn, users, proposals);
-          const exact = await outcome(database, turns, users, proposals, (turn) => {
-            const sections = sectionsOf(turnInput(turn));
-            used.add(turnStatements.find((one) => one.covers(sections))?.name ?? '');
-            return [new TurnStatement('exact', sections)];
-          });
-          expect(await outcome(database, turns, users, proposals, () => turnStatements)).toEqual(exact);
-          expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);
-        }),
-        { numRuns: 3, seed: seed + part },
-      );
-    },
+  async function tryTurns(tries: { numRuns: number; seed: number }): Promise<void> {
+    const { database } = backend();
+    await fc.assert(
+      fc.asyncProperty(fc.array(aTurn, { minLength: 1, maxLength: 8 }), async (drawn) => {
+        const users = Array.from({ length: USERS }, newId);
+        const proposals = Array.from({ length: PROPOSALS }, newId);
+        const turns = history(drawn, users, proposals);
+        const exact = await outcome(database, turns, users, proposals, (turn) => {
+          const sections = sectionsOf(turnInput(turn));
+          used.add(turnStatements.find((one) => one.covers(sections))?.name ?? '');
+          return [new TurnStatement('exact', sections)];
+        });
+        expect(await outcome(database, turns, users, proposals, () => turnStatements)).toEqual(exact);
+        expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);
+      }),
+      tries,
+    );
+  }
+
+  // A new database compiles for seconds at its first statements, which must not count towards the limit of the first part.
+  beforeAll(() => tryTurns({ numRuns: 1, seed }));
+
+  it.each(PARTS)('leaves the same rows and answers the same, whichever statement commits it (part %i)', (part) =>
+    tryTurns({ numRuns: 3, seed: seed + part }),
   );
 
   it('was committed by small statements and by large ones', () => {

@@ -40,7 +40,7 @@ describe('the store in memory', () => {
     if (text.startsWith('{"answer":{"lost":[{')) reached.losses += 1;
   }
 
-  it.each(PARTS)('answers calls as the database does and refuses what it refuses (part %i)', async (part) => {
+  async function tryCalls(from: number): Promise<void> {
     const walk = fc.asyncProperty(calls, async (some) => {
       await empty();
       const memory = openMemoryStore(new MemoryDatabase());
@@ -53,8 +53,15 @@ describe('the store in memory', () => {
       }
       for (const question of questions(world)) await compare(question, memory, made);
     });
-    await fc.assert(walk, { numRuns: 1, seed: seed + part, endOnFailure: true });
-  });
+    await fc.assert(walk, { numRuns: 1, seed: from, endOnFailure: true });
+  }
+
+  // A new database compiles for seconds at its first statements, which must not count towards the limit of the first part.
+  beforeAll(() => tryCalls(seed));
+
+  it.each(PARTS)('answers calls as the database does and refuses what it refuses (part %i)', (part) =>
+    tryCalls(seed + part),
+  );
 
   it('was asked what it answers, refuses and loses', () => {
     expectReached(() => expect(Math.min(...Object.values(reached))).toBeGreaterThan(5));
