@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { YOUNG_GENERATION } from './test/support/node.ts';
 import { LongestFirst } from './test/support/sequence.ts';
 
 /*
@@ -63,8 +64,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
-    // As for the processes that tests start (test/support/node.ts): a tenth less processor time.
-    execArgv: ['--min-semi-space-size=32'],
+    execArgv: [YOUNG_GENERATION],
     // The modules of a file are loaded once for each worker; a file leaves nothing behind in them.
     isolate: false,
     restoreMocks: true,

@@ -6,7 +6,7 @@ import { median } from '../support/figures.ts';
 export type Sample = Record<string, number>;
 
 const MB = 1_000_000;
-/** What the allocators and chance may add. */
+/** Margin for allocators and for noise. */
 const BYTES_ALLOWED = 24 * MB;
 /** V8 fills both halves of the young generation, 64 MiB each (`--max-semi-space-size`), and returns their pages late: 2 × 64 MiB may be resident or not. */
 const YOUNG_GENERATION = 2 * 64 * 2 ** 20;
@@ -101,7 +101,7 @@ export function growthOf(samples: readonly Sample[]): Growth[] {
   });
 }
 
-/** The most that a value may be in the last quarter that was `before` in the second one, of whose load the last one has `moreLoad` times. */
+/** The limit of a value in the last quarter: `before` is its value in the second quarter, `moreLoad` the load of the last quarter as a multiple of that of the second. */
 function atMostOf(name: string, before: number, moreLoad: number): number {
   const expected = FOLLOWS_LOAD.test(name) ? before * moreLoad : before;
   return expected * (1 + PART_ALLOWED) + allowance(name);

@@ -57,7 +57,7 @@ export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
 });
 
-/** Whether an earlier key does not verify any more; versions only grow. Of a revoked device every key has ended. */
+/** Whether this version of the key is replaced and not in grace. Versions only grow. Says nothing of a revoked device, whose current key has ended too. */
 export const hasKeyEnded = (
   { keyVersion, grace }: Pick<DeviceContext, 'keyVersion' | 'grace'>,
   version: number,

@@ -3,7 +3,6 @@ import type { Committed, Sessions } from '../actors/contract.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { signingAlgs } from '../domain/signature.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
-import { hasKeyEnded } from '../machines/device-administration.ts';
 import { administrationOf, isOnline } from '../machines/device-record.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import type { DeviceRow } from '../store/contract.ts';
@@ -110,10 +109,6 @@ function recordWith(
 const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
 
 export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
-
-/** Whether a key of the device, current or earlier, does not verify any more. */
-export const isKeyEnded = (device: CommittedDevice, keyVersion: number): boolean =>
-  isRevoked(device) || hasKeyEnded(device.snapshot.context, keyVersion);
 
 /** Whether the tenant has this device: a deleted one is nobody's. */
 export const belongs = (device: CommittedDevice, tenantId: Uuid): boolean =>

@@ -1,7 +1,8 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
+import { hasKeyEnded } from '../../machines/device-administration.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongs, type CommittedDevice, isKeyEnded, isRevoked } from '../../operations/device-view.ts';
+import { belongs, type CommittedDevice, isRevoked } from '../../operations/device-view.ts';
 
 type CommittedTenant = Committed<TenantContext>;
 
@@ -10,12 +11,12 @@ export function isActive(device: CommittedDevice | null | undefined, tenantId: s
   return device !== null && device !== undefined && belongs(device, tenantId) && !isRevoked(device);
 }
 
-/** Whether a device may talk now in a session that this key opens. */
+/** Whether the device is active and a session that this version of its key opened is still valid. */
 export function isOpenTo(
   device: CommittedDevice | null | undefined,
   { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
 ): boolean {
-  return isActive(device, tenantId) && !isKeyEnded(device as CommittedDevice, keyVersion);
+  return isActive(device, tenantId) && !hasKeyEnded((device as CommittedDevice).snapshot.context, keyVersion);
 }
 
 /** Whether a tenant's devices and users may talk now. */

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { connack, credentials, Device, eventually, packets, quiet, Raw } from './client.ts';
-import { House } from './house.ts';
+import { House, type TestDevice } from './house.ts';
 
 const REFUSED = 5;
 const UNAVAILABLE = 3;
@@ -119,22 +119,28 @@ describe('a device signs in', () => {
     expect(house.live.size).toBe(0);
   });
 
+  /** A sign-in that waits for its token to be marked as used, which `marked` ends, while the device leaves memory. */
+  async function signInUntilMarked(device: TestDevice): Promise<{ answer: ReturnType<typeof signIn>; marked(): void }> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let isMarking = false;
+    house.marked = () => {
+      isMarking = true;
+      return promise;
+    };
+    const answer = signIn(credentials(house, device));
+    await eventually(() => expect(isMarking).toBe(true));
+    house.inMemory = false;
+    return { answer, marked: resolve };
+  }
+
   it.each(['revoked', 'suspended'])(
     'not when it is %s and passivated while its token is marked as used',
     async (how) => {
       const device = house.addDevice();
-      const marked = Promise.withResolvers<void>();
-      let isMarking = false;
-      house.marked = () => {
-        isMarking = true;
-        return marked.promise;
-      };
-      const answer = signIn(credentials(house, device));
-      await eventually(() => expect(isMarking).toBe(true));
-      house.inMemory = false;
+      const { answer, marked } = await signInUntilMarked(device);
       if (how === 'revoked') house.row(device.deviceId).revoked = true;
       else house.tenants.set(device.tenantId, 'suspended');
-      marked.resolve();
+      marked();
       expect(await answer).toBe(REFUSED);
       expect(house.live.size).toBe(0);
     },
@@ -142,17 +148,9 @@ describe('a device signs in', () => {
 
   it('not with a key that a revocation ended while its token was marked as used, though the device is reinstated', async () => {
     const device = house.addDevice();
-    const marked = Promise.withResolvers<void>();
-    let isMarking = false;
-    house.marked = () => {
-      isMarking = true;
-      return marked.promise;
-    };
-    const answer = signIn(credentials(house, device));
-    await eventually(() => expect(isMarking).toBe(true));
-    house.inMemory = false;
+    const { answer, marked } = await signInUntilMarked(device);
     const reinstated = house.reinstate(device.deviceId);
-    marked.resolve();
+    marked();
     expect(await answer).toBe(REFUSED);
     expect(await signIn(credentials(house, reinstated))).toBe(0);
   });
