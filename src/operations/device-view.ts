@@ -3,6 +3,7 @@ import type { Committed, Sessions } from '../actors/contract.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { signingAlgs } from '../domain/signature.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
+import { hasKeyEnded } from '../machines/device-administration.ts';
 import { administrationOf, isOnline } from '../machines/device-record.ts';
 import type { DeviceContext } from '../machines/device-types.ts';
 import type { DeviceRow } from '../store/contract.ts';
@@ -109,6 +110,10 @@ function recordWith(
 const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
 
 export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
+
+/** Whether this version of the device's key is replaced and not in grace. Says nothing of a revoked device. */
+export const isKeyReplaced = ({ snapshot }: CommittedDevice, keyVersion: number): boolean =>
+  hasKeyEnded(snapshot.context, keyVersion);
 
 /** Whether the tenant has this device: a deleted one is nobody's. */
 export const belongs = (device: CommittedDevice, tenantId: Uuid): boolean =>

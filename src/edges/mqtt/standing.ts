@@ -1,8 +1,7 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
-import { hasKeyEnded } from '../../machines/device-administration.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongs, type CommittedDevice, isRevoked } from '../../operations/device-view.ts';
+import { belongs, type CommittedDevice, isKeyReplaced, isRevoked } from '../../operations/device-view.ts';
 
 type CommittedTenant = Committed<TenantContext>;
 
@@ -16,7 +15,7 @@ export function isOpenTo(
   device: CommittedDevice | null | undefined,
   { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
 ): boolean {
-  return isActive(device, tenantId) && !hasKeyEnded((device as CommittedDevice).snapshot.context, keyVersion);
+  return isActive(device, tenantId) && !isKeyReplaced(device as CommittedDevice, keyVersion);
 }
 
 /** Whether a tenant's devices and users may talk now. */
