@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { YOUNG_GENERATION } from './test/support/node.ts';
+import { nodeFlags } from './test/support/node.ts';
 import { LongestFirst } from './test/support/sequence.ts';
 
 /*
@@ -64,7 +64,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/support/servers.ts'],
     pool: 'forks',
-    execArgv: [YOUNG_GENERATION],
+    execArgv: nodeFlags,
     // The modules of a file are loaded once for each worker; a file leaves nothing behind in them.
     isolate: false,
     restoreMocks: true,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 
 /*
  * `npm run bench -- NAME… [--short] [--tries N] [--record]`, or `--all`. A benchmark is a folder with a `main.ts` whose first
- * line is its question; each runs in a process of its own, one after another; with `--short` two at a time, as such a run
+ * line is its question; each runs in a process of its own, one after another; with `--short` four at a time, as such a run
  * gives no verdict. `--record` also writes the output to `results/NAME.txt`, or to `results/NAME-STORE.txt` with `--store STORE`.
  */
 
@@ -76,7 +76,7 @@ if (unknown.length > 0 || chosen.length === 0) {
 }
 
 const failed: string[] = [];
-const lanes = options.includes('--short') && chosen.length > 1 ? 2 : 1;
+const lanes = options.includes('--short') && chosen.length > 1 ? 4 : 1;
 /** The last ones first: the soak takes longest in a short run. */
 const queue = lanes === 1 ? [...chosen] : chosen.toReversed();
 await Promise.all(

@@ -4,7 +4,7 @@ import { openStore } from '../../src/store/open.ts';
 import type { Child } from '../support/child.ts';
 import { cpuEach, cpuOfTree } from '../support/cpu.ts';
 import { compare, latencies, median, notMeasured, thousands } from '../support/figures.ts';
-import { floorName, PROOFS, type Proofs, startFloor, startHttpFloors } from '../support/floors.ts';
+import { floorName, PROOFS, type Proofs, startHttpFloors, startNodeRed } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -45,9 +45,7 @@ const load = startLoad(new URL('./load.ts', import.meta.url));
 const commanded = devices.slice(0, COMMANDED).map(({ deviceId }) => deviceId);
 
 // Commands answered by a Node-RED flow; `NODE_RED` is the folder it is installed in.
-const nodeRed = process.env.NODE_RED
-  ? await startFloor(new URL('../support/node-red-floor.ts', import.meta.url))
-  : null;
+const nodeRed = process.env.NODE_RED ? await startNodeRed() : null;
 
 type Side = 'ours' | Proofs | 'Node-RED';
 const sides: Partial<Record<Side, { child: Child; port: number }>> = {

@@ -1,7 +1,7 @@
 import { type Child, startChild } from './child.ts';
 import { type Deployment, V8_FLAGS } from './service.ts';
 
-/** A floor in a process of its own, with the V8 flags that the service has. */
+/** A floor in a process of its own. */
 export interface Floor {
   child: Child;
   port: number;
@@ -22,10 +22,19 @@ export async function startHttpFloors(deployment: Deployment): Promise<Record<Pr
   return { cached: await start('cached'), 'verified each time': await start('verified each time') };
 }
 
+/** As its users start it: without the V8 flags of the service. */
+export const startNodeRed = (): Promise<Floor> =>
+  startFloor(new URL('./node-red-floor.ts', import.meta.url), { env: { NODE_ENV: '' }, node: [] });
+
+/** By default with the V8 flags that the service has. */
 export async function startFloor(
   file: URL,
-  { args = [], env = {} }: { args?: string[]; env?: Record<string, string> } = {},
+  {
+    args = [],
+    env = {},
+    node = V8_FLAGS,
+  }: { args?: string[]; env?: Record<string, string>; node?: readonly string[] } = {},
 ): Promise<Floor> {
-  const child = startChild(file, { args, node: [...V8_FLAGS], env: { NODE_ENV: 'production', ...env } });
+  const child = startChild(file, { args, node: [...node], env: { NODE_ENV: 'production', ...env } });
   return { child, port: await child.receive<number>('port') };
 }

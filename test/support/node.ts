@@ -6,13 +6,10 @@ import { fileURLToPath } from 'node:url';
  */
 
 /**
- * The young generation starts with 32 MiB (1 MiB by default): modules that are being loaded are not copied and marked again and
- * again. Also for the workers of Vitest.
+ * Also of the workers of Vitest. WebAssembly is compiled once, and not optimized beside the first statements. The young generation starts
+ * with 32 MiB (1 MiB by default): modules that are being loaded are not copied and marked again and again.
  */
-export const YOUNG_GENERATION = '--min-semi-space-size=32';
-
-/** WebAssembly is compiled once, and not optimized beside the first statements. */
-export const nodeFlags = ['--liftoff-only', YOUNG_GENERATION];
+export const nodeFlags = ['--liftoff-only', '--min-semi-space-size=32'];
 
 /** The environment of such a process, without what the test run has in its own. */
 export const nodeEnv: Record<string, string> = {
