@@ -19,6 +19,8 @@ export class Timers {
   private lookedAt: EpochMs = 0;
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
+  /** The firing after `running`, where one was asked for. */
+  private following: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
   /** When timers are due that were set since the firing under way began to read: what it read may be older. */
@@ -58,8 +60,18 @@ export class Timers {
     if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
   }
 
-  /** Fires all that is due now; resolves when each was answered. */
+  /** Fires every timer that is due now; resolves when each was answered. A firing under way may have read too early: another one follows it. */
   tick(): Promise<void> {
+    if (this.running === null) return this.fireAll();
+    this.following ??= this.running.then(() => {
+      this.following = null;
+      return this.fireAll();
+    });
+    return this.following;
+  }
+
+  /** Joins the firing under way, if there is one. */
+  private fireAll(): Promise<void> {
     this.running ??= this.fire().finally(() => {
       this.running = null;
       this.setAgain.clear();
@@ -84,7 +96,7 @@ export class Timers {
       const now = this.clock.now();
       const look = now >= this.nextAt || Math.abs(now - this.lookedAt) >= LOOK_INTO_STORE_MS;
       if (!look) this.arm();
-      else void this.tick().finally(() => this.arm());
+      else void this.fireAll().finally(() => this.arm());
     }, wait);
     this.handle.unref();
   }

@@ -72,3 +72,21 @@ it('a timer that fired does not end its state where a commit in flight left and 
   await Promise.all([...sent, fired]);
   await staysOn();
 });
+
+it('a timer that comes due while others are fired is fired when `tick` resolves', async () => {
+  const { dueTimers } = store;
+  const { promise, resolve: go } = Promise.withResolvers<void>();
+  // A firing that began before the lamp's timer was due, and ends after.
+  store.dueTimers = async (now, limit) => {
+    store.dueTimers = dueTimers;
+    const due = await store.dueTimers(now - 1_000, limit);
+    await promise;
+    return due;
+  };
+  const running = runtime.timers.tick();
+  const ticks = [runtime.timers.tick(), runtime.timers.tick()];
+  go();
+  await Promise.all(ticks);
+  expect(runtime.actors.peek(LAMP)?.snapshot.value).toBe('off');
+  await running;
+});
