@@ -19,7 +19,7 @@ export class Timers {
   private lookedAt: EpochMs = 0;
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
-  /** The firing after `running`, where one was asked for. */
+  /** The firing that `tick` requested while another one was running. */
   private following: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
@@ -60,7 +60,7 @@ export class Timers {
     if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
   }
 
-  /** Fires every timer that is due now; resolves when each was answered. A firing under way may have read too early: another one follows it. */
+  /** Fires every timer that is due now; resolves when each was answered. If a firing is running, another one follows: the first may have read the store before now. */
   tick(): Promise<void> {
     if (this.running === null) return this.fireAll();
     this.following ??= this.running.then(() => {
@@ -70,7 +70,7 @@ export class Timers {
     return this.following;
   }
 
-  /** Joins the firing under way, if there is one. */
+  /** Joins the running firing, if any. */
   private fireAll(): Promise<void> {
     this.running ??= this.fire().finally(() => {
       this.running = null;

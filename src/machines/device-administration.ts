@@ -57,7 +57,7 @@ export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   outputs: keyEnded(context, (context.grace as Grace).keyVersion, at, [context.keyVersion]),
 });
 
-/** Whether this version of the key is replaced and not in grace. Versions only grow. Says nothing of a revoked device, whose current key has ended too. */
+/** Whether this version of the key is replaced and not in grace. Versions only grow. Does not check revocation, which ends the current key too. */
 export const hasKeyEnded = (
   { keyVersion, grace }: Pick<DeviceContext, 'keyVersion' | 'grace'>,
   version: number,

@@ -111,7 +111,7 @@ const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : 
 
 export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
 
-/** Whether this version of the device's key is replaced and not in grace. Says nothing of a revoked device. */
+/** Whether this version of the device's key is replaced and not in grace. Does not check revocation. */
 export const isKeyReplaced = ({ snapshot }: CommittedDevice, keyVersion: number): boolean =>
   hasKeyEnded(snapshot.context, keyVersion);
 
