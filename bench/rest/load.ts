@@ -3,8 +3,7 @@ import { RawConnection } from '../support/raw-http.ts';
 
 /* Callers on kept connections, each with one request at a time, in a process of their own. */
 
-export const asks = ['GET /devices', 'GET /devices, everybody another page', 'POST …/command'] as const;
-export type Ask = (typeof asks)[number];
+export type Ask = 'GET /devices' | 'GET /devices, everybody another page' | 'POST …/command';
 
 export interface Loop {
   ask: Ask;

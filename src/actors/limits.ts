@@ -8,8 +8,9 @@ export interface Limits {
   live: number;
   /** An actor nobody asked for this long is passivated. */
   idleMs: number;
-  /** Actors and events in one turn. */
+  /** Actors in one turn. Small enough that PostgreSQL works on one turn while the events of the next are handled. */
   turnActors: number;
+  /** Events in one turn. */
   turnEvents: number;
   /** Actors that a turn may take in beside those because they are told something in it. */
   turnCompanions: number;
@@ -33,7 +34,7 @@ export const DEFAULT_LIMITS: Limits = {
   waiting: 100_000,
   live: 150_000,
   idleMs: 10 * 60_000,
-  turnActors: 1_000,
+  turnActors: 64,
   turnEvents: 4_000,
   turnCompanions: 1_000,
   callerPatienceMs: 2_000,

@@ -42,6 +42,9 @@ const over: ReadonlySet<CommandStatus> = new Set([
 /** The command is in a final state; only a late acknowledgement is still recorded. */
 export const isFinal = (status: CommandStatus): boolean => over.has(status);
 
+/** It waits for its device to connect, which can take a day, and is read again then. */
+const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }).lifecycle === 'queued';
+
 /** What the device reports is compared with the expected state. */
 const isWatching = ({ value }: Snapshot): boolean => typeof (value as { verification: Json }).verification === 'object';
 
@@ -193,7 +196,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     };
   },
   journal,
-  rests: (snapshot) => over.has(statusOf(snapshot)) && !isWatching(snapshot),
+  rests: (snapshot) => isQueued(snapshot) || (over.has(statusOf(snapshot)) && !isWatching(snapshot)),
   isSoft: () => false,
   visible,
 };

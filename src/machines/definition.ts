@@ -42,7 +42,7 @@ export interface MachineDefinition<Context = object> {
   journal(event: MachineEvent, before: Snapshot<Context> | null, after: Snapshot<Context>): JournalNote | null;
   /** True for an event whose only lasting effect is on the replay window: adopted in memory, kept with the next commit. */
   isSoft(event: MachineEvent): boolean;
-  /** True where nothing is waited for any more: the actor need not stay in memory, though words may still reach it. */
+  /** True where no event is expected soon, or none at all: the actor leaves memory with its commit, and an event brings it back. */
   rests(snapshot: Snapshot<Context>): boolean;
   /** Those whose words it waits for, where it waits for several at a time. */
   awaits?(snapshot: Snapshot<Context>): readonly ActorRef[];

@@ -90,6 +90,13 @@ describe('the record of a command', () => {
     });
   });
 
+  it('rests while it waits for its device to connect', () => {
+    const command = asked({ session: null });
+    expect(rests(command.asSnapshot())).toBe(true);
+    command.send(ready('s1', T0 + 1));
+    expect(rests(command.asSnapshot())).toBe(false);
+  });
+
   it('rests when it is over and nothing is waited for', () => {
     const command = written();
     expect(rests(command.asSnapshot())).toBe(false);
@@ -103,12 +110,11 @@ describe('the record of a command', () => {
       blinking.send(event);
       expect(rests(blinking.asSnapshot()), event.ack.status).toBe(event.ack.status === 'failed');
     }
-    for (const make of [
-      () => asked({ action: 'blink', params: {} }),
-      () => asked({ action: 'blink', params: {}, session: 's1' }),
-    ]) {
-      const command = make();
-      expect(rests(command.asSnapshot())).toBe(false);
+    for (const [before, command] of [
+      [true, asked({ action: 'blink', params: {} })],
+      [false, asked({ action: 'blink', params: {}, session: 's1' })],
+    ] as const) {
+      expect(rests(command.asSnapshot())).toBe(before);
       command.fire();
       expect(rests(command.asSnapshot())).toBe(true);
     }

@@ -191,7 +191,13 @@ async function outcome(
     }
     const inTransaction = {
       discardPlans() {},
-      write: ({ text, values }: { text: string; values?: never }) => query(text, values),
+      async write({ text, values }: { text: string; values?: never }) {
+        await query('savepoint statement');
+        return query(text, values).catch(async (error) => {
+          await query('rollback to savepoint statement');
+          throw error;
+        });
+      },
     } as unknown as Database;
     for (const turn of turns) {
       await query('savepoint before');
@@ -256,7 +262,7 @@ eachDatabase('a turn', (backend) => {
       const { database } = backend();
       const empty = { actors: [], joining: new Set<never>(), delivered: null, whole: true };
       const [row] = await database.write<{ kept: number; names: null }>({
-        text: statement.text(null),
+        text: statement.text(null, 'fails'),
         values: statement.values(empty, 0),
       });
       expect(row).toMatchObject({ kept: 0, names: null });

@@ -133,6 +133,19 @@ eachStore('a turn', (backend, has) => {
     expect(await actors().journal(commit.ref, 10)).toHaveLength(1);
   });
 
+  it('keeps the other new actors where one exists already, each with what joins it', async () => {
+    const { commit } = full();
+    await turn(commit);
+    const again = full(commit.ref.id);
+    const [first, second] = [full(), full()];
+    expect(await turn(first.commit, again.commit, second.commit)).toEqual({ lost: [commit.ref] });
+    expect(await backend().store.idempotency.find(again.idempotency)).toBeNull();
+    for (const other of [first, second]) {
+      expect(await backend().store.idempotency.find(other.idempotency)).not.toBeNull();
+      expect(await actors().journal(other.commit.ref, 10)).toHaveLength(1);
+    }
+  });
+
   it('of which the half is lost answers exactly that half', async () => {
     const commits = Array.from({ length: 50 }, () => deviceCommit());
     await turn(...commits);

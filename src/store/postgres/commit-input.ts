@@ -79,18 +79,12 @@ const rank = ({ kind, form }: Group): number =>
 
 function wholeRow(commit: ActorCommit, present: Set<Joining>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
-  const row: JsonObject = {
-    id: ref.id,
-    tenant_id: tenantId,
-    read_version: readVersion,
-    version,
-    machine_version: machineVersion,
-    value,
-    since,
-    ...columns,
-  };
+  const row: JsonObject = { id: ref.id, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
+  if (readVersion !== 0) row.read_version = readVersion;
+  for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
   row.context = stayingOf(commit, row);
-  row.also = alsoOf(commit, present);
+  const also = alsoOf(commit, present);
+  if (also !== null) row.also = also;
   return row;
 }
 
@@ -136,7 +130,9 @@ function alsoOf(commit: ActorCommit, present: Set<Joining>): Also | null {
     const last = new Map(timers.set.map((timer) => [timer.id, timer]));
     put(
       'set',
-      [...last.values()].map(({ id, event, dueAt }) => ({ id, event, due_at: dueAt })),
+      [...last.values()].map(({ id, event, dueAt }) =>
+        event === id ? { id, due_at: dueAt } : { id, event, due_at: dueAt },
+      ),
     );
     // Of a timer both cleared and set the setting counts: one statement cannot do both to one row.
     put(

@@ -37,8 +37,11 @@ function columnsOf(kind: ActorKind, form: Form): string[] {
   return form === 'new' ? all : all.filter((column) => !fixed.has(column));
 }
 
+/** What a statement does where a new actor is there already: it fails as a whole (23505), or leaves that one out. */
+export type Contested = 'fails' | 'left out';
+
 /** The actors of one kind and form, which the parameters `$n` and the next hold; the last section is what was kept of them. */
-function actorSections(kind: ActorKind, form: Form, n: number): string {
+function actorSections(kind: ActorKind, form: Form, n: number, contested: Contested): string {
   const { name, columns } = tableOf(kind);
   const types: Readonly<Record<string, string>> = { ...common, ...columns };
   const written = columnsOf(kind, form);
@@ -55,13 +58,14 @@ function actorSections(kind: ActorKind, form: Form, n: number): string {
       returning a.id, a.tenant_id, a.version, i.also, ${openAt(kind, 'a')} as open_at)`;
   }
   const names = [...written, 'moving'].join(', ');
+  const insert = `insert into ${name} (${names}) select ${names} from ${kind}_given`;
+  const kept = `select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given`;
+  const given = `${kind}_given as (select * from ${input})`;
+  if (contested === 'fails') return `${given}, ${kind}_inserted as (${insert}), ${section} as (${kept})`;
   // "is true" keeps the planner from making a join of it: it hashes the few ids, whatever it thinks of their number.
-  return `${kind}_given as (select * from ${input}),
-    ${kind}_inserted as (
-      insert into ${name} (${names}) select ${names} from ${kind}_given on conflict (id) do nothing returning id),
-    ${section} as (
-      select id, tenant_id, version, also, ${openAt(kind, `${kind}_given`)} as open_at from ${kind}_given
-      where (id in (select id from ${kind}_inserted)) is true)`;
+  return `${given},
+    ${kind}_inserted as (${insert} on conflict (id) do nothing returning id),
+    ${section} as (${kept} where (id in (select id from ${kind}_inserted)) is true)`;
 }
 
 /** The device of a command that is not final: its timers lead to it. Everything else has none. */
@@ -84,7 +88,7 @@ const joinSections: Readonly<Record<Joining, string>> = {
   outbox: `insert into outbox (kind, id, version, n, output)
     select a.kind, a.id, a.version, r.n, r.output ${from('outbox', 'n integer, output jsonb')} order by r.n`,
   set: `insert into timers (kind, id, timer_id, event, due_at, open_at)
-    select a.kind, a.id, r.id, r.event, r.due_at, a.open_at ${from('set', 'id text, event text, due_at bigint')}
+    select a.kind, a.id, r.id, coalesce(r.event, r.id), r.due_at, a.open_at ${from('set', 'id text, event text, due_at bigint')}
     on conflict (id, timer_id, kind) do update
       set event = excluded.event, due_at = excluded.due_at, open_at = excluded.open_at`,
   clear: deleteByKey(
@@ -173,9 +177,14 @@ export class TurnStatement {
     return values;
   }
 
+  /** Whether it can meet an actor that is there already. */
+  get creates(): boolean {
+    return this.actors.some(({ form }) => form === 'new');
+  }
+
   /** Fails as a whole where `fence` no longer holds. */
-  text(fence: Fence | null): string {
-    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1));
+  text(fence: Fence | null, contested: Contested): string {
+    const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, contested));
     const results = ['0 as kept', 'null as names'];
     let parameters = 2 * this.actors.length;
     if (this.actors.length > 0) {
@@ -228,7 +237,8 @@ export const turnStatements: readonly TurnStatement[] = [
   new TurnStatement('deliveries', ['deliveries']),
   new TurnStatement('report', ['device_settled']),
   new TurnStatement('device', ['device_settled', 'device_whole', 'journal']),
-  new TurnStatement('request', ['command_new', 'journal', 'set', 'idempotency']),
+  new TurnStatement('request', ['command_new', 'journal', 'set']),
+  new TurnStatement('keyed_request', ['command_new', 'journal', 'set', 'idempotency']),
   new TurnStatement('answer', ['device_settled', 'command_settled', 'journal', 'clear']),
   new TurnStatement('commands', commandTurn),
   new TurnStatement('plan', [

@@ -21,14 +21,18 @@ interface Answer {
 export class Committer {
   private readonly database: Database;
   private readonly fence: Fence | null;
-  private readonly statements: readonly { statement: TurnStatement; text: string }[];
+  private readonly statements: readonly { statement: TurnStatement; text: string; contested: string | null }[];
   private inserted = 0;
 
   /** Of `statements` the first that covers a turn is used; the last must cover all. */
   constructor(database: Database, fence: Fence | null = null, statements = turnStatements) {
     this.database = database;
     this.fence = fence;
-    this.statements = statements.map((statement) => ({ statement, text: statement.text(fence) }));
+    this.statements = statements.map((statement) => ({
+      statement,
+      text: statement.text(fence, 'fails'),
+      contested: statement.creates ? statement.text(fence, 'left out') : null,
+    }));
   }
 
   async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
@@ -37,9 +41,16 @@ export class Committer {
     const needed = sectionsOf(input);
     const found = this.statements.find(({ statement }) => statement.covers(needed));
     if (!found) throw new Error(`no statement has the sections ${needed.join(', ')}`);
-    const { statement, text } = found;
+    const { statement, text, contested } = found;
     const values = statement.values(input, turn.actors.length);
-    const row = await this.write({ name: statement.name, text, values, once: true });
+    const creates = turn.actors.some(({ readVersion }) => readVersion === 0);
+    const row = await this.write({ name: statement.name, text, values, once: true }).catch((error) => {
+      // Something is there already. If it is a new actor, the others are kept; it is too rare for a prepared statement.
+      const again =
+        error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && contested !== null;
+      if (!again) throw error;
+      return this.write({ text: contested, values, once: true });
+    });
     if (row === TORN) return { lost: turn.actors.map(({ ref }) => ref) };
     this.count(turn);
     if (!row?.names) return { lost: [] };
@@ -66,5 +77,8 @@ export class Committer {
     if (magnitude(this.inserted) > before) this.database.discardPlans();
   }
 }
+
+/** SQLSTATE. */
+const UNIQUE_VIOLATION = '23505';
 
 const magnitude = (count: number): number => Math.trunc(Math.log10(count + 1));
