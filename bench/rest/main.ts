@@ -17,7 +17,7 @@ const MEASURED: readonly { ask: Ask; connections: number; atLeast: number }[] = 
   { ask: 'GET /devices', connections: 32, atLeast: 0.5 },
   { ask: 'GET /devices, everybody another page', connections: 32, atLeast: 0.35 },
   { ask: 'POST …/command', connections: 32, atLeast: 0.5 },
-  // So many that those who wait for a commit leave others to work for.
+  // So many that there is work for some while others wait for their commit.
   { ask: 'POST …/command', connections: 256, atLeast: 0.5 },
 ];
 /** Of Node-RED, which neither authenticates nor stores: be ahead of it. */

@@ -8,7 +8,7 @@ export interface Limits {
   live: number;
   /** An actor nobody asked for this long is passivated. */
   idleMs: number;
-  /** Actors in one turn. Small enough that PostgreSQL works on one turn while the events of the next are handled. */
+  /** Mailboxes that a turn takes at a time: few enough that PostgreSQL works on one turn while the events of the next are handled. */
   turnActors: number;
   /** Events in one turn. */
   turnEvents: number;

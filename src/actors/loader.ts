@@ -37,6 +37,10 @@ export class Loader {
     return { actor_loads: this.loads.size, actor_loads_waiting: waiting };
   }
 
+  isLoading(ref: ActorRef): boolean {
+    return this.loads.size > 0 && this.loads.has(addressOf(ref));
+  }
+
   /** Null where there is no such actor. */
   load(ref: ActorRef, wanted: () => boolean): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {

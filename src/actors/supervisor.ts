@@ -253,10 +253,13 @@ export class Supervisor implements Actors, TurnEnd {
       }
       letter.resolve(reply);
     }
+    if (entity.version === 0 || this.mayLeave(entity)) this.entities.drop(entity.ref);
+  }
+
+  /** It rests, has not thrown lately, and nobody asked for it while it was being made: they are given this one. */
+  private mayLeave(entity: Entity): boolean {
     const rests = entity.definition.rests(entity.snapshot as unknown as Snapshot);
-    if (entity.version === 0 || (rests && entity.mailbox.length === 0)) {
-      this.entities.drop(entity.ref);
-    }
+    return rests && entity.mailbox.length === 0 && entity.throws === null && !this.loader.isLoading(entity.ref);
   }
 
   threw(entity: Entity, letter: Letter, error: Error): void {
@@ -338,7 +341,12 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   private find(ref: ActorRef, wanted: () => boolean): Promise<Entity | null> {
-    return this.loader.load(ref, wanted).then((stored) => stored && this.adopt(stored));
+    return this.loader.load(ref, wanted).then((stored) => {
+      if (stored !== null) return this.adopt(stored);
+      // It may have been made since the store was asked.
+      const live = this.entities.get(ref);
+      return live && !live.stale && live.version > 0 ? live : null;
+    });
   }
 
   private adopt(stored: StoredActor): Entity {

@@ -47,8 +47,8 @@ const MAX_BACKOFF_MS = 1_000;
 const MAX_ATTEMPTS = 5;
 
 /**
- * The runtime's heartbeat: takes every mailbox that has letters, decides, writes all of it in one statement batch, and
- * releases in the order the turns were gathered. While one turn commits, the next gathers.
+ * The runtime's heartbeat: takes mailboxes that have letters, `turnActors` at a time, decides, writes all of it in one
+ * statement, and releases in the order the turns were gathered. While one turn commits, the next gathers.
  */
 export class Turns {
   private readonly ready: Entity[] = [];

@@ -42,7 +42,7 @@ const over: ReadonlySet<CommandStatus> = new Set([
 /** The command is in a final state; only a late acknowledgement is still recorded. */
 export const isFinal = (status: CommandStatus): boolean => over.has(status);
 
-/** It waits for its device to connect, which can take a day, and is read again then. */
+/** It waits for its device to connect, which can take a day; its next event reads it again. */
 const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }).lifecycle === 'queued';
 
 /** What the device reports is compared with the expected state. */

@@ -23,11 +23,11 @@ let rest: ReturnType<typeof memoryStore>;
 let clock: TestClock;
 let runtime: Runtime;
 
-function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1): Runtime {
+function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1, definition = lamp): Runtime {
   rest = memoryStore(store, { turnsInFlight });
   return createRuntime({
     store: rest.store,
-    definitions: () => lamp as unknown as MachineDefinition,
+    definitions: () => definition as unknown as MachineDefinition,
     clock,
     log: silent,
     limits,
@@ -298,6 +298,45 @@ describe('one event cannot stop the others', () => {
     expect(await runtime.actors.releaseQuarantine(ref('a'))).toBe(true);
     expect((await runtime.actors.send(ref('a'), event('press'))).understood).toBe(true);
     expect(await runtime.actors.releaseQuarantine(ref('nobody'))).toBe(false);
+  });
+
+  describe('of an actor that rests', () => {
+    beforeEach(() => {
+      runtime.halt();
+      runtime = assemble({}, 1, { ...lamp, rests: () => true });
+    });
+
+    it('takes it out of memory with its commit, and its next event reads it again', async () => {
+      await make('a');
+      expect([runtime.actors.peek(ref('a')), store.loads]).toEqual([undefined, []]);
+      expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
+      expect(store.loads).toEqual([['a']]);
+    });
+
+    it('counts its throws all the same', async () => {
+      await make('a');
+      for (let n = 0; n < 3; n += 1) {
+        await expect(runtime.actors.send(ref('a'), event('boom'))).rejects.toThrow(EventFailed);
+      }
+      expect(store.quarantines).toEqual([['device:a', 'boom']]);
+      await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(Quarantined);
+    });
+
+    it('gives it to who asked the store for it before it was made', async () => {
+      let answer = () => {};
+      // What the store knew when it was asked.
+      store.load = () =>
+        new Promise((resolve) => {
+          answer = () => resolve([]);
+        });
+      const read = runtime.actors.read(ref('a'));
+      await eventLoopTurns(2);
+      await make('a');
+      const pressed = runtime.actors.send(ref('a'), event('press'));
+      answer();
+      expect((await pressed).version).toBe(2);
+      expect((await read)?.version).toBe(1);
+    });
   });
 
   it.each(['refused', 'outrun'] as const)(

@@ -7,8 +7,9 @@ import { FENCED, type Fence } from './fence.ts';
 
 /*
  * A turn is one statement: one round trip and one transaction. Actors are updated where the version read is still the
- * row's, or inserted where there is none; all that joins them is taken from what those UPDATE and INSERT answer, so the
- * loser of a conflict leaves nothing behind.
+ * row's, or inserted. What joins an updated actor is taken from what its UPDATE answers, so that the loser of a version
+ * conflict leaves nothing behind. Where an actor that is to be inserted exists, the statement fails as a whole, and the turn
+ * is sent again with one that takes from its INSERT too what was kept.
  */
 
 /** How many actors were kept, and, where that is not all, which. */
