@@ -19,6 +19,8 @@ export interface Target {
 }
 
 export interface ClosedLoop {
+  /** Requests at a time, at most one on each connection. */
+  inFlight: number;
   warmMs: number;
   measureMs: number;
 }
@@ -88,7 +90,7 @@ async function command(caller: RawConnection, requestId: Uuid, n: number): Promi
   if (status !== 202) throw new Error(`${status} ${answer}`);
 }
 
-async function closed({ warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> {
+async function closed({ inFlight, warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> {
   const begin = performance.now() + warmMs;
   const end = begin + measureMs;
   const latencies: number[] = [];
@@ -106,7 +108,7 @@ async function closed({ warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> 
       if (now >= begin && now < end) latencies.push(now - started);
     }
   };
-  await Promise.all(callers.map(drive));
+  await Promise.all(callers.slice(0, inFlight).map(drive));
   return { perSecond: latencies.length / (measureMs / 1000), total: n, latencies };
 }
 

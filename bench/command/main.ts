@@ -11,7 +11,8 @@ import { makeDeployment, startLoad, startService } from '../support/service.ts';
 import type { ClosedLoop, ClosedResult, OpenLoop, OpenResult, Target } from './load.ts';
 
 const DEVICES = 200;
-const IN_FLIGHT = 64;
+/** With 256 there is work for some while others wait for their commit. */
+const IN_FLIGHT = [64, 256];
 /** Of the floor that caches verified tokens, as the service does. */
 const AT_LEAST = 0.3;
 /** Milliseconds, of the paced runs. */
@@ -19,13 +20,13 @@ const AT_MOST = { p50: 5, p99: 25 };
 
 const options = readOptions();
 const { short } = options;
-const loop: ClosedLoop = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
+const duration = short ? { warmMs: 300, measureMs: 700 } : { warmMs: 3_000, measureMs: 8_000 };
 
 printMachine();
 const cluster = await startCluster(options);
 const deployment = makeDeployment(await cluster.database('command'));
 console.log(await cluster.describe());
-console.log(`${IN_FLIGHT} commands in flight, ${DEVICES} devices, each final word brings the new state`);
+console.log(`${DEVICES} devices, each final word brings the new state`);
 
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
 const service = await startService(deployment, { profile: options.profile });
@@ -34,7 +35,7 @@ const floors = await startHttpFloors(deployment);
 
 async function load(target: Omit<Target, 'token' | 'connections'>): Promise<Child> {
   const child = startLoad(new URL('./load.ts', import.meta.url));
-  child.send({ open: { ...target, token, connections: IN_FLIGHT } });
+  child.send({ open: { ...target, token, connections: Math.max(...IN_FLIGHT) } });
   await child.receive('opened');
   return child;
 }
@@ -49,10 +50,14 @@ const cpu = { service: [] as number[], database: [] as number[], load: [] as num
 const floorCpu: Record<Proofs, number[]> = { cached: [], 'verified each time': [] };
 
 /** One closed loop, with the processor time in µs that `served` spent on each request. */
-async function loopAgainst(served: Child, loaded: Child): Promise<{ result: ClosedResult; each: number }> {
+async function loopAgainst(
+  served: Child,
+  loaded: Child,
+  inFlight: number,
+): Promise<{ result: ClosedResult; each: number }> {
   let result: ClosedResult | undefined;
   const each = await cpuEach(served, async () => {
-    loaded.send({ closed: loop });
+    loaded.send({ closed: { inFlight, ...duration } satisfies ClosedLoop });
     result = await loaded.receive<ClosedResult>('result');
     return result.total;
   });
@@ -60,9 +65,9 @@ async function loopAgainst(served: Child, loaded: Child): Promise<{ result: Clos
 }
 
 const ours: number[] = [];
-async function measureOurs(): Promise<number> {
+async function measureOurs(inFlight: number): Promise<number> {
   const before = { database: cluster.cpu(), load: cpuOfTree(atDevices.pid) };
-  const { result, each } = await loopAgainst(service.child, atDevices);
+  const { result, each } = await loopAgainst(service.child, atDevices, inFlight);
   cpu.service.push(each);
   cpu.database.push((cluster.cpu() - before.database) / result.total);
   cpu.load.push((cpuOfTree(atDevices.pid) - before.load) / result.total);
@@ -70,35 +75,37 @@ async function measureOurs(): Promise<number> {
   return result.perSecond;
 }
 
-async function measureFloor(proofs: Proofs, { child }: Floor): Promise<number> {
-  const { result, each } = await loopAgainst(child, atFloor[proofs]);
+async function measureFloor(proofs: Proofs, { child }: Floor, inFlight: number): Promise<number> {
+  const { result, each } = await loopAgainst(child, atFloor[proofs], inFlight);
   floorCpu[proofs].push(each);
   return result.perSecond;
 }
 
-await compare(
-  {
-    name: 'commands through',
-    unit: 'commands/s',
-    ours: measureOurs,
-    floors: PROOFS.map((proofs) => ({
-      name: floorName(proofs),
-      measure: () => measureFloor(proofs, floors[proofs]),
-      atLeast: proofs === 'cached' ? AT_LEAST : null,
-    })),
-    warmUps: 2,
-    warmed: () => {
-      for (const values of [ours, ...Object.values(cpu), ...Object.values(floorCpu)]) values.length = 0;
-    },
-  },
-  options,
-);
 const micros = (values: readonly number[]) => `${Math.round(median(values))} µs`;
-console.log(
-  `processor time for a command: the service ${micros(cpu.service)}, PostgreSQL ${micros(cpu.database)}, the load ${micros(cpu.load)}; ` +
-    `for a request of the floor: ${PROOFS.map((proofs) => `${micros(floorCpu[proofs])} with tokens ${proofs}`).join(', ')}`,
-);
-console.log(`request to committed final word, ${IN_FLIGHT} in flight: ${latencies(ours)}`);
+for (const inFlight of IN_FLIGHT) {
+  await compare(
+    {
+      name: `commands through, ${inFlight} in flight`,
+      unit: 'commands/s',
+      ours: () => measureOurs(inFlight),
+      floors: PROOFS.map((proofs) => ({
+        name: floorName(proofs),
+        measure: () => measureFloor(proofs, floors[proofs], inFlight),
+        atLeast: proofs === 'cached' ? AT_LEAST : null,
+      })),
+      warmUps: 2,
+      warmed: () => {
+        for (const values of [ours, ...Object.values(cpu), ...Object.values(floorCpu)]) values.length = 0;
+      },
+    },
+    options,
+  );
+  console.log(
+    `processor time for a command: the service ${micros(cpu.service)}, PostgreSQL ${micros(cpu.database)}, the load ${micros(cpu.load)}; ` +
+      `for a request of the floor: ${PROOFS.map((proofs) => `${micros(floorCpu[proofs])} with tokens ${proofs}`).join(', ')}`,
+  );
+  console.log(`request to committed final word, ${inFlight} in flight: ${latencies(ours)}`);
+}
 
 const rates = short ? [100] : [200, 1_000];
 async function paced(asked: OpenLoop): Promise<OpenResult> {
