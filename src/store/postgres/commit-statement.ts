@@ -177,7 +177,7 @@ export class TurnStatement {
     return values;
   }
 
-  /** Whether it can meet an actor that is there already. */
+  /** True if it inserts actors, so that a unique violation is possible. */
   get creates(): boolean {
     return this.actors.some(({ form }) => form === 'new');
   }

@@ -46,7 +46,7 @@ export class Committer {
     const values = statement.values(input, turn.actors.length);
     const creates = turn.actors.some(({ readVersion }) => readVersion === 0);
     const row = await this.write({ name: statement.name, text, values, once: true }).catch((error) => {
-      // Something is there already. If it is a new actor, the others are kept; it is too rare for a prepared statement.
+      // If the duplicate is a new actor, this keeps the others. It is too rare for a prepared statement.
       const again =
         error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && contested !== null;
       if (!again) throw error;
