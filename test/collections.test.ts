@@ -4,17 +4,17 @@ import { longLived, sizeNames, sourceFiles } from './support/collections.ts';
 /** Why a collection needs no gauge of its own. */
 const exceptions: Readonly<Record<string, string>> = {
   'actors/decide.ts collected': 'per event: taken when its machine has decided',
-  'actors/draft.ts delivered': 'per commit',
-  'actors/draft.ts journal': 'per commit',
-  'actors/draft.ts rows': 'per commit',
-  'actors/draft.ts timers': 'per commit',
-  'actors/entity.ts mailbox': 'per actor; twinkeep_events_waiting counts all of them',
-  'actors/entity.ts throws': 'per actor, at most the errors of one minute before its quarantine',
-  'actors/letters.ts heard': 'per pass of the event loop; twinkeep_events_waiting counts them',
-  'actors/outbox.ts knowing': 'fixed size: one entry for each type of output',
-  'actors/roster.ts kinds': 'twinkeep_actors_live counts them',
-  'actors/steps.ts deeds': 'per state of a machine',
-  'actors/turns.ts idle': 'fixed size: used once, when the process stops',
+  'actors/commit/unit-of-work.ts delivered': 'per commit',
+  'actors/commit/unit-of-work.ts journal': 'per commit',
+  'actors/commit/unit-of-work.ts rows': 'per commit',
+  'actors/commit/unit-of-work.ts timers': 'per commit',
+  'actors/live-actor.ts mailbox': 'per actor; twinkeep_events_waiting counts all of them',
+  'actors/live-actor.ts recentFailures': 'per actor, at most the errors of one minute before its quarantine',
+  'actors/envelope.ts repliesDue': 'per pass of the event loop; twinkeep_events_waiting counts them',
+  'actors/outbox.ts resolvers': 'fixed size: one entry for each type of output',
+  'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
+  'actors/compiled-machine.ts actions': 'per state of a machine',
+  'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
   'domain/state-path.ts paths': 'per call',
   'edges/graphql/access.ts seen': 'per request',
   'edges/graphql/backlog.ts waiting': 'per subscription',
@@ -54,7 +54,7 @@ describe('the collections of the service that outlive a call', () => {
     const found = collections.map(({ at }) => at);
     expect(found).toEqual(
       expect.arrayContaining([
-        'actors/watches.ts byDevice',
+        'actors/verification-watches.ts byDevice',
         'edges/mcp/plain.ts plainNames',
         'operations/users.ts users',
       ]),

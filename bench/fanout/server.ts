@@ -46,10 +46,10 @@ function ours(server: Server): Emit {
     ...{ tenantId: TENANT, role: 'user' },
   };
   const actors = {
-    on: ((type: string, sink: Emit) => {
+    subscribe: ((type: string, sink: Emit) => {
       if (type === 'device.state') emit = sink;
       return () => {};
-    }) as Actors['on'],
+    }) as Actors['subscribe'],
     peek: () => ({ snapshot: { value: 'active' } }),
   };
   const quiet = { debug() {}, info() {}, warn() {}, error: console.error };

@@ -98,8 +98,8 @@ const sessionOf = (id: Uuid) => `${id}.${1_790_000_000_000}.AAAAAAAAAAAAAAAA`;
 await forEach(async (id, index) => {
   const tenantId = idOf(index % 100);
   runtime.sessions.open({ deviceId: id, tenantId, sessionId: sessionOf(id), keyVersion: 1, subscribed: false });
-  await runtime.sessions.subscribed(id, sessionOf(id));
-  runtime.sessions.seen(id, { at: now });
+  await runtime.sessions.markSubscribed(id, sessionOf(id));
+  runtime.sessions.recordActivity(id, { at: now });
 });
 print('with their sessions, not flushed', await collected(), start);
 await runtime.sessions.tick();
@@ -110,7 +110,7 @@ const live = await collected();
 print('with the cache of manifests, which has a bound', live, start);
 
 await forEach(async (id) => runtime.sessions.close(id, sessionOf(id)));
-await runtime.actors.turns.drained();
+await runtime.actors.groupCommit.whenDrained();
 await runtime.sessions.tick();
 now += 11 * 60_000;
 const gone = runtime.actors.passivate();

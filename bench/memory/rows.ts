@@ -1,4 +1,4 @@
-import { blank, decide } from '../../src/actors/decide.ts';
+import { blankSnapshot, decide } from '../../src/actors/decide.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
 import { completeManifest } from '../../src/domain/own-manifest.ts';
 import { automaticManifest } from '../../src/domain/registry.ts';
@@ -28,7 +28,7 @@ function storedText(index: number): string {
   const definition = currentDefinition('device');
   const id = idOf(index);
   const manifest = manifestOf(id);
-  let snapshot = decide(definition, blank(definition), {
+  let snapshot = decide(definition, blankSnapshot(definition), {
     type: 'register',
     at: NOW,
     device: {

@@ -44,7 +44,7 @@ export async function populate(deployment: Deployment, options: PopulationOption
     definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
     clock: systemClock,
     log: silent,
-    limits: { live: 2 * BATCH },
+    limits: { liveActors: 2 * BATCH },
   });
   await runtime.start();
   try {

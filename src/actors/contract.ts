@@ -16,11 +16,11 @@ export interface Reply<Context = object> extends Committed<Context> {
   understood: boolean;
   outputs: readonly Output[];
   /** Resolves when every actor that this transition told has committed what it was told; rejects where that must wait. */
-  told: Promise<void>;
+  messagesDelivered: Promise<void>;
 }
 
 /** Who waits for what becomes of an event. */
-export interface Waiter {
+export interface ReplyHandler {
   resolve(reply: Reply): void;
   reject(reason: Error): void;
 }
@@ -51,38 +51,38 @@ export class ActorExists extends EventFailed {
 }
 
 /** What a durable output comes to: an event for an actor, which it makes where `create` says so. */
-export interface Posted {
+export interface AddressedEvent {
   to: ActorRef;
   event: MachineEvent;
   create?: true;
   /** Sent instead where the machine fails on it. */
-  otherwise?: Posted;
+  fallback?: AddressedEvent;
 }
 
 /**
  * Finds out what an output comes to, or null where it is too late for it. What it throws is tried again; nothing may have
  * happened but what it answers, for that is kept together with the output's end.
  */
-export type Resolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
+export type OutputResolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
   output: Extract<OutsideOutput, { type: T }>,
-) => Promise<Posted | null>;
+) => Promise<AddressedEvent | null>;
 
 /**
  * Live actors as the turn in the making has them by now: what is judged by one that is in it is kept together with that, or not at
  * all. Who is in another turn is not shown: nobody knows yet what that makes of them.
  */
-export type TurnView = Pick<Actors, 'peek'>;
+export type BatchView = Pick<Actors, 'peek'>;
 
 /**
  * The same from what is in memory, so that the turn which says the output can take it in. Null, or what it throws, leaves
  * the output to the resolver.
  */
-export type AtHand<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
+export type SyncOutputResolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
   output: Extract<OutsideOutput, { type: T }>,
-  turn: TurnView,
-) => Posted | null;
+  turn: BatchView,
+) => AddressedEvent | null;
 
-export type VolatileSink<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
+export type VolatileOutputHandler<T extends VolatileOutput['type'] = VolatileOutput['type']> = (
   output: Extract<VolatileOutput, { type: T }>,
 ) => void;
 
@@ -101,7 +101,7 @@ export interface Actors {
   /** Resolves when the transition is durable. Creates the actor when `event` is a creating one and none exists. */
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** As `send`, for whoever sends thousands a second: `waiter` is told where a promise would have been settled. */
-  post(ref: ActorRef, event: MachineEvent, waiter: Waiter): void;
+  post(ref: ActorRef, event: MachineEvent, waiter: ReplyHandler): void;
   /** A new actor; throws `EventFailed` where the id exists. */
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply>;
   /** The last committed state, loaded when it is not live; null where there is none. */
@@ -115,9 +115,9 @@ export interface Actors {
   /** Lets a quarantined actor go on. False where there is no such actor. */
   releaseQuarantine(ref: ActorRef): Promise<boolean>;
   /** Registers a sink for a kind of volatile output; it is called after the commit and must not throw. */
-  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void;
+  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void;
   /** Called once with each committed transition, for inspection. */
-  onTransition(
+  subscribeTransitions(
     watcher: (committed: Committed, event: MachineEvent, from: StoredActor['value'] | null) => void,
   ): () => void;
 }
@@ -133,18 +133,18 @@ export interface LiveSession {
   subscribed: boolean;
 }
 
-export interface Sessions {
+export interface DeviceSessions {
   /** Answers the session that the new one replaces. */
   open(session: LiveSession): LiveSession | undefined;
   /** Marks the subscription and writes what is pending; resolves when those commands are committed as written. */
-  subscribed(deviceId: Uuid, sessionId: string): Promise<void>;
+  markSubscribed(deviceId: Uuid, sessionId: string): Promise<void>;
   /** Ignored when `sessionId` is not the current one. */
   close(deviceId: Uuid, sessionId: string): void;
   get(deviceId: Uuid): LiveSession | undefined;
   count(): number;
   /** A verified message came: keeps `last_seen`, battery and the silence clock; never a commit by itself. */
-  seen(deviceId: Uuid, seen: { at: number; battery?: number }): void;
-  refused(deviceId: Uuid): void;
+  recordActivity(deviceId: Uuid, seen: { at: number; battery?: number }): void;
+  recordRefusal(deviceId: Uuid): void;
   lastSeen(deviceId: Uuid): number | undefined;
   /** Percent, as this session last told; undefined where the store knows all there is. */
   battery(deviceId: Uuid): number | undefined;

@@ -3,7 +3,7 @@ import { isObject } from '../domain/json-size.ts';
 import type { Json } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
-import { type Decided, follow, sharing } from './steps.ts';
+import { runCompiled, shareConfiguration, type TransitionResult } from './compiled-machine.ts';
 
 interface Collected {
   outputs: Output[];
@@ -37,45 +37,53 @@ const inertScope: AnyActorScope = {
   },
 };
 
-const blanks = new WeakMap<MachineDefinition, AnyMachineSnapshot>();
+const blankSnapshots = new WeakMap<MachineDefinition, AnyMachineSnapshot>();
 
 /** The snapshot an actor has before its creating event: one for all of a definition, since no transition changes it. */
-export function blank(definition: MachineDefinition): AnyMachineSnapshot {
-  let snapshot = blanks.get(definition);
+export function blankSnapshot(definition: MachineDefinition): AnyMachineSnapshot {
+  let snapshot = blankSnapshots.get(definition);
   if (snapshot === undefined) {
     collected = { outputs: [], timers: [] };
     snapshot = definition.machine.getInitialSnapshot(inertScope, undefined) as AnyMachineSnapshot;
-    blanks.set(definition, snapshot);
+    blankSnapshots.set(definition, snapshot);
   }
   return snapshot;
 }
 
 /** The snapshot of a stored state; entry actions do not run again. */
-export function restore(definition: MachineDefinition, value: Json, context: object): AnyMachineSnapshot {
+export function restoreSnapshot(definition: MachineDefinition, value: Json, context: object): AnyMachineSnapshot {
   const { machine } = definition;
-  const ordered = inOrder(machine.root, value) as never;
-  return sharing(machine, machine.resolveState({ value: ordered, context: context as never }));
+  const ordered = inChartOrder(machine.root, value) as never;
+  return shareConfiguration(machine, machine.resolveState({ value: ordered, context: context as never }));
 }
 
 /** The regions in the chart's order, which decides whose actions run first: `jsonb` orders keys by their length. */
-function inOrder({ states }: AnyStateNode, value: Json): Json {
+function inChartOrder({ states }: AnyStateNode, value: Json): Json {
   if (!isObject(value)) return value;
   const order = Object.keys(states);
   const regions = Object.entries(value).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
   return Object.fromEntries(
     regions.map(([key, below]) => {
       const node = states[key] as AnyStateNode | undefined;
-      return [key, node ? inOrder(node, below) : below];
+      return [key, node ? inChartOrder(node, below) : below];
     }),
   );
 }
 
 /** What `event` would do to `snapshot`. Throws what the machine throws. */
-export const decide = (definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided =>
-  follow(definition.machine, inertScope, snapshot, event) ?? transition(definition, snapshot, event);
+export const decide = (
+  definition: MachineDefinition,
+  snapshot: AnyMachineSnapshot,
+  event: MachineEvent,
+): TransitionResult =>
+  runCompiled(definition.machine, inertScope, snapshot, event) ?? transitionByXState(definition, snapshot, event);
 
 /** The whole of XState: states are left and entered, timers set and cleared, events raised. */
-export function transition(definition: MachineDefinition, snapshot: AnyMachineSnapshot, event: MachineEvent): Decided {
+export function transitionByXState(
+  definition: MachineDefinition,
+  snapshot: AnyMachineSnapshot,
+  event: MachineEvent,
+): TransitionResult {
   const own: Collected = { outputs: [], timers: [] };
   collected = own;
   const next = definition.machine.transition(snapshot, event, inertScope) as AnyMachineSnapshot;

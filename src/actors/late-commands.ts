@@ -4,10 +4,10 @@ import type { Milliseconds, Uuid } from '../domain/values.ts';
 import { isFinal } from '../machines/command-record.ts';
 import { administrationOf } from '../machines/device-record.ts';
 import type { Store } from '../store/contract.ts';
+import { toMachineEvent } from './actor-message.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
-import type { Limits } from './limits.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
-import { messageOf } from './tell.ts';
 
 const RETRY_MS: Milliseconds = 1_000;
 /** Quarantined commands named in one line of the log. */
@@ -24,7 +24,7 @@ export class LateCommands {
   readonly #supervisor: Supervisor;
   readonly #commands: Store['commands'];
   readonly #clock: Clock;
-  readonly #limits: Pick<Limits, 'sweepMs'>;
+  readonly #limits: Pick<RuntimeLimits, 'sweepMs'>;
   readonly #log: Log;
   /** Repeats a sweep that failed. */
   #retry: NodeJS.Timeout | undefined;
@@ -36,7 +36,7 @@ export class LateCommands {
     supervisor: Supervisor;
     store: Pick<Store, 'commands'>;
     clock: Clock;
-    limits: Pick<Limits, 'sweepMs'>;
+    limits: Pick<RuntimeLimits, 'sweepMs'>;
     log: Log;
   }) {
     this.#supervisor = parts.supervisor;
@@ -44,7 +44,7 @@ export class LateCommands {
     this.#clock = parts.clock;
     this.#limits = parts.limits;
     this.#log = parts.log;
-    parts.supervisor.on('command.changed', ({ status, deviceId, commandId }) => {
+    parts.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (isFinal(status)) return;
       const device = parts.supervisor.peek({ kind: 'device', id: deviceId });
       if (device === undefined || administrationOf(device.snapshot) === 'active') return;
@@ -96,9 +96,9 @@ export class LateCommands {
 
   /** Cancels a command. False where it cannot, because its actor is quarantined. */
   async #cancel({ deviceId, commandId }: { deviceId: Uuid; commandId: Uuid }): Promise<boolean> {
-    const event = messageOf({ type: 'device.revoked', deviceId }, this.#clock.now());
+    const event = toMachineEvent({ type: 'device.revoked', deviceId }, this.#clock.now());
     try {
-      await this.#supervisor.deliver({ kind: 'command', id: commandId }, event, { patient: true });
+      await this.#supervisor.sendWith({ kind: 'command', id: commandId }, event, { noTimeout: true });
     } catch (error) {
       if (error instanceof Quarantined) return false;
       if (!(error instanceof NoSuchActor))

@@ -3,20 +3,20 @@ import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, type StoredActor, StoreUnavailable } from '../store/contract.ts';
-import { addressOf } from './entity.ts';
+import { addressOf } from './live-actor.ts';
 
-interface Waiting {
+interface LoadCallbacks {
   resolve(stored: StoredActor | null): void;
   reject(error: Error): void;
 }
 
 /** Who asked for an actor, and whether they still wait for it: asked while the store is away. */
-interface Asking extends Waiting {
-  wanted(): boolean;
+interface LoadRequest extends LoadCallbacks {
+  isWanted(): boolean;
 }
 
-const MOST_AT_ONCE = 1_000;
-const AGAIN_MS = 100;
+const MAX_BATCH = 1_000;
+const RETRY_MS = 100;
 
 /**
  * Loads an actor once for all who ask for it, and while the store is away for each as long as they wait. What one tick of the
@@ -24,8 +24,8 @@ const AGAIN_MS = 100;
  */
 export class Loader {
   private readonly store: ActorStore;
-  private readonly loads = new Map<string, { asking: Asking[] }>();
-  private readonly waiting = new Map<ActorKind, Map<Uuid, Waiting>>();
+  private readonly loads = new Map<string, { asking: LoadRequest[] }>();
+  private readonly queued = new Map<ActorKind, Map<Uuid, LoadCallbacks>>();
 
   constructor(store: ActorStore) {
     this.store = store;
@@ -33,7 +33,7 @@ export class Loader {
 
   sizes(): Sizes {
     let waiting = 0;
-    for (const byId of this.waiting.values()) waiting += byId.size;
+    for (const byId of this.queued.values()) waiting += byId.size;
     return { actor_loads: this.loads.size, actor_loads_waiting: waiting };
   }
 
@@ -44,42 +44,42 @@ export class Loader {
   /** Null where there is no such actor. */
   load(ref: ActorRef, wanted: () => boolean): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
-      const one: Asking = { wanted, resolve, reject };
+      const one: LoadRequest = { isWanted: wanted, resolve, reject };
       const load = this.loads.get(addressOf(ref));
       if (load) load.asking.push(one);
-      else void this.persist(ref, one);
+      else void this.loadWithRetry(ref, one);
     });
   }
 
-  private async persist(ref: ActorRef, first: Asking): Promise<void> {
+  private async loadWithRetry(ref: ActorRef, first: LoadRequest): Promise<void> {
     const address = addressOf(ref);
     const load = { asking: [first] };
     this.loads.set(address, load);
     while (load.asking.length > 0) {
       try {
-        const stored = await this.next(ref);
+        const stored = await this.enqueue(ref);
         this.loads.delete(address);
         for (const { resolve } of load.asking) resolve(stored);
         return;
       } catch (error) {
-        const waiting: Asking[] = [];
+        const waiting: LoadRequest[] = [];
         for (const one of load.asking) {
-          if (error instanceof StoreUnavailable && one.wanted()) waiting.push(one);
+          if (error instanceof StoreUnavailable && one.isWanted()) waiting.push(one);
           else one.reject(error as Error);
         }
         load.asking = waiting;
       }
-      if (load.asking.length > 0) await pause(AGAIN_MS);
+      if (load.asking.length > 0) await pause(RETRY_MS);
     }
     this.loads.delete(address);
   }
 
-  private next({ kind, id }: ActorRef): Promise<StoredActor | null> {
+  private enqueue({ kind, id }: ActorRef): Promise<StoredActor | null> {
     return new Promise((resolve, reject) => {
-      let byId = this.waiting.get(kind);
+      let byId = this.queued.get(kind);
       if (!byId) {
         byId = new Map();
-        this.waiting.set(kind, byId);
+        this.queued.set(kind, byId);
         setImmediate(() => this.flush(kind));
       }
       byId.set(id, { resolve, reject });
@@ -87,16 +87,16 @@ export class Loader {
   }
 
   private flush(kind: ActorKind): void {
-    const byId = this.waiting.get(kind);
-    this.waiting.delete(kind);
+    const byId = this.queued.get(kind);
+    this.queued.delete(kind);
     if (!byId) return;
     const entries = [...byId];
-    for (let start = 0; start < entries.length; start += MOST_AT_ONCE) {
-      void this.fetch(kind, entries.slice(start, start + MOST_AT_ONCE));
+    for (let start = 0; start < entries.length; start += MAX_BATCH) {
+      void this.fetch(kind, entries.slice(start, start + MAX_BATCH));
     }
   }
 
-  private async fetch(kind: ActorKind, entries: [Uuid, Waiting][]): Promise<void> {
+  private async fetch(kind: ActorKind, entries: [Uuid, LoadCallbacks][]): Promise<void> {
     try {
       const rows = await this.store.load(
         kind,

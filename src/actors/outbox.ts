@@ -4,28 +4,28 @@ import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorRef, DurableOutput, OutsideOutput, TellEvent } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
+import { toMachineEvent } from './actor-message.ts';
 import {
   ActorExists,
-  type AtHand,
+  type AddressedEvent,
+  type BatchView,
   EventFailed,
   NoSuchActor,
-  type Posted,
+  type OutputResolver,
   Quarantined,
-  type Resolver,
-  type TurnView,
+  type SyncOutputResolver,
 } from './contract.ts';
-import { addressOf } from './entity.ts';
-import type { Limits } from './limits.ts';
+import { addressOf } from './live-actor.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
-import { messageOf } from './tell.ts';
 
 const SWEEP_BATCH = 1_000;
-const SWEEP_AGAIN_MS = 1_000;
+const SWEEP_RETRY_MS = 1_000;
 
 /** Each of the outputs that it is registered for, and of no other. */
-interface Knowing {
-  resolver(output: never): Promise<Posted | null>;
-  atHand: ((output: never, turn: TurnView) => Posted | null) | undefined;
+interface RegisteredResolver {
+  resolve(output: never): Promise<AddressedEvent | null>;
+  resolveSync: ((output: never, turn: BatchView) => AddressedEvent | null) | undefined;
 }
 
 /**
@@ -33,24 +33,24 @@ interface Knowing {
  * its state. A row is deleted in the commit of the transition that answers it.
  */
 export class Outbox {
-  private readonly underWay = new Map<string, number>();
-  private readonly knowing = new Map<OutsideOutput['type'], Knowing>();
+  private readonly inFlight = new Map<string, number>();
+  private readonly resolvers = new Map<OutsideOutput['type'], RegisteredResolver>();
   /** Ended since a sweep began to read: what it read may name them still. */
-  private readonly ended = new Set<string>();
+  private readonly deliveredDuringSweep = new Set<string>();
   private periodic: NodeJS.Timeout | null = null;
-  private again: NodeJS.Timeout | null = null;
+  private sweepTimer: NodeJS.Timeout | null = null;
   /** When it comes, on the process' own clock. */
-  private againAt = 0;
+  private nextSweepAt = 0;
   private sweeping: Promise<void> | null = null;
   private stopped = false;
 
   private readonly supervisor: Supervisor;
   private readonly store: Store;
   private readonly clock: Clock;
-  private readonly limits: Limits;
+  private readonly limits: RuntimeLimits;
   private readonly log: Log;
 
-  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: Limits; log: Log }) {
+  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: RuntimeLimits; log: Log }) {
     this.supervisor = parts.supervisor;
     this.store = parts.store;
     this.clock = parts.clock;
@@ -59,18 +59,22 @@ export class Outbox {
   }
 
   /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
-  resolve<T extends OutsideOutput['type']>(type: T, resolver: Resolver<T>, atHand?: AtHand<T>): void {
-    this.knowing.set(type, { resolver, atHand });
+  registerResolver<T extends OutsideOutput['type']>(
+    type: T,
+    resolver: OutputResolver<T>,
+    atHand?: SyncOutputResolver<T>,
+  ): void {
+    this.resolvers.set(type, { resolve: resolver, resolveSync: atHand });
   }
 
   /** What an output comes to, where memory tells. */
-  atHand(output: OutsideOutput, turn: TurnView): Posted | null {
-    return this.knowing.get(output.type)?.atHand?.(output as never, turn) ?? null;
+  resolveSync(output: OutsideOutput, turn: BatchView): AddressedEvent | null {
+    return this.resolvers.get(output.type)?.resolveSync?.(output as never, turn) ?? null;
   }
 
   /** Resolves when every target has committed what it was told; rejects where one has to be told later. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const tries = await Promise.allSettled(rows.map((row) => this.one(row)));
+    const tries = await Promise.allSettled(rows.map((row) => this.deliverRow(row)));
     const failed = tries.flatMap((one, index) =>
       one.status === 'rejected' ? [{ row: rows[index], why: one.reason }] : [],
     );
@@ -80,16 +84,16 @@ export class Outbox {
     this.log.warn({ err: first.why, from, outputs: failed.length }, 'an output is delivered later');
     // A release looks at once.
     const isApart = failed.every(({ why }) => why instanceof Quarantined);
-    this.later(isApart ? this.limits.quarantinedAgainMs : SWEEP_AGAIN_MS);
+    this.scheduleSweep(isApart ? this.limits.quarantineRetryMs : SWEEP_RETRY_MS);
     throw first.why;
   }
 
   /** Delivers what a crash, an unknown commit or a refusal left behind. One that is under way may have passed it by. */
   sweep(): Promise<void> {
-    if (this.sweeping) this.later();
+    if (this.sweeping) this.scheduleSweep();
     this.sweeping ??= this.sweepAll().finally(() => {
       this.sweeping = null;
-      this.ended.clear();
+      this.deliveredDuringSweep.clear();
     });
     return this.sweeping;
   }
@@ -98,24 +102,24 @@ export class Outbox {
   start(): void {
     this.periodic = setInterval(() => {
       // A sweep that is planned comes with its own delay, which quarantined targets make longer.
-      if (this.again === null && this.sweeping === null) void this.sweep();
+      if (this.sweepTimer === null && this.sweeping === null) void this.sweep();
     }, this.limits.sweepMs).unref();
   }
 
   stop(): void {
     this.stopped = true;
     if (this.periodic) clearInterval(this.periodic);
-    if (this.again) clearTimeout(this.again);
-    this.again = null;
+    if (this.sweepTimer) clearTimeout(this.sweepTimer);
+    this.sweepTimer = null;
   }
 
   sizes(): Sizes {
-    return { outbox_under_way: this.underWay.size, outbox_ended: this.ended.size };
+    return { outbox_under_way: this.inFlight.size, outbox_ended: this.deliveredDuringSweep.size };
   }
 
   /** Milliseconds the oldest undelivered output has been under way in this process. */
   age(): number {
-    const oldest = Math.min(...this.underWay.values());
+    const oldest = Math.min(...this.inFlight.values());
     return Number.isFinite(oldest) ? Math.max(0, this.clock.now() - oldest) : 0;
   }
 
@@ -123,104 +127,111 @@ export class Outbox {
   private async sweepAll(): Promise<void> {
     try {
       for (let after = 0, more = true; more; ) {
-        this.ended.clear();
+        this.deliveredDuringSweep.clear();
         const rows = await this.store.actors.pendingOutbox(SWEEP_BATCH, after);
-        const fresh = rows.filter((row) => !this.underWay.has(keyOf(row)) && !this.ended.has(keyOf(row)));
+        const fresh = rows.filter(
+          (row) => !this.inFlight.has(keyOf(row)) && !this.deliveredDuringSweep.has(keyOf(row)),
+        );
         // What memory does not know of yet its release delivers, and a resolver would take it for long over.
-        const due = fresh.filter((row) => !this.supervisor.isBefore(row.from, row.version));
-        if (due.length < fresh.length) this.later();
+        const due = fresh.filter((row) => !this.supervisor.isVersionPending(row.from, row.version));
+        if (due.length < fresh.length) this.scheduleSweep();
         await this.deliver(due).catch(() => {});
         after = rows.at(-1)?.seq ?? after;
         more = rows.length === SWEEP_BATCH;
       }
     } catch (error) {
       this.log.warn({ err: error }, 'the outbox waits for the store');
-      this.later();
+      this.scheduleSweep();
     }
   }
 
-  private later(ms = SWEEP_AGAIN_MS): void {
+  private scheduleSweep(ms = SWEEP_RETRY_MS): void {
     if (this.stopped) return;
     const at = performance.now() + ms;
-    if (this.again) {
-      if (this.againAt <= at) return;
-      clearTimeout(this.again);
+    if (this.sweepTimer) {
+      if (this.nextSweepAt <= at) return;
+      clearTimeout(this.sweepTimer);
     }
-    this.againAt = at;
-    this.again = setTimeout(() => {
-      this.again = null;
+    this.nextSweepAt = at;
+    this.sweepTimer = setTimeout(() => {
+      this.sweepTimer = null;
       void this.sweep();
     }, ms);
-    this.again.unref();
+    this.sweepTimer.unref();
   }
 
   /** Where it is under way already it is nobody's second concern. */
-  private async one(row: OutboxRow): Promise<void> {
+  private async deliverRow(row: OutboxRow): Promise<void> {
     const key = keyOf(row);
-    if (this.underWay.has(key)) return;
-    this.underWay.set(key, this.clock.now());
+    if (this.inFlight.has(key)) return;
+    this.inFlight.set(key, this.clock.now());
     try {
-      await this.hand(row.output, row);
-      if (this.sweeping) this.ended.add(key);
+      await this.deliverOutput(row.output, row);
+      if (this.sweeping) this.deliveredDuringSweep.add(key);
     } finally {
-      this.underWay.delete(key);
+      this.inFlight.delete(key);
     }
   }
 
-  private async hand(output: DurableOutput, row: OutboxRow): Promise<void> {
+  private async deliverOutput(output: DurableOutput, row: OutboxRow): Promise<void> {
     switch (output.type) {
       case 'actor.tell':
-        return this.tell(output.to, output.event, row);
+        return this.sendTo(output.to, output.event, row);
       case 'commands.tell':
-        return this.tellAll(
+        return this.sendToAll(
           'command',
           await this.store.commands.open(output.deviceId, output.revokedAt),
           output.event,
           row,
         );
       case 'plans.tell':
-        return this.tellAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
+        return this.sendToAll('plan', await this.store.plans.open(output.tenantId), output.event, row);
       default: {
-        const knowing = this.knowing.get(output.type);
+        const knowing = this.resolvers.get(output.type);
         if (knowing === undefined) throw new Error(`nobody knows yet what '${output.type}' comes to`);
-        const posted = await knowing.resolver(output as never);
-        return posted === null ? this.delivered(row) : this.post(posted, row);
+        const posted = await knowing.resolve(output as never);
+        return posted === null ? this.markDelivered(row) : this.sendResolved(posted, row);
       }
     }
   }
 
-  private async tellAll(kind: ActorRef['kind'], ids: readonly Uuid[], event: TellEvent, row: OutboxRow): Promise<void> {
-    await Promise.all(ids.map((id) => this.tell({ kind, id }, event, null)));
-    await this.delivered(row);
+  private async sendToAll(
+    kind: ActorRef['kind'],
+    ids: readonly Uuid[],
+    event: TellEvent,
+    row: OutboxRow,
+  ): Promise<void> {
+    await Promise.all(ids.map((id) => this.sendTo({ kind, id }, event, null)));
+    await this.markDelivered(row);
   }
 
   /** Resolves when it is committed together with the end of its row. */
-  private async post({ to, event, create, otherwise }: Posted, row: OutboxRow): Promise<void> {
+  private async sendResolved({ to, event, create, fallback }: AddressedEvent, row: OutboxRow): Promise<void> {
     try {
-      if (create) await this.supervisor.make(to, event, { delivers: row });
-      else await this.supervisor.deliver(to, event, { delivers: row });
+      if (create) await this.supervisor.createWith(to, event, { outboxKey: row });
+      else await this.supervisor.sendWith(to, event, { outboxKey: row });
     } catch (error) {
       const isOver = error instanceof ActorExists || error instanceof NoSuchActor;
       if (!isOver && !(error instanceof EventFailed)) throw error;
       // One that is only being made may not come to be after all.
       if (error instanceof ActorExists && (await this.supervisor.read(to)) === null) throw error;
-      if (!isOver && otherwise) await this.post(otherwise, row);
-      else await this.delivered(row);
+      if (!isOver && fallback) await this.sendResolved(fallback, row);
+      else await this.markDelivered(row);
     }
   }
 
   /** Resolves also where there is nobody to tell; what the target's machine fails on is recorded there and dropped. */
-  private async tell(to: ActorRef, event: TellEvent, row: OutboxRow | null): Promise<void> {
+  private async sendTo(to: ActorRef, event: TellEvent, row: OutboxRow | null): Promise<void> {
     try {
-      const message = messageOf(event, this.clock.now());
-      await this.supervisor.deliver(to, message, row ? { delivers: row } : { patient: true });
+      const message = toMachineEvent(event, this.clock.now());
+      await this.supervisor.sendWith(to, message, row ? { outboxKey: row } : { noTimeout: true });
     } catch (error) {
-      if (error instanceof NoSuchActor && row) await this.delivered(row);
+      if (error instanceof NoSuchActor && row) await this.markDelivered(row);
       else if (!(error instanceof NoSuchActor || error instanceof EventFailed)) throw error;
     }
   }
 
-  private async delivered(row: OutboxKey): Promise<void> {
+  private async markDelivered(row: OutboxKey): Promise<void> {
     await this.store.actors.commit({ actors: [], delivered: [row] });
   }
 }

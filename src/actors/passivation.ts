@@ -1,24 +1,24 @@
 import type { EpochMs } from '../domain/values.ts';
-import type { Entity } from './entity.ts';
-import type { Limits } from './limits.ts';
-import type { Roster } from './roster.ts';
+import type { LiveActor } from './live-actor.ts';
+import type { ActorRegistry } from './registry.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 
-const isResting = (entity: Entity): boolean => !entity.busy && !entity.ready && entity.mailbox.length === 0;
+const isIdle = (entity: LiveActor): boolean => !entity.inBatch && !entity.queued && entity.mailbox.length === 0;
 
 /**
  * Takes out of memory what nobody used for `idleMs`, and the longest unused of what is beyond the bound on live actors.
  * An actor with an event inside or in a turn stays. Answers how many went.
  */
-export function passivate(roster: Roster, now: EpochMs, limits: Limits): number {
+export function passivate(roster: ActorRegistry, now: EpochMs, limits: RuntimeLimits): number {
   const before = roster.size;
   for (const entity of roster) {
-    if (isResting(entity) && now - entity.usedAt >= limits.idleMs) roster.drop(entity.ref);
+    if (isIdle(entity) && now - entity.lastUsedAt >= limits.idleMs) roster.remove(entity.ref);
   }
-  const over = roster.size - limits.live;
+  const over = roster.size - limits.liveActors;
   if (over > 0) {
-    const resting = [...roster].filter(isResting);
-    resting.sort((a, b) => a.usedAt - b.usedAt);
-    for (const { ref } of resting.slice(0, over)) roster.drop(ref);
+    const resting = [...roster].filter(isIdle);
+    resting.sort((a, b) => a.lastUsedAt - b.lastUsedAt);
+    for (const { ref } of resting.slice(0, over)) roster.remove(ref);
   }
   return before - roster.size;
 }

@@ -4,20 +4,20 @@ import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
-import { type LiveSession, NoSuchActor, Overloaded, Quarantined, type Sessions } from './contract.ts';
-import type { Limits } from './limits.ts';
+import { type DeviceSessions, type LiveSession, NoSuchActor, Overloaded, Quarantined } from './contract.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const FLUSH_MS = 5_000;
 const FLUSH_BATCH = 1_000;
-const READY_AGAIN_MS = 1_000;
+const READY_RETRY_MS = 1_000;
 /** Devices marked offline at a time, where many went at once: each may have to be loaded. */
-const LOST_BATCH = 500;
+const OFFLINE_BATCH = 500;
 
-interface HeardSession extends LiveSession {
+interface TrackedSession extends LiveSession {
   lastSeen: EpochMs;
   /** Monotonic milliseconds of the last message: a corrected clock is no silence. */
-  heardAt: number;
+  lastMessageAt: number;
   silent: boolean;
   battery?: number;
 }
@@ -34,41 +34,43 @@ interface Unflushed {
  * Who is connected, and when each device was last heard. Only offline ↔ online is a commit; `last_seen`, battery and
  * the count of refusals are flushed in batches and may lose their last seconds in a crash.
  */
-export class Presence implements Sessions {
-  private readonly sessions = new Map<Uuid, HeardSession>();
+export class Presence implements DeviceSessions {
+  private readonly sessions = new Map<Uuid, TrackedSession>();
   private readonly unflushed = new Map<Uuid, Unflushed>();
   /** Devices to mark offline, and at which monotonic millisecond, unless they are back by then. */
-  private readonly returning = new Map<Uuid, number>();
+  private readonly awaitingReconnect = new Map<Uuid, number>();
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
 
   private readonly supervisor: Supervisor;
   private readonly store: Store;
   private readonly clock: Clock;
-  private readonly limits: Limits;
+  private readonly limits: RuntimeLimits;
   private readonly log: Log;
 
-  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: Limits; log: Log }) {
+  constructor(parts: { supervisor: Supervisor; store: Store; clock: Clock; limits: RuntimeLimits; log: Log }) {
     this.supervisor = parts.supervisor;
     this.store = parts.store;
     this.clock = parts.clock;
     this.limits = parts.limits;
     this.log = parts.log;
     // A command that was decided just before the subscription stood would otherwise wait for the next session.
-    this.supervisor.on('command.changed', ({ status, deviceId, commandId }) => {
+    this.supervisor.subscribe('command.changed', ({ status, deviceId, commandId }) => {
       if (status !== 'dispatched') return;
       const session = this.sessions.get(deviceId);
       if (!session?.subscribed) return;
       const command = this.supervisor.peek<CommandContext>({ kind: 'command', id: commandId });
       if (command?.snapshot.context.delivery?.sessionId !== null) return;
-      this.ready([commandId], session.sessionId).catch(() => this.readyLater(deviceId, session.sessionId));
+      this.sendSessionReady([commandId], session.sessionId).catch(() =>
+        this.retrySessionReady(deviceId, session.sessionId),
+      );
     });
   }
 
   /** Remembers who was online when the last process ended. */
   async start(): Promise<void> {
-    const until = elapsedOf(this.clock) + this.limits.returnMs;
-    for (const deviceId of await this.store.devices.online()) this.returning.set(deviceId, until);
+    const until = elapsedOf(this.clock) + this.limits.reconnectGraceMs;
+    for (const deviceId of await this.store.devices.online()) this.awaitingReconnect.set(deviceId, until);
     this.handle = setInterval(() => void this.tick(), FLUSH_MS);
     this.handle.unref();
   }
@@ -82,26 +84,26 @@ export class Presence implements Sessions {
 
   open(session: LiveSession): LiveSession | undefined {
     const old = this.sessions.get(session.deviceId);
-    if (old) this.keyUsed(old);
-    const opened = { ...session, lastSeen: this.clock.now(), heardAt: elapsedOf(this.clock), silent: false };
+    if (old) this.recordKeyUse(old);
+    const opened = { ...session, lastSeen: this.clock.now(), lastMessageAt: elapsedOf(this.clock), silent: false };
     this.sessions.set(session.deviceId, opened);
-    this.keyUsed(opened);
+    this.recordKeyUse(opened);
     return old;
   }
 
-  async subscribed(deviceId: Uuid, sessionId: string): Promise<void> {
+  async markSubscribed(deviceId: Uuid, sessionId: string): Promise<void> {
     const session = this.sessions.get(deviceId);
     if (session?.sessionId !== sessionId) return;
     session.subscribed = true;
-    await this.ready(await this.store.commands.pending(deviceId), sessionId);
+    await this.sendSessionReady(await this.store.commands.pending(deviceId), sessionId);
   }
 
   close(deviceId: Uuid, sessionId: string): void {
     const session = this.sessions.get(deviceId);
     if (session?.sessionId !== sessionId) return;
     this.sessions.delete(deviceId);
-    this.keyUsed(session);
-    void this.lost([deviceId]);
+    this.recordKeyUse(session);
+    void this.markOffline([deviceId]);
   }
 
   get(deviceId: Uuid): LiveSession | undefined {
@@ -116,15 +118,15 @@ export class Presence implements Sessions {
     return {
       presence_sessions: this.sessions.size,
       presence_unflushed: this.unflushed.size,
-      presence_returning: this.returning.size,
+      presence_returning: this.awaitingReconnect.size,
     };
   }
 
-  seen(deviceId: Uuid, seen: { at: EpochMs; battery?: number }): void {
+  recordActivity(deviceId: Uuid, seen: { at: EpochMs; battery?: number }): void {
     const session = this.sessions.get(deviceId);
     if (session) {
       session.lastSeen = seen.at;
-      session.heardAt = elapsedOf(this.clock);
+      session.lastMessageAt = elapsedOf(this.clock);
       session.silent = false;
       if (seen.battery !== undefined) session.battery = seen.battery;
     }
@@ -140,7 +142,7 @@ export class Presence implements Sessions {
     }
   }
 
-  refused(deviceId: Uuid): void {
+  recordRefusal(deviceId: Uuid): void {
     const waiting = this.unflushed.get(deviceId);
     if (waiting) waiting.refusals = (waiting.refusals ?? 0) + 1;
     else this.unflushed.set(deviceId, { lastSeen: 0, refusals: 1 });
@@ -162,7 +164,7 @@ export class Presence implements Sessions {
   }
 
   /** A session uses its key as long as it is heard. */
-  private keyUsed({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
+  private recordKeyUse({ deviceId, keyVersion, lastSeen }: LiveSession & { lastSeen: EpochMs }): void {
     const waiting = this.unflushed.get(deviceId) ?? { lastSeen: 0 };
     this.unflushed.set(deviceId, waiting);
     waiting.keys ??= new Map();
@@ -171,26 +173,26 @@ export class Presence implements Sessions {
 
   /** Looks for silence, for devices that did not come back, and writes what was seen. */
   tick(): Promise<void> {
-    this.running ??= this.look().finally(() => {
+    this.running ??= this.runTick().finally(() => {
       this.running = null;
     });
     return this.running;
   }
 
-  private async look(): Promise<void> {
+  private async runTick(): Promise<void> {
     const now = elapsedOf(this.clock);
     const gone: Uuid[] = [];
     for (const session of this.sessions.values()) {
-      if (session.silent || now - session.heardAt < this.limits.silenceMs) continue;
+      if (session.silent || now - session.lastMessageAt < this.limits.silenceMs) continue;
       session.silent = true;
       gone.push(session.deviceId);
     }
-    for (const [deviceId, until] of this.returning) {
+    for (const [deviceId, until] of this.awaitingReconnect) {
       if (now < until) continue;
-      this.returning.delete(deviceId);
+      this.awaitingReconnect.delete(deviceId);
       gone.push(deviceId);
     }
-    void this.allLost(gone);
+    void this.markAllOffline(gone);
     await this.flush();
   }
 
@@ -204,16 +206,17 @@ export class Presence implements Sessions {
         if (rows.size === Math.min(left, FLUSH_BATCH)) break;
       }
       try {
-        await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.flushed(deviceId, row)));
+        await this.store.devices.flushPresence([...rows].map(([deviceId, row]) => this.toFlushRow(deviceId, row)));
       } catch (error) {
         this.log.warn({ err: error }, 'presence waits for the store');
-        for (const [deviceId, row] of rows) this.unflushed.set(deviceId, together(row, this.unflushed.get(deviceId)));
+        for (const [deviceId, row] of rows)
+          this.unflushed.set(deviceId, mergeUnflushed(row, this.unflushed.get(deviceId)));
         return;
       }
     }
   }
 
-  private flushed(deviceId: Uuid, { keys: used, ...row }: Unflushed): PresenceFlush {
+  private toFlushRow(deviceId: Uuid, { keys: used, ...row }: Unflushed): PresenceFlush {
     const keys = new Map(used);
     const session = this.sessions.get(deviceId);
     if (session) keys.set(session.keyVersion, session.lastSeen);
@@ -222,17 +225,17 @@ export class Presence implements Sessions {
   }
 
   /** Some after others: a hundred thousand at once would keep the store from everybody else. */
-  private async allLost(deviceIds: readonly Uuid[]): Promise<void> {
-    for (let from = 0; from < deviceIds.length; from += LOST_BATCH) {
-      await this.lost(deviceIds.slice(from, from + LOST_BATCH).filter((id) => this.isGone(id)));
+  private async markAllOffline(deviceIds: readonly Uuid[]): Promise<void> {
+    for (let from = 0; from < deviceIds.length; from += OFFLINE_BATCH) {
+      await this.markOffline(deviceIds.slice(from, from + OFFLINE_BATCH).filter((id) => this.isDisconnected(id)));
     }
   }
 
-  private isGone(deviceId: Uuid): boolean {
+  private isDisconnected(deviceId: Uuid): boolean {
     return this.sessions.get(deviceId)?.silent ?? true;
   }
 
-  private async lost(deviceIds: readonly Uuid[]): Promise<void> {
+  private async markOffline(deviceIds: readonly Uuid[]): Promise<void> {
     const tries = await Promise.allSettled(
       deviceIds.map((id) =>
         this.supervisor.send({ kind: 'device', id }, { type: 'presence.lost', at: this.clock.now(), by: SYSTEM }),
@@ -247,7 +250,7 @@ export class Presence implements Sessions {
     if (first === undefined) return;
     const now = elapsedOf(this.clock);
     for (const { deviceId, why } of failed) {
-      this.returning.set(deviceId, why instanceof Quarantined ? now + this.limits.quarantinedAgainMs : now);
+      this.awaitingReconnect.set(deviceId, why instanceof Quarantined ? now + this.limits.quarantineRetryMs : now);
     }
     this.log.warn(
       { err: first.why, deviceId: first.deviceId, devices: failed.length },
@@ -256,7 +259,7 @@ export class Presence implements Sessions {
   }
 
   /** Throws where the store or the runtime had no time for it: then it is to be said again. */
-  private async ready(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
+  private async sendSessionReady(commandIds: readonly Uuid[], sessionId: string): Promise<void> {
     await Promise.all(
       commandIds.map((id) =>
         this.supervisor
@@ -267,7 +270,7 @@ export class Presence implements Sessions {
             sessionId,
           } as never)
           .catch((error) => {
-            if (isPassing(error)) throw error;
+            if (isRetryable(error)) throw error;
             if (!(error instanceof NoSuchActor))
               this.log.warn({ err: error, commandId: id }, 'a pending command waits');
           }),
@@ -275,15 +278,15 @@ export class Presence implements Sessions {
     );
   }
 
-  private readyLater(deviceId: Uuid, sessionId: string): void {
+  private retrySessionReady(deviceId: Uuid, sessionId: string): void {
     setTimeout(() => {
-      this.subscribed(deviceId, sessionId).catch(() => this.readyLater(deviceId, sessionId));
-    }, READY_AGAIN_MS).unref();
+      this.markSubscribed(deviceId, sessionId).catch(() => this.retrySessionReady(deviceId, sessionId));
+    }, READY_RETRY_MS).unref();
   }
 }
 
 /** What was not written, and what was seen since. */
-function together(before: Unflushed, since: Unflushed | undefined): Unflushed {
+function mergeUnflushed(before: Unflushed, since: Unflushed | undefined): Unflushed {
   if (since === undefined) return before;
   const all: Unflushed = { ...before, ...since, lastSeen: since.lastSeen || before.lastSeen };
   if (before.refusals && since.refusals) all.refusals = before.refusals + since.refusals;
@@ -291,5 +294,5 @@ function together(before: Unflushed, since: Unflushed | undefined): Unflushed {
   return all;
 }
 
-const isPassing = (error: unknown): boolean =>
+const isRetryable = (error: unknown): boolean =>
   error instanceof StoreUnavailable || error instanceof CommitUnknown || error instanceof Overloaded;

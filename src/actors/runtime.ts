@@ -4,13 +4,13 @@ import type { Log } from '../domain/log.ts';
 import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Store } from '../store/contract.ts';
 import { LateCommands } from './late-commands.ts';
-import { DEFAULT_LIMITS, type Limits } from './limits.ts';
-import { type RuntimeMeter, unmetered } from './meter.ts';
 import { Outbox } from './outbox.ts';
 import { Presence } from './presence.ts';
+import { DEFAULT_RUNTIME_LIMITS, type RuntimeLimits } from './runtime-limits.ts';
+import { type RuntimeMeter, unmetered } from './runtime-meter.ts';
 import { type Definitions, Supervisor } from './supervisor.ts';
 import { Timers } from './timers.ts';
-import { Watches } from './watches.ts';
+import { VerificationWatches } from './verification-watches.ts';
 
 const PASSIVATE_MS = 5_000;
 
@@ -18,7 +18,7 @@ const PASSIVATE_MS = 5_000;
 export interface Runtime extends Sized {
   actors: Supervisor;
   sessions: Presence;
-  watches: Watches;
+  watches: VerificationWatches;
   timers: Timers;
   outbox: Outbox;
   /** Loads what a crash left, releases it, starts the clocks. Call before anything listens. */
@@ -36,11 +36,11 @@ export function createRuntime(parts: {
   /** Without one the runtime never loses its right to act. */
   lease?: Lease;
   log: Log;
-  limits?: Partial<Limits>;
+  limits?: Partial<RuntimeLimits>;
   meter?: RuntimeMeter;
 }): Runtime {
   const { store, clock, log } = parts;
-  const limits = { ...DEFAULT_LIMITS, ...parts.limits };
+  const limits = { ...DEFAULT_RUNTIME_LIMITS, ...parts.limits };
   const meter = parts.meter ?? unmetered;
   const actors = new Supervisor({
     store: store.actors,
@@ -54,14 +54,14 @@ export function createRuntime(parts: {
   });
   const outbox = new Outbox({ supervisor: actors, store, clock, limits, log });
   const timers = new Timers({ supervisor: actors, store: store.actors, clock, limits, log });
-  const watches = new Watches({ supervisor: actors, store, log });
+  const watches = new VerificationWatches({ supervisor: actors, store, log });
   const sessions = new Presence({ supervisor: actors, store, clock, limits, log });
   const lateCommands = new LateCommands({ supervisor: actors, store, clock, limits, log });
-  actors.follow({
+  actors.setHooks({
     deliver: (rows) => outbox.deliver(rows),
-    atHand: (output, turn) => outbox.atHand(output, turn),
-    timerSet: (timer) => timers.noticed(timer),
-    unknownCommit: () => {
+    resolveSync: (output, turn) => outbox.resolveSync(output, turn),
+    timerSet: (timer) => timers.timerSet(timer),
+    outcomeUnknown: () => {
       void outbox.sweep();
       watches.reload();
       lateCommands.outcomeUnknown();
@@ -95,7 +95,7 @@ export function createRuntime(parts: {
       await sessions.stop();
     },
     halt() {
-      actors.turns.stop();
+      actors.groupCommit.stop();
       timers.stop();
       outbox.stop();
       lateCommands.stop();

@@ -6,9 +6,10 @@ import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
 import type { ActorStore, OutboxRow, StoredActor, TimerRow } from '../store/contract.ts';
-import { Arrivals } from './arrivals.ts';
-import { type Census, census } from './census.ts';
-import type { Others } from './companions.ts';
+import { ActivationQueue } from './activation-queue.ts';
+import type { ActorDirectory } from './commit/enlist.ts';
+import { type BatchOutcomeHandler, GroupCommit } from './commit/group-commit.ts';
+import { isBaseUnchanged, type UnitOfWork } from './commit/unit-of-work.ts';
 import {
   ActorExists,
   type Actors,
@@ -17,59 +18,58 @@ import {
   type Inspection,
   Quarantined,
   type Reply,
+  type ReplyHandler,
   type SendOptions,
-  type VolatileSink,
-  type Waiter,
+  type VolatileOutputHandler,
 } from './contract.ts';
-import { blank, restore } from './decide.ts';
-import { type Draft, isSettled } from './draft.ts';
-import { addressOf, blankEntity, Entity } from './entity.ts';
-import { LeaseOver } from './lease-over.ts';
-import { type Extra, type Letter, Mail } from './letters.ts';
-import type { Limits } from './limits.ts';
+import { blankSnapshot, restoreSnapshot } from './decide.ts';
+import { Admission, type Envelope, type InternalSendOptions } from './envelope.ts';
+import { EventBus } from './event-bus.ts';
+import { LeaseExpired } from './lease-expired.ts';
+import { addressOf, createBlankActor, LiveActor } from './live-actor.ts';
 import { Loader } from './loader.ts';
-import type { RuntimeMeter } from './meter.ts';
 import { passivate } from './passivation.ts';
-import { Roster } from './roster.ts';
-import { Sinks } from './sinks.ts';
-import { type TurnEnd, Turns } from './turns.ts';
+import { ActorRegistry } from './registry.ts';
+import { type RegistryStats, registryStats } from './registry-stats.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
+import type { RuntimeMeter } from './runtime-meter.ts';
 
 /** Finds a machine's definition: the current one, or the version a stored actor was written by. */
 export type Definitions = (kind: ActorKind, version?: number) => MachineDefinition;
 
 /** What follows a release; the runtime's other parts hang here. */
-export interface Afterwards {
+export interface CommitHooks {
   /** Durable outputs of a released transition; resolves when their targets have committed. */
   deliver(rows: OutboxRow[]): Promise<void>;
   /** What an output comes to where memory tells; null where it takes more. */
-  atHand: Others['atHand'];
+  resolveSync: ActorDirectory['resolveSync'];
   timerSet(timer: TimerRow): void;
-  unknownCommit(): void;
+  outcomeUnknown(): void;
 }
 
 /** Until a timer on which its machine threw comes again. */
-const PUT_OFF_MS = 3_600_000;
-const SETTLED: Promise<void> = Promise.resolve();
-const BY_ITSELF: Extra = {};
+const FAILED_TIMER_RETRY_MS = 3_600_000;
+const RESOLVED: Promise<void> = Promise.resolve();
+const NO_OPTIONS: InternalSendOptions = {};
 
 /** Holds the live actors, loads those that are asked for, passivates those nobody asks for. */
-export class Supervisor implements Actors, TurnEnd {
-  private readonly entities = new Roster();
-  private crowded = false;
+export class Supervisor implements Actors, BatchOutcomeHandler {
+  private readonly registry = new ActorRegistry();
+  private passivationScheduled = false;
 
   private readonly store: ActorStore;
   private readonly definitions: Definitions;
   private readonly clock: Clock;
   private readonly lease: Lease;
-  private readonly limits: Limits;
+  private readonly limits: RuntimeLimits;
   private readonly log: Log;
   private readonly meter: RuntimeMeter;
-  private readonly mail: Mail;
+  private readonly admission: Admission;
   private readonly loader: Loader;
-  private readonly arrivals: Arrivals;
-  private readonly sinks: Sinks;
-  readonly turns: Turns;
-  private afterwards: Afterwards = { deliver: () => SETTLED, atHand: () => null, timerSet() {}, unknownCommit() {} };
+  private readonly activationQueue: ActivationQueue;
+  private readonly eventBus: EventBus;
+  readonly groupCommit: GroupCommit;
+  private hooks: CommitHooks = { deliver: () => RESOLVED, resolveSync: () => null, timerSet() {}, outcomeUnknown() {} };
 
   constructor(parts: {
     store: ActorStore;
@@ -77,7 +77,7 @@ export class Supervisor implements Actors, TurnEnd {
     definitions: Definitions;
     clock: Clock;
     lease: Lease;
-    limits: Limits;
+    limits: RuntimeLimits;
     log: Log;
     meter: RuntimeMeter;
   }) {
@@ -88,71 +88,71 @@ export class Supervisor implements Actors, TurnEnd {
     this.limits = parts.limits;
     this.log = parts.log;
     this.meter = parts.meter;
-    this.mail = new Mail(parts.limits, parts.log);
+    this.admission = new Admission(parts.limits, parts.log);
     this.loader = new Loader(parts.store);
-    this.sinks = new Sinks(parts.log);
-    this.arrivals = new Arrivals({
+    this.eventBus = new EventBus(parts.log);
+    this.activationQueue = new ActivationQueue({
       clock: parts.clock,
-      find: (ref, wanted) => this.find(ref, wanted),
-      post: (entity) => this.turns.post(entity),
+      find: (ref, wanted) => this.load(ref, wanted),
+      post: (entity) => this.groupCommit.enqueue(entity),
     });
-    this.turns = new Turns({
+    this.groupCommit = new GroupCommit({
       ...parts,
       end: this,
       maxInFlight: parts.turnsInFlight,
-      arrivals: () => this.arrivals.rooms(),
+      arrivals: () => this.activationQueue.pendingMailboxes(),
       others: {
-        live: (ref) => this.entities.get(ref),
-        find: (ref) => (this.arrivals.waitingFor(ref) === 0 ? this.entities.get(ref) : undefined),
-        isFree: (ref) => this.arrivals.waitingFor(ref) === 0 && !this.entities.has(ref),
-        make: (ref) => blankEntity(ref, this.definitions(ref.kind), this.clock.now()),
-        admit: (entity) => this.keep(entity),
-        atHand: (output, turn) => this.afterwards.atHand(output, turn),
+        getLive: (ref) => this.registry.get(ref),
+        findDeliverable: (ref) => (this.activationQueue.pendingCount(ref) === 0 ? this.registry.get(ref) : undefined),
+        isUnused: (ref) => this.activationQueue.pendingCount(ref) === 0 && !this.registry.has(ref),
+        createBlank: (ref) => createBlankActor(ref, this.definitions(ref.kind), this.clock.now()),
+        register: (entity) => this.register(entity),
+        resolveSync: (output, turn) => this.hooks.resolveSync(output, turn),
       },
     });
   }
 
-  follow(afterwards: Afterwards): void {
-    this.afterwards = afterwards;
+  setHooks(afterwards: CommitHooks): void {
+    this.hooks = afterwards;
   }
 
   send(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
-    return this.deliver(ref, event, { options });
+    return this.sendWith(ref, event, { options });
   }
 
-  post(ref: ActorRef, event: MachineEvent, waiter: Waiter): void {
-    this.direct(ref, event, BY_ITSELF, this.mail.hearing(waiter));
+  post(ref: ActorRef, event: MachineEvent, waiter: ReplyHandler): void {
+    this.route(ref, event, NO_OPTIONS, this.admission.deferReply(waiter));
   }
 
   create(ref: ActorRef, event: MachineEvent, options?: SendOptions): Promise<Reply> {
-    return this.make(ref, event, { options });
+    return this.createWith(ref, event, { options });
   }
 
   /** As `create`, with what the runtime's own senders add. */
-  make(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
-    if (this.entities.has(ref)) return Promise.reject(new ActorExists('it exists already'));
-    const barred = this.mail.bars(0, extra);
+  createWith(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions): Promise<Reply> {
+    if (this.registry.has(ref)) return Promise.reject(new ActorExists('it exists already'));
+    const barred = this.admission.rejectionFor(0, extra);
     if (barred) return Promise.reject(barred);
-    const entity = blankEntity(ref, this.definitions(ref.kind), this.clock.now());
-    this.keep(entity);
+    const entity = createBlankActor(ref, this.definitions(ref.kind), this.clock.now());
+    this.register(entity);
     const waiter = Promise.withResolvers<Reply>();
-    this.put(entity, event, extra, waiter);
+    this.enqueue(entity, event, extra, waiter);
     return waiter.promise;
   }
 
   /** As `send`, with what the runtime's own senders add. */
-  deliver(ref: ActorRef, event: MachineEvent, extra: Extra): Promise<Reply> {
+  sendWith(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions): Promise<Reply> {
     const waiter = Promise.withResolvers<Reply>();
-    this.direct(ref, event, extra, waiter);
+    this.route(ref, event, extra, waiter);
     return waiter.promise;
   }
 
   async read<Context = object>(ref: ActorRef): Promise<Committed<Context> | null> {
-    if (!this.lease.valid()) throw new LeaseOver();
-    const live = this.entities.get(ref);
-    const entity = live && !live.stale && live.version > 0 ? live : await this.summon(ref);
+    if (!this.lease.valid()) throw new LeaseExpired();
+    const live = this.registry.get(ref);
+    const entity = live && !live.evicted && live.version > 0 ? live : await this.getOrLoad(ref);
     if (!entity || entity.version === 0) return null;
-    entity.usedAt = this.clock.now();
+    entity.lastUsedAt = this.clock.now();
     return entity.committed();
   }
 
@@ -164,138 +164,143 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   peek<Context = object>(ref: ActorRef): Committed<Context> | undefined {
-    const live = this.entities.get(ref);
-    return live && live.version > 0 && !live.stale && this.lease.valid() ? live.committed() : undefined;
+    const live = this.registry.get(ref);
+    return live && live.version > 0 && !live.evicted && this.lease.valid() ? live.committed() : undefined;
   }
 
-  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {
-    return this.sinks.on(type, sink);
+  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void {
+    return this.eventBus.subscribe(type, sink);
   }
 
-  onTransition(watcher: Parameters<Actors['onTransition']>[0]): () => void {
-    return this.sinks.onTransition(watcher);
+  subscribeTransitions(watcher: Parameters<Actors['subscribeTransitions']>[0]): () => void {
+    return this.eventBus.subscribeTransitions(watcher);
   }
 
   /** Lets a quarantined actor go on. False where there is no such actor. */
   async releaseQuarantine(ref: ActorRef): Promise<boolean> {
-    const entity = await this.summon(ref);
+    const entity = await this.getOrLoad(ref);
     if (!entity) return false;
     await this.store.quarantine(ref, null);
-    this.forget(entity);
-    this.afterwards.unknownCommit();
+    this.evict(entity);
+    this.hooks.outcomeUnknown();
     return true;
   }
 
   /** It is in a turn that was not released, and of which this version may be. */
-  isBefore(ref: ActorRef, version: number): boolean {
-    const live = this.entities.get(ref);
-    return live?.busy === true && live.version < version;
+  isVersionPending(ref: ActorRef, version: number): boolean {
+    const live = this.registry.get(ref);
+    return live?.inBatch === true && live.version < version;
   }
 
   inspect(ref: ActorRef): Inspection {
-    const live = this.entities.get(ref);
-    const mailbox = (live?.mailbox.length ?? 0) + this.arrivals.waitingFor(ref);
-    return { live: live !== undefined && !live.stale, mailbox, quarantine: live?.quarantine ?? null };
+    const live = this.registry.get(ref);
+    const mailbox = (live?.mailbox.length ?? 0) + this.activationQueue.pendingCount(ref);
+    return { live: live !== undefined && !live.evicted, mailbox, quarantine: live?.quarantine ?? null };
   }
 
-  stats(): Census & { waiting: number } {
-    return { ...census(this.entities), waiting: this.mail.waiting };
+  stats(): RegistryStats & { waiting: number } {
+    return { ...registryStats(this.registry), waiting: this.admission.pending };
   }
 
   sizes(): Sizes {
-    return { ...this.arrivals.sizes(), ...this.loader.sizes(), ...this.sinks.sizes(), ...this.turns.sizes() };
+    return {
+      ...this.activationQueue.sizes(),
+      ...this.loader.sizes(),
+      ...this.eventBus.sizes(),
+      ...this.groupCommit.sizes(),
+    };
   }
 
   /** Refuses what comes from now on; resolves when every letter inside is answered. */
   async drain(): Promise<void> {
-    this.mail.closed = true;
+    this.admission.closed = true;
     do {
-      await this.arrivals.settled();
-      await this.turns.drained();
-    } while (!this.arrivals.empty);
+      await this.activationQueue.whenDrained();
+      await this.groupCommit.whenDrained();
+    } while (!this.activationQueue.empty);
   }
 
   /** Passivates what was not used for `idleMs`, and the longest unused beyond the bound on live actors. */
   passivate(): number {
-    const gone = passivate(this.entities, this.clock.now(), this.limits);
+    const gone = passivate(this.registry, this.clock.now(), this.limits);
     if (gone > 0) this.meter.passivated(gone);
     return gone;
   }
 
   // TurnEnd
 
-  release(made: Draft): void {
-    const { entity } = made;
-    entity.settled = made.commit !== null || isSettled(entity, made.snapshot);
-    entity.snapshot = made.snapshot;
-    entity.version = made.version;
-    entity.since = made.since;
-    entity.usedAt = this.clock.now();
-    if (made.commit) for (const timer of made.commit.timers.set) this.afterwards.timerSet(timer);
-    for (const step of made.steps) {
-      const { outputs, letter } = step;
-      for (const output of outputs) this.sinks.emit(output);
+  release(made: UnitOfWork): void {
+    const { actor } = made;
+    actor.baseStored = made.commit !== null || isBaseUnchanged(actor, made.snapshot);
+    actor.snapshot = made.snapshot;
+    actor.version = made.version;
+    actor.since = made.since;
+    actor.lastUsedAt = this.clock.now();
+    if (made.commit) for (const timer of made.commit.timers.set) this.hooks.timerSet(timer);
+    for (const step of made.decisions) {
+      const { outputs, envelope } = step;
+      for (const output of outputs) this.eventBus.emit(output);
       const reply: Reply = {
-        ref: entity.ref,
+        ref: actor.ref,
         version: step.version,
         snapshot: step.snapshot as unknown as Snapshot,
         since: made.since,
         understood: step.understood,
         outputs,
-        told: SETTLED,
+        messagesDelivered: RESOLVED,
       };
-      if (step.committed) this.sinks.transition(reply, letter.event, step.from);
-      if (step.durable.length > 0) {
-        reply.told = this.afterwards.deliver(
-          step.durable.map(({ n, output }) => ({ from: entity.ref, version: made.version, n, output })),
+      if (step.committed) this.eventBus.emitTransition(reply, envelope.event, step.from);
+      if (step.outboxEntries.length > 0) {
+        reply.messagesDelivered = this.hooks.deliver(
+          step.outboxEntries.map(({ n, output }) => ({ from: actor.ref, version: made.version, n, output })),
         );
-        reply.told.catch(() => {}); // whoever asks is told
+        reply.messagesDelivered.catch(() => {}); // whoever asks is told
       }
-      letter.resolve(reply);
+      envelope.resolve(reply);
     }
-    if (entity.version === 0 || this.mayLeave(entity)) this.entities.drop(entity.ref);
+    if (actor.version === 0 || this.canPassivateNow(actor)) this.registry.remove(actor.ref);
   }
 
   /** It rests, has not thrown lately, and nobody asked for it while it was being made: they are given this one. */
-  private mayLeave(entity: Entity): boolean {
+  private canPassivateNow(entity: LiveActor): boolean {
     const rests = entity.definition.rests(entity.snapshot as unknown as Snapshot);
-    return rests && entity.mailbox.length === 0 && entity.throws === null && !this.loader.isLoading(entity.ref);
+    return rests && entity.mailbox.length === 0 && entity.recentFailures === null && !this.loader.isLoading(entity.ref);
   }
 
-  threw(entity: Entity, letter: Letter, error: Error): void {
+  eventFailed(entity: LiveActor, letter: Envelope, error: Error): void {
     const now = this.clock.now();
     this.log.error({ actor: addressOf(entity.ref), event: letter.event.type, err: error }, 'an event failed');
     letter.reject(error instanceof EventFailed ? error : new EventFailed('the machine failed on it', { cause: error }));
-    if (letter.timer) this.putOff(entity, letter.timer);
+    if (letter.firedTimer) this.postponeTimer(entity, letter.firedTimer);
     // What a new actor was to be made of is its sender's to end.
-    if (letter.delivers && entity.version > 0) {
-      this.store.commit({ actors: [], delivered: [letter.delivers] }).catch((why) => {
+    if (letter.outboxKey && entity.version > 0) {
+      this.store.commit({ actors: [], delivered: [letter.outboxKey] }).catch((why) => {
         this.log.warn({ err: why }, 'an undeliverable output stays until the next sweep');
       });
     }
     if (entity.version === 0) return;
-    entity.throws = (entity.throws ?? []).filter((at) => now - at < 60_000);
-    entity.throws.push(now);
-    if (entity.throws.length >= this.limits.throwsToQuarantine) this.quarantine(entity, error.message);
+    entity.recentFailures = (entity.recentFailures ?? []).filter((at) => now - at < 60_000);
+    entity.recentFailures.push(now);
+    if (entity.recentFailures.length >= this.limits.throwsToQuarantine) this.quarantine(entity, error.message);
   }
 
-  forget(entity: Entity): void {
-    if (this.entities.get(entity.ref) === entity) this.entities.drop(entity.ref);
+  evict(entity: LiveActor): void {
+    if (this.registry.get(entity.ref) === entity) this.registry.remove(entity.ref);
     const letters = entity.mailbox;
     entity.mailbox = [];
-    entity.stale = true;
+    entity.evicted = true;
     // Whether there is such an actor is for the store to say, also where it was being made.
-    this.arrivals.putBack(entity.ref, letters);
+    this.activationQueue.prepend(entity.ref, letters);
   }
 
-  unknown(): void {
-    this.afterwards.unknownCommit();
+  outcomeUnknown(): void {
+    this.hooks.outcomeUnknown();
   }
 
-  dropTimers({ entity: { ref }, version, spent }: Draft): void {
+  dropSpentTimers({ actor: { ref }, version, spentTimers }: UnitOfWork): void {
     this.store
       .dropTimers(
-        spent.map((id) => ({ ref, id, version })),
+        spentTimers.map((id) => ({ ref, id, version })),
         this.clock.now(),
       )
       .catch((error) => {
@@ -304,84 +309,90 @@ export class Supervisor implements Actors, TurnEnd {
   }
 
   /** What it ends is not over: without its timer nobody would find an open command any more. */
-  private putOff({ ref }: Entity, id: string): void {
+  private postponeTimer({ ref }: LiveActor, id: string): void {
     const now = this.clock.now();
-    this.store.putOffTimer({ ref, id }, now, now + PUT_OFF_MS).catch((error) => {
+    this.store.putOffTimer({ ref, id }, now, now + FAILED_TIMER_RETRY_MS).catch((error) => {
       this.log.warn({ err: error }, 'a timer on which a machine threw comes again at once');
     });
   }
 
-  private direct(ref: ActorRef, event: MachineEvent, extra: Extra, waiter: Waiter): void {
-    const live = this.entities.get(ref);
-    if (live && !live.stale) {
-      this.put(live, event, extra, waiter);
+  private route(ref: ActorRef, event: MachineEvent, extra: InternalSendOptions, waiter: ReplyHandler): void {
+    const live = this.registry.get(ref);
+    if (live && !live.evicted) {
+      this.enqueue(live, event, extra, waiter);
       return;
     }
-    const barred = this.mail.bars(this.arrivals.waitingFor(ref), extra);
+    const barred = this.admission.rejectionFor(this.activationQueue.pendingCount(ref), extra);
     if (barred) waiter.reject(barred);
-    else this.arrivals.add(ref, this.mail.write(event, extra, this.clock.now(), waiter));
+    else this.activationQueue.add(ref, this.admission.createEnvelope(event, extra, this.clock.now(), waiter));
   }
 
-  private put(entity: Entity, event: MachineEvent, extra: Extra, waiter: Waiter): void {
+  private enqueue(entity: LiveActor, event: MachineEvent, extra: InternalSendOptions, waiter: ReplyHandler): void {
     const { quarantine, mailbox } = entity;
-    const barred = quarantine === null ? this.mail.bars(mailbox.length, extra) : new Quarantined(quarantine);
+    const barred =
+      quarantine === null ? this.admission.rejectionFor(mailbox.length, extra) : new Quarantined(quarantine);
     if (barred) {
       waiter.reject(barred);
       return;
     }
-    entity.usedAt = this.clock.now();
-    mailbox.push(this.mail.write(event, extra, entity.usedAt, waiter));
-    this.turns.post(entity);
+    entity.lastUsedAt = this.clock.now();
+    mailbox.push(this.admission.createEnvelope(event, extra, entity.lastUsedAt, waiter));
+    this.groupCommit.enqueue(entity);
   }
 
   /** The live entity, loaded when it is not; tried again while the store is away, as long as a caller waits. */
-  private summon(ref: ActorRef): Promise<Entity | null> {
-    const until = performance.now() + this.limits.callerPatienceMs;
-    return this.find(ref, () => performance.now() < until);
+  private getOrLoad(ref: ActorRef): Promise<LiveActor | null> {
+    const until = performance.now() + this.limits.callerTimeoutMs;
+    return this.load(ref, () => performance.now() < until);
   }
 
-  private find(ref: ActorRef, wanted: () => boolean): Promise<Entity | null> {
+  private load(ref: ActorRef, wanted: () => boolean): Promise<LiveActor | null> {
     return this.loader.load(ref, wanted).then((stored) => {
-      if (stored !== null) return this.adopt(stored);
+      if (stored !== null) return this.instantiate(stored);
       // It may have been made since the store was asked.
-      const live = this.entities.get(ref);
-      return live && !live.stale && live.version > 0 ? live : null;
+      const live = this.registry.get(ref);
+      return live && !live.evicted && live.version > 0 ? live : null;
     });
   }
 
-  private adopt(stored: StoredActor): Entity {
-    const live = this.entities.get(stored.ref);
-    if (live && !live.stale) return live;
+  private instantiate(stored: StoredActor): LiveActor {
+    const live = this.registry.get(stored.ref);
+    if (live && !live.evicted) return live;
     let definition = this.definitions(stored.ref.kind);
     const now = this.clock.now();
     let quarantine = stored.quarantine;
-    let snapshot = blank(definition);
+    let snapshot = blankSnapshot(definition);
     try {
       definition = this.definitions(stored.ref.kind, stored.machineVersion);
-      snapshot = blank(definition);
-      snapshot = restore(definition, stored.value, definition.fromStored(stored.context) as object);
+      snapshot = blankSnapshot(definition);
+      snapshot = restoreSnapshot(definition, stored.value, definition.fromStored(stored.context) as object);
     } catch (error) {
       quarantine = `what is stored does not fit: ${(error as Error).message}`;
       this.log.error({ actor: addressOf(stored.ref), err: error }, 'a stored actor does not fit its machine');
     }
-    const entity = new Entity(stored.ref, definition, { snapshot, version: stored.version, since: stored.since }, now);
+    const entity = new LiveActor(
+      stored.ref,
+      definition,
+      { snapshot, version: stored.version, since: stored.since },
+      now,
+    );
     entity.quarantine = quarantine;
-    this.keep(entity);
+    this.register(entity);
     return entity;
   }
 
   /** A tenth over the bound the longest unused are passivated at once, not only when it is looked for. */
-  private keep(entity: Entity): void {
-    this.entities.keep(entity);
-    if (this.crowded || this.entities.size <= this.limits.live * 1.1) return;
-    this.crowded = true;
+  private register(entity: LiveActor): void {
+    this.registry.add(entity);
+    if (this.passivationScheduled || this.registry.size <= this.limits.liveActors * 1.1) return;
+    this.passivationScheduled = true;
     setImmediate(() => {
-      this.crowded = false;
+      this.passivationScheduled = false;
       this.passivate();
     });
   }
 
-  private quarantine(entity: Entity, reason: string): void {
+  private quarantine(entity: LiveActor, reason: string): void {
     entity.quarantine = reason;
     this.meter.quarantined();
     this.log.error({ actor: addressOf(entity.ref), reason }, 'the actor is quarantined');

@@ -4,35 +4,35 @@ import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
-import { addressOf } from './entity.ts';
-import type { Limits } from './limits.ts';
+import { addressOf } from './live-actor.ts';
+import type { RuntimeLimits } from './runtime-limits.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const BATCH = 1_000;
 /** The longest sleep: a clock that is set, or a timer that another process wrote, is noticed within it. */
-const LOOK_AGAIN_MS = 1_000;
-const LOOK_INTO_STORE_MS = 60_000;
+const MAX_SLEEP_MS = 1_000;
+const STORE_POLL_MS = 60_000;
 
 /** Turns due timer rows into events. A row goes away with the transition it causes, so a crash fires it again. */
 export class Timers {
   private nextAt: EpochMs = 0;
-  private lookedAt: EpochMs = 0;
+  private lastReadAt: EpochMs = 0;
   private handle: NodeJS.Timeout | null = null;
   private running: Promise<void> | null = null;
   /** The firing that `tick` requested while another one was running. */
-  private following: Promise<void> | null = null;
+  private nextFiring: Promise<void> | null = null;
   private stopped = true;
   private readonly firing = new Set<string>();
   /** When timers are due that were set since the firing under way began to read: what it read may be older. */
-  private readonly setAgain = new Map<string, EpochMs>();
+  private readonly rescheduledAt = new Map<string, EpochMs>();
 
   private readonly supervisor: Supervisor;
   private readonly store: ActorStore;
   private readonly clock: Clock;
-  private readonly limits: Limits;
+  private readonly limits: RuntimeLimits;
   private readonly log: Log;
 
-  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; limits: Limits; log: Log }) {
+  constructor(parts: { supervisor: Supervisor; store: ActorStore; clock: Clock; limits: RuntimeLimits; log: Log }) {
     this.supervisor = parts.supervisor;
     this.store = parts.store;
     this.clock = parts.clock;
@@ -52,29 +52,29 @@ export class Timers {
   }
 
   /** A transition set a timer. */
-  noticed(timer: TimerRow): void {
+  timerSet(timer: TimerRow): void {
     const { dueAt } = timer;
-    if (this.running !== null) this.setAgain.set(keyOf(timer), dueAt);
+    if (this.running !== null) this.rescheduledAt.set(keyOf(timer), dueAt);
     if (dueAt >= this.nextAt) return;
     this.nextAt = dueAt;
-    if (dueAt - this.clock.now() < LOOK_AGAIN_MS) this.arm();
+    if (dueAt - this.clock.now() < MAX_SLEEP_MS) this.arm();
   }
 
   /** Fires every timer that is due now; resolves when each was answered. If a firing is running, another one follows: the first may have read the store before now. */
   tick(): Promise<void> {
     if (this.running === null) return this.fireAll();
-    this.following ??= this.running.then(() => {
-      this.following = null;
+    this.nextFiring ??= this.running.then(() => {
+      this.nextFiring = null;
       return this.fireAll();
     });
-    return this.following;
+    return this.nextFiring;
   }
 
   /** Joins the running firing, if any. */
   private fireAll(): Promise<void> {
     this.running ??= this.fire().finally(() => {
       this.running = null;
-      this.setAgain.clear();
+      this.rescheduledAt.clear();
     });
     return this.running;
   }
@@ -85,16 +85,16 @@ export class Timers {
   }
 
   sizes(): Sizes {
-    return { timers_firing: this.firing.size, timers_set_again: this.setAgain.size };
+    return { timers_firing: this.firing.size, timers_set_again: this.rescheduledAt.size };
   }
 
   private arm(): void {
     if (this.stopped) return;
     if (this.handle) clearTimeout(this.handle);
-    const wait = Math.min(LOOK_AGAIN_MS, Math.max(0, this.nextAt - this.clock.now()));
+    const wait = Math.min(MAX_SLEEP_MS, Math.max(0, this.nextAt - this.clock.now()));
     this.handle = setTimeout(() => {
       const now = this.clock.now();
-      const look = now >= this.nextAt || Math.abs(now - this.lookedAt) >= LOOK_INTO_STORE_MS;
+      const look = now >= this.nextAt || Math.abs(now - this.lastReadAt) >= STORE_POLL_MS;
       if (!look) this.arm();
       else void this.fireAll().finally(() => this.arm());
     }, wait);
@@ -106,7 +106,7 @@ export class Timers {
     try {
       for (;;) {
         const now = this.clock.now();
-        this.lookedAt = now;
+        this.lastReadAt = now;
         const due = await this.store.dueTimers(now, BATCH);
         const fresh = due.filter((timer) => !this.firing.has(keyOf(timer)) && !tried.has(keyOf(timer)));
         for (const timer of fresh) tried.add(keyOf(timer));
@@ -119,10 +119,10 @@ export class Timers {
       const nextAt = await this.store.nextTimerAt();
       if (nextAt !== null) this.nextAt = Math.min(this.nextAt, nextAt);
       // A row that stays due (its actor has too much before it, say) must not turn this into a busy loop.
-      if (this.nextAt <= this.lookedAt) this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
+      if (this.nextAt <= this.lastReadAt) this.nextAt = this.clock.now() + MAX_SLEEP_MS;
     } catch (error) {
       this.log.warn({ err: error }, 'timers wait for the store');
-      this.nextAt = this.clock.now() + LOOK_AGAIN_MS;
+      this.nextAt = this.clock.now() + MAX_SLEEP_MS;
     }
   }
 
@@ -144,14 +144,14 @@ export class Timers {
     const key = keyOf(timer);
     this.firing.add(key);
     try {
-      const superseded = () => (this.setAgain.get(key) ?? 0) > timer.dueAt;
+      const superseded = () => (this.rescheduledAt.get(key) ?? 0) > timer.dueAt;
       const event = { type: timer.event, at: now, by: SYSTEM };
-      await this.supervisor.deliver(timer.ref, event, { timer: timer.id, superseded });
+      await this.supervisor.sendWith(timer.ref, event, { firedTimer: timer.id, superseded });
     } catch (error) {
       if (error instanceof NoSuchActor)
         return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
       // Those of many such actors would be all that is ever due.
-      if (error instanceof Quarantined) await this.store.putOffTimer(timer, now, now + this.limits.quarantinedAgainMs);
+      if (error instanceof Quarantined) await this.store.putOffTimer(timer, now, now + this.limits.quarantineRetryMs);
       throw error;
     } finally {
       this.firing.delete(key);

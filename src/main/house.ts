@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import type { Limits } from '../actors/limits.ts';
 import { createRuntime } from '../actors/runtime.ts';
+import type { RuntimeLimits } from '../actors/runtime-limits.ts';
 import { type Config, mqttUrl } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
@@ -69,7 +69,7 @@ export interface StartOptions {
   onFatal?(reason: string): void;
   /** Bounds other than the usual ones. */
   limits?: {
-    runtime?: Partial<Limits>;
+    runtime?: Partial<RuntimeLimits>;
     mqtt?: Partial<MqttLimits>;
     rates?: Partial<FixedRates>;
     mcp?: Partial<SessionLimits>;
@@ -177,14 +177,14 @@ export async function buildHouse(
       clock,
       redis: config.redisUrl !== null,
       mqtt: () => (mqtt === null ? 'degraded' : 'operational'),
-      worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
+      worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
       clockOffsets: time.untrusted,
     }),
     settings,
     log,
   };
-  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   const cognition = openCognition(services, flags);
   assembled?.(services);
   const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
@@ -277,7 +277,7 @@ export async function buildHouse(
           deviceRate: config.deviceRate,
         },
         signingKey: deviceKey,
-        watches: (deviceId) => runtime.watches.of(deviceId),
+        watches: (deviceId) => runtime.watches.forDevice(deviceId),
         lease: lock.lease,
         authenticateUser: userAuthentication(identity, newId),
         addressOf,

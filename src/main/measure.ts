@@ -1,4 +1,4 @@
-import { sameValue } from '../actors/draft.ts';
+import { isSameStateValue } from '../actors/commit/unit-of-work.ts';
 import type { Runtime } from '../actors/runtime.ts';
 import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Json } from '../domain/values.ts';
@@ -38,10 +38,10 @@ export function measure(
   },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
-  metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().kinds);
-  metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.turns.paused));
+  metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
+  metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.groupCommit.paused));
   metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
-  metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepest);
+  metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepestMailbox);
   metrics.gauge('outbox_age_seconds', 'Age of the oldest output that is not delivered', () => outbox.age() / 1000);
   metrics.gauge('timers_firing', 'Timers that are due and not answered', () => timers.due);
   metrics.gauge('device_sessions', 'Devices that are signed in', () => sessions.count());
@@ -79,8 +79,8 @@ export function measure(
   metrics.gauge('pruning_suspended', '1 while old rows are kept because the clock may be wrong', () =>
     Number(pruning.suspended()),
   );
-  actors.onTransition(({ ref, snapshot }, _event, from) => {
-    if (ref.kind !== 'command' || sameValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
+  actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {
+    if (ref.kind !== 'command' || isSameStateValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
     const { status, refusal } = snapshot.context as CommandContext;
     metrics.command(status, refusal?.code ?? 'none');
   });

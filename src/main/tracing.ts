@@ -14,8 +14,8 @@ import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { LRUCache } from 'lru-cache';
-import type { Actors, Committed, Reply, SendOptions, Waiter } from '../actors/contract.ts';
-import type { RuntimeMeter } from '../actors/meter.ts';
+import type { Actors, Committed, Reply, ReplyHandler, SendOptions } from '../actors/contract.ts';
+import type { RuntimeMeter } from '../actors/runtime-meter.ts';
 import type { Sized } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
@@ -89,7 +89,7 @@ export function makeTracing(endpoint: string): Tracing {
   }
 
   /** Who waits for what becomes of `event`, with its span. */
-  function traced(ref: ActorRef, event: Event, waiter: Waiter): Waiter {
+  function traced(ref: ActorRef, event: Event, waiter: ReplyHandler): ReplyHandler {
     const span = begun(ref, event);
     if (span === null) return waiter;
     return {
@@ -139,7 +139,7 @@ export function makeTracing(endpoint: string): Tracing {
     },
 
     actors(actors) {
-      actors.onTransition(committed);
+      actors.subscribeTransitions(committed);
       return new Proxy(actors, {
         get(target, name) {
           switch (name) {
@@ -148,15 +148,15 @@ export function makeTracing(endpoint: string): Tracing {
               return (ref: ActorRef, event: MachineEvent, options?: SendOptions) =>
                 sent(ref, event, () => target[name](ref, event, options));
             case 'post':
-              return (ref: ActorRef, event: MachineEvent, waiter: Waiter) =>
+              return (ref: ActorRef, event: MachineEvent, waiter: ReplyHandler) =>
                 target.post(ref, event, traced(ref, event, waiter));
-            case 'on':
+            case 'subscribe':
               return ((type, sink) =>
-                target.on(type, (output) => {
+                target.subscribe(type, (output) => {
                   const told: VolatileOutput = output;
                   if (told.type === 'command.write') written(told, () => sink(output));
                   else sink(output);
-                })) satisfies Actors['on'];
+                })) satisfies Actors['subscribe'];
             default: {
               const member: unknown = Reflect.get(target, name, target);
               return typeof member === 'function' ? member.bind(target) : member;
@@ -170,9 +170,9 @@ export function makeTracing(endpoint: string): Tracing {
 
     meter: (meter) => ({
       ...meter,
-      turn(actors, events, milliseconds) {
+      batchCommitted(actors, events, milliseconds) {
         turn = { startedAt: Date.now() - milliseconds, actors, events };
-        meter.turn(actors, events, milliseconds);
+        meter.batchCommitted(actors, events, milliseconds);
       },
     }),
 
@@ -205,10 +205,10 @@ const acknowledgedBy = ({ type, commandId }: Event): Uuid | undefined =>
   type === 'ack.reported' ? commandId : undefined;
 
 /** A device's word is over when its command has heard it. */
-function ended(span: Span, event: Event, { told }: Reply): void {
+function ended(span: Span, event: Event, { messagesDelivered }: Reply): void {
   if (acknowledgedBy(event) === undefined) span.end();
   else
-    told.then(
+    messagesDelivered.then(
       () => span.end(),
       (fault: unknown) => fail(span, fault),
     );

@@ -191,7 +191,7 @@ export const revokeDevice = operation({
       const event: DeviceEvent = { type: 'revoke', at: services.clock.now(), by, ...(reason && { reason }) };
       const asked = await ask(services, device.ref, event, () => call.idempotent?.row(answer), { again: true });
       if (!asked.ok) return asked;
-      await asked.value.told.catch(() => {}); // its commands are closed when the caller hears, or as soon as they can be
+      await asked.value.messagesDelivered.catch(() => {}); // its commands are closed when the caller hears, or as soon as they can be
       return done(answer);
     });
   },

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Committed, Sessions } from '../actors/contract.ts';
+import type { Committed, DeviceSessions } from '../actors/contract.ts';
 import { jsonObject } from '../domain/fields.ts';
 import { signingAlgs } from '../domain/signature.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
@@ -45,7 +45,7 @@ export const deviceRecord = z
   })
   .meta({ id: 'Device' });
 
-export function entryOf(row: DeviceRow, sessions: Sessions): z.infer<typeof deviceEntry> {
+export function entryOf(row: DeviceRow, sessions: DeviceSessions): z.infer<typeof deviceEntry> {
   return {
     id: row.id,
     device_type: row.deviceType,
@@ -81,7 +81,7 @@ export async function recordsOf(
 }
 
 function recordWith(
-  sessions: Sessions,
+  sessions: DeviceSessions,
   device: CommittedDevice,
   heard: { lastSeen: EpochMs | null; battery: number | null } | undefined,
 ): DeviceRecord {

@@ -1,4 +1,4 @@
-import type { Committed, TurnView } from '../actors/contract.ts';
+import type { BatchView, Committed } from '../actors/contract.ts';
 import { type GatewayFacts, judge } from '../domain/gateway.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import { done, type Outcome, type Refusal } from '../domain/refusals.ts';
@@ -32,12 +32,12 @@ export async function tenantFacts({ actors }: Pick<Services, 'actors'>, caller: 
 }
 
 /** What the gateway judges by beside the tenant and the target, as it is at that moment. */
-export type Judging = Pick<Services, 'flags' | 'artifacts'> & { actors: TurnView };
+export type Judging = Pick<Services, 'flags' | 'artifacts'> & { actors: BatchView };
 
 /** The same as `targetOf` where memory tells; undefined where the store has to be asked. */
 export function targetAtHand(
   services: Pick<Services, 'manifests' | 'sessions'>,
-  turn: TurnView,
+  turn: BatchView,
   caller: Caller,
   deviceId: Uuid,
 ): Outcome<Target> | undefined {

@@ -1,5 +1,5 @@
 import type { ZodType, z } from 'zod';
-import type { Actors, Sessions } from '../actors/contract.ts';
+import type { Actors, DeviceSessions } from '../actors/contract.ts';
 import type { Clock } from '../domain/clock.ts';
 import type { Log } from '../domain/log.ts';
 import type { Outcome, RefusalCode } from '../domain/refusals.ts';
@@ -137,7 +137,7 @@ export interface Services {
   cache: Cache;
   rates: Rates;
   actors: Actors;
-  sessions: Sessions;
+  sessions: DeviceSessions;
   heard: Heard;
   manifests: ManifestCache;
   artifacts: Artifacts;

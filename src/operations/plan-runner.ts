@@ -1,4 +1,4 @@
-import { type AtHand, Quarantined, type Resolver } from '../actors/contract.ts';
+import { type OutputResolver, Quarantined, type SyncOutputResolver } from '../actors/contract.ts';
 import type { Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
@@ -14,7 +14,7 @@ import { askedStep, cameTooLate, commandFor, creatorOf, deedOf, refusedStep } fr
 
 /** What the output `plan.ask` comes to: the command of a step, or a word to the plan why there is none. */
 export const planResolver =
-  (services: Services): Resolver<'plan.ask'> =>
+  (services: Services): OutputResolver<'plan.ask'> =>
   async (output) => {
     const ref = { kind: 'plan', id: output.planId } as const;
     const plan = await services.actors.read<PlanContext>(ref);
@@ -41,7 +41,7 @@ export const planResolver =
  * with the plan that asks for them.
  */
 export const planAtHand =
-  (services: Services): AtHand<'plan.ask'> =>
+  (services: Services): SyncOutputResolver<'plan.ask'> =>
   (output, turn) => {
     const plan = turn.peek<PlanContext>({ kind: 'plan', id: output.planId });
     const asked = askedStep(plan?.snapshot.context, output);

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Posted } from '../actors/contract.ts';
+import type { AddressedEvent } from '../actors/contract.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atMost } from '../domain/roles.ts';
 import { scopesOfKey } from '../domain/scopes.ts';
@@ -60,7 +60,7 @@ export const refusedStep = (
   { clock }: Pick<Services, 'clock'>,
   { context, step, commandId }: AskedStep,
   { code, detail }: Refusal,
-): Posted => {
+): AddressedEvent => {
   const event: PlanEvent = {
     ...{ type: 'step.refused', at: clock.now() },
     ...{ stepId: step.id, commandId, error: { code, detail } },
@@ -74,7 +74,7 @@ export function commandFor(
   creator: Caller,
   asked: AskedStep,
   { tenant, target, release, approval }: StepFacts,
-): Posted {
+): AddressedEvent {
   const { context, step, commandId } = asked;
   const heldMs = held(services, tenant.snapshot.value === 'suspended');
   if (heldMs !== null) {
@@ -102,7 +102,7 @@ export function commandFor(
     to: { kind: 'command', id: commandId },
     event: requestOf(services, creator, request),
     create: true,
-    otherwise: refusedStep(services, asked, failed),
+    fallback: refusedStep(services, asked, failed),
   };
 }
 

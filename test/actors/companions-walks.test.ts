@@ -77,7 +77,7 @@ interface World {
   store: MemoryActors;
 }
 
-async function live(moves: readonly Move[], limits: { turnCompanions: number }, turnsInFlight: number): Promise<World> {
+async function live(moves: readonly Move[], limits: { enlistedActors: number }, turnsInFlight: number): Promise<World> {
   const store = new MemoryActors();
   const clock = testClock();
   const troubles: Trouble[] = [];
@@ -89,7 +89,7 @@ async function live(moves: readonly Move[], limits: { turnCompanions: number }, 
       log: { debug() {}, info() {}, warn() {}, error() {} },
       limits: { ...limits, throwsToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },
     });
-    made.outbox.resolve(
+    made.outbox.registerResolver(
       'plan.ask',
       async (ask) => coming(ask),
       (ask) => {
@@ -215,9 +215,9 @@ const pairs = IDS.flatMap((from) => IDS.map((to) => [from, to] as const));
 describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
   it('everything is heard once and in its order, with companions as without', async () => {
     await fc.assert(
-      fc.asyncProperty(calm, fc.integer({ min: 1, max: 4 }), async (moves, turnCompanions) => {
-        const together = await live(moves, { turnCompanions }, turnsInFlight);
-        const apart = await live(moves, { turnCompanions: 0 }, turnsInFlight);
+      fc.asyncProperty(calm, fc.integer({ min: 1, max: 4 }), async (moves, enlistedActors) => {
+        const together = await live(moves, { enlistedActors }, turnsInFlight);
+        const apart = await live(moves, { enlistedActors: 0 }, turnsInFlight);
         for (const [from, to] of pairs) {
           expect(wordsFrom(together, from, to)).toEqual(wordsTo(together, from, to));
           expect(wordsFrom(together, from, to)).toEqual(wordsFrom(apart, from, to));
@@ -230,8 +230,8 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
 
   it('what is passed on is heard once and in its order', async () => {
     await fc.assert(
-      fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, turnCompanions) => {
-        const world = await live(moves, { turnCompanions }, turnsInFlight);
+      fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, enlistedActors) => {
+        const world = await live(moves, { enlistedActors }, turnsInFlight);
         for (const [from, to] of pairs) expect(wordsFrom(world, from, to)).toEqual(wordsTo(world, from, to));
       }),
       { numRuns: RUNS },
@@ -240,8 +240,8 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
 
   it('everything that is kept is heard once through whatever happens, and all that was acknowledged is kept', async () => {
     await fc.assert(
-      fc.asyncProperty(stormy, fc.constantFrom(0, 2, 4), async (moves, turnCompanions) => {
-        const world = await live(moves, { turnCompanions }, turnsInFlight);
+      fc.asyncProperty(stormy, fc.constantFrom(0, 2, 4), async (moves, enlistedActors) => {
+        const world = await live(moves, { enlistedActors }, turnsInFlight);
         for (const [from, to] of pairs) {
           expect(wordsFrom(world, from, to).toSorted()).toEqual(wordsTo(world, from, to).toSorted());
         }

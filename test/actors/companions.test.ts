@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EventFailed } from '../../src/actors/contract.ts';
-import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
@@ -13,7 +13,7 @@ let clock: TestClock;
 let runtime: Runtime;
 let errors: string[];
 
-function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1, definition = gossip): Runtime {
+function assemble(limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1, definition = gossip): Runtime {
   return createRuntime({
     store: memoryStore(store, { turnsInFlight }).store,
     definitions: () => definition as unknown as MachineDefinition,
@@ -66,7 +66,7 @@ describe('who is told something by an actor of the turn', () => {
     expect(store.commits[0]?.whole).toBe(true);
     expect(heardBy('b')).toEqual(['hello']);
     expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(2);
-    await reply.told;
+    await reply.messagesDelivered;
     expect(store.commits).toHaveLength(1);
     expect(store.journals.get('device:b')?.map(({ version, event }) => [version, event])).toEqual([
       [1, 'make'],
@@ -87,14 +87,14 @@ describe('who is told something by an actor of the turn', () => {
   });
 
   it('and whom it tells in its turn decide it in the same turn too; a word goes on so four times, and then later', async () => {
-    const { told } = await say('a', ['b', '>c>>a>>b>>c>round']);
+    const { messagesDelivered } = await say('a', ['b', '>c>>a>>b>>c>round']);
     expect(written(store.commits)).toEqual([['abc', 1]]);
     expect([heardBy('b'), heardBy('c'), heardBy('a')]).toEqual([
       ['>c>>a>>b>>c>round', '>c>round'],
       ['>a>>b>>c>round'],
       ['>b>>c>round'],
     ]);
-    await told;
+    await messagesDelivered;
     await eventually(() => heardBy('c').length === 2);
     expect([heardBy('c')[1], store.outbox.size]).toEqual(['round', 0]);
   });
@@ -108,7 +108,7 @@ describe('who is told something by an actor of the turn', () => {
   it('is seen to change only after the commit, and after the teller', async () => {
     const held = gates();
     const seen: string[] = [];
-    runtime.actors.onTransition(({ ref }, { type }) => seen.push(`${ref.id} ${type}`));
+    runtime.actors.subscribeTransitions(({ ref }, { type }) => seen.push(`${ref.id} ${type}`));
     const said = say('a', ['b', 'hello']);
     await eventually(() => held.length === 1);
     expect([seen, runtime.actors.peek(gossipRef('b'))?.version]).toEqual([[], 1]);
@@ -125,7 +125,7 @@ describe('the outbox tells', () => {
     runtime.actors.passivate();
     expect(runtime.actors.peek(gossipRef('b'))).toBeUndefined();
     store.commits = [];
-    await (await say('c', ['b', 'hello'])).told;
+    await (await say('c', ['b', 'hello'])).messagesDelivered;
     expect(written(store.commits)).toEqual([
       ['c', 1],
       ['b', 0],
@@ -143,7 +143,7 @@ describe('the outbox tells', () => {
     await eventually(() => held.length === 2);
     store.before = () => {};
     for (const open of held) open();
-    await Promise.all([first, second.then(({ told }) => told)]);
+    await Promise.all([first, second.then(({ messagesDelivered }) => messagesDelivered)]);
     expect(written(store.commits)).toEqual([
       ['bc', 0],
       ['a', 1],
@@ -153,9 +153,9 @@ describe('the outbox tells', () => {
   });
 
   it('who finds no room in the turn', async () => {
-    runtime = assemble({ turnCompanions: 1 });
+    runtime = assemble({ enlistedActors: 1 });
     await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
-    await (await say('a', ['b', '1'], ['c', '2'], ['b', '3'])).told;
+    await (await say('a', ['b', '1'], ['c', '2'], ['b', '3'])).messagesDelivered;
     expect(written(store.commits)).toEqual([
       ['ab', 1],
       ['c', 0],
@@ -165,7 +165,7 @@ describe('the outbox tells', () => {
 
   it('whose machine throws on it: that event fails alone, and nothing it said after it comes first', async () => {
     const reply = await say('a', ['b', '1'], ['b', BOOM], ['b', '2'], ['c', '3']);
-    await reply.told;
+    await reply.messagesDelivered;
     expect(written(store.commits)[0]).toEqual(['abc', 2]);
     expect([heardBy('b'), heardBy('c')]).toEqual([['1', '2'], ['3']]);
     expect(errors).toEqual(['an event failed']);
@@ -174,9 +174,9 @@ describe('the outbox tells', () => {
   });
 
   it('who is quarantined, when it is released', async () => {
-    for (let n = 0; n < 3; n += 1) await (await say('a', ['b', BOOM])).told;
+    for (let n = 0; n < 3; n += 1) await (await say('a', ['b', BOOM])).messagesDelivered;
     const reply = await say('a', ['b', 'hello']);
-    await expect(reply.told).rejects.toThrow('boom');
+    await expect(reply.messagesDelivered).rejects.toThrow('boom');
     expect([...store.outbox.keys()]).toEqual(['device:a:5:0']);
     await runtime.actors.releaseQuarantine(gossipRef('b'));
     await eventually(() => store.outbox.size === 0);
@@ -401,7 +401,7 @@ describe('a turn that is kept whole or not at all', () => {
     const row = store.rows.get(`device:${moved}`);
     if (row) row.version = 7;
     const [reply] = await Promise.all([say('a', ['b', 'hello']), say('c', ['c', 'apart'])]);
-    await reply.told;
+    await reply.messagesDelivered;
     expect([contextOf('a').said, heardBy('b'), heardBy('c')]).toEqual([[['b', 'hello']], ['hello'], ['apart']]);
     expect(store.rows.get(`device:${moved}`)?.version).toBe(8);
     expect(store.outbox.size).toBe(0);
@@ -412,7 +412,7 @@ describe('a turn that is kept whole or not at all', () => {
       if (isVenomous(turn)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
     const [reply] = await Promise.all([say('a', ['b', VENOM], ['b', 'after']), say('c', ['c', 'apart'])]);
-    await reply.told;
+    await reply.messagesDelivered;
     expect([contextOf('a').said.length, heardBy('b'), heardBy('c')]).toEqual([2, ['after'], ['apart']]);
     await eventually(() => store.outbox.size === 0);
   });
@@ -423,14 +423,14 @@ describe('a turn that is kept whole or not at all', () => {
       if (losses-- > 0) throw new CommitUnknown('connection lost');
     };
     const reply = await say('a', ['b', 'hello']);
-    await reply.told;
+    await reply.messagesDelivered;
     expect([contextOf('a').said, heardBy('b')]).toEqual([[['b', 'hello']], ['hello']]);
     expect([reply.version, store.rows.get('device:b')?.version]).toEqual([2, 2]);
     expect(store.outbox.size).toBe(0);
   });
 
   it('and of which nobody can say anything was kept whole or not at all', async () => {
-    runtime = assemble({ devicePatienceMs: 60 });
+    runtime = assemble({ deviceTimeoutMs: 60 });
     await Promise.all(['a', 'b'].map((id) => runtime.actors.read(gossipRef(id))));
     store.after = () => {
       throw new CommitUnknown('connection lost');
@@ -442,7 +442,7 @@ describe('a turn that is kept whole or not at all', () => {
     store.after = () => {};
     store.beforeLoad = () => {};
     expect((await runtime.actors.read(gossipRef('b')))?.version).toBe(2);
-    await (await say('b', ['a', 'answer'])).told;
+    await (await say('b', ['a', 'answer'])).messagesDelivered;
     expect([heardBy('a'), heardBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
   });
 
@@ -453,7 +453,7 @@ describe('a turn that is kept whole or not at all', () => {
     const one = say('a', ['b', VENOM]);
     const other = runtime.actors.send(gossipRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);
     await expect(other).rejects.toThrow(EventFailed);
-    await (await one).told;
+    await (await one).messagesDelivered;
     expect(contextOf('a').said).toEqual([['b', VENOM]]);
   });
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Keeper } from '../../src/actors/keeper.ts';
+import { InDoubtCommits } from '../../src/actors/commit/in-doubt.ts';
 import { unlimitedLease } from '../../src/domain/lease.ts';
 import { type ActorStore, CommitUnknown } from '../../src/store/contract.ts';
 
@@ -11,9 +11,9 @@ it('does not commit again once it was stopped, also where it was waiting to', as
       return Promise.reject(new CommitUnknown('the connection was lost'));
     },
   } as unknown as ActorStore;
-  const keeper = new Keeper(store, unlimitedLease, 10_000);
+  const keeper = new InDoubtCommits(store, unlimitedLease, 10_000);
   // The attempt was looked at, and the pause before the next one has begun.
   const stopInThePause = () => queueMicrotask(() => keeper.stop());
-  await expect(keeper.keep({ actors: [], delivered: [] }, stopInThePause)).rejects.toBeInstanceOf(CommitUnknown);
+  await expect(keeper.commitBatch({ actors: [], delivered: [] }, stopInThePause)).rejects.toBeInstanceOf(CommitUnknown);
   expect(commits).toBe(1);
 });

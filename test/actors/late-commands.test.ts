@@ -20,7 +20,7 @@ function lateCommands(failures = 0) {
     return [];
   });
   const late = new LateCommands({
-    supervisor: { on: () => () => {} } as never,
+    supervisor: { subscribe: () => () => {} } as never,
     store: { commands: { openOfRevoked } } as never,
     clock: { now: () => Date.now() },
     limits: { sweepMs: SWEEP_MS },

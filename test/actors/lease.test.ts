@@ -32,7 +32,7 @@ beforeEach(() => {
         return valid;
       },
     },
-    limits: { callerPatienceMs: 50 },
+    limits: { callerTimeoutMs: 50 },
     log: silentLog,
   });
 });
@@ -64,7 +64,7 @@ describe('a process whose lease is over', () => {
 
   it('releases nothing of a commit during which the lease ended: no answer, no output', async () => {
     const transitions = vi.fn();
-    runtime.actors.onTransition(transitions);
+    runtime.actors.subscribeTransitions(transitions);
     store.after = () => {
       valid = false;
     };
@@ -84,7 +84,14 @@ describe('a version conflict with another writer', () => {
       definitions: () => lamp as unknown as MachineDefinition,
       clock,
       log: { ...silentLog, warn },
-      meter: { turn() {}, storeAway() {}, refusedData() {}, quarantined() {}, passivated() {}, conflict },
+      meter: {
+        batchCommitted() {},
+        storeUnavailable() {},
+        dataRefused() {},
+        quarantined() {},
+        passivated() {},
+        versionConflict: conflict,
+      },
     });
     await make('a');
     const row = store.rows.get('device:a');

@@ -1,8 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { assign, emit, setup } from 'xstate';
-import { EventFailed, NoSuchActor, type Posted, Quarantined, type TurnView } from '../../src/actors/contract.ts';
-import type { Limits } from '../../src/actors/limits.ts';
+import {
+  type AddressedEvent,
+  type BatchView,
+  EventFailed,
+  NoSuchActor,
+  Quarantined,
+} from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { Output, OutsideOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
@@ -39,7 +45,7 @@ const asker: MachineDefinition = {
 let store: MemoryActors;
 let clock: TestClock;
 let runtime: Runtime;
-const assemble = (limits: Partial<Limits> = {}, turnsInFlight = 1) =>
+const assemble = (limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1) =>
   createRuntime({
     ...{ store: memoryStore(store, { turnsInFlight }).store, clock, log: silent, limits },
     definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
@@ -57,7 +63,7 @@ afterEach(() => {
 
 const event = (type: string, more: object = {}): MachineEvent => ({ type, at: clock.now(), ...more });
 const ask = () => runtime.actors.create({ kind: 'plan', id: 'p' }, event('ask'));
-const making = (more: Partial<Posted> = {}): Posted => ({
+const making = (more: Partial<AddressedEvent> = {}): AddressedEvent => ({
   ...{ to: { kind: 'device', id: 'c' }, event: event('make', { id: 'c' }), create: true },
   ...more,
 });
@@ -65,13 +71,13 @@ const commitWith = (kind: string) => store.commits.find(({ actors }) => actors.s
 
 describe('an output that somebody outside the runtime has to resolve', () => {
   it('comes to an event, and ends in the commit of that event', async () => {
-    runtime.outbox.resolve('plan.ask', async (output) => {
+    runtime.outbox.registerResolver('plan.ask', async (output) => {
       expect(output).toEqual(ASK);
       expect(store.outbox.size).toBe(1);
       return making();
     });
-    const { told } = await ask();
-    await told;
+    const { messagesDelivered } = await ask();
+    await messagesDelivered;
     expect(commitWith('device')?.actors[0]?.delivered).toEqual([
       expect.objectContaining({ from: { kind: 'plan', id: 'p' }, version: 1, n: 0 }),
     ]);
@@ -79,33 +85,33 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   });
 
   it('may come to nothing', async () => {
-    runtime.outbox.resolve('plan.ask', async () => null);
-    await (await ask()).told;
+    runtime.outbox.registerResolver('plan.ask', async () => null);
+    await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.size]).toEqual([0, 1]);
   });
 
   it('is over where the actor that it would make exists', async () => {
     await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
-    runtime.outbox.resolve('plan.ask', async () => making());
-    await (await ask()).told;
+    runtime.outbox.registerResolver('plan.ask', async () => making());
+    await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.get('device:c')?.version]).toEqual([0, 1]);
   });
 
   it('comes to something else where a machine fails on it', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
-    const otherwise: Posted = { to: { kind: 'device', id: 'd' }, event: event('note', { text: 'no' }) };
-    runtime.outbox.resolve('plan.ask', async () => making({ event: event('boom'), otherwise }));
-    await (await ask()).told;
+    const otherwise: AddressedEvent = { to: { kind: 'device', id: 'd' }, event: event('note', { text: 'no' }) };
+    runtime.outbox.registerResolver('plan.ask', async () => making({ event: event('boom'), fallback: otherwise }));
+    await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.has('device:c')]).toEqual([0, false]);
     expect(store.rows.get('device:d')?.context.note).toBe('no');
   });
 
   it('waits until somebody knows what it comes to, and is tried again where that fails', async () => {
-    const { told } = await ask();
-    await expect(told).rejects.toThrow("nobody knows yet what 'plan.ask' comes to");
+    const { messagesDelivered } = await ask();
+    await expect(messagesDelivered).rejects.toThrow("nobody knows yet what 'plan.ask' comes to");
     expect(store.outbox.size).toBe(1);
     let tries = 0;
-    runtime.outbox.resolve('plan.ask', async () => {
+    runtime.outbox.registerResolver('plan.ask', async () => {
       tries += 1;
       if (tries === 1) throw new StoreUnavailable('away');
       return making();
@@ -115,7 +121,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   });
 
   it('is left to the release of its turn by a sweep that finds it before', async () => {
-    runtime.outbox.resolve('plan.ask', async () =>
+    runtime.outbox.registerResolver('plan.ask', async () =>
       (await runtime.actors.read({ kind: 'plan', id: 'p' })) === null ? null : making(),
     );
     let [release, end] = [() => {}, () => {}];
@@ -127,20 +133,20 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     const swept = runtime.outbox.sweep();
     for (let n = 0; n < 10; n += 1) await new Promise(setImmediate);
     release();
-    const { told } = await asked;
+    const { messagesDelivered } = await asked;
     end();
-    await Promise.all([told, swept]);
+    await Promise.all([messagesDelivered, swept]);
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
   });
 
   it('is not resolved anew by a sweep that read of it before it ended', async () => {
     let [resolved, answer, goOn] = [0, () => {}, () => {}];
-    runtime.outbox.resolve('plan.ask', async () => {
+    runtime.outbox.registerResolver('plan.ask', async () => {
       resolved += 1;
       await new Promise<void>((resolve) => (answer = resolve));
       return making();
     });
-    const { told } = await ask();
+    const { messagesDelivered } = await ask();
     const read = store.pendingOutbox.bind(store);
     store.pendingOutbox = async (limit, after) => {
       const rows = await read(limit, after);
@@ -150,7 +156,7 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     const swept = runtime.outbox.sweep();
     await new Promise(setImmediate);
     answer();
-    await told;
+    await messagesDelivered;
     goOn();
     await new Promise(setImmediate);
     answer();
@@ -159,8 +165,8 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   });
 
   it('is found by a later sweep where nobody could say whether its turn was kept', async () => {
-    runtime = assemble({ devicePatienceMs: 1 });
-    runtime.outbox.resolve('plan.ask', async () => making());
+    runtime = assemble({ deviceTimeoutMs: 1 });
+    runtime.outbox.registerResolver('plan.ask', async () => making());
     let lose = () => {};
     store.after = () => new Promise<void>((_, reject) => (lose = () => reject(new CommitUnknown('connection lost'))));
     const asked = expect(ask()).rejects.toThrow(CommitUnknown);
@@ -175,10 +181,10 @@ describe('an output that somebody outside the runtime has to resolve', () => {
   });
 
   it('is resolved after a crash by the next process', async () => {
-    (await ask()).told.catch(() => {});
+    (await ask()).messagesDelivered.catch(() => {});
     runtime.halt();
     runtime = assemble();
-    runtime.outbox.resolve('plan.ask', async () => making());
+    runtime.outbox.registerResolver('plan.ask', async () => making());
     await runtime.start();
     expect([store.rows.has('device:c'), store.outbox.size]).toEqual([true, 0]);
     await runtime.stop();
@@ -186,25 +192,25 @@ describe('an output that somebody outside the runtime has to resolve', () => {
 });
 
 describe('an output of which memory tells what it comes to', () => {
-  const never = async (): Promise<Posted> => {
+  const never = async (): Promise<AddressedEvent> => {
     throw new Error('nobody is to be asked');
   };
   const isMade = () => store.rows.has('device:c');
   const kinds = () => store.commits.map(({ actors }) => actors.map(({ ref }) => ref.kind).join(' '));
 
   it('makes its actor in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
-    runtime.outbox.resolve('plan.ask', never, () => making());
-    const { told, version } = await ask();
+    runtime.outbox.registerResolver('plan.ask', never, () => making());
+    const { messagesDelivered, version } = await ask();
     expect([kinds(), store.commits[0]?.whole, store.outbox.size]).toEqual([['plan device'], true, 0]);
     expect(store.commits[0]?.actors.every(({ outbox }) => outbox.length === 0)).toBe(true);
     expect([version, runtime.actors.peek({ kind: 'device', id: 'c' })?.version]).toEqual([1, 1]);
-    await told;
+    await messagesDelivered;
   });
 
   it('is judged by the actors as the turn has them by then', async () => {
     await runtime.actors.create({ kind: 'device', id: 'd' }, event('make', { id: 'd' }));
     const seen: unknown[] = [];
-    runtime.outbox.resolve('plan.ask', never, (_, turn) => {
+    runtime.outbox.registerResolver('plan.ask', never, (_, turn) => {
       for (const ref of [
         { kind: 'plan', id: 'p' } as const,
         { kind: 'device', id: 'd' } as const,
@@ -231,12 +237,12 @@ describe('an output of which memory tells what it comes to', () => {
     const ref = { kind: 'device', id: 'd' } as const;
     await runtime.actors.create(ref, event('make', { id: 'd' }));
     const seen: unknown[] = [];
-    const judge = (actors: TurnView): Posted | null => {
+    const judge = (actors: BatchView): AddressedEvent | null => {
       const found = actors.peek<{ note: string | null }>(ref);
       seen.push(found?.snapshot.context.note);
       return found === undefined ? null : making();
     };
-    runtime.outbox.resolve(
+    runtime.outbox.registerResolver(
       'plan.ask',
       async () => judge(runtime.actors),
       (_, turn) => judge(turn),
@@ -250,7 +256,7 @@ describe('an output of which memory tells what it comes to', () => {
     await eventually(() => store.rows.has('plan:p'));
     goOn();
     await noted;
-    await (await asked).told;
+    await (await asked).messagesDelivered;
     expect([seen, isMade()]).toEqual([[undefined, 'in another turn'], true]);
   });
 
@@ -264,17 +270,17 @@ describe('an output of which memory tells what it comes to', () => {
     ],
     ['is an event on which its machine fails', () => making({ event: event('boom') })],
   ])('goes through the outbox where that %s', async (_, atHand) => {
-    runtime.outbox.resolve('plan.ask', async () => making(), atHand);
-    await (await ask()).told;
+    runtime.outbox.registerResolver('plan.ask', async () => making(), atHand);
+    await (await ask()).messagesDelivered;
     expect([kinds(), store.outbox.size, isMade()]).toEqual([['plan', 'device'], 0, true]);
   });
 
   it('goes through the outbox where whoever says it is quarantined in the same turn', async () => {
     runtime = assemble({ throwsToQuarantine: 1 });
-    runtime.outbox.resolve('plan.ask', async () => null);
-    await (await ask()).told;
+    runtime.outbox.registerResolver('plan.ask', async () => null);
+    await (await ask()).messagesDelivered;
     const resolved: OutsideOutput[] = [];
-    runtime.outbox.resolve(
+    runtime.outbox.registerResolver(
       'plan.ask',
       async (output) => {
         resolved.push(output);
@@ -285,18 +291,18 @@ describe('an output of which memory tells what it comes to', () => {
     const ref = { kind: 'plan', id: 'p' } as const;
     const [asked, failed] = [runtime.actors.send(ref, event('ask')), runtime.actors.send(ref, event('boom'))];
     await expect(failed).rejects.toThrow(EventFailed);
-    await expect((await asked).told).rejects.toThrow(Quarantined);
+    await expect((await asked).messagesDelivered).rejects.toThrow(Quarantined);
     expect([resolved, isMade(), store.outbox.size]).toEqual([[ASK], false, 1]);
   });
 
   it('is over where the actor that it would make exists', async () => {
     await runtime.actors.create({ kind: 'device', id: 'c' }, event('make', { id: 'c' }));
-    runtime.outbox.resolve(
+    runtime.outbox.registerResolver(
       'plan.ask',
       async () => making(),
       () => making(),
     );
-    await (await ask()).told;
+    await (await ask()).messagesDelivered;
     expect([store.outbox.size, store.rows.get('device:c')?.version]).toEqual([0, 1]);
   });
 
@@ -305,7 +311,7 @@ describe('an output of which memory tells what it comes to', () => {
     ['somebody else has made it', false],
   ])('goes through the outbox where %s', async (_, refused) => {
     let otherwise = 0;
-    runtime.outbox.resolve(
+    runtime.outbox.registerResolver(
       'plan.ask',
       async () => {
         otherwise += 1;
@@ -318,18 +324,18 @@ describe('an output of which memory tells what it comes to', () => {
     store.before = ({ actors }) => {
       if (refused && actors.some(({ ref }) => ref.kind === 'device')) throw new DataRefused('22P05', 'no');
     };
-    await (await ask()).told;
+    await (await ask()).messagesDelivered;
     expect([store.rows.has('plan:p'), otherwise, store.outbox.size]).toEqual([true, 1, 0]);
     expect(store.rows.get('device:c')?.version).toBe(refused ? undefined : 4);
   });
 
   it.each(['before', 'after'] as const)('happens once where the connection was lost %s the commit', async (when) => {
-    runtime.outbox.resolve('plan.ask', never, () => making());
+    runtime.outbox.registerResolver('plan.ask', never, () => making());
     let losses = 2;
     store[when] = () => {
       if (losses-- > 0) throw new CommitUnknown('connection lost');
     };
-    await (await ask()).told;
+    await (await ask()).messagesDelivered;
     store.after = () => {};
     expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
     expect(store.journals.get('device:c')).toHaveLength(1);
@@ -338,8 +344,8 @@ describe('an output of which memory tells what it comes to', () => {
   it.each([true, false])(
     'of which nobody can say whether it was kept: whoever it made is told what waits for it (made: %s)',
     async (kept) => {
-      runtime = assemble({ devicePatienceMs: 1 });
-      runtime.outbox.resolve('plan.ask', never, () => making());
+      runtime = assemble({ deviceTimeoutMs: 1 });
+      runtime.outbox.registerResolver('plan.ask', never, () => making());
       let told: Promise<unknown> = Promise.resolve();
       store[kept ? 'after' : 'before'] = () => {
         store.after = store.before = () => {};
@@ -355,7 +361,7 @@ describe('an output of which memory tells what it comes to', () => {
   );
 
   it('leaves nobody in memory while the store is away, and comes to the same when it is back', async () => {
-    runtime.outbox.resolve('plan.ask', never, () => making());
+    runtime.outbox.registerResolver('plan.ask', never, () => making());
     let away = 2;
     store.before = () => {
       expect(runtime.actors.inspect({ kind: 'device', id: 'c' }).live).toBe(true);
@@ -364,7 +370,7 @@ describe('an output of which memory tells what it comes to', () => {
     const asked = ask();
     await eventually(() => away === 1);
     await eventually(() => !runtime.actors.inspect({ kind: 'device', id: 'c' }).live);
-    await (await asked).told;
+    await (await asked).messagesDelivered;
     expect([kinds(), isMade()]).toEqual([['plan device'], true]);
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Overloaded, Quarantined } from '../../src/actors/contract.ts';
-import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { Supervisor } from '../../src/actors/supervisor.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
@@ -23,7 +23,7 @@ const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...
 const make = (id: string, kind: ActorRef['kind'] = 'device') =>
   runtime.actors.create(ref(id, kind), event('make', { id }));
 
-function assemble(limits: Partial<Limits> = {}): Runtime {
+function assemble(limits: Partial<RuntimeLimits> = {}): Runtime {
   memory = memoryStore(store);
   return createRuntime({
     store: memory.store,
@@ -283,7 +283,7 @@ describe('timers', () => {
       store.timers.set(`device:a:${index}`, { ref: ref('a'), id: String(index), event: 'x', dueAt: clock.now() });
     }
     const due = vi.spyOn(store, 'dueTimers');
-    vi.spyOn(runtime.actors as unknown as Supervisor, 'deliver').mockRejectedValue(new Overloaded('too much waits'));
+    vi.spyOn(runtime.actors as unknown as Supervisor, 'sendWith').mockRejectedValue(new Overloaded('too much waits'));
     await runtime.timers.tick();
     expect(due).toHaveBeenCalledTimes(2);
     expect(warnings).toEqual(['a timer is tried again']);
@@ -369,30 +369,30 @@ describe('watches', () => {
     await make('c1', 'command');
     await make('c2', 'command');
     const emit = (output: Output) =>
-      (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
+      (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
     emit({ type: 'verification.watch', deviceId: 'd', commandId: 'c1', expected: { on: true } });
-    expect(runtime.watches.of('d')).toHaveLength(1);
+    expect(runtime.watches.forDevice('d')).toHaveLength(1);
     const observed = { type: 'state.observed', at: clock.now(), deviceId: 'd' } as never;
     await runtime.actors.send(ref('c1', 'command'), observed);
-    expect(runtime.watches.of('d')[0]?.seen).toBe(false);
-    const watcher = (runtime.actors as unknown as { sinks: { transition(...all: unknown[]): void } }).sinks;
-    watcher.transition({ ref: ref('c1', 'command') }, observed, null);
-    expect(runtime.watches.of('d')[0]?.seen).toBe(true);
-    watcher.transition({ ref: ref('c2', 'command') }, observed, null);
-    watcher.transition({ ref: ref('c1') }, observed, null);
-    watcher.transition({ ref: ref('c1', 'command') }, event('ack.received'), null);
-    expect(runtime.watches.of('d')).toHaveLength(1);
+    expect(runtime.watches.forDevice('d')[0]?.seen).toBe(false);
+    const watcher = (runtime.actors as unknown as { eventBus: { emitTransition(...all: unknown[]): void } }).eventBus;
+    watcher.emitTransition({ ref: ref('c1', 'command') }, observed, null);
+    expect(runtime.watches.forDevice('d')[0]?.seen).toBe(true);
+    watcher.emitTransition({ ref: ref('c2', 'command') }, observed, null);
+    watcher.emitTransition({ ref: ref('c1') }, observed, null);
+    watcher.emitTransition({ ref: ref('c1', 'command') }, event('ack.received'), null);
+    expect(runtime.watches.forDevice('d')).toHaveLength(1);
   });
 });
 
 describe('watches that are read while commands go on', () => {
   const watched = (commandId: string) => ({ deviceId: 'd', commandId, expected: { on: true }, seen: false });
   const emit = (output: Output) =>
-    (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
+    (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
   const watch = (commandId: string) =>
     emit({ type: 'verification.watch', deviceId: 'd', commandId, expected: { on: true } });
   const unwatch = (commandId: string) => emit({ type: 'verification.unwatch', deviceId: 'd', commandId });
-  const known = () => runtime.watches.of('d').map(({ commandId }) => commandId);
+  const known = () => runtime.watches.forDevice('d').map(({ commandId }) => commandId);
 
   it('do not come back for one that is over by then', async () => {
     watch('c1');
@@ -460,7 +460,7 @@ describe('loading', () => {
   it('lets whoever waited long enough go, whoever else waits on', async () => {
     await make('a');
     runtime.halt();
-    runtime = assemble({ callerPatienceMs: 250 });
+    runtime = assemble({ callerTimeoutMs: 250 });
     let away = true;
     store.beforeLoad = () => {
       if (away) throw new StoreUnavailable('gone');

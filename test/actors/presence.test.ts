@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Quarantined } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
-import type { Watches } from '../../src/actors/watches.ts';
+import type { VerificationWatches } from '../../src/actors/verification-watches.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
@@ -48,7 +48,7 @@ const session = (deviceId: string, sessionId: string) => ({
   subscribed: false,
 });
 const emit = (output: Output) =>
-  (runtime.actors as unknown as { sinks: { emit(output: Output): void } }).sinks.emit(output);
+  (runtime.actors as unknown as { eventBus: { emit(output: Output): void } }).eventBus.emit(output);
 
 describe('presence', () => {
   it('takes a corrected clock for no silence, and silence for what it is while the clock stands', async () => {
@@ -87,7 +87,7 @@ describe('presence', () => {
     await sessions.tick();
     await sessions.tick();
     expect(events).toHaveLength(1);
-    sessions.seen('d1', { at: clock.now(), battery: 80 });
+    sessions.recordActivity('d1', { at: clock.now(), battery: 80 });
     clock.advance(180_000);
     await sessions.tick();
     expect(events).toHaveLength(2);
@@ -139,9 +139,9 @@ describe('presence', () => {
     let heard = 0;
     memory.store.devices.flushPresence = async (rows) => {
       await flush(rows);
-      if (heard++ < 50) sessions.seen('d2', { at: clock.now() });
+      if (heard++ < 50) sessions.recordActivity('d2', { at: clock.now() });
     };
-    sessions.seen('d1', { at: clock.now() });
+    sessions.recordActivity('d1', { at: clock.now() });
     await sessions.tick();
     expect(heard).toBe(1);
     expect(sessions.lastSeen('d2')).toBe(clock.now());
@@ -154,15 +154,15 @@ describe('presence', () => {
     let fail = (_: Error) => {};
     memory.store.devices.flushPresence = () => new Promise((_, reject) => (fail = reject));
     sessions.open(session('d1', 's1'));
-    sessions.seen('d1', { at: start + 5, battery: 40 });
-    sessions.refused('d1');
-    sessions.seen('d2', { at: start + 6 });
-    sessions.seen('d3', { at: start + 7, battery: 60 });
+    sessions.recordActivity('d1', { at: start + 5, battery: 40 });
+    sessions.recordRefusal('d1');
+    sessions.recordActivity('d2', { at: start + 6 });
+    sessions.recordActivity('d3', { at: start + 7, battery: 60 });
     sessions.open({ ...session('d1', 's2'), keyVersion: 2 });
     const flushing = sessions.flush();
-    sessions.refused('d1');
-    sessions.refused('d2');
-    sessions.seen('d3', { at: start + 9 });
+    sessions.recordRefusal('d1');
+    sessions.recordRefusal('d2');
+    sessions.recordActivity('d3', { at: start + 9 });
     sessions.close('d1', 's2');
     fail(new StoreUnavailable('gone'));
     await flushing;
@@ -196,7 +196,7 @@ describe('presence', () => {
     await sessions.tick();
     await new Promise((resolve) => setImmediate(resolve));
     away = false;
-    sessions.seen('d2', { at: clock.now() });
+    sessions.recordActivity('d2', { at: clock.now() });
     await sessions.tick();
     expect(events.map((event) => [event.id, event.type])).toEqual([['d1', 'presence.lost']]);
   });
@@ -233,12 +233,12 @@ describe('presence', () => {
 
   it('writes what was seen in batches and tries again when the store is away', async () => {
     const { sessions } = runtime;
-    sessions.seen('d1', { at: 5 });
-    sessions.seen('d1', { at: 6, battery: 40 });
-    sessions.seen('d2', { at: 7, battery: 41 });
-    sessions.refused('d1');
-    sessions.refused('d1');
-    sessions.refused('d3');
+    sessions.recordActivity('d1', { at: 5 });
+    sessions.recordActivity('d1', { at: 6, battery: 40 });
+    sessions.recordActivity('d2', { at: 7, battery: 41 });
+    sessions.recordRefusal('d1');
+    sessions.recordRefusal('d1');
+    sessions.recordRefusal('d3');
     sessions.open(session('d1', 's1'));
     expect(sessions.lastSeen('d1')).toBe(6);
     expect(sessions.lastSeen('nobody')).toBeUndefined();
@@ -256,7 +256,7 @@ describe('presence', () => {
       { deviceId: 'd3', lastSeen: 0, refusals: 1 },
     ]);
     expect(sessions.lastSeen('d1')).toBe(clock.now());
-    for (let index = 0; index < 1_500; index += 1) sessions.seen(`x${index}`, { at: 1 });
+    for (let index = 0; index < 1_500; index += 1) sessions.recordActivity(`x${index}`, { at: 1 });
     await sessions.flush();
     expect(memory.flushed).toHaveLength(1_503);
   });
@@ -266,7 +266,7 @@ describe('presence', () => {
     const start = clock.now();
     sessions.open(session('d1', 's1'));
     expect([...sessions.keysUsed('d1')]).toEqual([[1, start]]);
-    sessions.seen('d1', { at: start + 5 });
+    sessions.recordActivity('d1', { at: start + 5 });
     sessions.open({ ...session('d1', 's2'), keyVersion: 2 });
     sessions.close('d1', 's2');
     const used = [
@@ -286,9 +286,9 @@ describe('a granted subscription', () => {
     memory.asked.pending = ['c1', 'c2'];
     await runtime.actors.create({ kind: 'command', id: 'c1' }, { type: 'make', at: 1, id: 'c1' } as never);
     sessions.open(session('d1', 's1'));
-    await sessions.subscribed('d1', 'another');
+    await sessions.markSubscribed('d1', 'another');
     expect(sessions.get('d1')?.subscribed).toBe(false);
-    await sessions.subscribed('d1', 's1');
+    await sessions.markSubscribed('d1', 's1');
     expect(sessions.get('d1')?.subscribed).toBe(true);
     expect(events.map((event) => [event.id, event.type, event.event.sessionId])).toEqual([
       ['c1', 'session.ready', 's1'],
@@ -311,7 +311,7 @@ describe('a granted subscription', () => {
     };
     emit(changed);
     expect(events).toEqual([]);
-    await sessions.subscribed('d1', 's1');
+    await sessions.markSubscribed('d1', 's1');
     emit({ ...changed, status: 'acknowledged' });
     emit({ ...changed, commandId: 'unknown' });
     expect(events).toEqual([]);
@@ -334,26 +334,26 @@ describe('watches', () => {
   });
 
   it('follow what commands say, and remember who was told of a state that did not match', async () => {
-    const watches: Watches = runtime.watches;
-    expect(watches.of('d1')).toEqual([]);
+    const watches: VerificationWatches = runtime.watches;
+    expect(watches.forDevice('d1')).toEqual([]);
     emit(watch('c1'));
     emit(watch('c1'));
     emit(watch('c2'));
-    expect(watches.of('d1').map((one) => [one.commandId, one.seen])).toEqual([
+    expect(watches.forDevice('d1').map((one) => [one.commandId, one.seen])).toEqual([
       ['c1', false],
       ['c2', false],
     ]);
     emit({ type: 'verification.unwatch', deviceId: 'd1', commandId: 'c2' });
-    expect(watches.of('d1')).toHaveLength(1);
+    expect(watches.forDevice('d1')).toHaveLength(1);
     emit({ type: 'verification.unwatch', deviceId: 'd1', commandId: 'c1' });
     emit({ type: 'verification.unwatch', deviceId: 'nobody', commandId: 'c1' });
-    expect(watches.of('d1')).toEqual([]);
+    expect(watches.forDevice('d1')).toEqual([]);
   });
 
   it('are made anew from the command rows at a start', async () => {
     memory.asked.watching = [{ deviceId: 'd1', commandId: 'c9', expected: { on: true }, seen: true }];
     await runtime.start();
-    expect(runtime.watches.of('d1')).toEqual([{ commandId: 'c9', expected: { on: true }, seen: true }]);
+    expect(runtime.watches.forDevice('d1')).toEqual([{ commandId: 'c9', expected: { on: true }, seen: true }]);
     await runtime.stop();
   });
 });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../../src/actors/contract.ts';
-import type { Limits } from '../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { StoredActor } from '../../src/store/contract/rows.ts';
@@ -23,7 +23,7 @@ let rest: ReturnType<typeof memoryStore>;
 let clock: TestClock;
 let runtime: Runtime;
 
-function assemble(limits: Partial<Limits> = {}, turnsInFlight = 1, definition = lamp): Runtime {
+function assemble(limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1, definition = lamp): Runtime {
   rest = memoryStore(store, { turnsInFlight });
   return createRuntime({
     store: rest.store,
@@ -71,7 +71,7 @@ describe('a turn', () => {
   it('emits nothing of a transition that was not committed', async () => {
     await make('a');
     const seen: unknown[] = [];
-    runtime.actors.on('device.presence', (output) => seen.push(output));
+    runtime.actors.subscribe('device.presence', (output) => seen.push(output));
     let fail = true;
     store.before = () => {
       if (fail) throw new Error('disk on fire');
@@ -227,7 +227,7 @@ describe('who waits without a promise', () => {
 
   it('is told in the order of the answers, when all of the turn is released', async () => {
     await Promise.all([make('a'), make('b')]);
-    runtime.actors.on('device.presence', () => heard.push('released'));
+    runtime.actors.subscribe('device.presence', () => heard.push('released'));
     for (const id of ['a', 'b', 'a']) runtime.actors.post(ref(id), event('press'), waiter(id));
     expect(heard).toEqual([]);
     await eventually(() => heard.length === 5);
@@ -236,7 +236,7 @@ describe('who waits without a promise', () => {
   });
 
   it('is told why it was not taken, and never before `post` came back', async () => {
-    runtime = assemble({ mailbox: 1 });
+    runtime = assemble({ mailboxEvents: 1 });
     await make('a');
     runtime.actors.post(ref('nobody'), event('press'), waiter('nobody'));
     runtime.actors.post(ref('a'), event('boom'), waiter('a'));
@@ -412,14 +412,14 @@ describe('a store that blinks', () => {
     const device = runtime.actors.send(ref('a'), event('note', { text: 'x', by: { kind: 'device', id: 'a' } }));
     device.catch(() => {});
     const outcome = expect(caller).rejects.toThrow(StoreUnavailable);
-    await eventually(() => runtime.actors.turns.paused);
+    await eventually(() => runtime.actors.groupCommit.paused);
     clock.advance(2_000);
     await outcome;
     expect(runtime.actors.stats().waiting).toBe(1);
     clock.advance(8_000);
     await expect(device).rejects.toThrow(StoreUnavailable);
     // Nothing waits for the store any more: a quiet house would be told of its outage until its next event.
-    await eventually(() => !runtime.actors.turns.paused);
+    await eventually(() => !runtime.actors.groupCommit.paused);
     away = false;
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
   });
@@ -435,7 +435,7 @@ describe('a store that blinks', () => {
     for (const hook of ['before', 'after'] as const) {
       lose(hook);
       const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: hook }));
-      await reply.told;
+      await reply.messagesDelivered;
       expect(store.rows.get('device:b')?.context.note).toBe(`told ${hook}`);
       lose(hook);
       expect((await make(`new ${hook}`)).version).toBe(1);
@@ -484,7 +484,7 @@ describe('a store that blinks', () => {
   });
 
   it('loads the actors of a commit again of which nobody can say anything, and delivers what they told', async () => {
-    runtime = assemble({ devicePatienceMs: 100 });
+    runtime = assemble({ deviceTimeoutMs: 100 });
     await Promise.all([make('a'), make('b')]);
     let away = true;
     store.after = () => {
@@ -499,7 +499,7 @@ describe('a store that blinks', () => {
   });
 
   it('that says nothing any more keeps nobody waiting longer than that, and may go on where it was', async () => {
-    runtime = assemble({ callerPatienceMs: 50, devicePatienceMs: 200 });
+    runtime = assemble({ callerTimeoutMs: 50, deviceTimeoutMs: 200 });
     await Promise.all([make('a'), make('b')]);
     let open = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -553,7 +553,7 @@ describe('a store that blinks', () => {
 
 describe('mailboxes and memory', () => {
   it('are bounded for an actor and for all together', async () => {
-    runtime = assemble({ mailbox: 2, waiting: 3 });
+    runtime = assemble({ mailboxEvents: 2, pendingEvents: 3 });
     await Promise.all([make('a'), make('b')]);
     let open = () => {};
     const gate = new Promise<void>((resolve) => {
@@ -571,7 +571,7 @@ describe('mailboxes and memory', () => {
   });
 
   it('passivates idle actors and the longest unused beyond the bound, and loads them on demand', async () => {
-    runtime = assemble({ live: 2, idleMs: 1_000 });
+    runtime = assemble({ liveActors: 2, idleMs: 1_000 });
     for (const id of ['a', 'b', 'c']) {
       await make(id);
       clock.advance(10);
@@ -698,14 +698,14 @@ describe('timers', () => {
 
 describe('the outbox', () => {
   beforeEach(() => {
-    runtime = assemble({ turnCompanions: 0 });
+    runtime = assemble({ enlistedActors: 0 });
   });
 
   it('is delivered in process at once, and its row goes with the commit of the target', async () => {
     await Promise.all([make('a'), make('b')]);
     const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
     expect(store.rows.get('device:b')?.context.note).toBeNull();
-    await reply.told;
+    await reply.messagesDelivered;
     expect(store.rows.get('device:b')?.context.note).toBe('told hello');
     expect(store.outbox.size).toBe(0);
     expect(store.commits.at(-1)?.actors[0]?.delivered).toHaveLength(1);
@@ -745,7 +745,7 @@ describe('the outbox', () => {
   it('drops what nobody is there for, and what the target fails on is not told for ever', async () => {
     await make('a');
     const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('nobody'), text: 'x' }));
-    await reply.told;
+    await reply.messagesDelivered;
     expect(store.outbox.size).toBe(0);
   });
 
@@ -753,7 +753,7 @@ describe('the outbox', () => {
     await Promise.all([make('a'), runtime.actors.create(ref('c1', 'command'), event('make', { id: 'c1' }))]);
     rest.asked.open = ['c1', 'gone'];
     const reply = await runtime.actors.send(ref('a'), event('tellAll'));
-    await reply.told;
+    await reply.messagesDelivered;
     expect(store.rows.get('command:c1')?.context.note).toBe('told a');
     expect(store.outbox.size).toBe(0);
   });
@@ -780,11 +780,11 @@ describe('an end', () => {
 
   it('keeps a watcher that throws from stopping the release', async () => {
     await make('a');
-    runtime.actors.onTransition(() => {
+    runtime.actors.subscribeTransitions(() => {
       throw new Error('watcher');
     });
     const seen: string[] = [];
-    const off = runtime.actors.onTransition((committed, happened, from) => {
+    const off = runtime.actors.subscribeTransitions((committed, happened, from) => {
       seen.push(`${String(from)} ${happened.type} ${String(committed.snapshot.value)}`);
     });
     await runtime.actors.send(ref('a'), event('press'));

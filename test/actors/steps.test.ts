@@ -1,8 +1,8 @@
 import { deepStrictEqual } from 'node:assert';
 import { describe, expect, it, vi } from 'vitest';
 import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, not, raise, setup, stateIn } from 'xstate';
-import { blank, decide, restore, transition } from '../../src/actors/decide.ts';
-import type { Decided } from '../../src/actors/steps.ts';
+import type { TransitionResult } from '../../src/actors/compiled-machine.ts';
+import { blankSnapshot, decide, restoreSnapshot, transitionByXState } from '../../src/actors/decide.ts';
 import { asking, deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
@@ -25,7 +25,7 @@ const eventsOf = (machine: AnyStateMachine): string[] =>
   [...machine.events, 'unheard'].filter((event) => !event.startsWith('xstate.done'));
 
 /** What came of it, with what it threw. */
-function tried(deed: () => Decided): { decided: Decided | null; error: unknown } {
+function tried(deed: () => TransitionResult): { decided: TransitionResult | null; error: unknown } {
   try {
     return { decided: deed(), error: null };
   } catch (error) {
@@ -40,7 +40,7 @@ const told = (snapshot: AnyMachineSnapshot) => ({
 });
 
 function takes(definition: MachineDefinition, twin: Twin, event: Nudge): void {
-  const stepped = tried(() => transition(definition, twin.stepped, event));
+  const stepped = tried(() => transitionByXState(definition, twin.stepped, event));
   const learnt = tried(() => decide(definition, twin.learnt, event));
   deepStrictEqual(learnt.error, stepped.error);
   if (!stepped.decided || !learnt.decided) return;
@@ -63,7 +63,7 @@ describe('a step that was learnt', () => {
         const machine = built(chart);
         const definition = definitionOf(machine);
         const twins = Array.from({ length: ACTORS }, (): Twin => {
-          const snapshot = blank(definition);
+          const snapshot = blankSnapshot(definition);
           return { stepped: snapshot, learnt: snapshot };
         });
         if (twins[0]?.stepped.status === 'error') return;
@@ -73,8 +73,8 @@ describe('a step that was learnt', () => {
           takes(definition, twin, { type: events[event % events.length] as string, at: n, n });
           if (restored !== 0) continue;
           const { value, context } = JSON.parse(JSON.stringify(twin.stepped));
-          twin.stepped = restore(definition, value, context);
-          twin.learnt = restore(definition, value, structuredClone(context));
+          twin.stepped = restoreSnapshot(definition, value, context);
+          twin.learnt = restoreSnapshot(definition, value, structuredClone(context));
         }
       }),
       { numRuns: 20, seed: seed + part },
@@ -85,7 +85,7 @@ describe('a step that was learnt', () => {
     const { machine, heard } = raisingTwice();
     const definition = definitionOf(machine);
     for (const _ of ['learning', 'learnt']) {
-      const { snapshot } = decide(definition, blank(definition), go);
+      const { snapshot } = decide(definition, blankSnapshot(definition), go);
       expect((snapshot.context as Heard).readied).toBe(true);
     }
     expect(heard.slice(-3)).toEqual(['first', 'second', 'third']);
@@ -94,12 +94,13 @@ describe('a step that was learnt', () => {
   it('is asked of XState once, for all actors', () => {
     const { machine, heard } = raisingTwice();
     const definition = definitionOf(machine);
-    decide(definition, blank(definition), go);
+    decide(definition, blankSnapshot(definition), go);
     const asked = vi.spyOn(machine, 'transition');
     heard.length = 0;
-    const [one, other] = [restore(definition, { left: {}, right: {} }, { readied: false }), blank(definition)].map(
-      (from) => decide(definition, from, go),
-    );
+    const [one, other] = [
+      restoreSnapshot(definition, { left: {}, right: {} }, { readied: false }),
+      blankSnapshot(definition),
+    ].map((from) => decide(definition, from, go));
     expect(asked).not.toHaveBeenCalled();
     expect(heard).toHaveLength(6);
     expect(one?.snapshot._nodes).toBe(other?.snapshot._nodes);
@@ -154,15 +155,17 @@ describe('a restored state', () => {
   const definition = deviceDefinition as unknown as MachineDefinition;
 
   it('has its regions in the order of the chart, whatever the store made of it', () => {
-    const { value } = restore(definition, stored, {});
+    const { value } = restoreSnapshot(definition, stored, {});
     expect(Object.keys(value)).toEqual(Object.keys(machine.states));
     expect(value).toEqual(stored);
-    expect(value).toBe(restore(definition, { administration: { active: 'one_key' }, link: 'offline' }, {}).value);
+    expect(value).toBe(
+      restoreSnapshot(definition, { administration: { active: 'one_key' }, link: 'offline' }, {}).value,
+    );
   });
 
   it('is none that the chart has not', () => {
     for (const value of [{ ...stored, cellar: 'dark' }, { ...stored, link: 'loose' }, 'active']) {
-      expect(() => restore(definition, value, {})).toThrow(/does not exist|cellar/);
+      expect(() => restoreSnapshot(definition, value, {})).toThrow(/does not exist|cellar/);
     }
   });
 });
@@ -213,9 +216,9 @@ describe('which transitions are taken', () => {
   const definition = definitionOf(machine);
   const nudge = (type: string, n: number): Nudge => ({ type, at: 0, n });
   const taken = (n: number, type: string, { lit = false, open = true } = {}) => {
-    const from = restore(definition, { lamp: lit ? 'lit' : 'dark', door: 'here' }, { open });
+    const from = restoreSnapshot(definition, { lamp: lit ? 'lit' : 'dark', door: 'here' }, { open });
     const decided = tried(() => decide(definition, from, nudge(type, n)));
-    const stepped = tried(() => transition(definition, from, nudge(type, n)));
+    const stepped = tried(() => transitionByXState(definition, from, nudge(type, n)));
     expect(decided.error).toEqual(stepped.error);
     expect(decided.decided?.outputs).toEqual(stepped.decided?.outputs);
     return decided.decided?.outputs.map((output) => (output as unknown as { word: string }).word) ?? decided.error;
@@ -231,7 +234,7 @@ describe('which transitions are taken', () => {
   });
 
   it("is not asked of XState, but where a guard is one of XState's own", () => {
-    const from = restore(definition, { lamp: 'dark', door: 'here' }, { open: false });
+    const from = restoreSnapshot(definition, { lamp: 'dark', door: 'here' }, { open: false });
     const asked = vi.spyOn(machine, 'getTransitionData');
     const types = ['knock', 'count', 'light', 'push'];
     for (const type of types) decide(definition, from, nudge(type, 1));
@@ -289,12 +292,12 @@ describe('what is computed at each step', () => {
     const machine = base.createMachine(chart as never) as unknown as AnyStateMachine;
     const definition = definitionOf(machine);
     const asked = vi.spyOn(machine, 'transition');
-    const from = blank(definition);
+    const from = blankSnapshot(definition);
     const events = ['a', 'b', 'a', 'b'];
     for (const [n, type] of events.entries()) {
       const event: Nudge = { type, at: 0, n };
       const { snapshot: _, ...said } = decide(definition, from, event);
-      const { snapshot: __, ...saidToo } = transition(definition, from, event);
+      const { snapshot: __, ...saidToo } = transitionByXState(definition, from, event);
       expect(said).toEqual(saidToo);
     }
     expect(asked).toHaveBeenCalledTimes(2 * events.length);

@@ -57,7 +57,7 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
   let light: string;
   let lock: string;
   beforeAll(async () => {
-    const runtime = { callerPatienceMs: PATIENCE_MS, devicePatienceMs: 2 * PATIENCE_MS };
+    const runtime = { callerTimeoutMs: PATIENCE_MS, deviceTimeoutMs: 2 * PATIENCE_MS };
     at = await startService(deployment().env, { limits: { runtime }, aroundStore: stalls.around });
     owner = await eventually(() => at.owner());
     light = (await eventually(() => register(owner))).device_id;

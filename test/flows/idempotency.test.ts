@@ -55,7 +55,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   let lock: string;
   beforeAll(async () => {
     // Short: what is not held up is asked again where the machine is slower than that.
-    const runtime = { callerPatienceMs: 200, devicePatienceMs: 300 };
+    const runtime = { callerTimeoutMs: 200, deviceTimeoutMs: 300 };
     at = await startService(deployment().env, { limits: { runtime }, aroundStore: slow.around });
     owner = await eventually(() => at.owner());
     light = (await eventually(() => register(owner))).device_id;

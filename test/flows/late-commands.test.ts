@@ -107,7 +107,7 @@ class HeldTurns {
 eachDeployment('what is decided beside a revocation or a suspension', (deployment) => {
   const turns = new HeldTurns();
   const { log, lines } = keptLog();
-  const options = { aroundStore: turns.around, log, limits: { runtime: { devicePatienceMs: 200 } } };
+  const options = { aroundStore: turns.around, log, limits: { runtime: { deviceTimeoutMs: 200 } } };
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   beforeAll(async () => {

@@ -14,7 +14,7 @@ let owner: Awaited<ReturnType<TestService['owner']>>;
 const devices: Device[] = [];
 
 beforeAll(async () => {
-  at = await startService({ RATE_LIMITS: 'free=0' }, { limits: { runtime: { live: LIVE } } });
+  at = await startService({ RATE_LIMITS: 'free=0' }, { limits: { runtime: { liveActors: LIVE } } });
   owner = await at.owner();
 });
 afterAll(async () => {

@@ -1,7 +1,7 @@
 import { deepStrictEqual } from 'node:assert';
 import { type AnyActorScope, type AnyMachineSnapshot, createEmptyActor } from 'xstate';
-import { blank, decide, restore } from '../../src/actors/decide.ts';
-import { movesOnly } from '../../src/actors/draft.ts';
+import { differsOnlyIn } from '../../src/actors/commit/unit-of-work.ts';
+import { blankSnapshot, decide, restoreSnapshot } from '../../src/actors/decide.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
@@ -30,7 +30,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     const inert = (createEmptyActor() as unknown as { _actorScope: AnyActorScope })._actorScope;
     this.scope = { ...inert, actionExecutor: (action) => this.collect(action.type, action.params as never) };
     this.snapshot = definition.machine.getInitialSnapshot(this.scope, undefined);
-    this.learnt = blank(this.plainly());
+    this.learnt = blankSnapshot(this.plainly());
   }
 
   get context(): Context {
@@ -54,7 +54,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
       if ('clear' in change) this.running.delete(change.clear);
       else this.running.set(change.set, { event: change.event, dueAt: event.at + change.delay });
     }
-    if (before.context !== blank(this.plainly()).context) this.tellsMoves(before, next);
+    if (before.context !== blankSnapshot(this.plainly()).context) this.tellsMoves(before, next);
     this.snapshot = next;
     return { same: next === before, outputs: this.outputs, timers: this.timers };
   }
@@ -76,7 +76,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   resume(value: Json, stored: JsonObject): void {
     const read = (): object => this.definition.fromStored(JSON.parse(JSON.stringify(stored))) as object;
     this.snapshot = this.definition.machine.resolveState({ value: value as never, context: read() as never });
-    this.learnt = restore(this.plainly(), asJsonb(value), read());
+    this.learnt = restoreSnapshot(this.plainly(), asJsonb(value), read());
   }
 
   asSnapshot(): Snapshot<Context> {
@@ -99,7 +99,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   /** Where nothing but the moving members changes, no column may change that a settled commit does not write. */
   private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     const { moving, kind } = this.definition;
-    if (!movesOnly(moving, before.context, next.context)) return;
+    if (!differsOnlyIn(moving, before.context, next.context)) return;
     const written = tableOf(kind).moving;
     const columnsOf = (snapshot: AnyMachineSnapshot) => {
       const columns = Object.entries(this.definition.columns(snapshot as unknown as Snapshot<Context>));

@@ -1,6 +1,12 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Actors, type Committed, type Posted, Quarantined, type TurnView } from '../../src/actors/contract.ts';
+import {
+  type Actors,
+  type AddressedEvent,
+  type BatchView,
+  type Committed,
+  Quarantined,
+} from '../../src/actors/contract.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { PlanContext, PlanStep } from '../../src/machines/plan-types.ts';
 import type { Services } from '../../src/operations/operation.ts';
@@ -50,7 +56,7 @@ describe('what a plan asks for', () => {
     const isPlan = (ref: ActorRef): boolean => ref.kind === 'plan';
     const read: Actors['read'] = <C>(ref: ActorRef) =>
       isPlan(ref) ? Promise.resolve(plan as unknown as Committed<C>) : actors.read<C>(ref);
-    const turn: TurnView = {
+    const turn: BatchView = {
       peek: <C>(ref: ActorRef) => (isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref)),
     };
     const services = { ...house.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
@@ -60,7 +66,7 @@ describe('what a plan asks for', () => {
     const found = await planResolver(services)(output);
     return [planAtHand(house.services)(output, turn), found].map((one) => one && alike(one));
   }
-  const alike = (posted: Posted): unknown =>
+  const alike = (posted: AddressedEvent): unknown =>
     JSON.parse(JSON.stringify(posted), (key, value) => (['messageId', 'tokenHash', 'at'].includes(key) ? '' : value));
   const word = (type: string, more: object) => ({ event: { type, ...more } });
 
@@ -95,7 +101,7 @@ describe('what a plan asks for', () => {
     const key = body.prefix as string;
     const byKey = planWith(stepOn(own), { createdBy: { kind: 'user', id: mine.userId, key } });
     await house.services.keys.isLive(key);
-    expect((await bothWays(byKey)).map((one) => (one as Posted).event.type)).toEqual(['request', 'request']);
+    expect((await bothWays(byKey)).map((one) => (one as AddressedEvent).event.type)).toEqual(['request', 'request']);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key });
     await house.services.keys.isLive(key);
 

@@ -209,11 +209,11 @@ function swarm(random: Random, hosts: 1 | 2 | null): ClusterOptions {
   return {
     hosts: hosts ?? random.pick([1, 2]),
     limits: {
-      turnEvents: random.pick([1, 2, 5, 4_000]),
-      turnActors: random.pick([1, 2, 5, 64]),
-      turnCompanions: random.pick([0, 1, 1_000]),
+      batchEvents: random.pick([1, 2, 5, 4_000]),
+      batchActors: random.pick([1, 2, 5, 64]),
+      enlistedActors: random.pick([0, 1, 1_000]),
       idleMs: random.pick([1, 100, 60_000]),
-      mailbox: random.pick([5, 20, 1_000]),
+      mailboxEvents: random.pick([5, 20, 1_000]),
     },
     requestsPerMinute: random.pick([0, 0, 40]),
     deviceRate: random.pick([

@@ -1,5 +1,5 @@
 import { setup } from 'xstate';
-import type { Posted } from '../../src/actors/contract.ts';
+import type { AddressedEvent } from '../../src/actors/contract.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { deciding } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
@@ -40,7 +40,7 @@ const telling = (id: Uuid, [to, word]: Word): Output =>
       };
 
 /** What a `plan.ask` of theirs comes to. */
-export const coming = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): Posted => ({
+export const coming = ({ planId, commandId }: { planId: Uuid; commandId: Uuid }): AddressedEvent => ({
   to: gossipRef(commandId),
   event: { type: 'make', at: 0, id: commandId, calledBy: planId } as MachineEvent,
   create: true,

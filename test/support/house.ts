@@ -185,8 +185,8 @@ export async function makeHouseOn<Kept extends Store>(
       changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
     },
   };
-  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   const cognition = openCognition(services, flags);
   const perform = makePerform(services);
   const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });

@@ -68,12 +68,12 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
   const on = ((type, sink) => {
     const sinks = listeners.get(type) ?? new Set();
     listeners.set(type, sinks.add(sink));
-    const stop = actors.on(type, sink);
+    const stop = actors.subscribe(type, sink);
     return () => {
       stop();
       sinks.delete(sink);
     };
-  }) as Actors['on'];
+  }) as Actors['subscribe'];
   const store = {
     reads: 0,
     states: async (): Promise<States> => [],
@@ -84,9 +84,9 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
       return (store as OpenSockets['store']).states(...asked);
     },
   };
-  const heard: Pick<Actors, 'onTransition'> = {
-    onTransition(watcher) {
-      const stop = actors.onTransition(watcher);
+  const heard: Pick<Actors, 'subscribeTransitions'> = {
+    subscribeTransitions(watcher) {
+      const stop = actors.subscribeTransitions(watcher);
       edge.watching++;
       return () => {
         edge.watching--;
@@ -98,9 +98,9 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
   const sockets = makeSockets({
     services: {
       ...house.services,
-      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), on } as Actors,
+      actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe: on } as Actors,
     },
-    streams: [stateStream({ actors: { on }, store: { devices } }), actorStream({ actors: heard })],
+    streams: [stateStream({ actors: { subscribe: on }, store: { devices } }), actorStream({ actors: heard })],
     identity: house.identity,
     gate: house.gate,
     addressOf: clientAddress([]),

@@ -78,12 +78,12 @@ export async function makeTenancy(house: House): Promise<Tenancy> {
     const whole = {
       at,
       mark: { sequenceNumber, messageId: v7(), keyVersion },
-      watches: watches.of(deviceId),
+      watches: watches.forDevice(deviceId),
       ...event,
     };
     const reply = await actors.send({ kind: 'device', id: deviceId }, whole as unknown as DeviceEvent);
-    sessions.seen(deviceId, { at });
-    await reply.told;
+    sessions.recordActivity(deviceId, { at });
+    await reply.messagesDelivered;
   };
 
   return {
@@ -96,7 +96,7 @@ export async function makeTenancy(house: House): Promise<Tenancy> {
     async connect(deviceId) {
       const sessionId = `${deviceId}.${house.clock.now()}.${v7()}`;
       sessions.open({ deviceId, tenantId, sessionId, keyVersion: 1, subscribed: false });
-      await sessions.subscribed(deviceId, sessionId);
+      await sessions.markSubscribed(deviceId, sessionId);
       return sessionId;
     },
     disconnect(deviceId) {

@@ -14,7 +14,7 @@ export interface Feed {
   ears(kind: KindName, tenantId: Uuid): number;
 }
 
-export function makeFeed(actors: Pick<Actors, 'on'>): Feed & Sized {
+export function makeFeed(actors: Pick<Actors, 'subscribe'>): Feed & Sized {
   const heard = new Map<KindName, { stop(): void; byTenant: Map<Uuid, Set<Ear>> }>();
 
   /** Nothing of a kind is listened for while nobody hears it. */

@@ -31,7 +31,7 @@ export interface SidecarParts {
   address(): string | null;
   cognition: Cognition;
   services: {
-    actors: Pick<Services['actors'], 'on' | 'onTransition' | 'peek'>;
+    actors: Pick<Services['actors'], 'subscribe' | 'subscribeTransitions' | 'peek'>;
     manifests: Pick<Services['manifests'], 'of'>;
   };
   clock: Clock;
@@ -176,9 +176,9 @@ class Stream implements Conversation {
       if (attention.moved(tenantId, deviceId, device?.homeId ?? null)) this.telling.stir();
     };
     return [
-      actors.on('device.state', moved),
-      actors.on('device.presence', moved),
-      actors.onTransition(({ ref, snapshot }, event) => {
+      actors.subscribe('device.state', moved),
+      actors.subscribe('device.presence', moved),
+      actors.subscribeTransitions(({ ref, snapshot }, event) => {
         if (ref.kind !== 'device' || !changesDevices.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
         moved({ tenantId: device.tenantId, deviceId: device.id });

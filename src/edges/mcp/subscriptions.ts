@@ -39,7 +39,7 @@ export interface Subscriptions extends Sized {
   close(): void;
 }
 
-export function followActors(actors: Pick<Actors, 'onTransition'>): Subscriptions {
+export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subscriptions {
   /** Followers by what they follow: `device <id>`. */
   const audiences = new Map<string, Set<Follower>>();
   const followed = new Map<Follower, Map<string, Followed>>();
@@ -70,7 +70,7 @@ export function followActors(actors: Pick<Actors, 'onTransition'>): Subscription
 
   /** Nothing is listened for while nobody follows anything: telemetry is frequent. */
   function listen(): void {
-    stop ??= actors.onTransition(({ ref, snapshot }, event) => {
+    stop ??= actors.subscribeTransitions(({ ref, snapshot }, event) => {
       changed(`${ref.kind} ${ref.id}`);
       if (ref.kind !== 'device') return;
       const { homeId, tenantId } = snapshot.context as { homeId: Uuid | null; tenantId: Uuid };

@@ -284,7 +284,7 @@ export class Edge implements BrokerEnds {
     while (!session.ended && session.commandQos !== null) {
       const heard = session.asking;
       try {
-        await services.sessions.subscribed(session.deviceId, session.clientId);
+        await services.sessions.markSubscribed(session.deviceId, session.clientId);
         if (session.asking === heard) break;
       } catch (error) {
         log.warn({ err: error, deviceId: session.deviceId }, 'pending commands wait for the store');
@@ -303,19 +303,19 @@ export class Edge implements BrokerEnds {
         if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
         else if (item.about !== 'presented') this.#lookAgain();
       }),
-      actors.on('command.write', this.#downlink.command),
-      actors.on('session.end', ({ tenantId, deviceId, keyVersion }) => {
+      actors.subscribe('command.write', this.#downlink.command),
+      actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
         // Not one key ended, but the device.
         if (keyVersion === undefined) heard.forget({ tenantId, deviceId });
         if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
       }),
-      actors.on('tenant.changed', ({ tenantId, suspended }) => {
+      actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
         if (!suspended) return;
         for (const session of this.#devices.all()) if (session.tenantId === tenantId) session.end('suspended');
         for (const session of this.#listeners.of(tenantId)) session.end('suspended');
       }),
-      actors.onTransition(({ ref, snapshot }, { type }) => {
+      actors.subscribeTransitions(({ ref, snapshot }, { type }) => {
         if (ref.kind !== 'device' || (type !== 'rotate' && type !== 'reinstate')) return;
         this.#keyChanged(snapshot.context as DeviceContext);
       }),

@@ -1,4 +1,4 @@
-import { Overloaded, type Reply, type Waiter } from '../../actors/contract.ts';
+import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { Ack } from './acks.ts';
 
@@ -15,7 +15,7 @@ export interface Arrival {
 }
 
 export interface InboxEnds {
-  send(arrival: Arrival, waiter: Waiter): void;
+  send(arrival: Arrival, waiter: ReplyHandler): void;
   committed(arrival: Arrival, reply: Reply): void;
   failed(arrival: Arrival, error: unknown): void;
   /** Nothing more is to be read for now, and then again. */
@@ -138,7 +138,7 @@ export class Inbox {
 }
 
 /** A message that its actor has to answer. */
-class Sent implements Waiter {
+class Sent implements ReplyHandler {
   readonly #inbox: Inbox;
   readonly #arrival: Arrival;
 

@@ -1,5 +1,5 @@
 import { setTimeout as after } from 'node:timers/promises';
-import { NoSuchActor, type VolatileSink } from '../../actors/contract.ts';
+import { NoSuchActor, type VolatileOutputHandler } from '../../actors/contract.ts';
 import { referenceOf } from '../../domain/clock.ts';
 import { composeMessage } from '../../domain/envelope.ts';
 import type { Lease } from '../../domain/lease.ts';
@@ -19,7 +19,7 @@ import type { Listeners } from './users.ts';
 
 const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
 
-type CommandWrite = Parameters<VolatileSink<'command.write'>>[0];
+type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
 export interface DownlinkParts {
   services: Pick<Services, 'actors' | 'clock' | 'newId'>;

@@ -77,7 +77,7 @@ export class Receiver {
     const { body, fields } = message;
     if (channel === 'hello' && !body.ok) {
       // Outside the replay window there is no number to use up.
-      sessions.seen(session.deviceId, { at: now });
+      sessions.recordActivity(session.deviceId, { at: now });
       const { sequence_number: sequence, message_id: messageId } = fields;
       this.#refuse(session, 'PAYLOAD_INVALID', { channel, sequence, messageId });
       session.settle(arrived);
@@ -209,7 +209,7 @@ export class Receiver {
     }
     const { sessions } = this.#parts.services;
     const { event, battery } = arrival;
-    sessions.seen(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
+    sessions.recordActivity(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
     for (const output of reply.outputs) {
       if (output.type === 'message.refused') this.#refuse(session, output.code, arrival);
       else if (output.type === 'message.accepted') this.#accept(session, arrival, output);
@@ -217,7 +217,7 @@ export class Receiver {
     }
     if (event.type !== 'ack.reported') session.settle(arrival);
     else {
-      reply.told.then(
+      reply.messagesDelivered.then(
         () => session.settle(arrival),
         (error: unknown) => {
           // A command that is held back takes its word when it is released: the device has no part in that.
@@ -260,7 +260,7 @@ export class Receiver {
     const { services, meter, downlink, limits } = this.#parts;
     const { sessions, heard, clock } = services;
     meter.refused(code);
-    sessions.refused(session.deviceId);
+    sessions.recordRefusal(session.deviceId);
     heard.message(session, { at: clock.now(), channel, sequence, refusal: code, repeat: false });
     if (messageId !== null) {
       downlink.tell(session, messageId, { type: 'error', payload: { code, message_id: messageId } });

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { RuntimeMeter } from '../../actors/meter.ts';
+import type { RuntimeMeter } from '../../actors/runtime-meter.ts';
 
 /** What the service counts, in Prometheus' text form. Labels come from closed lists: never an id, never a path. */
 export interface Metrics {
@@ -86,14 +86,14 @@ export function makeMetrics(): Metrics {
     },
     command: (status, code) => commands(`${status} ${code}`, () => ({ status, code })),
     runtime: {
-      turn(actors, events, milliseconds) {
+      batchCommitted(actors, events, milliseconds) {
         turnActors.observe(actors);
         turnEvents.observe(events);
         turnTook.observe(milliseconds / 1000);
       },
-      storeAway: () => storeAway(),
-      conflict: () => conflicts(),
-      refusedData: () => refusedData(),
+      storeUnavailable: () => storeAway(),
+      versionConflict: () => conflicts(),
+      dataRefused: () => refusedData(),
       quarantined: () => quarantined(),
       passivated: (many) => passivated(many),
     },

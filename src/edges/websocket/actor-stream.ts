@@ -1,5 +1,5 @@
+import { isSameStateValue } from '../../actors/commit/unit-of-work.ts';
 import type { Actors } from '../../actors/contract.ts';
-import { sameValue } from '../../actors/draft.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { count, type Fields } from '../../domain/shape.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
@@ -30,14 +30,14 @@ export const transitionFields: Fields = {
  * `/ws/actors` (contract §6): transitions that changed an actor's state, and what people did to it without changing that.
  * What devices report all the time and leaves the state as it is, is not told.
  */
-export const actorStream = ({ actors }: { actors: Pick<Actors, 'onTransition'> }): Stream => ({
+export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransitions'> }): Stream => ({
   path: '/ws/actors',
   read,
   sizes: () => ({}),
   listen: (tell) =>
-    actors.onTransition(({ ref, version, snapshot }, { type, at, by }, before) => {
+    actors.subscribeTransitions(({ ref, version, snapshot }, { type, at, by }, before) => {
       const { value } = snapshot;
-      if (version > 1 && by?.kind !== 'user' && sameValue(before, value)) return;
+      if (version > 1 && by?.kind !== 'user' && isSameStateValue(before, value)) return;
       // A tenant's own context names no tenant: it is one.
       const { tenantId = ref.id } = snapshot.context as { tenantId?: Uuid };
       const message = () => ({

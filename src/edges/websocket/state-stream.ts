@@ -7,7 +7,7 @@ import type { Stream } from './stream.ts';
 
 /** `/ws/state` (contract §6). */
 export function stateStream(services: {
-  actors: Pick<Services['actors'], 'on'>;
+  actors: Pick<Services['actors'], 'subscribe'>;
   store: { devices: Pick<Services['store']['devices'], 'states'> };
 }): Stream {
   const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));

@@ -60,8 +60,8 @@ export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): C
   }
 
   const deaf = [
-    actors.on('context.changed', ({ change }) => tell(change)),
-    actors.on('tenant.changed', ({ tenantId, suspended }) => {
+    actors.subscribe('context.changed', ({ change }) => tell(change)),
+    actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
       void quietly(tellAll(suspended, 'The tenant is suspended.', tenantId));
     }),
   ];

@@ -1,4 +1,4 @@
-import { Quarantined, type Resolver } from '../../actors/contract.ts';
+import { type OutputResolver, Quarantined } from '../../actors/contract.ts';
 import { PATIENCE_MS } from '../../domain/cognition.ts';
 import { SYSTEM } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
@@ -9,7 +9,7 @@ import { barredNow } from './contexts.ts';
  * What a silence about a plan comes to. While nobody may think for the tenant nobody can be heard; and in its first minute the
  * service itself may not have been listening.
  */
-export function unheardResolver(services: Services): Resolver<'plan.unheard'> {
+export function unheardResolver(services: Services): OutputResolver<'plan.unheard'> {
   const { actors, clock } = services;
   const listeningSince = clock.now();
   return async ({ planId, dueAt }) => {

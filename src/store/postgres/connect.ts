@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const STATEMENT_TIMEOUT_MS = 8_000;
 /** A session's caches of the catalog and of plans grow as long as it lives; a new connection starts with none. */
 const LIFETIME_S = 600;
-/** As long as a device's message waits (`devicePatienceMs`); only for a server that says nothing any more. */
+/** As long as a device's message waits (`deviceTimeoutMs`); only for a server that says nothing any more. */
 const SILENCE_MS = 10_000;
 
 /** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */

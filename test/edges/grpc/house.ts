@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import type { Committed } from '../../../src/actors/contract.ts';
-import { Sinks } from '../../../src/actors/sinks.ts';
+import { EventBus } from '../../../src/actors/event-bus.ts';
 import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import { automaticManifest } from '../../../src/domain/registry.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
@@ -44,7 +44,7 @@ export async function house(
   const level = (name: string) => (fields: object, message: string) =>
     void lines.push({ level: name, fields, message });
   const log = { debug: level('debug'), info: level('info'), warn: level('warn'), error: level('error') };
-  const sinks = new Sinks(log);
+  const sinks = new EventBus(log);
   const counts = new Map<string, number>();
   const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1);
   const homes = new Map<string, string | null>();
@@ -53,8 +53,8 @@ export async function house(
     cognition,
     services: {
       actors: {
-        on: sinks.on.bind(sinks),
-        onTransition: sinks.onTransition.bind(sinks),
+        subscribe: sinks.subscribe.bind(sinks),
+        subscribeTransitions: sinks.subscribeTransitions.bind(sinks),
         // biome-ignore lint/suspicious/noExplicitAny: the edge asks for a device's home alone
         peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
       },
@@ -96,7 +96,7 @@ export async function house(
       homes.set(device.id, homeId);
       const context = { id: device.id, tenantId };
       const committed = { ref: { kind: 'device', id: device.id }, snapshot: { context } } as unknown as Committed;
-      sinks.transition(committed, { type: 'patch', at: Date.now() }, null);
+      sinks.emitTransition(committed, { type: 'patch', at: Date.now() }, null);
     },
     async sidecar(options = {}) {
       const sidecar = await startSidecar({ port, ...options });

@@ -91,18 +91,18 @@ describe('a client of HTTP+SSE', () => {
 
 /** Sessions that nobody signs in to, and what they follow. */
 function sessionsOfTheirOwn() {
-  const watchers = new Set<Parameters<Actors['onTransition']>[0]>();
-  const onTransition: Actors['onTransition'] = (watcher) => {
+  const watchers = new Set<Parameters<Actors['subscribeTransitions']>[0]>();
+  const onTransition: Actors['subscribeTransitions'] = (watcher) => {
     watchers.add(watcher);
     return () => watchers.delete(watcher);
   };
-  const subscriptions = followActors({ onTransition });
+  const subscriptions = followActors({ subscribeTransitions: onTransition });
   const quiet = () => () => {};
   const sessions = keepSessions(
     {
       clock: { now: () => 0 },
       ...{
-        actors: { on: quiet },
+        actors: { subscribe: quiet },
         keys: { onEnd: quiet },
         revocations: { onRevoked: quiet },
         users: { onChange: quiet },

@@ -5,12 +5,12 @@ import { namedBy } from '../../../src/edges/mcp/resources.ts';
 import { type Follower, followActors } from '../../../src/edges/mcp/subscriptions.ts';
 import { eventually } from '../../support/clock.ts';
 
-type Watcher = Parameters<Actors['onTransition']>[0];
+type Watcher = Parameters<Actors['subscribeTransitions']>[0];
 
 function followed() {
   const watchers = new Set<Watcher>();
   const subscriptions = followActors({
-    onTransition(watcher) {
+    subscribeTransitions(watcher) {
       watchers.add(watcher);
       return () => watchers.delete(watcher);
     },

@@ -5,8 +5,8 @@ import {
   type LiveSession,
   NoSuchActor,
   type Reply,
-  type VolatileSink,
-  type Waiter,
+  type ReplyHandler,
+  type VolatileOutputHandler,
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
 
@@ -85,7 +85,7 @@ export class House {
   readonly cloudPublicKey = cloudPublicKey(this.cloudKey);
 
   readonly #sinks = new Map<string, Set<(output: VolatileOutput) => void>>();
-  readonly #watchers = new Set<Parameters<Actors['onTransition']>[0]>();
+  readonly #watchers = new Set<Parameters<Actors['subscribeTransitions']>[0]>();
 
   addTenant(): string {
     const id = randomUUID();
@@ -236,7 +236,7 @@ export class House {
     if (committed === null) throw new NoSuchActor(ref.id);
     const understood = ref.kind !== 'device' || !this.row(ref.id).revoked;
     const outputs = ref.kind === 'device' ? this.#judge(ref.id, event as DeviceEvent) : [];
-    return { ...committed, understood, outputs, told: this.told(received) };
+    return { ...committed, understood, outputs, messagesDelivered: this.told(received) };
   }
 
   #judge(id: string, event: DeviceEvent): Output[] {
@@ -287,7 +287,7 @@ export class House {
     },
     actors: {
       send: (ref: ActorRef, event: MachineEvent) => this.#send(ref, event),
-      post: (ref: ActorRef, event: MachineEvent, waiter: Waiter) => {
+      post: (ref: ActorRef, event: MachineEvent, waiter: ReplyHandler) => {
         this.#send(ref, event).then(
           (reply) => waiter.resolve(reply),
           (error) => waiter.reject(error),
@@ -306,12 +306,12 @@ export class House {
         return all;
       },
       peek: (ref: ActorRef) => (this.inMemory ? (this.#find(ref) ?? undefined) : undefined),
-      on: (type: VolatileOutput['type'], sink: VolatileSink) => {
+      subscribe: (type: VolatileOutput['type'], sink: VolatileOutputHandler) => {
         const sinks = this.#sinks.get(type) ?? new Set();
         this.#sinks.set(type, sinks.add(sink as (output: VolatileOutput) => void));
         return () => sinks.delete(sink as (output: VolatileOutput) => void);
       },
-      onTransition: (watch: Parameters<Actors['onTransition']>[0]) => {
+      subscribeTransitions: (watch: Parameters<Actors['subscribeTransitions']>[0]) => {
         this.#watchers.add(watch);
         return () => this.#watchers.delete(watch);
       },
@@ -323,7 +323,7 @@ export class House {
         this.live.set(session.deviceId, session);
         return old;
       },
-      subscribed: async (deviceId: string, sessionId: string) => {
+      markSubscribed: async (deviceId: string, sessionId: string) => {
         this.subscriptions.push(sessionId);
         await this.onSubscribed(deviceId, sessionId);
       },
@@ -331,10 +331,10 @@ export class House {
         this.closed.push(sessionId);
         if (this.live.get(deviceId)?.sessionId === sessionId) this.live.delete(deviceId);
       },
-      seen: (deviceId: string, { battery }: { battery?: number }) => {
+      recordActivity: (deviceId: string, { battery }: { battery?: number }) => {
         this.seen.push({ deviceId, ...(battery === undefined ? {} : { battery }) });
       },
-      refused: () => {
+      recordRefusal: () => {
         this.refusals += 1;
       },
     },

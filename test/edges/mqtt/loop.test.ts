@@ -41,7 +41,7 @@ beforeEach(async () => {
       deviceRate: { perSecond: 50, burst: 500 },
     },
     signingKey: cloudKey,
-    watches: (deviceId) => house.runtime.watches.of(deviceId),
+    watches: (deviceId) => house.runtime.watches.forDevice(deviceId),
     authenticateUser: userAuthentication(house.identity, house.services.newId),
     addressOf: clientAddress([]),
     log: house.services.log,

@@ -15,7 +15,7 @@ const UUID_4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]
 beforeAll(async () => {
   house = await openHouse();
   other = await makeTenancy(house);
-  house.runtime.actors.on('command.write', ({ commandId }) => void written.push(commandId));
+  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
   mine = await makeTenancy(house);

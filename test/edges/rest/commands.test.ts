@@ -13,7 +13,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 beforeAll(async () => {
   house = await openHouse();
   other = await makeTenancy(house);
-  house.runtime.actors.on('command.write', ({ commandId }) => void written.push(commandId));
+  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
   mine = await makeTenancy(house);

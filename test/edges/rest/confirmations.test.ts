@@ -11,7 +11,7 @@ let written: string[];
 beforeAll(async () => {
   house = await openHouse();
   other = await makeTenancy(house);
-  house.runtime.actors.on('command.write', ({ commandId }) => void written.push(commandId));
+  house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
   mine = await makeTenancy(house);

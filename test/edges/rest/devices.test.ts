@@ -99,7 +99,7 @@ describe('GET /devices/{id}', () => {
     const { device_id: id } = await mine.register({ name: 'Lamp', metadata: { floor: 2 } });
     await mine.connect(id);
     await mine.report(id, { on: true, brightness: 40 });
-    house.runtime.sessions.seen(id, { at: house.clock.now(), battery: 87 });
+    house.runtime.sessions.recordActivity(id, { at: house.clock.now(), battery: 87 });
     const { status, body } = await mine.call('GET', `/devices/${id}`);
     expect(status).toBe(200);
     const now = new Date(house.clock.now()).toISOString();

@@ -16,7 +16,7 @@ const written: { deviceId: string; message: { params: object } }[] = [];
 beforeAll(async () => {
   house = await openHouse();
   mine = await makeTenancy(house);
-  house.runtime.actors.on('command.write', (output) => void written.push(output));
+  house.runtime.actors.subscribe('command.write', (output) => void written.push(output));
 });
 beforeEach(async () => {
   device = (await mine.register()).device_id;

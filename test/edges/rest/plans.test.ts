@@ -439,7 +439,7 @@ describe('a suspension', () => {
       { kind: 'tenant', id: mine.tenantId },
       { type, at: house.clock.now() },
     );
-    await reply.told;
+    await reply.messagesDelivered;
   };
   const stored = async (id: string) =>
     (await house.runtime.actors.read({ kind: 'plan', id }))?.snapshot.context as Body;

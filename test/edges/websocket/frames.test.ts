@@ -103,7 +103,7 @@ describe('the text of an update', () => {
     let heard: Update | undefined;
     kinds.state.listen(
       {
-        on: (_, sink) => {
+        subscribe: (_, sink) => {
           sink(output as never);
           return () => {};
         },

@@ -10,7 +10,7 @@ export interface Made {
   entries: number;
 }
 
-/** By who made them (null: a module, while it was loaded) and where, as `src/actors/watches.ts:12`. */
+/** By who made them (null: a module, while it was loaded) and where, as `src/actors/verification-watches.ts:12`. */
 const made = new WeakMap<object, Map<string, WeakRef<Collection>[]>>();
 /** Collections of modules, which live as long as the program and are shared by all simulated processes. */
 const ofModules = {};

@@ -62,7 +62,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A reported state raises the version of its device by two',
     changes: [
       {
-        file: 'src/actors/draft.ts',
+        file: 'src/actors/commit/unit-of-work.ts',
         from: '    made.version += 1;',
         to: "    made.version += event.type === 'state.reported' ? 2 : 1;",
       },
@@ -72,9 +72,9 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'The deadline of a state outlives it',
     changes: [
       {
-        file: 'src/actors/draft.ts',
-        from: 'else if (entity.version > 0) clear.push(id);',
-        to: 'else if (entity.version < 0) clear.push(id);',
+        file: 'src/actors/commit/unit-of-work.ts',
+        from: 'else if (actor.version > 0) clear.push(id);',
+        to: 'else if (actor.version < 0) clear.push(id);',
       },
     ],
   },
@@ -112,8 +112,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'What an actor tells another one is not stored in its commit',
     changes: [
       {
-        file: 'src/actors/draft.ts',
-        from: 'outbox: made.steps.flatMap(({ durable }) => durable),',
+        file: 'src/actors/commit/unit-of-work.ts',
+        from: 'outbox: made.decisions.flatMap(({ outboxEntries }) => outboxEntries),',
         to: 'outbox: [],',
       },
     ],
@@ -169,11 +169,11 @@ export const defects: Readonly<Record<string, Defect>> = {
       {
         file: 'src/actors/timers.ts',
         from: '    this.stopped = false;\n    this.arm();',
-        to: '    this.stopped = false;\n    this.nextAt = Number.POSITIVE_INFINITY;\n    this.lookedAt = this.clock.now();\n    this.arm();',
+        to: '    this.stopped = false;\n    this.nextAt = Number.POSITIVE_INFINITY;\n    this.lastReadAt = this.clock.now();\n    this.arm();',
       },
       {
         file: 'src/actors/timers.ts',
-        from: 'Math.abs(now - this.lookedAt) >= LOOK_INTO_STORE_MS',
+        from: 'Math.abs(now - this.lastReadAt) >= STORE_POLL_MS',
         to: 'now < LOOK_INTO_STORE_MS',
       },
     ],
@@ -181,7 +181,11 @@ export const defects: Readonly<Record<string, Defect>> = {
   'journal-entry-lost': {
     title: 'What a device answers to a command is not journaled',
     changes: [
-      { file: 'src/actors/draft.ts', from: '    if (note) {', to: "    if (note && event.type !== 'ack.received') {" },
+      {
+        file: 'src/actors/commit/unit-of-work.ts',
+        from: '    if (note) {',
+        to: "    if (note && event.type !== 'ack.received') {",
+      },
     ],
   },
   'flag-ignored': {
@@ -228,9 +232,9 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Where the database refuses a row, all of its batch is refused',
     changes: [
       {
-        file: 'src/actors/turns.ts',
-        from: '      if (drafts.length === 1) return this.culprit(drafts[0] as Draft, error);',
-        to: '      for (const one of drafts) this.culprit(one, error);\n      if (drafts.length > 0) return;',
+        file: 'src/actors/commit/group-commit.ts',
+        from: '      if (drafts.length === 1) return this.isolatePoisonEvent(drafts[0] as UnitOfWork, error);',
+        to: '      for (const one of drafts) this.isolatePoisonEvent(one, error);\n      if (drafts.length > 0) return;',
       },
     ],
   },
@@ -238,9 +242,9 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A commit in which the connection was lost is taken for done',
     changes: [
       {
-        file: 'src/actors/keeper.ts',
-        from: '      return this.ask(turn, error, { until, unanswered });',
-        to: '      return until > 0 ? [] : this.ask(turn, error, { until, unanswered });',
+        file: 'src/actors/commit/in-doubt.ts',
+        from: '      return this.retryUntilKnown(turn, error, { until, unanswered });',
+        to: '      return until > 0 ? [] : this.retryUntilKnown(turn, error, { until, unanswered });',
       },
     ],
   },

@@ -4,7 +4,7 @@ import { collectionsOf, collectionsOfModules, type Made } from '../collections/r
 import { drained, type Owner } from '../world/scheduler.ts';
 
 /** Kept for as long as something may still be reported to it. */
-const WATCHES = 'src/actors/watches.ts';
+const WATCHES = 'src/actors/verification-watches.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
@@ -36,7 +36,7 @@ const allowed: Readonly<Record<string, number>> = {
 /** Objects of one place that a stack or compiled code may still refer to when they are no longer used. */
 const LINGERING = 3;
 /** What a machine does in a state is computed once, and kept by the machine's definition. */
-const OF_DEFINITIONS = 'src/actors/steps.ts';
+const OF_DEFINITIONS = 'src/actors/compiled-machine.ts';
 
 /** Where a process holds more than one that was just started. */
 export function grown(before: Map<string, Made>, base: Map<string, Made>): string[] {

@@ -1,5 +1,5 @@
 import type { Packet } from 'mqtt-packet';
-import type { Limits } from '../../../src/actors/limits.ts';
+import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import { LEASE_MS } from '../../../src/domain/lease.ts';
 import { MAX_CLOCK_OFFSET_MS } from '../../../src/domain/service-clock.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
@@ -21,7 +21,7 @@ const MOST_CLOCK_ERROR_MS = LEASE_MS / 2;
 
 export interface ClusterOptions {
   hosts: number;
-  limits: Partial<Limits>;
+  limits: Partial<RuntimeLimits>;
   requestsPerMinute: number;
   deviceRate: { perSecond: number; burst: number };
   turnsInFlight: number;

@@ -1,6 +1,6 @@
 import type { Packet } from 'mqtt-packet';
-import type { Limits } from '../../../src/actors/limits.ts';
 import { createRuntime, type Runtime } from '../../../src/actors/runtime.ts';
+import type { RuntimeLimits } from '../../../src/actors/runtime-limits.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
 import type { Log } from '../../../src/domain/log.ts';
 import { makeSealer } from '../../../src/domain/sealing.ts';
@@ -42,7 +42,7 @@ export interface ProcessParts {
   store: Store;
   keys: Keys;
   network: Network;
-  limits: Partial<Limits>;
+  limits: Partial<RuntimeLimits>;
   /** Requests a minute of the tenant; 0 is no limit. */
   requestsPerMinute: number;
   /** Messages a second of a device, and their burst. */
@@ -85,7 +85,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     log,
     limits: parts.limits,
   });
-  runtime.actors.onTransition(({ ref, version }, { type }) => parts.released(ref, version, type));
+  runtime.actors.subscribeTransitions(({ ref, version }, { type }) => parts.released(ref, version, type));
   const callers = await callerServices({ store, cache, clock, log, newId });
   const flags = await loadFlags(store.administration);
   const sealer = makeSealer(keys.master);
@@ -128,17 +128,17 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
       clockOffsets: time.untrusted,
-      worker: () => (runtime.actors.turns.paused ? 'degraded' : 'operational'),
+      worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     }),
   };
-  runtime.outbox.resolve('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.resolve('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
+  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   await runtime.start();
   const edge = new Edge({
     services,
     settings: { host: '', port: 0, tls: null, maxConnections: 1_000, deviceRate: parts.deviceRate },
     signingKey: keys.deviceSigning,
-    watches: (deviceId) => runtime.watches.of(deviceId),
+    watches: (deviceId) => runtime.watches.forDevice(deviceId),
     authenticateUser: async () => null,
     addressOf: () => '',
     lease: parts.lease,

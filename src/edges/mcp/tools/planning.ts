@@ -83,7 +83,7 @@ async function followed(call: ToolCall, made: Plan): Promise<Plan> {
           else if (again) look();
         });
     };
-    const stop = services.actors.on('plan.changed', ({ planId }) => {
+    const stop = services.actors.subscribe('plan.changed', ({ planId }) => {
       if (planId === made.id) look();
     });
     const late = setTimeout(end, dialogue.progress === null ? PATIENCE_MS : WATCHING_MS);

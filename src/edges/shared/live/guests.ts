@@ -46,7 +46,7 @@ export function keepGuests<G extends Guest>(
   }
 
   const ears = [
-    actors.on('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
+    actors.subscribe('tenant.changed', ({ tenantId, suspended: isSuspended }) => {
       if (!isSuspended) return;
       // Whoever looks into it from outside goes on.
       endWhere((caller, asked) => (asked.tenantId === null && caller.tenantId === tenantId ? suspended() : null));

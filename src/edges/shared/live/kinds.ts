@@ -15,7 +15,7 @@ interface Kind extends Needs {
   fields: Fields;
   optional: Fields;
   about: string;
-  listen(actors: Pick<Actors, 'on'>, tell: (update: Update) => void): () => void;
+  listen(actors: Pick<Actors, 'subscribe'>, tell: (update: Update) => void): () => void;
 }
 
 type TenantOutput = Extract<VolatileOutput, { tenantId: Uuid }>;
@@ -86,7 +86,8 @@ const row = <T extends TenantOutput['type']>(kind: KindName, row: Row<T>): Kind 
   about: row.about,
   fields: { type: { type: 'string', enum: [row.type] }, ...row.fields },
   optional: row.optional ?? {},
-  listen: (actors, tell) => actors.on(row.output, (output) => tell(new OutputUpdate(kind, row, output as OutputOf<T>))),
+  listen: (actors, tell) =>
+    actors.subscribe(row.output, (output) => tell(new OutputUpdate(kind, row, output as OutputOf<T>))),
 });
 
 export const kindNames = ['state', 'presence', 'command', 'confirmation', 'plan'] as const;

@@ -1,15 +1,15 @@
 import type { AnyMachineSnapshot } from 'xstate';
-import { type EpochMs, type Json, SYSTEM } from '../domain/values.ts';
-import type { Snapshot } from '../machines/definition.ts';
-import { isDurable, isKept, isRow, type Output } from '../machines/outputs.ts';
-import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../store/contract.ts';
-import { decide } from './decide.ts';
-import type { Entity } from './entity.ts';
-import type { Letter } from './letters.ts';
+import { type EpochMs, type Json, SYSTEM } from '../../domain/values.ts';
+import type { Snapshot } from '../../machines/definition.ts';
+import { isDurable, isKept, isRow, type Output } from '../../machines/outputs.ts';
+import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../../store/contract.ts';
+import { decide } from '../decide.ts';
+import type { Envelope } from '../envelope.ts';
+import type { LiveActor } from '../live-actor.ts';
 
 /** What one letter did to the provisional snapshot. */
-export interface Step {
-  letter: Letter;
+export interface Decision {
+  envelope: Envelope;
   from: Json;
   snapshot: AnyMachineSnapshot;
   version: number;
@@ -17,20 +17,20 @@ export interface Step {
   understood: boolean;
   committed: boolean;
   /** What goes through the outbox, numbered within the actor's commit. */
-  durable: Durable;
+  outboxEntries: OutboxEntries;
 }
 
-type Durable = readonly ActorCommit['outbox'][number][];
-const NOTHING: Durable = [];
+type OutboxEntries = readonly ActorCommit['outbox'][number][];
+const NO_OUTBOX_ENTRIES: OutboxEntries = [];
 
 /** What one turn would make of one actor. */
-export interface Draft {
-  entity: Entity;
+export interface UnitOfWork {
+  actor: LiveActor;
   /** Made by another actor of its turn: there with all of the turn, or not at all. */
-  newcomer: boolean;
-  steps: Step[];
-  failed: { letter: Letter; error: Error }[];
-  gathered: Gathered;
+  isNew: boolean;
+  decisions: Decision[];
+  failed: { letter: Envelope; error: Error }[];
+  effects: Effects;
   snapshot: AnyMachineSnapshot;
   version: number;
   since: EpochMs;
@@ -38,27 +38,27 @@ export interface Draft {
   commit: ActorCommit | null;
   /** Outbox rows and timers that called for no transition. */
   delivered: OutboxKey[];
-  spent: string[];
+  spentTimers: string[];
 }
 
 /** The letters of `entity` decided one after another, on provisional snapshots. Nothing is adopted. */
-export function draft(entity: Entity, letters: readonly Letter[]): Draft {
-  const made: Draft = {
-    entity,
-    newcomer: false,
-    steps: [],
+export function createUnitOfWork(entity: LiveActor, letters: readonly Envelope[]): UnitOfWork {
+  const made: UnitOfWork = {
+    actor: entity,
+    isNew: false,
+    decisions: [],
     failed: [],
-    gathered: new Gathered(),
+    effects: new Effects(),
     snapshot: entity.snapshot,
     version: entity.version,
     since: entity.since,
     commit: null,
     delivered: [],
-    spent: [],
+    spentTimers: [],
   };
   for (const letter of letters) {
     try {
-      step(made, letter);
+      decideNext(made, letter);
     } catch (error) {
       made.failed.push({ letter, error: error instanceof Error ? error : new Error(String(error)) });
     }
@@ -70,42 +70,44 @@ export function draft(entity: Entity, letters: readonly Letter[]): Draft {
 const IGNORED = { understood: false, outputs: [] } as const;
 
 /** Nothing more is decided: what has to be kept is put together. */
-export function close(made: Draft): void {
-  if (!made.gathered.commits) return;
-  made.commit = made.gathered.build(made);
+export function seal(made: UnitOfWork): void {
+  if (!made.effects.needsCommit) return;
+  made.commit = made.effects.toCommit(made);
   // Set again by what came after it, it is another timer with the same name.
   const { set } = made.commit.timers;
-  if (made.spent.length > 0) made.spent = made.spent.filter((id) => !set.some((timer) => timer.id === id));
+  if (made.spentTimers.length > 0)
+    made.spentTimers = made.spentTimers.filter((id) => !set.some((timer) => timer.id === id));
 }
 
 /** One more letter, on what those before made of the actor. What it throws leaves the draft as it was. */
-export function step(made: Draft, letter: Letter): Step {
-  const { entity, gathered } = made;
-  const { definition } = entity;
+export function decideNext(made: UnitOfWork, letter: Envelope): Decision {
+  const { actor, effects } = made;
+  const { definition } = actor;
   const { event } = letter;
   const before = made.snapshot;
-  const expired = letter.timer !== null && (gathered.sets(letter.timer) || letter.superseded?.() === true);
+  const expired =
+    letter.firedTimer !== null && (effects.setsTimer(letter.firedTimer) || letter.superseded?.() === true);
   const decided = expired ? IGNORED : decide(definition, before, event);
   const { outputs } = decided;
   if (!decided.understood) {
-    if (letter.delivers) made.delivered.push(letter.delivers);
-    if (letter.timer && !expired) made.spent.push(letter.timer);
-    return add(made, {
-      letter,
+    if (letter.outboxKey) made.delivered.push(letter.outboxKey);
+    if (letter.firedTimer && !expired) made.spentTimers.push(letter.firedTimer);
+    return addDecision(made, {
+      envelope: letter,
       from: before.value,
       snapshot: before,
       version: made.version,
       outputs,
       understood: false,
       committed: false,
-      durable: NOTHING,
+      outboxEntries: NO_OUTBOX_ENTRIES,
     });
   }
   const after = decided.snapshot;
-  const moved = after !== before && !sameValue(before.value, after.value);
+  const moved = after !== before && !isSameStateValue(before.value, after.value);
   const kept = outputs.some(isKept) || decided.timers.length > 0;
   const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
-  let durable = NOTHING;
+  let durable = NO_OUTBOX_ENTRIES;
   const commits = kept || moved || idempotency !== null || (after !== before && !definition.isSoft(event));
   if (commits) {
     // Everything that may throw comes before the first change: a step is taken whole or not at all.
@@ -116,9 +118,9 @@ export function step(made: Draft, letter: Letter): Step {
     );
     made.version += 1;
     if (moved || made.version === 1) made.since = event.at;
-    if (kept) durable = gathered.keep(outputs);
+    if (kept) durable = effects.addOutputs(outputs);
     if (note) {
-      gathered.journal.push({
+      effects.journal.push({
         version: made.version,
         at: event.at,
         by: event.by ?? SYSTEM,
@@ -128,105 +130,105 @@ export function step(made: Draft, letter: Letter): Step {
         data: note.data,
       });
     }
-    if (letter.timer) gathered.clearTimer(letter.timer);
+    if (letter.firedTimer) effects.clearTimer(letter.firedTimer);
     for (const change of decided.timers) {
-      if ('clear' in change) gathered.clearTimer(change.clear);
+      if ('clear' in change) effects.clearTimer(change.clear);
       else
-        gathered.setTimer({
-          ref: entity.ref,
+        effects.setTimer({
+          ref: actor.ref,
           id: change.set,
           event: change.event,
           dueAt: event.at + change.delay,
         });
     }
-    if (letter.delivers) gathered.delivered.push(letter.delivers);
-    gathered.idempotency ??= idempotency;
-    gathered.commits = true;
+    if (letter.outboxKey) effects.delivered.push(letter.outboxKey);
+    effects.idempotency ??= idempotency;
+    effects.needsCommit = true;
   } else {
-    if (letter.delivers) made.delivered.push(letter.delivers);
-    if (letter.timer) made.spent.push(letter.timer);
+    if (letter.outboxKey) made.delivered.push(letter.outboxKey);
+    if (letter.firedTimer) made.spentTimers.push(letter.firedTimer);
   }
   made.snapshot = after;
-  return add(made, {
-    letter,
+  return addDecision(made, {
+    envelope: letter,
     from: before.value,
     snapshot: after,
     version: made.version,
     outputs,
     understood: true,
     committed: commits,
-    durable,
+    outboxEntries: durable,
   });
 }
 
-function add(made: Draft, taken: Step): Step {
-  made.steps.push(taken);
+function addDecision(made: UnitOfWork, taken: Decision): Decision {
+  made.decisions.push(taken);
   return taken;
 }
 
 /** What the steps of one actor add up to. */
-class Gathered {
+class Effects {
   journal: JournalEntry[] = [];
   /** Durable outputs so far. */
-  private said = 0;
+  private outboxCount = 0;
   rows: ActorCommit['rows'] = [];
   idempotency: ActorCommit['idempotency'] = null;
   delivered: OutboxKey[] = [];
-  commits = false;
+  needsCommit = false;
   private timers: Map<string, TimerRow | null> | null = null;
 
   /** Answers what of it goes through the outbox. */
-  keep(outputs: readonly Output[]): Durable {
+  addOutputs(outputs: readonly Output[]): OutboxEntries {
     const durable: ActorCommit['outbox'] = [];
     for (const output of outputs) {
-      if (isDurable(output)) durable.push({ n: this.said++, output });
+      if (isDurable(output)) durable.push({ n: this.outboxCount++, output });
       else if (isRow(output)) this.rows.push(output);
     }
     return durable;
   }
 
   /** Whether a step of this draft has set the timer. */
-  sets(id: string): boolean {
+  setsTimer(id: string): boolean {
     return this.timers?.get(id) != null;
   }
 
   setTimer(row: TimerRow): void {
-    this.timer(row.id, row);
+    this.recordTimer(row.id, row);
   }
 
   clearTimer(id: string): void {
-    this.timer(id, null);
+    this.recordTimer(id, null);
   }
 
-  private timer(id: string, row: TimerRow | null): void {
+  private recordTimer(id: string, row: TimerRow | null): void {
     this.timers ??= new Map();
     this.timers.set(id, row);
   }
 
-  build(made: Draft): ActorCommit {
-    const { entity } = made;
-    const { definition } = entity;
+  toCommit(made: UnitOfWork): ActorCommit {
+    const { actor } = made;
+    const { definition } = actor;
     const snapshot = made.snapshot as unknown as Snapshot;
     const set: TimerRow[] = [];
     const clear: string[] = [];
     for (const [id, row] of this.timers ?? []) {
       if (row) set.push(row);
-      else if (entity.version > 0) clear.push(id);
+      else if (actor.version > 0) clear.push(id);
     }
     return {
-      ref: entity.ref,
+      ref: actor.ref,
       tenantId: definition.tenantOf(snapshot.context),
-      readVersion: entity.version,
+      readVersion: actor.version,
       version: made.version,
       machineVersion: definition.version,
       value: snapshot.value,
       context: definition.toStored(snapshot.context),
       moving: definition.moving,
-      settled: isSettled(entity, made.snapshot),
+      settled: isBaseUnchanged(actor, made.snapshot),
       columns: definition.columns(snapshot),
       since: made.since,
       journal: this.journal,
-      outbox: made.steps.flatMap(({ durable }) => durable),
+      outbox: made.decisions.flatMap(({ outboxEntries }) => outboxEntries),
       timers: { set, clear },
       rows: this.rows,
       idempotency: this.idempotency,
@@ -236,11 +238,13 @@ class Gathered {
 }
 
 /** Whether `next` differs from the entity's row in moving members alone; what was only read may be stored in other words. */
-export const isSettled = ({ settled, snapshot, definition: { moving } }: Entity, next: AnyMachineSnapshot): boolean =>
-  settled && (snapshot === next || movesOnly(moving, snapshot.context, next.context));
+export const isBaseUnchanged = (
+  { baseStored, snapshot, definition: { moving } }: LiveActor,
+  next: AnyMachineSnapshot,
+): boolean => baseStored && (snapshot === next || differsOnlyIn(moving, snapshot.context, next.context));
 
 /** Whether two contexts differ in moving members alone. A transition never takes a member away. */
-export function movesOnly(moving: ReadonlySet<string>, before: object, after: object): boolean {
+export function differsOnlyIn(moving: ReadonlySet<string>, before: object, after: object): boolean {
   const was = before as Record<string, unknown>;
   const is = after as Record<string, unknown>;
   for (const member in is) if (is[member] !== was[member] && !moving.has(member)) return false;
@@ -248,10 +252,10 @@ export function movesOnly(moving: ReadonlySet<string>, before: object, after: ob
 }
 
 /** State values are strings, or objects of them by region. */
-export function sameValue(a: Json, b: Json): boolean {
+export function isSameStateValue(a: Json, b: Json): boolean {
   if (a === b) return true;
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
   if (Array.isArray(a) || Array.isArray(b)) return false;
   const keys = Object.keys(a);
-  return keys.length === Object.keys(b).length && keys.every((key) => sameValue(a[key] ?? null, b[key] ?? null));
+  return keys.length === Object.keys(b).length && keys.every((key) => isSameStateValue(a[key] ?? null, b[key] ?? null));
 }

@@ -3,11 +3,11 @@ import type { EpochMs } from '../domain/values.ts';
 import type { MachineDefinition, Snapshot } from '../machines/definition.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import type { Committed } from './contract.ts';
-import { blank } from './decide.ts';
-import type { Letter } from './letters.ts';
+import { blankSnapshot } from './decide.ts';
+import type { Envelope } from './envelope.ts';
 
 /** A live actor: its last committed snapshot and the events that wait for it. */
-export class Entity {
+export class LiveActor {
   readonly ref: ActorRef;
   definition: MachineDefinition;
   snapshot: AnyMachineSnapshot;
@@ -15,20 +15,20 @@ export class Entity {
   version: number;
   since: EpochMs;
   quarantine: string | null = null;
-  mailbox: Letter[] = [];
+  mailbox: Envelope[] = [];
   /** In a turn that was not released yet. */
-  busy = false;
+  inBatch = false;
   /** Queued for the next turn. */
-  ready = false;
+  queued = false;
   /** Decided one event a turn, to find the one the store refuses. */
-  singly = false;
+  isolating = false;
   /** Its row is gone or unknown: a letter must load it again first. */
-  stale = false;
+  evicted = false;
   /** What of its context is not `moving` is in its row as it is here: written, not only read, by this process. */
-  settled = false;
+  baseStored = false;
   /** When its machine threw, within the last minute. */
-  throws: EpochMs[] | null = null;
-  usedAt: EpochMs;
+  recentFailures: EpochMs[] | null = null;
+  lastUsedAt: EpochMs;
 
   constructor(
     ref: ActorRef,
@@ -41,7 +41,7 @@ export class Entity {
     this.snapshot = state.snapshot;
     this.version = state.version;
     this.since = state.since;
-    this.usedAt = now;
+    this.lastUsedAt = now;
   }
 
   committed(): Committed<never> {
@@ -55,15 +55,15 @@ export class Entity {
 }
 
 /** An actor before its creating event. */
-export const blankEntity = (ref: ActorRef, definition: MachineDefinition, now: EpochMs): Entity =>
-  new Entity(ref, definition, { snapshot: blank(definition), version: 0, since: now }, now);
+export const createBlankActor = (ref: ActorRef, definition: MachineDefinition, now: EpochMs): LiveActor =>
+  new LiveActor(ref, definition, { snapshot: blankSnapshot(definition), version: 0, since: now }, now);
 
 export const addressOf = (ref: ActorRef): string => `${ref.kind}:${ref.id}`;
 
 /** All that waits; one alone where a culprit is looked for or where a letter brings an idempotency row of its own. */
-export function takeLetters(entity: Entity, most: number): Letter[] {
+export function takeEnvelopes(entity: LiveActor, most: number): Envelope[] {
   const { mailbox } = entity;
-  let count = entity.singly ? 1 : Math.min(mailbox.length, most);
+  let count = entity.isolating ? 1 : Math.min(mailbox.length, most);
   const alone = mailbox.findIndex((letter) => letter.options?.idempotency !== undefined);
   if (alone >= 0) count = Math.min(count, alone + 1);
   if (count >= mailbox.length) {

@@ -2,7 +2,13 @@ import type { AnyActorScope, AnyMachineSnapshot, AnyStateMachine, EventObject } 
 import { functionOf } from '../machines/decision.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
-import { type Choice, choiceAt, choose, settled, type Transition } from './choice.ts';
+import {
+  compileSelector,
+  selectTransitions,
+  type Transition,
+  type TransitionSelector,
+  unconditionalTransitions,
+} from './transition-selector.ts';
 
 /*
  * What XState does with chosen transitions is the same each time: states are left, actions run and states entered in an order
@@ -11,7 +17,7 @@ import { type Choice, choiceAt, choose, settled, type Transition } from './choic
  */
 
 /** What an event would do. Nothing has happened yet: no effect ran, no state was adopted. */
-export interface Decided {
+export interface TransitionResult {
   snapshot: AnyMachineSnapshot;
   outputs: readonly Output[];
   timers: readonly TimerChange[];
@@ -20,7 +26,7 @@ export interface Decided {
 }
 
 type Delay = number | ((about: { context: object; event: EventObject }) => number);
-type Deed =
+type Action =
   | {
       decide: (context: never, event: never, params: never) => ReturnType<NonNullable<ReturnType<typeof functionOf>>>;
       params: unknown;
@@ -29,7 +35,7 @@ type Deed =
   | { clear: string };
 
 /** What XState keeps of its own actions; what is computed at each step is a function. */
-interface BuiltIn {
+interface BuiltInAction {
   type: string;
   id: unknown;
   event: unknown;
@@ -37,83 +43,83 @@ interface BuiltIn {
   sendId: unknown;
 }
 
-interface Step {
-  deeds: readonly Deed[];
-  to: Place;
+interface Microstep {
+  actions: readonly Action[];
+  target: Configuration;
 }
 
 /** One of the states that a machine can be in, all regions together; actors that are there share it. */
-interface Place {
+interface Configuration {
   nodes: AnyMachineSnapshot['_nodes'];
   value: AnyMachineSnapshot['value'];
   tags: AnyMachineSnapshot['tags'];
-  steps: Steps;
+  microsteps: MicrostepNode;
   /** By the type of the event. */
-  ways: Map<string, Way>;
+  rows: Map<string, TransitionRow>;
 }
 
 /** What comes of a type of event: always the same steps, or those of the transitions that are chosen, or what XState chooses. */
-interface Way {
-  always: Steps | null;
-  choice: Choice | null;
+interface TransitionRow {
+  unconditional: MicrostepNode | null;
+  selector: TransitionSelector | null;
 }
 
 /** By the chosen transitions, one after another. */
-interface Steps {
+interface MicrostepNode {
   /** Undefined until it is learnt; null where XState has to do it each time. */
-  step: Step | null | undefined;
-  after: Map<object, Steps>;
+  microstep: Microstep | null | undefined;
+  next: Map<object, MicrostepNode>;
 }
 
 type StateNode = AnyStateMachine['root'];
 
 /** What is known of a machine whose actions are all `deciding`, and whose only raised events of XState's are its timers. */
-interface Known {
+interface CompiledMachine {
   delays: ReadonlyMap<string, Delay>;
-  places: Map<string, Place>;
+  configurations: Map<string, Configuration>;
 }
 
 const NOTHING: readonly never[] = [];
 
-const machines = new WeakMap<AnyStateMachine, Known | null>();
-const placesByNodes = new WeakMap<object, Place>();
+const compiledMachines = new WeakMap<AnyStateMachine, CompiledMachine | null>();
+const configurationsByNodes = new WeakMap<object, Configuration>();
 
 /** Null where the machine, or this step of it, is XState's own to do. */
-export function follow(
+export function runCompiled(
   machine: AnyStateMachine,
   scope: AnyActorScope,
   from: AnyMachineSnapshot,
   asked: MachineEvent,
-): Decided | null {
-  const known = knownOf(machine);
+): TransitionResult | null {
+  const known = compiledOf(machine);
   if (known === null || !isActive(from)) return null;
   let outputs: readonly Output[] = NOTHING;
   let timers: TimerChange[] | null = null;
   let raised: EventObject[] | null = null;
   let snapshot = from;
   for (let event: EventObject | undefined = asked; event !== undefined; event = raised?.shift()) {
-    const place = placeOf(known, snapshot);
-    const steps = stepsOf(machine, place, snapshot, event);
-    if (steps === place.steps) continue;
-    if (steps.step === undefined) steps.step = learn({ machine, scope, known }, snapshot, event);
-    const { step } = steps;
-    if (step === null) return null;
+    const place = configurationOf(known, snapshot);
+    const steps = microstepsFor(machine, place, snapshot, event);
+    if (steps === place.microsteps) continue;
+    if (steps.microstep === undefined) steps.microstep = compileMicrostep({ machine, scope, known }, snapshot, event);
+    const { microstep } = steps;
+    if (microstep === null) return null;
     let context = snapshot.context as object;
-    for (const deed of step.deeds) {
+    for (const deed of microstep.actions) {
       if ('decide' in deed) {
         const decision = deed.decide(context as never, event as never, deed.params as never);
         if (decision.changes) context = { ...context, ...decision.changes };
         if (outputs.length === 0) outputs = decision.outputs;
         else if (decision.outputs.length > 0) outputs = outputs.concat(decision.outputs);
-        if (decision.raised) raised = added(raised, decision.raised);
+        if (decision.raised) raised = append(raised, decision.raised);
       } else if ('set' in deed) {
         const { set, event: name, delay } = deed;
         const left = typeof delay === 'number' ? delay : delay({ context, event });
-        timers = added(timers, { set, event: name, delay: left });
-      } else timers = added<TimerChange>(timers, deed);
+        timers = append(timers, { set, event: name, delay: left });
+      } else timers = append<TimerChange>(timers, deed);
     }
-    if (step.to !== place) {
-      const { nodes, value, tags } = step.to;
+    if (microstep.target !== place) {
+      const { nodes, value, tags } = microstep.target;
       snapshot = { ...snapshot, context, value, tags, _nodes: nodes } as AnyMachineSnapshot;
     } else if (context !== snapshot.context) snapshot = { ...snapshot, context } as AnyMachineSnapshot;
   }
@@ -122,7 +128,7 @@ export function follow(
 }
 
 /** Most events take no list: it is made with the first in it. */
-function added<T>(list: T[] | null, one: T): T[] {
+function append<T>(list: T[] | null, one: T): T[] {
   if (list === null) return [one];
   list.push(one);
   return list;
@@ -131,47 +137,52 @@ function added<T>(list: T[] | null, one: T): T[] {
 const isActive = ({ status }: AnyMachineSnapshot): boolean => status === 'active';
 
 /** The same snapshot, with what it has in common with others of its machine held once. */
-export function sharing(machine: AnyStateMachine, snapshot: AnyMachineSnapshot): AnyMachineSnapshot {
-  const known = knownOf(machine);
+export function shareConfiguration(machine: AnyStateMachine, snapshot: AnyMachineSnapshot): AnyMachineSnapshot {
+  const known = compiledOf(machine);
   if (known === null) return snapshot;
-  const { nodes, value, tags } = placeOf(known, snapshot);
+  const { nodes, value, tags } = configurationOf(known, snapshot);
   return { ...snapshot, value, tags, _nodes: nodes } as AnyMachineSnapshot;
 }
 
-function placeOf(known: Known, { _nodes: nodes, value, tags }: AnyMachineSnapshot): Place {
-  const met = placesByNodes.get(nodes);
+function configurationOf(known: CompiledMachine, { _nodes: nodes, value, tags }: AnyMachineSnapshot): Configuration {
+  const met = configurationsByNodes.get(nodes);
   if (met !== undefined) return met;
   const key = JSON.stringify(value);
-  let place = known.places.get(key);
+  let place = known.configurations.get(key);
   if (place === undefined) {
-    place = { nodes, value, tags, steps: { step: undefined, after: new Map() }, ways: new Map() };
-    known.places.set(key, place);
-    placesByNodes.set(nodes, place);
+    place = { nodes, value, tags, microsteps: { microstep: undefined, next: new Map() }, rows: new Map() };
+    known.configurations.set(key, place);
+    configurationsByNodes.set(nodes, place);
   }
   return place;
 }
 
 /** Those of the transitions that `event` takes; the place's own where it takes none. */
-function stepsOf(machine: AnyStateMachine, place: Place, snapshot: AnyMachineSnapshot, event: EventObject): Steps {
-  let way = place.ways.get(event.type);
+function microstepsFor(
+  machine: AnyStateMachine,
+  place: Configuration,
+  snapshot: AnyMachineSnapshot,
+  event: EventObject,
+): MicrostepNode {
+  let way = place.rows.get(event.type);
   if (way === undefined) {
-    const choice = choiceAt(machine, snapshot, event);
-    const always = choice && settled(choice);
-    way = { choice, always: always && stepsAfter(place, always) };
-    place.ways.set(event.type, way);
+    const choice = compileSelector(machine, snapshot, event);
+    const always = choice && unconditionalTransitions(choice);
+    way = { selector: choice, unconditional: always && microstepsAfter(place, always) };
+    place.rows.set(event.type, way);
   }
-  return way.always ?? stepsAfter(place, chosenOf(machine, way, snapshot, event));
+  return way.unconditional ?? microstepsAfter(place, transitionsFor(machine, way, snapshot, event));
 }
 
-function chosenOf(
+function transitionsFor(
   machine: AnyStateMachine,
-  { choice }: Way,
+  { selector }: TransitionRow,
   snapshot: AnyMachineSnapshot,
   event: EventObject,
 ): readonly Transition[] {
-  if (choice !== null) {
+  if (selector !== null) {
     try {
-      return choose(choice, { context: snapshot.context, event });
+      return selectTransitions(selector, { context: snapshot.context, event });
     } catch {
       // XState says of which guard it is.
     }
@@ -179,29 +190,29 @@ function chosenOf(
   return machine.getTransitionData(snapshot, event);
 }
 
-function stepsAfter(place: Place, chosen: readonly Transition[]): Steps {
-  let { steps } = place;
+function microstepsAfter(place: Configuration, chosen: readonly Transition[]): MicrostepNode {
+  let { microsteps } = place;
   for (const transition of chosen) {
-    let next = steps.after.get(transition);
+    let next = microsteps.next.get(transition);
     if (next === undefined) {
-      next = { step: undefined, after: new Map() };
-      steps.after.set(transition, next);
+      next = { microstep: undefined, next: new Map() };
+      microsteps.next.set(transition, next);
     }
-    steps = next;
+    microsteps = next;
   }
-  return steps;
+  return microsteps;
 }
 
 /** Thrown where XState has done one step: what it would do next, it would do without the events that are queued already. */
-const oneStep = new Error('one step is done');
+const microstepDone = new Error('one step is done');
 
 /** Has XState do the first step for `event`, and writes down what it did. */
-function learn(
-  { machine, scope, known }: { machine: AnyStateMachine; scope: AnyActorScope; known: Known },
+function compileMicrostep(
+  { machine, scope, known }: { machine: AnyStateMachine; scope: AnyActorScope; known: CompiledMachine },
   snapshot: AnyMachineSnapshot,
   event: EventObject,
-): Step | null {
-  const deeds: Deed[] = [];
+): Microstep | null {
+  const deeds: Action[] = [];
   let after: AnyMachineSnapshot | undefined;
   const watching = {
     ...scope,
@@ -210,7 +221,7 @@ function learn(
       _sendInspectionEvent(seen: { type: string; snapshot: AnyMachineSnapshot }) {
         if (seen.type !== '@xstate.microstep') return;
         after = seen.snapshot;
-        throw oneStep;
+        throw microstepDone;
       },
     },
     actionExecutor(action: { type: string; params?: unknown }) {
@@ -227,28 +238,30 @@ function learn(
   try {
     machine.transition(snapshot, event, watching);
   } catch (thrown) {
-    if (thrown !== oneStep) throw thrown;
+    if (thrown !== microstepDone) throw thrown;
   }
   const reached = after as AnyMachineSnapshot | undefined;
-  return reached === undefined || !isActive(reached) ? null : { deeds, to: placeOf(known, reached) };
+  return reached === undefined || !isActive(reached)
+    ? null
+    : { actions: deeds, target: configurationOf(known, reached) };
 }
 
-function knownOf(machine: AnyStateMachine): Known | null {
-  let known = machines.get(machine);
+function compiledOf(machine: AnyStateMachine): CompiledMachine | null {
+  let known = compiledMachines.get(machine);
   if (known === undefined) {
     const delays = new Map<string, Delay>();
-    known = isPlain(machine, machine.root, delays) ? { delays, places: new Map() } : null;
-    machines.set(machine, known);
+    known = isCompilable(machine, machine.root, delays) ? { delays, configurations: new Map() } : null;
+    compiledMachines.set(machine, known);
   }
   return known;
 }
 
 /** Gathers the timers of `node` and of those in it; false where something in it is not to be written down. */
-function isPlain(machine: AnyStateMachine, node: StateNode, delays: Map<string, Delay>): boolean {
+function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<string, Delay>): boolean {
   const { actions, delays: named } = machine.implementations;
   const plain = (action: unknown): boolean => {
     if (typeof action === 'function') {
-      const { type, id, event, delay, sendId } = action as unknown as BuiltIn;
+      const { type, id, event, delay, sendId } = action as unknown as BuiltInAction;
       if (type === 'xstate.cancel') return typeof sendId === 'string';
       if (type !== 'xstate.raise') return functionOf(action) !== undefined;
       const spec = typeof delay === 'string' ? named[delay] : delay;
@@ -271,6 +284,6 @@ function isPlain(machine: AnyStateMachine, node: StateNode, delays: Map<string, 
     [...node.entry, ...node.exit, ...transitions.flatMap((one) => one.actions), ...(node.initial?.actions ?? [])].every(
       plain,
     ) &&
-    Object.values(node.states).every((inner) => isPlain(machine, inner as StateNode, delays))
+    Object.values(node.states).every((inner) => isCompilable(machine, inner as StateNode, delays))
   );
 }

@@ -2,14 +2,14 @@ import type { Log } from '../domain/log.ts';
 import type { Sizes } from '../domain/sizes.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, VolatileOutput } from '../machines/outputs.ts';
-import type { Actors, Committed, VolatileSink } from './contract.ts';
+import type { Actors, Committed, VolatileOutputHandler } from './contract.ts';
 
-type TransitionWatcher = Parameters<Actors['onTransition']>[0];
+type TransitionHandler = Parameters<Actors['subscribeTransitions']>[0];
 
 /** Who listens to what was committed. One that throws is logged and stops nobody. */
-export class Sinks {
-  private readonly byType = new Map<string, Set<VolatileSink>>();
-  private readonly watchers = new Set<TransitionWatcher>();
+export class EventBus {
+  private readonly byType = new Map<string, Set<VolatileOutputHandler>>();
+  private readonly transitionHandlers = new Set<TransitionHandler>();
   private readonly log: Log;
 
   constructor(log: Log) {
@@ -19,23 +19,23 @@ export class Sinks {
   sizes(): Sizes {
     let outputs = 0;
     for (const sinks of this.byType.values()) outputs += sinks.size;
-    return { output_listeners: outputs, transition_listeners: this.watchers.size };
+    return { output_listeners: outputs, transition_listeners: this.transitionHandlers.size };
   }
 
-  on<T extends VolatileOutput['type']>(type: T, sink: VolatileSink<T>): () => void {
+  subscribe<T extends VolatileOutput['type']>(type: T, sink: VolatileOutputHandler<T>): () => void {
     let sinks = this.byType.get(type);
     if (!sinks) {
       sinks = new Set();
       this.byType.set(type, sinks);
     }
-    const listener = sink as unknown as VolatileSink;
+    const listener = sink as unknown as VolatileOutputHandler;
     sinks.add(listener);
     return () => sinks.delete(listener);
   }
 
-  onTransition(watcher: TransitionWatcher): () => void {
-    this.watchers.add(watcher);
-    return () => this.watchers.delete(watcher);
+  subscribeTransitions(watcher: TransitionHandler): () => void {
+    this.transitionHandlers.add(watcher);
+    return () => this.transitionHandlers.delete(watcher);
   }
 
   /** What is kept has no sinks. */
@@ -46,22 +46,22 @@ export class Sinks {
       try {
         sink(output as never);
       } catch (error) {
-        this.failed(error);
+        this.logFailure(error);
       }
     }
   }
 
-  transition(committed: Committed, event: MachineEvent, from: Parameters<TransitionWatcher>[2]): void {
-    for (const watch of this.watchers) {
+  emitTransition(committed: Committed, event: MachineEvent, from: Parameters<TransitionHandler>[2]): void {
+    for (const watch of this.transitionHandlers) {
       try {
         watch(committed, event, from);
       } catch (error) {
-        this.failed(error);
+        this.logFailure(error);
       }
     }
   }
 
-  private failed(error: unknown): void {
+  private logFailure(error: unknown): void {
     this.log.error({ err: error }, 'a sink failed');
   }
 }

@@ -1,19 +1,19 @@
 /** What the runtime counts; the metrics of an edge stand behind it. */
 export interface RuntimeMeter {
-  turn(actors: number, events: number, milliseconds: number): void;
-  storeAway(): void;
+  batchCommitted(actors: number, events: number, milliseconds: number): void;
+  storeUnavailable(): void;
   /** A row's version was not the one that was decided on, and this process did not write it. */
-  conflict(): void;
-  refusedData(): void;
+  versionConflict(): void;
+  dataRefused(): void;
   quarantined(): void;
   passivated(count: number): void;
 }
 
 export const unmetered: RuntimeMeter = {
-  turn() {},
-  storeAway() {},
-  conflict() {},
-  refusedData() {},
+  batchCommitted() {},
+  storeUnavailable() {},
+  versionConflict() {},
+  dataRefused() {},
   quarantined() {},
   passivated() {},
 };

@@ -3,7 +3,7 @@ import type { MachineEvent } from '../machines/definition.ts';
 import type { TellEvent } from '../machines/outputs.ts';
 
 /** What one actor tells another, as the event that the other decides. */
-export const messageOf = (event: TellEvent, at: EpochMs): MachineEvent => ({
+export const toMachineEvent = (event: TellEvent, at: EpochMs): MachineEvent => ({
   ...event,
   at,
   by:

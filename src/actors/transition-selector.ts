@@ -8,7 +8,7 @@ import { type AnyMachineSnapshot, type AnyStateMachine, type AnyStateNode, type 
 
 export type Transition = ReturnType<AnyStateMachine['getTransitionData']>[number];
 
-type Guard = (about: Asked, params: unknown) => boolean;
+type Guard = (about: GuardArgs, params: unknown) => boolean;
 
 interface Candidate {
   transition: Transition;
@@ -18,45 +18,53 @@ interface Candidate {
 }
 
 /** A state's own candidates in their order, for the case that no state in it takes the event. */
-export interface Choice {
-  inner: readonly Choice[];
-  own: readonly Candidate[];
+export interface TransitionSelector {
+  children: readonly TransitionSelector[];
+  candidates: readonly Candidate[];
 }
 
 /** What is chosen from for `event` wherever a machine is where `snapshot` is; null where XState has to choose. */
-export function choiceAt(machine: AnyStateMachine, snapshot: AnyMachineSnapshot, event: EventObject): Choice | null {
-  const above = (node: AnyStateNode, value: AnyMachineSnapshot['value']): Choice | null => {
+export function compileSelector(
+  machine: AnyStateMachine,
+  snapshot: AnyMachineSnapshot,
+  event: EventObject,
+): TransitionSelector | null {
+  const above = (node: AnyStateNode, value: AnyMachineSnapshot['value']): TransitionSelector | null => {
     const regions = typeof value === 'string' ? { [value]: {} } : value;
-    const inner: Choice[] = [];
+    const inner: TransitionSelector[] = [];
     for (const [name, below] of Object.entries(regions)) {
       const region = node.states[name];
       const choice = region && below !== undefined ? above(region, below) : null;
       if (choice === null) return null;
       inner.push(choice);
     }
-    const own = candidates(machine, node.transitions.get(event.type) ?? [], snapshot, event);
-    return own && { inner, own };
+    const own = findCandidates(machine, node.transitions.get(event.type) ?? [], snapshot, event);
+    return own && { children: inner, candidates: own };
   };
   return above(machine.root, snapshot.value);
 }
 
-interface Asked {
+interface GuardArgs {
   context: object;
   event: EventObject;
 }
 
 /** Throws what a guard throws. */
-export function choose(choice: Choice, asked: Asked): Transition[] {
+export function selectTransitions(choice: TransitionSelector, asked: GuardArgs): Transition[] {
   const chosen: Transition[] = [];
-  add(choice, asked, chosen);
+  collectTransitions(choice, asked, chosen);
   return chosen;
 }
 
-function add({ inner, own }: Choice, asked: Asked, chosen: Transition[]): void {
+function collectTransitions(
+  { children, candidates }: TransitionSelector,
+  asked: GuardArgs,
+  chosen: Transition[],
+): void {
   const before = chosen.length;
-  for (const choice of inner) add(choice, asked, chosen);
+  for (const choice of children) collectTransitions(choice, asked, chosen);
   if (chosen.length > before) return;
-  for (const { transition, guard, params } of own) {
+  for (const { transition, guard, params } of candidates) {
     if (guard !== null && !guard(asked, params)) continue;
     chosen.push(transition);
     return;
@@ -64,20 +72,20 @@ function add({ inner, own }: Choice, asked: Asked, chosen: Transition[]): void {
 }
 
 /** What is chosen whatever the guards say; null where it depends on them. */
-export function settled({ inner, own }: Choice): Transition[] | null {
+export function unconditionalTransitions({ children, candidates }: TransitionSelector): Transition[] | null {
   const chosen: Transition[] = [];
-  for (const choice of inner) {
-    const always = settled(choice);
+  for (const choice of children) {
+    const always = unconditionalTransitions(choice);
     if (always === null) return null;
     chosen.push(...always);
   }
-  const [first] = own;
+  const [first] = candidates;
   if (chosen.length > 0 || first === undefined) return chosen;
   return first.guard === null ? [first.transition] : null;
 }
 
 /** Without what is known not to hold at this place, and what comes after one that always holds. */
-function candidates(
+function findCandidates(
   machine: AnyStateMachine,
   transitions: readonly Transition[],
   snapshot: AnyMachineSnapshot,
@@ -85,7 +93,7 @@ function candidates(
 ): Candidate[] | null {
   const found: Candidate[] = [];
   for (const transition of transitions) {
-    const asked = guardOf(machine, transition.guard);
+    const asked = resolveGuard(machine, transition.guard);
     if (asked === null) return null;
     const { guard, place, params } = asked;
     if (place && !place(snapshot, { context: snapshot.context, event }, guard)) continue;
@@ -96,21 +104,21 @@ function candidates(
 }
 
 /** XState's own guard that looks at nothing but the states a machine is in. */
-type PlaceCheck = (snapshot: AnyMachineSnapshot, about: object, guard: unknown) => boolean;
+type StateInCheck = (snapshot: AnyMachineSnapshot, about: object, guard: unknown) => boolean;
 const checkOf = (guard: object | null): unknown => (guard !== null && 'check' in guard ? guard.check : undefined);
-const checkPlace = checkOf(stateIn({}));
+const stateInCheck = checkOf(stateIn({}));
 
 /** Null where it is one that XState has to ask. */
-function guardOf(
+function resolveGuard(
   { implementations }: AnyStateMachine,
   named: unknown,
-): { guard: Guard | null; place: PlaceCheck | null; params: unknown } | null {
+): { guard: Guard | null; place: StateInCheck | null; params: unknown } | null {
   if (named === undefined) return { guard: null, place: null, params: undefined };
   const { type, params } =
     typeof named === 'string' ? { type: named, params: undefined } : (named as { type: string; params?: unknown });
   const guard = typeof named === 'function' ? (named as Guard) : (implementations.guards[type] as Guard | undefined);
   if (typeof guard !== 'function' || typeof params === 'function') return null;
   const check = checkOf(guard);
-  if (check !== undefined && check !== checkPlace) return null;
-  return { guard, place: (check as PlaceCheck | undefined) ?? null, params };
+  if (check !== undefined && check !== stateInCheck) return null;
+  return { guard, place: (check as StateInCheck | undefined) ?? null, params };
 }

@@ -6,22 +6,22 @@ import type { Watch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
 import type { Supervisor } from './supervisor.ts';
 
-const READ_AGAIN_MS = 1_000;
-const NONE: readonly Watch[] = [];
+const RETRY_MS = 1_000;
+const NO_WATCHES: readonly Watch[] = [];
 
 /**
  * Which commands wait to see their expected state in a device's reports. An index of what the command rows say, made
  * anew at each start; the machines decide, this only carries the question along with each report.
  */
-export class Watches {
+export class VerificationWatches {
   private readonly byDevice = new Map<Uuid, Map<Uuid, Watch>>();
   /** The same as lists, made when a report asks. */
   private readonly lists = new Map<Uuid, readonly Watch[]>();
   /** How many times they are being read at this moment. */
-  private reading = 0;
+  private readsInProgress = 0;
   /** Ended since the reading began: what is read may name them still. */
-  private readonly ended = new Set<Uuid>();
-  private again: NodeJS.Timeout | null = null;
+  private readonly endedWhileReading = new Set<Uuid>();
+  private retryTimer: NodeJS.Timeout | null = null;
   private stopped = false;
 
   private readonly store: Store;
@@ -30,11 +30,11 @@ export class Watches {
   constructor({ supervisor, store, log }: { supervisor: Supervisor; store: Store; log: Log }) {
     this.store = store;
     this.log = log;
-    supervisor.on('verification.watch', ({ deviceId, commandId, expected }) => {
+    supervisor.subscribe('verification.watch', ({ deviceId, commandId, expected }) => {
       this.add(deviceId, { commandId, expected, seen: false });
     });
-    supervisor.on('verification.unwatch', ({ deviceId, commandId }) => this.remove(deviceId, commandId));
-    supervisor.onTransition((committed, event) => {
+    supervisor.subscribe('verification.unwatch', ({ deviceId, commandId }) => this.remove(deviceId, commandId));
+    supervisor.subscribeTransitions((committed, event) => {
       if (committed.ref.kind !== 'command' || event.type !== 'state.observed') return;
       const { deviceId } = event as MachineEvent & { deviceId: Uuid };
       const own = this.byDevice.get(deviceId)?.get(committed.ref.id);
@@ -43,12 +43,12 @@ export class Watches {
   }
 
   sizes(): Sizes {
-    return { watches: this.byDevice.size, watch_lists: this.lists.size, watches_ended: this.ended.size };
+    return { watches: this.byDevice.size, watch_lists: this.lists.size, watches_ended: this.endedWhileReading.size };
   }
 
-  of(deviceId: Uuid): readonly Watch[] {
+  forDevice(deviceId: Uuid): readonly Watch[] {
     const waiting = this.byDevice.get(deviceId);
-    if (waiting === undefined) return NONE;
+    if (waiting === undefined) return NO_WATCHES;
     let list = this.lists.get(deviceId);
     if (list === undefined) {
       list = [...waiting.values()];
@@ -61,16 +61,16 @@ export class Watches {
   async load(): Promise<void> {
     const gone = new Map<Uuid, Uuid>();
     for (const [deviceId, waiting] of this.byDevice) for (const id of waiting.keys()) gone.set(id, deviceId);
-    this.reading += 1;
+    this.readsInProgress += 1;
     try {
       for (const { deviceId, ...watch } of await this.store.commands.watching()) {
         gone.delete(watch.commandId);
-        if (!this.ended.has(watch.commandId)) this.add(deviceId, watch);
+        if (!this.endedWhileReading.has(watch.commandId)) this.add(deviceId, watch);
       }
       for (const [commandId, deviceId] of gone) this.remove(deviceId, commandId);
     } finally {
-      this.reading -= 1;
-      if (this.reading === 0) this.ended.clear();
+      this.readsInProgress -= 1;
+      if (this.readsInProgress === 0) this.endedWhileReading.clear();
     }
   }
 
@@ -79,17 +79,17 @@ export class Watches {
     this.load().catch((error) => {
       this.log.warn({ err: error }, 'watches are read again later');
       if (this.stopped) return;
-      this.again ??= setTimeout(() => {
-        this.again = null;
+      this.retryTimer ??= setTimeout(() => {
+        this.retryTimer = null;
         this.reload();
-      }, READ_AGAIN_MS).unref();
+      }, RETRY_MS).unref();
     });
   }
 
   stop(): void {
     this.stopped = true;
-    if (this.again) clearTimeout(this.again);
-    this.again = null;
+    if (this.retryTimer) clearTimeout(this.retryTimer);
+    this.retryTimer = null;
   }
 
   private add(deviceId: Uuid, watch: Watch): void {
@@ -104,7 +104,7 @@ export class Watches {
   }
 
   private remove(deviceId: Uuid, commandId: Uuid): void {
-    if (this.reading > 0) this.ended.add(commandId);
+    if (this.readsInProgress > 0) this.endedWhileReading.add(commandId);
     const waiting = this.byDevice.get(deviceId);
     if (!waiting?.delete(commandId)) return;
     this.lists.delete(deviceId);

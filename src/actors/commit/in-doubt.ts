@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { Lease } from '../domain/lease.ts';
-import type { Json, Uuid } from '../domain/values.ts';
-import type { ActorKind, ActorRef } from '../machines/outputs.ts';
+import type { Lease } from '../../domain/lease.ts';
+import type { Json, Uuid } from '../../domain/values.ts';
+import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import {
   type ActorCommit,
   type ActorStore,
@@ -10,9 +10,9 @@ import {
   type StoredActor,
   StoreUnavailable,
   type TurnCommit,
-} from '../store/contract.ts';
-import { addressOf } from './entity.ts';
-import { LeaseOver } from './lease-over.ts';
+} from '../../store/contract.ts';
+import { LeaseExpired } from '../lease-expired.ts';
+import { addressOf } from '../live-actor.ts';
 
 const FIRST_RETRY_MS = 25;
 const LAST_RETRY_MS = 500;
@@ -22,29 +22,29 @@ const LAST_RETRY_MS = 500;
  * again until there is an answer: the fence of versions lets it happen once, and what is stored tells our own earlier try
  * from a rival's.
  */
-export class Keeper {
+export class InDoubtCommits {
   private readonly store: ActorStore;
   private readonly lease: Lease;
-  private readonly patienceMs: number;
+  private readonly timeoutMs: number;
   private stopped = false;
 
   constructor(store: ActorStore, lease: Lease, patienceMs: number) {
     this.store = store;
     this.lease = lease;
-    this.patienceMs = patienceMs;
+    this.timeoutMs = patienceMs;
   }
 
   /**
    * Answers the actors of whom nothing was kept because somebody else was first. Throws `CommitUnknown` when the store
    * stays away; `unanswered` is told of each try that was.
    */
-  async keep(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
-    const until = performance.now() + this.patienceMs;
+  async commitBatch(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
+    const until = performance.now() + this.timeoutMs;
     try {
-      return (await this.commit(turn)).lost;
+      return (await this.tryCommit(turn)).lost;
     } catch (error) {
       if (!(error instanceof CommitUnknown)) throw error;
-      return this.ask(turn, error, { until, unanswered });
+      return this.retryUntilKnown(turn, error, { until, unanswered });
     }
   }
 
@@ -53,11 +53,11 @@ export class Keeper {
     this.stopped = true;
   }
 
-  private commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
-    return this.lease.valid() ? this.store.commit(turn) : Promise.reject(new LeaseOver());
+  private tryCommit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
+    return this.lease.valid() ? this.store.commit(turn) : Promise.reject(new LeaseExpired());
   }
 
-  private async ask(
+  private async retryUntilKnown(
     turn: TurnCommit,
     unknown: CommitUnknown,
     { until, unanswered }: { until: number; unanswered: () => void },
@@ -68,7 +68,7 @@ export class Keeper {
       await pause(wait);
       if (this.stopped) throw unknown;
       try {
-        return await this.rivals(turn, (await this.commit(turn)).lost);
+        return await this.lostToOthers(turn, (await this.tryCommit(turn)).lost);
       } catch (error) {
         if (!(error instanceof CommitUnknown || error instanceof StoreUnavailable)) throw error;
       }
@@ -76,14 +76,14 @@ export class Keeper {
   }
 
   /** Those of `lost` whose row is not what this turn would have made of it. */
-  private async rivals({ actors }: TurnCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
+  private async lostToOthers({ actors }: TurnCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
     if (lost.length === 0) return [];
-    const stored = await this.load(lost);
+    const stored = await this.loadStored(lost);
     const ours = new Map(actors.map((commit) => [addressOf(commit.ref), commit]));
-    return lost.filter((ref) => !isKept(ours.get(addressOf(ref)), stored.get(addressOf(ref))));
+    return lost.filter((ref) => !matchesStored(ours.get(addressOf(ref)), stored.get(addressOf(ref))));
   }
 
-  private async load(refs: readonly ActorRef[]): Promise<Map<string, StoredActor>> {
+  private async loadStored(refs: readonly ActorRef[]): Promise<Map<string, StoredActor>> {
     const byKind = new Map<ActorKind, Uuid[]>();
     for (const { kind, id } of refs) byKind.set(kind, [...(byKind.get(kind) ?? []), id]);
     const loaded = await Promise.all([...byKind].map(([kind, ids]) => this.store.load(kind, ids)));
@@ -91,7 +91,7 @@ export class Keeper {
   }
 }
 
-function isKept(commit: ActorCommit | undefined, stored: StoredActor | undefined): boolean {
+function matchesStored(commit: ActorCommit | undefined, stored: StoredActor | undefined): boolean {
   if (commit === undefined) return false;
   // A device that was deleted is loaded no more.
   if (stored === undefined) return commit.columns.deleted === true;

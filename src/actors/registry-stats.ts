@@ -1,0 +1,19 @@
+import type { ActorKind } from '../machines/outputs.ts';
+import type { ActorRegistry } from './registry.ts';
+
+/** The actors in memory, by kind, and how many letters the fullest mailbox holds. */
+export interface RegistryStats {
+  live: number;
+  byKind: Record<ActorKind, number>;
+  deepestMailbox: number;
+}
+
+export function registryStats(roster: ActorRegistry): RegistryStats {
+  const kinds: RegistryStats['byKind'] = { device: 0, command: 0, tenant: 0, plan: 0 };
+  let deepest = 0;
+  for (const { ref, mailbox } of roster) {
+    kinds[ref.kind] += 1;
+    deepest = Math.max(deepest, mailbox.length);
+  }
+  return { live: roster.size, byKind: kinds, deepestMailbox: deepest };
+}

@@ -1,0 +1,39 @@
+import type { Uuid } from '../domain/values.ts';
+import type { ActorKind, ActorRef } from '../machines/outputs.ts';
+import type { LiveActor } from './live-actor.ts';
+
+/** The actors in memory, by kind and id: looked up for nearly everything, so no address is put together for it. */
+export class ActorRegistry {
+  private readonly byKind: Record<ActorKind, Map<Uuid, LiveActor>> = {
+    device: new Map(),
+    command: new Map(),
+    tenant: new Map(),
+    plan: new Map(),
+  };
+
+  get size(): number {
+    const { device, command, tenant, plan } = this.byKind;
+    return device.size + command.size + tenant.size + plan.size;
+  }
+
+  get({ kind, id }: ActorRef): LiveActor | undefined {
+    return this.byKind[kind].get(id);
+  }
+
+  has({ kind, id }: ActorRef): boolean {
+    return this.byKind[kind].has(id);
+  }
+
+  add(entity: LiveActor): void {
+    const { kind, id } = entity.ref;
+    this.byKind[kind].set(id, entity);
+  }
+
+  remove({ kind, id }: ActorRef): void {
+    this.byKind[kind].delete(id);
+  }
+
+  *[Symbol.iterator](): Generator<LiveActor> {
+    for (const entities of Object.values(this.byKind)) yield* entities.values();
+  }
+}
