@@ -2,7 +2,8 @@
 /** @type {import('@stryker-mutator/api/core').PartialStrykerOptions} */
 export default {
   mutate: [
-    'src/domain/{signature,hmac,replay,gateway,roles}.ts',
+    'src/domain/{replay-window,gateway,roles}.ts',
+    'src/protocol/{signature,hmac}.ts',
     'src/machines/*.ts',
     '!src/machines/*-types.ts',
     '!src/machines/definition.ts',

@@ -1,8 +1,8 @@
 import { blankSnapshot, decide } from '../../src/actors/decide.ts';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
-import { completeManifest } from '../../src/domain/own-manifest.ts';
-import { automaticManifest } from '../../src/domain/registry.ts';
-import { WINDOW_SIZE } from '../../src/domain/replay.ts';
+import { WINDOW_SIZE } from '../../src/domain/replay-window.ts';
+import { completeManifest } from '../../src/domain/tenant-manifest.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { Snapshot } from '../../src/machines/definition.ts';
 import type { DeviceContext } from '../../src/machines/device-types.ts';

@@ -1,9 +1,9 @@
 import { connect, type Socket } from 'node:net';
-import { composeMessage } from '../../src/domain/envelope.ts';
-import { sessionCredentials } from '../../src/domain/session.ts';
-import { newNonce, type SigningKey, signingKey } from '../../src/domain/signature.ts';
-import { type DeviceChannel, deviceTopic } from '../../src/domain/topics.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import { composeMessage } from '../../src/protocol/envelope.ts';
+import { sessionCredentials } from '../../src/protocol/session-token.ts';
+import { newNonce, type SigningKey, signingKey } from '../../src/protocol/signature.ts';
+import { type DeviceChannel, deviceTopic } from '../../src/protocol/topics.ts';
 import {
   CONNACK,
   connectPacket,

@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net';
-import { composeMessage } from '../../src/domain/envelope.ts';
-import { sessionCredentials } from '../../src/domain/session.ts';
-import { newNonce, signingKey } from '../../src/domain/signature.ts';
-import { deviceTopic } from '../../src/domain/topics.ts';
+import { composeMessage } from '../../src/protocol/envelope.ts';
+import { sessionCredentials } from '../../src/protocol/session-token.ts';
+import { newNonce, signingKey } from '../../src/protocol/signature.ts';
+import { deviceTopic } from '../../src/protocol/topics.ts';
 import { connectPacket, publishPacket } from './mqtt-wire.ts';
 
 /*

@@ -1,16 +1,16 @@
 import { v7 } from 'uuid';
 import { createRuntime } from '../../src/actors/runtime.ts';
 import { type Config, readConfig } from '../../src/config.ts';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import type { Log } from '../../src/domain/log.ts';
-import { automaticManifest } from '../../src/domain/registry.ts';
 import { makeSealer } from '../../src/domain/sealing.ts';
-import { newDeviceSecret } from '../../src/domain/signature.ts';
 import type { Uuid } from '../../src/domain/values.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
 import type { TenantEvent } from '../../src/machines/tenant-types.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { readTokenKey, signToken, TOKEN_ISSUER } from '../../src/operations/tokens.ts';
+import { newDeviceSecret } from '../../src/protocol/signature.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { DeviceIdentity } from './device.ts';
 import type { Deployment } from './service.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../domain/clock.ts';
-import type { Sizes } from '../domain/sizes.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { ActorRef } from '../machines/outputs.ts';
 import { StoreUnavailable } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
@@ -38,7 +38,7 @@ export class ActivationQueue {
     return this.pending.size === 0;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { arrivals: this.pending.size };
   }
 

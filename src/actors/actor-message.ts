@@ -1,9 +1,9 @@
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
-import type { TellEvent } from '../machines/outputs.ts';
+import type { ActorMessage } from '../machines/outputs.ts';
 
 /** What one actor tells another, as the event that the other decides. */
-export const toMachineEvent = (event: TellEvent, at: EpochMs): MachineEvent => ({
+export const toMachineEvent = (event: ActorMessage, at: EpochMs): MachineEvent => ({
   ...event,
   at,
   by:

@@ -1,5 +1,5 @@
 import type { AnyActorScope, AnyMachineSnapshot, AnyStateMachine, EventObject } from 'xstate';
-import { functionOf } from '../machines/decision.ts';
+import { decisionFunctionOf } from '../machines/decision.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';
 import {
@@ -28,7 +28,11 @@ export interface TransitionResult {
 type Delay = number | ((about: { context: object; event: EventObject }) => number);
 type Action =
   | {
-      decide: (context: never, event: never, params: never) => ReturnType<NonNullable<ReturnType<typeof functionOf>>>;
+      decide: (
+        context: never,
+        event: never,
+        params: never,
+      ) => ReturnType<NonNullable<ReturnType<typeof decisionFunctionOf>>>;
       params: unknown;
     }
   | { set: string; event: string; delay: Delay }
@@ -263,7 +267,7 @@ function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<str
     if (typeof action === 'function') {
       const { type, id, event, delay, sendId } = action as unknown as BuiltInAction;
       if (type === 'xstate.cancel') return typeof sendId === 'string';
-      if (type !== 'xstate.raise') return functionOf(action) !== undefined;
+      if (type !== 'xstate.raise') return decisionFunctionOf(action) !== undefined;
       const spec = typeof delay === 'string' ? named[delay] : delay;
       const isTimer = spec !== undefined && typeof id === 'string' && typeof event === 'object';
       if (!isTimer || (delays.get(id) ?? spec) !== spec) return false;
@@ -273,7 +277,7 @@ function isCompilable(machine: AnyStateMachine, node: StateNode, delays: Map<str
     const { type, params } =
       typeof action === 'string' ? { type: action, params: null } : (action as { type: string; params?: unknown });
     const made = actions[type] as object | undefined;
-    return made !== undefined && functionOf(made) !== undefined && typeof params !== 'function';
+    return made !== undefined && decisionFunctionOf(made) !== undefined && typeof params !== 'function';
   };
   const transitions = [...node.transitions.values()].flat();
   return (

@@ -1,6 +1,6 @@
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent, Snapshot } from '../machines/definition.ts';
-import type { ActorRef, Output, OutsideOutput, VolatileOutput } from '../machines/outputs.ts';
+import type { ActorRef, Output, ResolvableOutput, VolatileOutput } from '../machines/outputs.ts';
 import type { IdempotencyRow, StoredActor } from '../store/contract.ts';
 
 /** A committed state, as watchers see it. */
@@ -63,8 +63,8 @@ export interface AddressedEvent {
  * Finds out what an output comes to, or null where it is too late for it. What it throws is tried again; nothing may have
  * happened but what it answers, for that is kept together with the output's end.
  */
-export type OutputResolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
-  output: Extract<OutsideOutput, { type: T }>,
+export type OutputResolver<T extends ResolvableOutput['type'] = ResolvableOutput['type']> = (
+  output: Extract<ResolvableOutput, { type: T }>,
 ) => Promise<AddressedEvent | null>;
 
 /**
@@ -77,8 +77,8 @@ export type BatchView = Pick<Actors, 'peek'>;
  * The same from what is in memory, so that the turn which says the output can take it in. Null, or what it throws, leaves
  * the output to the resolver.
  */
-export type SyncOutputResolver<T extends OutsideOutput['type'] = OutsideOutput['type']> = (
-  output: Extract<OutsideOutput, { type: T }>,
+export type SyncOutputResolver<T extends ResolvableOutput['type'] = ResolvableOutput['type']> = (
+  output: Extract<ResolvableOutput, { type: T }>,
   turn: BatchView,
 ) => AddressedEvent | null;
 

@@ -1,5 +1,5 @@
 import { type AnyActorScope, type AnyMachineSnapshot, type AnyStateNode, createEmptyActor } from 'xstate';
-import { isObject } from '../domain/json-size.ts';
+import { isObject } from '../domain/json/value.ts';
 import type { Json } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent } from '../machines/definition.ts';
 import type { Output, TimerChange } from '../machines/outputs.ts';

@@ -1,5 +1,5 @@
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { Output, VolatileOutput } from '../machines/outputs.ts';
 import type { Actors, Committed, VolatileOutputHandler } from './contract.ts';
@@ -16,7 +16,7 @@ export class EventBus {
     this.log = log;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     let outputs = 0;
     for (const sinks of this.byType.values()) outputs += sinks.size;
     return { output_listeners: outputs, transition_listeners: this.transitionHandlers.size };

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Sizes } from '../domain/sizes.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef } from '../machines/outputs.ts';
 import { type ActorStore, type StoredActor, StoreUnavailable } from '../store/contract.ts';
@@ -31,7 +31,7 @@ export class Loader {
     this.store = store;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     let waiting = 0;
     for (const byId of this.queued.values()) waiting += byId.size;
     return { actor_loads: this.loads.size, actor_loads_waiting: waiting };

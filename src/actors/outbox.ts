@@ -1,8 +1,8 @@
 import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
-import type { ActorRef, DurableOutput, OutsideOutput, TellEvent } from '../machines/outputs.ts';
+import type { ActorMessage, ActorRef, DurableOutput, ResolvableOutput } from '../machines/outputs.ts';
 import type { OutboxKey, OutboxRow, Store } from '../store/contract.ts';
 import { toMachineEvent } from './actor-message.ts';
 import {
@@ -34,7 +34,7 @@ interface RegisteredResolver {
  */
 export class Outbox {
   private readonly inFlight = new Map<string, number>();
-  private readonly resolvers = new Map<OutsideOutput['type'], RegisteredResolver>();
+  private readonly resolvers = new Map<ResolvableOutput['type'], RegisteredResolver>();
   /** Ended since a sweep began to read: what it read may name them still. */
   private readonly deliveredDuringSweep = new Set<string>();
   private periodic: NodeJS.Timeout | null = null;
@@ -59,7 +59,7 @@ export class Outbox {
   }
 
   /** Who knows what this kind of output comes to. Registered before the start; until then such outputs wait. */
-  registerResolver<T extends OutsideOutput['type']>(
+  registerResolver<T extends ResolvableOutput['type']>(
     type: T,
     resolver: OutputResolver<T>,
     atHand?: SyncOutputResolver<T>,
@@ -68,7 +68,7 @@ export class Outbox {
   }
 
   /** What an output comes to, where memory tells. */
-  resolveSync(output: OutsideOutput, turn: BatchView): AddressedEvent | null {
+  resolveSync(output: ResolvableOutput, turn: BatchView): AddressedEvent | null {
     return this.resolvers.get(output.type)?.resolveSync?.(output as never, turn) ?? null;
   }
 
@@ -113,7 +113,7 @@ export class Outbox {
     this.sweepTimer = null;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { outbox_under_way: this.inFlight.size, outbox_ended: this.deliveredDuringSweep.size };
   }
 
@@ -198,7 +198,7 @@ export class Outbox {
   private async sendToAll(
     kind: ActorRef['kind'],
     ids: readonly Uuid[],
-    event: TellEvent,
+    event: ActorMessage,
     row: OutboxRow,
   ): Promise<void> {
     await Promise.all(ids.map((id) => this.sendTo({ kind, id }, event, null)));
@@ -221,7 +221,7 @@ export class Outbox {
   }
 
   /** Resolves also where there is nobody to tell; what the target's machine fails on is recorded there and dropped. */
-  private async sendTo(to: ActorRef, event: TellEvent, row: OutboxRow | null): Promise<void> {
+  private async sendTo(to: ActorRef, event: ActorMessage, row: OutboxRow | null): Promise<void> {
     try {
       const message = toMachineEvent(event, this.clock.now());
       await this.supervisor.sendWith(to, message, row ? { outboxKey: row } : { noTimeout: true });

@@ -1,6 +1,6 @@
 import { type Clock, elapsedOf } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import { CommitUnknown, type PresenceFlush, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -114,7 +114,7 @@ export class Presence implements DeviceSessions {
     return this.sessions.size;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       presence_sessions: this.sessions.size,
       presence_unflushed: this.unflushed.size,

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
+import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import { allSizes, type Sized } from '../domain/sizes.ts';
 import type { Store } from '../store/contract.ts';
 import { LateCommands } from './late-commands.ts';
 import { Outbox } from './outbox.ts';
@@ -15,7 +15,7 @@ import { VerificationWatches } from './verification-watches.ts';
 const PASSIVATE_MS = 5_000;
 
 /** The runtime put together; `main` makes one. */
-export interface Runtime extends Sized {
+export interface Runtime extends SizeReporter {
   actors: Supervisor;
   sessions: Presence;
   watches: VerificationWatches;
@@ -74,7 +74,7 @@ export function createRuntime(parts: {
     watches,
     timers,
     outbox,
-    sizes: () => allSizes([actors, outbox, sessions, timers, watches]),
+    sizes: () => sumSizes([actors, outbox, sessions, timers, watches]),
     async start() {
       await watches.load();
       await outbox.sweep();

@@ -1,7 +1,7 @@
 import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../machines/definition.ts';
 import type { ActorKind, ActorRef, VolatileOutput } from '../machines/outputs.ts';
@@ -202,7 +202,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     return { ...registryStats(this.registry), waiting: this.admission.pending };
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       ...this.activationQueue.sizes(),
       ...this.loader.sizes(),
@@ -263,7 +263,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   /** It rests, has not thrown lately, and nobody asked for it while it was being made: they are given this one. */
   private canPassivateNow(entity: LiveActor): boolean {
-    const rests = entity.definition.rests(entity.snapshot as unknown as Snapshot);
+    const rests = entity.definition.canPassivate(entity.snapshot as unknown as Snapshot);
     return rests && entity.mailbox.length === 0 && entity.recentFailures === null && !this.loader.isLoading(entity.ref);
   }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import { type EpochMs, SYSTEM } from '../domain/values.ts';
 import type { ActorStore, TimerRow } from '../store/contract.ts';
 import { NoSuchActor, Quarantined } from './contract.ts';
@@ -84,7 +84,7 @@ export class Timers {
     return this.firing.size;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { timers_firing: this.firing.size, timers_set_again: this.rescheduledAt.size };
   }
 

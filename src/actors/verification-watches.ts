@@ -1,22 +1,22 @@
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { MachineEvent } from '../machines/definition.ts';
-import type { Watch } from '../machines/device-types.ts';
+import type { VerificationWatch } from '../machines/device-types.ts';
 import type { Store } from '../store/contract.ts';
 import type { Supervisor } from './supervisor.ts';
 
 const RETRY_MS = 1_000;
-const NO_WATCHES: readonly Watch[] = [];
+const NO_WATCHES: readonly VerificationWatch[] = [];
 
 /**
  * Which commands wait to see their expected state in a device's reports. An index of what the command rows say, made
  * anew at each start; the machines decide, this only carries the question along with each report.
  */
 export class VerificationWatches {
-  private readonly byDevice = new Map<Uuid, Map<Uuid, Watch>>();
+  private readonly byDevice = new Map<Uuid, Map<Uuid, VerificationWatch>>();
   /** The same as lists, made when a report asks. */
-  private readonly lists = new Map<Uuid, readonly Watch[]>();
+  private readonly lists = new Map<Uuid, readonly VerificationWatch[]>();
   /** How many times they are being read at this moment. */
   private readsInProgress = 0;
   /** Ended since the reading began: what is read may name them still. */
@@ -42,11 +42,11 @@ export class VerificationWatches {
     });
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { watches: this.byDevice.size, watch_lists: this.lists.size, watches_ended: this.endedWhileReading.size };
   }
 
-  forDevice(deviceId: Uuid): readonly Watch[] {
+  forDevice(deviceId: Uuid): readonly VerificationWatch[] {
     const waiting = this.byDevice.get(deviceId);
     if (waiting === undefined) return NO_WATCHES;
     let list = this.lists.get(deviceId);
@@ -92,7 +92,7 @@ export class VerificationWatches {
     this.retryTimer = null;
   }
 
-  private add(deviceId: Uuid, watch: Watch): void {
+  private add(deviceId: Uuid, watch: VerificationWatch): void {
     let waiting = this.byDevice.get(deviceId);
     if (waiting === undefined) {
       waiting = new Map();

@@ -1,7 +1,7 @@
 import { type Running, runSimulated } from '../device/homes/run.ts';
 import type { SimulatedDevice, World } from '../device/homes/simulated.ts';
-import type { SigningAlg } from '../domain/signature.ts';
 import type { Milliseconds } from '../domain/values.ts';
+import type { SigningAlg } from '../protocol/signature.ts';
 import type { Api } from './api.ts';
 
 /** The answer to a registration. */

@@ -1,6 +1,6 @@
 import type { AckStatus } from '../domain/command.ts';
-import type { CmdAckPayload, CmdPayload } from '../domain/payloads.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
+import type { CmdAckPayload, CmdPayload } from '../protocol/payloads.ts';
 import type { RememberedCommand } from './store.ts';
 
 /** What a handler may answer. `state` is merged into the device's state and sent with the acknowledgement. */

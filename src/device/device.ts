@@ -1,5 +1,9 @@
 import { EventEmitter } from 'node:events';
 import { type Clock, systemClock } from '../domain/clock.ts';
+import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../domain/replay-window.ts';
+import { applyReport, type Twin, twinOf } from '../domain/twin.ts';
+import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
+import { PROTOCOL_VERSION } from '../protocol/constants.ts';
 import type {
   CloudPayload,
   CmdAckPayload,
@@ -8,13 +12,9 @@ import type {
   HeartbeatPayload,
   HelloAckPayload,
   HelloPayload,
-} from '../domain/payloads.ts';
-import { PROTOCOL_VERSION } from '../domain/protocol.ts';
-import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../domain/replay.ts';
-import type { SigningAlg } from '../domain/signature.ts';
-import { deviceTopic } from '../domain/topics.ts';
-import { applyReport, type Twin, twinOf } from '../domain/twin.ts';
-import type { EpochMs, JsonObject, Milliseconds, Uuid } from '../domain/values.ts';
+} from '../protocol/payloads.ts';
+import type { SigningAlg } from '../protocol/signature.ts';
+import { deviceTopic } from '../protocol/topics.ts';
 import { type CommandHandler, Commands } from './commands.ts';
 import { Identity, type Utterance } from './identity.ts';
 import { type Backoff, Link, type LinkSession, type TlsOptions } from './link.ts';

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { checkCloudMessage, composeMessage, type MessageCheck } from '../domain/envelope.ts';
-import type { CloudPayload } from '../domain/payloads.ts';
-import { type SessionCredentials, sessionCredentials } from '../domain/session.ts';
+import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
+import { checkCloudMessage, composeMessage, type MessageCheck } from '../protocol/envelope.ts';
+import type { CloudPayload } from '../protocol/payloads.ts';
+import { type SessionCredentials, sessionCredentials } from '../protocol/session-token.ts';
 import {
   isPublicKey,
   newNonce,
@@ -10,9 +11,8 @@ import {
   signingKey,
   type VerifyingKey,
   verifyingKey,
-} from '../domain/signature.ts';
-import type { DeviceChannel } from '../domain/topics.ts';
-import type { EpochMs, JsonObject, Uuid } from '../domain/values.ts';
+} from '../protocol/signature.ts';
+import type { DeviceChannel } from '../protocol/topics.ts';
 
 /** What an identity signs, beside who and when. */
 export interface Utterance {

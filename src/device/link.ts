@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { connect, type IClientOptions, type MqttClient } from 'mqtt';
-import type { SessionCredentials } from '../domain/session.ts';
 import type { Milliseconds } from '../domain/values.ts';
+import type { SessionCredentials } from '../protocol/session-token.ts';
 
 /** How long to wait before the next try: a random part of a span that doubles from `minMs` to `maxMs`. */
 export interface Backoff {

@@ -1,6 +1,6 @@
 import { open, readFile, rename } from 'node:fs/promises';
 import type { AckStatus } from '../domain/command.ts';
-import { checkJson } from '../domain/json.ts';
+import { checkJson } from '../domain/json/strict.ts';
 import type { JsonObject } from '../domain/values.ts';
 
 /** A command the device has seen, so that a repeat is answered and not done again. */

@@ -1,5 +1,5 @@
-import { canonicalPayload } from '../domain/canonical.ts';
 import type { JsonObject } from '../domain/values.ts';
+import { canonicalPayload } from '../protocol/canonical.ts';
 
 /** The service takes packets of 64 KiB; topic, envelope and signature need less than the rest. */
 const MAX_PAYLOAD_BYTES = 60 * 1024;

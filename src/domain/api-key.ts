@@ -17,20 +17,20 @@ export interface NewApiKey {
 export function newApiKey(): NewApiKey {
   const prefix = Array.from(randomBytes(8), (byte) => ALPHABET[byte % ALPHABET.length]).join('');
   const key = `tk_${prefix}_${randomBytes(32).toString('base64url')}`;
-  return { prefix, key, hash: hashOf(key) };
+  return { prefix, key, hash: hashApiKey(key) };
 }
 
 /** Whether a text claims to be an API key, before it is looked up. */
 export const isApiKey = (text: string): boolean => text.startsWith('tk_');
 
 /** The prefix by which a presented key is looked up; null for what no key looks like. */
-export const prefixOf = (key: string): string | null => KEY.exec(key)?.[1] ?? null;
+export const apiKeyPrefix = (key: string): string | null => KEY.exec(key)?.[1] ?? null;
 
 /** SHA-256 of the whole key: 32 random bytes need no slow hash. */
-export const hashOf = (key: string): string => hash('sha256', key, 'base64url');
+export const hashApiKey = (key: string): string => hash('sha256', key, 'base64url');
 
 /** Whether `key` is the one that `kept` is the hash of, in constant time. */
-export function matches(key: string, kept: string): boolean {
-  const [given, expected] = [Buffer.from(hashOf(key)), Buffer.from(kept)];
+export function matchesHash(key: string, kept: string): boolean {
+  const [given, expected] = [Buffer.from(hashApiKey(key)), Buffer.from(kept)];
   return given.length === expected.length && timingSafeEqual(given, expected);
 }

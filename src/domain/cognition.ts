@@ -9,7 +9,7 @@ export const contextKinds = ['goal', 'device', 'observation'] as const;
 export type ContextKind = (typeof contextKinds)[number];
 
 /** What is to be thought about. */
-export interface ContextWish {
+export interface ContextInput {
   kind: ContextKind;
   /** Null: all of the tenant's homes. */
   homeId: Uuid | null;
@@ -24,16 +24,16 @@ export interface ContextWish {
 }
 
 /** Whoever thinks is silent for so long, and nothing of the plan is under way: then it is given up. */
-export const PATIENCE_MS: Milliseconds = 60_000;
+export const PLANNER_TIMEOUT_MS: Milliseconds = 60_000;
 /** How long a suspension lasts that says nothing else, and the longest one. */
-export const SUSPENSION_S = { usual: 300, most: 3_600 } as const;
+export const SUSPENSION_S = { default: 300, max: 3_600 } as const;
 /** For so long after it was asked for a context may be suspended; an observation's proposal expires then. */
 export const CONTEXT_LIFE_MS: Milliseconds = 24 * 3_600_000;
 
 /** `PREEMPTED`: it ended otherwise, as by a step that failed. */
 export type InterruptReason = 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED';
 
-interface About {
+interface ContextRef {
   /** The plan's id; of an observation its proposal's. */
   contextId: Uuid;
   tenantId: Uuid;
@@ -44,11 +44,11 @@ interface About {
 /** What becomes of contexts, for whoever thinks about them. */
 export type ContextChange =
   /** It waits for a word: it is new, or is to be thought about again. */
-  | (About & { type: 'opened' })
+  | (ContextRef & { type: 'opened' })
   /** Nothing more is expected for it, or not now. */
-  | (About & { type: 'interrupted'; reason: InterruptReason; detail: string })
+  | (ContextRef & { type: 'interrupted'; reason: InterruptReason; detail: string })
   /** A node has another status; `from` is null where it was proposed just now. */
-  | (About & {
+  | (ContextRef & {
       type: 'node';
       nodeId: string;
       from: StepStatus | null;
@@ -57,7 +57,7 @@ export type ContextChange =
       error: { code: string; detail: string } | null;
     })
   /** A command of a node is over, its own or the one that undoes it. */
-  | (About & {
+  | (ContextRef & {
       type: 'outcome';
       nodeId: string;
       deviceId: Uuid;
@@ -71,8 +71,8 @@ export type ContextChange =
     });
 
 /** A change, without what it is about. */
-export type ContextNews = ContextChange extends infer One
+export type ContextChangeBody = ContextChange extends infer One
   ? One extends ContextChange
-    ? Omit<One, keyof About>
+    ? Omit<One, keyof ContextRef>
     : never
   : never;

@@ -22,7 +22,7 @@ export const ackStatuses = ['accepted', 'in_progress', 'succeeded', 'failed'] as
 export type AckStatus = (typeof ackStatuses)[number];
 
 /** The service keeps listening for a late word this long after `timed_out` (contract §5). */
-export const LATE_WORD_MS = 24 * 3_600_000;
+export const LATE_ACK_MS = 24 * 3_600_000;
 export const DEFAULT_TTL_S = 60;
 export const MAX_TTL_S = 86_400;
 export const MAX_CRITICAL_TTL_S = 300;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isObject } from './json-size.ts';
+import { isObject } from './json/value.ts';
 import { done, type Outcome, refuse } from './refusals.ts';
 import type { EpochMs } from './values.ts';
 
@@ -27,26 +27,26 @@ const forms = {
   text: /^[\x21-\x7e]{1,128}$/,
 };
 
-export const makeCursor = (listing: Listing, position: Position): string => written(position, boundTo(listing));
+export const makeCursor = (listing: Listing, position: Position): string => encode(position, boundTo(listing));
 
 export function makeCursors(listing: Listing, positions: readonly Position[]): string[] {
   const bound = boundTo(listing);
-  return positions.map((position) => written(position, bound));
+  return positions.map((position) => encode(position, bound));
 }
 
-const written = ({ createdAt: t, id: i }: Position, h: string): string =>
+const encode = ({ createdAt: t, id: i }: Position, h: string): string =>
   Buffer.from(JSON.stringify({ t, i, h })).toString('base64url');
 
 export function readCursor(listing: Listing, cursor: string): Outcome<Position> {
   const held = cursor.length <= MAX_CURSOR_LENGTH ? decode(cursor) : undefined;
-  if (!isObject(held) || held.h !== boundTo(listing)) return notOfThisList();
+  if (!isObject(held) || held.h !== boundTo(listing)) return invalidCursor();
   const { t: createdAt, i: id } = held;
-  if (!Number.isSafeInteger(createdAt) || Math.abs(createdAt as number) > MAX_EPOCH_MS) return notOfThisList();
-  if (typeof id !== 'string' || !forms[listing.ids ?? 'uuid'].test(id)) return notOfThisList();
+  if (!Number.isSafeInteger(createdAt) || Math.abs(createdAt as number) > MAX_EPOCH_MS) return invalidCursor();
+  if (typeof id !== 'string' || !forms[listing.ids ?? 'uuid'].test(id)) return invalidCursor();
   return done({ createdAt: createdAt as number, id });
 }
 
-const notOfThisList = () =>
+const invalidCursor = () =>
   refuse('VALIDATION_FAILED', 'The cursor does not belong to this list.', {
     errors: [{ path: 'cursor', message: 'is not a cursor of this list with these filters' }],
   });

@@ -20,7 +20,7 @@ export const isVersion = (text: string): boolean =>
 export const withoutBuild = (version: string): string => version.split('+', 1)[0] as string;
 
 /** What an update is looked for by. */
-export interface Offer {
+export interface RolloutRelease {
   id: Uuid;
   version: string;
   rolloutPercent: number;
@@ -30,22 +30,22 @@ export interface Offer {
  * A device's place in a release's rollout, 0–99: the SHA-256 digest of the UTF-8 text `<release id>|<device id>`, both in
  * lower case, read as one unsigned big-endian number, modulo 100. Every release draws its own order.
  */
-export function rolloutPlace(releaseId: Uuid, deviceId: Uuid): number {
+export function rolloutBucket(releaseId: Uuid, deviceId: Uuid): number {
   return Number(BigInt(`0x${hash('sha256', `${releaseId}|${deviceId}`.toLowerCase())}`) % 100n);
 }
 
 /** Without a device only a full rollout holds whoever asks. */
-const holds = ({ id, rolloutPercent }: Offer, deviceId: Uuid | null): boolean =>
-  rolloutPercent >= 100 || (deviceId !== null && rolloutPlace(id, deviceId) < rolloutPercent);
+const isInRollout = ({ id, rolloutPercent }: RolloutRelease, deviceId: Uuid | null): boolean =>
+  rolloutPercent >= 100 || (deviceId !== null && rolloutBucket(id, deviceId) < rolloutPercent);
 
 /** The highest of the released versions above the current one whose rollout holds the device. */
-export function updateFor<Release extends Offer>(
+export function findUpdate<Release extends RolloutRelease>(
   released: readonly Release[],
   currentVersion: string,
   deviceId: Uuid | null,
 ): Release | null {
   const above = released.filter(({ version }) => compare(version, currentVersion) > 0);
-  return above.sort((a, b) => compare(b.version, a.version)).find((release) => holds(release, deviceId)) ?? null;
+  return above.sort((a, b) => compare(b.version, a.version)).find((release) => isInRollout(release, deviceId)) ?? null;
 }
 
 /**
@@ -58,9 +58,9 @@ export function artifactUrlFault(text: string): string | null {
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must hold no blanks, control characters or backslashes';
   if (url.username !== '' || url.password !== '') return 'must hold no credentials';
   if (url.hash !== '') return 'must have no fragment';
-  if (nowhere.test(url.hostname)) return 'names no host that a device could fetch from';
+  if (unreachableHost.test(url.hostname)) return 'names no host that a device could fetch from';
   return null;
 }
 
 /** Unspecified, link-local (where clouds keep their metadata) and multicast addresses; URL parsing has made them canonical. */
-const nowhere = /^(0\.|169\.254\.|22[4-9]\.|23\d\.|25[0-5]\.|\[::\]$|\[fe[89ab]|\[ff|\[::ffff:a9fe:)/;
+const unreachableHost = /^(0\.|169\.254\.|22[4-9]\.|23\d\.|25[0-5]\.|\[::\]$|\[fe[89ab]|\[ff|\[::ffff:a9fe:)/;

@@ -12,13 +12,13 @@ const PARTS = /(-?)(?:"([^"]*)"?|([^\s"]+))/g;
 const wordsOf = (text: string): string[] => text.normalize('NFKC').toLowerCase().match(WORDS) ?? [];
 
 /** What is kept of a text, words with a space between them. */
-export const searchable = (text: string): string => wordsOf(text).join(' ');
+export const toSearchText = (text: string): string => wordsOf(text).join(' ');
 
 /**
  * A person's query for `websearch_to_tsquery`: all words, `"a phrase"`, `or`, `-not`. A part that is several words, such as
  * `21.5`, is a phrase. Empty where there is no word in it.
  */
-export function sought(query: string): string {
+export function toSearchQuery(query: string): string {
   const parts: string[] = [];
   for (const [, not = '', phrase, word = ''] of query.normalize('NFKC').matchAll(PARTS)) {
     const words = wordsOf(phrase ?? word);

@@ -1,9 +1,9 @@
+import { isRestricted } from './capability-registry.ts';
 import { DEFAULT_TIMEOUT_S, DEFAULT_TTL_S, MAX_CRITICAL_TTL_S, MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
 import type { Capability, Manifest, SafetyClass } from './manifest.ts';
 import { checkParams } from './param-schema.ts';
 import { isPerson, type SafetyPolicy } from './policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, type RefusalCode, refuse } from './refusals.ts';
-import { isRestricted } from './registry.ts';
 import type { JsonObject, Milliseconds, Principal } from './values.ts';
 
 /** All that the gateway judges a command by. */

@@ -20,7 +20,7 @@ export interface Memory {
 }
 
 /** Who wrote it, which is never the writer's to say: `key:<prefix>`, `user:<id>`, or a part of the service by its name. */
-export function sourceOf({ kind, id, key }: Principal): string {
+export function memorySourceOf({ kind, id, key }: Principal): string {
   if (key !== undefined) return `key:${key}`;
   return kind === 'system' ? id : `${kind}:${id}`;
 }
@@ -29,4 +29,4 @@ export function sourceOf({ kind, id, key }: Principal): string {
  * What a person would not see and a language model would read: control characters but line breaks and tabs, and Unicode's
  * invisible copies of ASCII.
  */
-export const UNSEEN = /[\u{e0000}-\u{e007f}]|[\p{Cc}--[\n\t]]/v;
+export const INVISIBLE_CHARACTER = /[\u{e0000}-\u{e007f}]|[\p{Cc}--[\n\t]]/v;

@@ -1,4 +1,4 @@
-import { isObject, jsonBytes, jsonEqual } from './json-size.ts';
+import { isObject, jsonBytes, jsonEqual } from './json/value.ts';
 import type { FieldError } from './refusals.ts';
 import type { Json, JsonObject } from './values.ts';
 

@@ -31,8 +31,8 @@ export const stepStatuses = [
 export type StepStatus = (typeof stepStatuses)[number];
 
 /** What happens when a step fails. */
-export const failureWays = ['rollback', 'stop'] as const;
-export type OnFailure = (typeof failureWays)[number];
+export const failurePolicies = ['rollback', 'stop'] as const;
+export type OnFailure = (typeof failurePolicies)[number];
 
 export const MAX_STEPS = 100;
 /** A compensation that failed is tried again after each of these, and then given up. */
@@ -94,13 +94,13 @@ function cycleIn(steps: readonly Node[]): string[] | null {
 }
 
 /** What a command's standing means to the plan that asked for it. */
-export type StepWord = 'waiting' | 'going' | 'succeeded' | 'failed';
+export type StepOutcome = 'waiting' | 'going' | 'succeeded' | 'failed';
 
 /**
  * A step is over when its command is final and its verification decided; a command that timed out is over at once, whatever
  * it says later.
  */
-export function wordOf(status: CommandStatus, verification: VerificationStatus): StepWord {
+export function outcomeOf(status: CommandStatus, verification: VerificationStatus): StepOutcome {
   switch (status) {
     case 'submitted':
     case 'dispatched':

@@ -59,11 +59,11 @@ export const scopesOfClaim = (claim: string | undefined): readonly Scope[] | nul
 export const scopesOfKey = (stored: readonly Scope[]): readonly Scope[] | null => (stored.length === 0 ? null : stored);
 
 /** Whether `granted` covers `needed`. Null is all that the role allows, an empty list is nothing. */
-export const allows = (granted: readonly Scope[] | null, needed: NeededScope): boolean =>
+export const allowsScope = (granted: readonly Scope[] | null, needed: NeededScope): boolean =>
   granted === null || granted.some((mine) => covers(mine, needed));
 
 /** Whether the holder of `held` may hand out `asked`: each scope is covered by one of theirs. Null is all scopes. */
-export function within(held: readonly Scope[] | null, asked: readonly Scope[] | null): boolean {
+export function mayGrant(held: readonly Scope[] | null, asked: readonly Scope[] | null): boolean {
   if (held === null) return true;
   return asked?.every((one) => held.some((mine) => covers(mine, one))) ?? false;
 }

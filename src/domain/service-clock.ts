@@ -73,7 +73,7 @@ export class ServiceClock implements Clock {
   observe(sample: ClockSample): void {
     if (this.#database === null) this.#database = new DatabaseTime(sample);
     else this.#database.observe(sample);
-    this.follow();
+    this.synchronize();
   }
 
   /** The host's wall clock minus the reference, in milliseconds: 0 where the wall clock is the reference. */
@@ -93,7 +93,7 @@ export class ServiceClock implements Clock {
   }
 
   /** Steers towards the reference: to be called every second. */
-  follow(): void {
+  synchronize(): void {
     const at = this.#host.monotonic();
     const time = this.#timeAt(at);
     const reference = this.#referenceAt(at);

@@ -21,8 +21,9 @@ export const stateText = (value: Json): string => pathsOf(value).join(',');
 /** `ack.received` stays as it is; a timer's event, which carries the whole path of its state, becomes `after grace over`. */
 export function eventText(type: string): string {
   const [, timer] = /^xstate\.after\.([^.]+)\./.exec(type) ?? [];
-  return timer ? `after ${spaced(timer)}` : type;
+  return timer ? `after ${camelCaseToWords(timer)}` : type;
 }
 
 /** `graceOver` → `grace over`. */
-export const spaced = (name: string): string => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+export const camelCaseToWords = (name: string): string =>
+  name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);

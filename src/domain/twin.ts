@@ -1,4 +1,4 @@
-import { entryBytes, isObject, jsonBytes, jsonEqual, setOwn } from './json-size.ts';
+import { entryBytes, isObject, jsonBytes, jsonEqual, setOwn } from './json/value.ts';
 import type { Capability } from './manifest.ts';
 import type { Json, JsonObject } from './values.ts';
 
@@ -15,12 +15,12 @@ export const EMPTY_TWIN: Twin = { state: {}, bytes: 2 };
 
 export const twinOf = (state: JsonObject): Twin => ({ state, bytes: jsonBytes(state) });
 
-export type Reported =
+export type ReportResult =
   | {
       ok: true;
       twin: Twin;
       /** The report alone says what the state is now, member by member. */
-      whole: boolean;
+      coversState: boolean;
     }
   | { ok: false; code: 'STATE_TOO_LARGE' | 'PAYLOAD_INVALID' };
 
@@ -30,15 +30,15 @@ export type Reported =
  * gives the report away.
  * `bytes` is the size of a full report's JSON text, where that is known.
  */
-export function applyReport(twin: Twin, report: JsonObject, full = false, bytes: number | null = null): Reported {
+export function applyReport(twin: Twin, report: JsonObject, full = false, bytes: number | null = null): ReportResult {
   if (full) return bounded({ state: report, bytes: bytes ?? jsonBytes(report) }, true);
-  const merge: Merge = { bytes: twin.bytes, whole: true };
+  const merge: Merge = { bytes: twin.bytes, coversTarget: true };
   const state = mergeInto(twin.state, report, 0, merge);
-  return bounded({ state, bytes: merge.bytes }, merge.whole);
+  return bounded({ state, bytes: merge.bytes }, merge.coversTarget);
 }
 
-function bounded(twin: Twin, whole: boolean): Reported {
-  if (twin.bytes <= MAX_STATE_BYTES) return { ok: true, twin, whole };
+function bounded(twin: Twin, whole: boolean): ReportResult {
+  if (twin.bytes <= MAX_STATE_BYTES) return { ok: true, twin, coversState: whole };
   return { ok: false, code: Number.isFinite(twin.bytes) ? 'STATE_TOO_LARGE' : 'PAYLOAD_INVALID' };
 }
 
@@ -46,7 +46,7 @@ interface Merge {
   /** The size of the whole state's JSON text so far. */
   bytes: number;
   /** Whether the last merged patch says all that its target is now. */
-  whole: boolean;
+  coversTarget: boolean;
 }
 
 // JSON Merge Patch: null removes, objects merge, everything else replaces. Most of a report is as it was, so it is compared
@@ -86,16 +86,16 @@ function mergeInto(target: JsonObject, patch: JsonObject, depth: number, merge: 
           : jsonBytes({}, depth + 1) - jsonBytes(old, depth + 1);
       if (!Number.isFinite(merge.bytes)) return target; // too deep: the caller refuses
       merged = mergeInto(isObject(old) ? old : {}, value, depth + 1, merge);
-      whole &&= merge.whole;
+      whole &&= merge.coversTarget;
       if (merged === old) continue;
     }
     changed ??= [];
     changed.push([key, merged]);
   }
-  merge.whole = whole && hasOnly(target, named);
+  merge.coversTarget = whole && hasOnly(target, named);
   if (changed === undefined && gone === undefined) return target;
   let next = patch;
-  if (!merge.whole) {
+  if (!merge.coversTarget) {
     next = gone === undefined ? { ...target } : without(target, gone);
     if (changed !== undefined) for (const [key, value] of changed) setOwn(next, key, value);
   }

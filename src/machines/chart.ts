@@ -1,5 +1,5 @@
 import type { AnyStateMachine, AnyStateNode } from 'xstate';
-import { eventText, spaced } from '../domain/state-path.ts';
+import { camelCaseToWords, eventText } from '../domain/state-path.ts';
 import type { Json } from '../domain/values.ts';
 
 // What a machine's chart tells of itself: its states, the events that each of them takes, and where they lead.
@@ -50,18 +50,18 @@ export const transitionsOf = ({ root }: AnyStateMachine): ChartTransition[] =>
     [...node.transitions.values()].flat().map(({ eventType, guard, target, actions }) => ({
       from: node.path,
       event: eventText(eventType),
-      when: guard === undefined ? null : words(guard),
+      when: guard === undefined ? null : readableName(guard),
       to: target?.[0]?.path ?? null,
-      does: actions.map(words).filter((text) => text !== ''),
+      does: actions.map(readableName).filter((text) => text !== ''),
     })),
   );
 
 /** A named action or guard in words, with its parameters; what XState adds itself (timers) has no name and is left out. */
-export function words(named: unknown): string {
-  if (typeof named === 'string') return spaced(named);
+export function readableName(named: unknown): string {
+  if (typeof named === 'string') return camelCaseToWords(named);
   if (typeof named !== 'object' || named === null) return '';
   const { type, params = {} } = named as { type: string; params?: Record<string, string> };
-  return [spaced(type), ...Object.values(params)].join(' ');
+  return [camelCaseToWords(type), ...Object.values(params)].join(' ');
 }
 
 /** Every event that some state takes. */
@@ -74,7 +74,7 @@ export const nextEvents = (machine: AnyStateMachine, value: Json): string[] => {
 };
 
 /** The states that `text` may mean: a dotted path, from the root or from further in, as `active`, or `link.online`. */
-export function statesNamed(machine: AnyStateMachine, text: string): (readonly string[])[] {
+export function findStates(machine: AnyStateMachine, text: string): (readonly string[])[] {
   const wanted = text.split('.');
   const meant = statesOf(machine)
     .map(({ path }) => path)

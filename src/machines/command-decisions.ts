@@ -4,11 +4,11 @@ import {
   DEFAULT_TIMEOUT_S,
   DEFAULT_TTL_S,
   DEFAULT_VERIFY_WITHIN_S,
-  LATE_WORD_MS,
+  LATE_ACK_MS,
 } from '../domain/command.ts';
 import { dispatchLimits, type GatewayFacts, judge, mayConfirm, type Verdict } from '../domain/gateway.ts';
-import { jsonEqual } from '../domain/json-size.ts';
-import { type Compensation, wordOf } from '../domain/plan.ts';
+import { jsonEqual } from '../domain/json/value.ts';
+import { type Compensation, outcomeOf } from '../domain/plan.ts';
 import type { Refusal } from '../domain/refusals.ts';
 import { expectedState } from '../domain/twin.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal } from '../domain/values.ts';
@@ -19,10 +19,10 @@ import type {
   CommandEvent,
   Confirmation,
   Delivery,
-  OfPlan,
+  PlanOrigin,
   Verification,
 } from './command-types.ts';
-import { type Decision, only, refusing } from './decision.ts';
+import { type Decision, emit, emitRefusal } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 // What the command's chart decides, as pure functions; where it goes with that is in command.ts.
@@ -43,7 +43,7 @@ export interface Refused {
 export type Judgement = Passed | Refused;
 
 /** Raised by the command itself within one transition, so that both regions learn of it; never sent from outside. */
-export type InnerEvent =
+export type RaisedEvent =
   | { type: 'self.judged'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'request' }> }
   | { type: 'self.judged_again'; at: EpochMs; judgement: Judgement; asked: Extract<CommandEvent, { type: 'confirm' }> }
   /** The lifecycle has another status now: `context.status`. */
@@ -51,27 +51,32 @@ export type InnerEvent =
   /** No late word counts any more: what a command that timed out did stays unknown. */
   | { type: 'self.closed'; at: EpochMs };
 
-export type AnyCommandEvent = CommandEvent | InnerEvent;
-export type Of<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
+export type AnyCommandEvent = CommandEvent | RaisedEvent;
+export type EventOf<Type extends AnyCommandEvent['type']> = Extract<AnyCommandEvent, { type: Type }>;
 type Decided = Decision<CommandContext>;
 type Moment = { at: EpochMs };
 
 /** Counted, not kept: beyond this a device's words on a command that is over leave no trace. */
-export const MAX_STRAY_WORDS = 32;
+export const MAX_LATE_ACKS = 32;
 
-export function judgeRequest(event: Of<'request'>): Of<'self.judged'> {
+export function judgeRequest(event: EventOf<'request'>): EventOf<'self.judged'> {
   const { command, facts, approval } = event;
   const { action, params, ttlS, timeoutS } = command;
   const approvedBy = approval === undefined ? null : approverOf(approval, event);
-  const judgement = judgeBy({ ...facts, action, params, confirmed: approvedBy !== null }, ttlS, timeoutS);
-  return { type: 'self.judged', at: event.at, judgement: askedForBoth(judgement, approvedBy, event), asked: event };
+  const judgement = judgeFacts({ ...facts, action, params, confirmed: approvedBy !== null }, ttlS, timeoutS);
+  return {
+    type: 'self.judged',
+    at: event.at,
+    judgement: includeCriticalCompensation(judgement, approvedBy, event),
+    asked: event,
+  };
 }
 
 /**
  * Who confirmed the step that this command undoes, where that covered just this: the same plan and step, device, action and
  * parameters, and the manifest as it was. Anything else asks for a confirmation of its own.
  */
-function approverOf(approval: Approval, { command, facts }: Of<'request'>): Principal | null {
+function approverOf(approval: Approval, { command, facts }: EventOf<'request'>): Principal | null {
   const { plan } = command.origin;
   const { plan: approved } = approval.origin;
   const covers =
@@ -89,16 +94,20 @@ function approverOf(approval: Approval, { command, facts }: Of<'request'>): Prin
 }
 
 /** A step whose compensation is critical is asked for together with it, before anything happens. */
-function askedForBoth(judgement: Judgement, approvedBy: Principal | null, event: Of<'request'>): Judgement {
+function includeCriticalCompensation(
+  judgement: Judgement,
+  approvedBy: Principal | null,
+  event: EventOf<'request'>,
+): Judgement {
   if (judgement.kind === 'refused') return judgement;
-  const undo = criticalUndo(event);
+  const undo = criticalCompensation(event);
   if (undo === null) return { ...judgement, approvedBy };
   const why = `'${undo.action}', which would undo it, is critical and needs confirmation.`;
   const reason = judgement.kind === 'confirmation' ? `${judgement.reason} ${why}` : why;
   return { ...judgement, kind: 'confirmation', reason };
 }
 
-function criticalUndo({ command, facts }: Of<'request'>): Compensation | null {
+function criticalCompensation({ command, facts }: EventOf<'request'>): Compensation | null {
   const undo = command.origin.plan?.compensation ?? null;
   const capability = facts.manifest?.capabilities.find(({ action }) => action === undo?.action);
   return capability?.safetyClass === 'CRITICAL' ? undo : null;
@@ -108,37 +117,39 @@ function criticalUndo({ command, facts }: Of<'request'>): Compensation | null {
  * A confirmation that does not count is refused before the gateway looks again. Neither uses the token up. The time
  * limits stay those of the request.
  */
-export function judgeConfirmed(context: CommandContext, event: Of<'confirm'>): Of<'self.judged_again'> {
+export function judgeConfirmed(context: CommandContext, event: EventOf<'confirm'>): EventOf<'self.judged_again'> {
   const { action, params } = context;
   const refusal = confirmationRefusal(context, event);
   const judgement: Judgement = refusal
     ? { kind: 'refused', refusal }
-    : judgeBy({ ...event.facts, action, params, confirmed: true });
+    : judgeFacts({ ...event.facts, action, params, confirmed: true });
   return { type: 'self.judged_again', at: event.at, judgement, asked: event };
 }
 
-function confirmationRefusal(context: CommandContext, event: Of<'confirm'>): Refusal | null {
+function confirmationRefusal(context: CommandContext, event: EventOf<'confirm'>): Refusal | null {
   const { requestedBy, manifestVersion } = context;
   const { at, by, tokenHash, policy, facts } = event;
   const confirmation = context.confirmation as Confirmation;
   if (at >= confirmation.expiresAt) {
-    return tokenHash === null ? settled('expired') : failed('The confirmation came too late.');
+    return tokenHash === null
+      ? notAwaitingConfirmation('expired')
+      : confirmationFailed('The confirmation came too late.');
   }
   const claim = tokenHash === null ? { inbox: true as const } : { holdsToken: tokenHash === confirmation.tokenHash };
   const allowed = mayConfirm(policy, requestedBy, by, claim);
   if (!allowed.ok) return allowed.refusal;
   if (facts.manifest === null || facts.manifest.version === manifestVersion) return null;
-  return failed("The device's manifest has changed since the request.");
+  return confirmationFailed("The device's manifest has changed since the request.");
 }
 
-const failed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
+const confirmationFailed = (detail: string): Refusal => ({ code: 'CONFIRMATION_FAILED', detail });
 
-const settled = (status: CommandStatus): Refusal => ({
+const notAwaitingConfirmation = (status: CommandStatus): Refusal => ({
   code: 'ILLEGAL_TRANSITION',
   detail: `The command is ${status} and does not wait for a confirmation.`,
 });
 
-function judgeBy(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
+function judgeFacts(facts: GatewayFacts, ttlS?: number, timeoutS?: number): Judgement {
   const verdict = judge(facts);
   return verdict.kind === 'refused' ? verdict : passed(verdict, facts, ttlS, timeoutS);
 }
@@ -162,14 +173,14 @@ function passed(
 }
 
 /** What is known of every command, a refused one too. */
-export function record(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
+export function recordRequest(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
   const { ttlS = DEFAULT_TTL_S, timeoutS = DEFAULT_TIMEOUT_S, ...command } = asked.command;
   const { plan } = command.origin;
   const manifest = asked.facts.manifest;
   const capability = manifest?.capabilities.find((one) => one.action === command.action);
   const changes: Partial<CommandContext> = {
     ...command,
-    ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalUndo(asked) } } }),
+    ...(plan && { origin: { ...command.origin, plan: { ...plan, compensation: criticalCompensation(asked) } } }),
     requestedAt: at,
     safetyClass: capability?.safetyClass ?? null,
     manifestVersion: manifest?.version ?? null,
@@ -185,24 +196,27 @@ export function record(context: CommandContext, { at, judgement, asked }: Of<'se
   return { changes, outputs: [] };
 }
 
-export function awaitConfirmation(context: CommandContext, { at, judgement, asked }: Of<'self.judged'>): Decided {
+export function awaitConfirmation(context: CommandContext, { at, judgement, asked }: EventOf<'self.judged'>): Decided {
   const { tokenHash, ttlS, preview } = asked.confirmation;
   const { reason } = judgement as Passed;
   const confirmation = { tokenHash, expiresAt: at + ttlS * 1_000, reason, preview, asked: asked.facts.dryRun };
-  return { changes: { confirmation }, outputs: [told(context, confirmation, 'awaiting_confirmation', at)] };
+  return {
+    changes: { confirmation },
+    outputs: [confirmationChanged(context, confirmation, 'awaiting_confirmation', at)],
+  };
 }
 
 /** Nobody can confirm it any more; `status` is what the command becomes with that. */
-export const settleConfirmation = (
+export const closeConfirmation = (
   context: CommandContext,
   { at }: Moment,
   { status }: { status: CommandStatus },
 ): Decided => ({
   changes: { confirmation: null },
-  outputs: [told(context, context.confirmation as Confirmation, status, at)],
+  outputs: [confirmationChanged(context, context.confirmation as Confirmation, status, at)],
 });
 
-const told = (
+const confirmationChanged = (
   { tenantId, deviceId, id: commandId }: CommandContext,
   { expiresAt }: Confirmation,
   status: CommandStatus,
@@ -210,21 +224,24 @@ const told = (
 ): Output => ({ type: 'confirmation.changed', tenantId, deviceId, commandId, status, expiresAt, at });
 
 /** The chart comes here only with a refusal. */
-export const refuse = (_: CommandContext, { judgement }: Of<'self.judged_again'>): Decided =>
-  only({ type: 'refused', refusal: (judgement as Refused).refusal });
+export const refuse = (_: CommandContext, { judgement }: EventOf<'self.judged_again'>): Decided =>
+  emit({ type: 'refused', refusal: (judgement as Refused).refusal });
 
 /** A token that finds nothing is wrong; an approver named the command, whose state is. */
-export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: Of<'confirm'>): Decided =>
-  only({ type: 'refused', refusal: tokenHash === null ? settled(status) : failed('There is nothing to confirm.') });
+export const refuseConfirmation = ({ status }: CommandContext, { tokenHash }: EventOf<'confirm'>): Decided =>
+  emit({
+    type: 'refused',
+    refusal: tokenHash === null ? notAwaitingConfirmation(status) : confirmationFailed('There is nothing to confirm.'),
+  });
 
 export const refuseCancel = ({ status }: CommandContext): Decided =>
-  refusing('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
+  emitRefusal('ILLEGAL_TRANSITION', `The command is ${status} and cannot be cancelled.`);
 
 export const refuseRefusal = ({ status }: CommandContext): Decided =>
-  only({ type: 'refused', refusal: settled(status) });
+  emit({ type: 'refused', refusal: notAwaitingConfirmation(status) });
 
 /** The clock of `ttl_s` starts here, for a confirmed command at its confirmation. */
-export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | 'self.judged_again'>): Decided {
+export function dispatch({ limits }: CommandContext, event: EventOf<'self.judged' | 'self.judged_again'>): Decided {
   const { at } = event;
   const confirmedBy = event.type === 'self.judged_again' ? event.asked.by : (event.judgement as Passed).approvedBy;
   const { supplement } = event.asked.facts;
@@ -235,9 +252,9 @@ export function dispatch({ limits }: CommandContext, event: Of<'self.judged' | '
   return { changes: { confirmedBy, delivery }, outputs: [] };
 }
 
-type Writing = Of<'self.judged' | 'self.judged_again' | 'session.ready'>;
+type Writing = EventOf<'self.judged' | 'self.judged_again' | 'session.ready'>;
 
-export const hasSession = (_: CommandContext, { asked }: Of<'self.judged' | 'self.judged_again'>): boolean =>
+export const hasSession = (_: CommandContext, { asked }: EventOf<'self.judged' | 'self.judged_again'>): boolean =>
   asked.session !== null;
 
 /** Committed as written before the bytes leave; `timeout_s` counts from the first time. */
@@ -263,26 +280,26 @@ export function write(context: CommandContext, event: Writing): Decided {
 
 /** Milliseconds until each of the command's deadlines; they are absolute, so a timer set late is not longer for it. */
 export const confirmationLeft = ({ confirmation }: CommandContext, { at }: Moment): Milliseconds =>
-  left((confirmation as Confirmation).expiresAt, at);
+  msUntil((confirmation as Confirmation).expiresAt, at);
 export const ttlLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
-  left(deliveryOf(context).expiresAt, at);
+  msUntil(deliveryOf(context).expiresAt, at);
 export const answerLeft = (context: CommandContext, { at }: Moment): Milliseconds =>
-  left((deliveryOf(context).firstWrittenAt as EpochMs) + context.limits.timeoutMs, at);
+  msUntil((deliveryOf(context).firstWrittenAt as EpochMs) + context.limits.timeoutMs, at);
 
 /** The chart speaks of a delivery only after the dispatch. */
 const deliveryOf = ({ delivery }: CommandContext): Delivery => delivery as Delivery;
 
-const left = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
+const msUntil = (deadline: EpochMs, at: EpochMs): Milliseconds => Math.max(0, deadline - at);
 
 export const mayWrite = ({ delivery }: CommandContext, { at }: Moment): boolean =>
   at < (delivery as Delivery).expiresAt;
 
 /** A CRITICAL command is written once, ever; another at most once per session. */
-export const mayWriteAgain = (context: CommandContext, event: Of<'session.ready'>): boolean =>
+export const mayWriteAgain = (context: CommandContext, event: EventOf<'session.ready'>): boolean =>
   context.safetyClass !== 'CRITICAL' && deliveryOf(context).sessionId !== event.sessionId && mayWrite(context, event);
 
 /** No byte of the only write left, so it never happened. */
-export const isOnlyWrite = (context: CommandContext, { sessionId }: Of<'write.undone'>): boolean =>
+export const isOnlyWrite = (context: CommandContext, { sessionId }: EventOf<'write.undone'>): boolean =>
   deliveryOf(context).writes === 1 && deliveryOf(context).sessionId === sessionId;
 
 export const undoWrite = (context: CommandContext): Decided => ({
@@ -290,46 +307,54 @@ export const undoWrite = (context: CommandContext): Decided => ({
   outputs: [],
 });
 
-const answered = (context: CommandContext, said: Partial<Answer>): Decided => ({
+const updateAnswer = (context: CommandContext, said: Partial<Answer>): Decided => ({
   changes: { answer: { ...context.answer, ...said } },
   outputs: [],
 });
 
-export function keepWord(context: CommandContext, { ack }: Of<'ack.received'>): Decided {
+export function recordAck(context: CommandContext, { ack }: EventOf<'ack.received'>): Decided {
   const { answer } = context;
   const { progress = answer.progress, result = answer.result, error = answer.error } = ack;
-  return answered(context, { progress, result, error, late: answer.timedOutAt !== null });
+  return updateAnswer(context, { progress, result, error, late: answer.timedOutAt !== null });
 }
 
-export const stampTimeout = (context: CommandContext, { at }: Moment): Decided => answered(context, { timedOutAt: at });
+export const stampTimeout = (context: CommandContext, { at }: Moment): Decided =>
+  updateAnswer(context, { timedOutAt: at });
 
-export const countStrayWord = (context: CommandContext): Decided =>
-  answered(context, { strayWords: context.answer.strayWords + 1 });
+export const countLateAck = (context: CommandContext): Decided =>
+  updateAnswer(context, { strayWords: context.answer.strayWords + 1 });
 
-const isOwn = (context: CommandContext, { deviceId }: { deviceId: string }): boolean => context.deviceId === deviceId;
+const isFromOwnDevice = (context: CommandContext, { deviceId }: { deviceId: string }): boolean =>
+  context.deviceId === deviceId;
 
-export const says = (context: CommandContext, event: Of<'ack.received'>, { word }: { word: AckStatus }): boolean =>
-  event.ack.status === word && isOwn(context, event) && isStillHeard(context, event);
+export const hasAckStatus = (
+  context: CommandContext,
+  event: EventOf<'ack.received'>,
+  { word }: { word: AckStatus },
+): boolean => event.ack.status === word && isFromOwnDevice(context, event) && isAckInTime(context, event);
 
-const isStillHeard = ({ answer }: CommandContext, { at }: Moment): boolean =>
-  answer.timedOutAt === null || at - answer.timedOutAt <= LATE_WORD_MS;
+const isAckInTime = ({ answer }: CommandContext, { at }: Moment): boolean =>
+  answer.timedOutAt === null || at - answer.timedOutAt <= LATE_ACK_MS;
 
-export const isCountedStray = (context: CommandContext, event: Of<'ack.received'>): boolean =>
-  isOwn(context, event) && context.answer.strayWords < MAX_STRAY_WORDS;
+export const canCountLateAck = (context: CommandContext, event: EventOf<'ack.received'>): boolean =>
+  isFromOwnDevice(context, event) && context.answer.strayWords < MAX_LATE_ACKS;
 
 export const announce = (context: CommandContext, { at }: Moment): Decided => {
   const { tenantId, deviceId, id: commandId, status } = context;
   const verification = context.verification.status;
   const changed: Output = { type: 'command.changed', tenantId, deviceId, commandId, status, verification, at };
   const { plan } = context.origin;
-  return plan !== null && concernsPlan(context) ? only(tellPlan(context, plan), changed) : only(changed);
+  return plan !== null && isRelevantToPlan(context) ? emit(notifyPlan(context, plan), changed) : emit(changed);
 };
 
 /** That it waits, that it is dispatched, and what it came to. */
-const concernsPlan = ({ status, verification }: CommandContext): boolean =>
-  wordOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
+const isRelevantToPlan = ({ status, verification }: CommandContext): boolean =>
+  outcomeOf(status, verification.status) !== 'going' || (status === 'dispatched' && verification.status !== 'verified');
 
-function tellPlan({ id: commandId, status, verification, safetyClass, refusal }: CommandContext, plan: OfPlan): Output {
+function notifyPlan(
+  { id: commandId, status, verification, safetyClass, refusal }: CommandContext,
+  plan: PlanOrigin,
+): Output {
   const critical = safetyClass === 'CRITICAL';
   return {
     type: 'actor.tell',
@@ -338,29 +363,29 @@ function tellPlan({ id: commandId, status, verification, safetyClass, refusal }:
   };
 }
 
-export const isOfPlan = ({ origin }: CommandContext, { planId }: Of<'plan.withdrawn'>): boolean =>
+export const isOfPlan = ({ origin }: CommandContext, { planId }: EventOf<'plan.withdrawn'>): boolean =>
   origin.plan?.id === planId;
 
 /** Of a command that was not refused: one that was has ended in any case. */
-export const expectsNothing = (_: CommandContext, { judgement }: Of<'self.judged'>): boolean =>
+export const hasNoExpectedState = (_: CommandContext, { judgement }: EventOf<'self.judged'>): boolean =>
   (judgement as Passed).expected === null;
 
 export const watch = ({ deviceId, id: commandId, verification }: CommandContext): Decided =>
-  only({ type: 'verification.watch', deviceId, commandId, expected: verification.expected as JsonObject });
+  emit({ type: 'verification.watch', deviceId, commandId, expected: verification.expected as JsonObject });
 
 export const unwatch = ({ deviceId, id: commandId }: CommandContext): Decided =>
-  only({ type: 'verification.unwatch', deviceId, commandId });
+  emit({ type: 'verification.unwatch', deviceId, commandId });
 
-export const matches = (context: CommandContext, event: Of<'state.observed'>): boolean =>
-  event.matches && isOwn(context, event);
-export const differs = (context: CommandContext, event: Of<'state.observed'>): boolean =>
-  !event.matches && isOwn(context, event);
+export const matches = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
+  event.matches && isFromOwnDevice(context, event);
+export const differs = (context: CommandContext, event: EventOf<'state.observed'>): boolean =>
+  !event.matches && isFromOwnDevice(context, event);
 
-export const checked = (context: CommandContext, { at }: Moment, found: Partial<Verification>) => ({
+export const updateVerification = (context: CommandContext, { at }: Moment, found: Partial<Verification>) => ({
   verification: { ...context.verification, ...found, checkedAt: at },
 });
 
-export const observe = (context: CommandContext, event: Of<'state.observed'>): Decided => ({
-  changes: checked(context, event, { observed: event.observed }),
+export const observe = (context: CommandContext, event: EventOf<'state.observed'>): Decided => ({
+  changes: updateVerification(context, event, { observed: event.observed }),
   outputs: [],
 });

@@ -9,10 +9,10 @@ import { safetyClasses } from '../domain/manifest.ts';
 import { type RefusalCode, refusals } from '../domain/refusals.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import { commandMachine } from './command.ts';
+import { toAdminView } from './command-admin-view.ts';
 import type { CommandContext, CommandEvent } from './command-types.ts';
-import { visible } from './command-visible.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { count, epochMs, json, jsonObject, principal, uuid } from './stored.ts';
+import { count, epochMs, json, jsonObject, principal, uuid } from './stored-schemas.ts';
 
 // How a command is kept, journaled and shown.
 
@@ -30,7 +30,7 @@ export function verificationOf({ value }: Pick<Snapshot, 'value'>): Verification
   return verification === 'idle' || typeof verification === 'object' ? 'pending' : verification;
 }
 
-const over: ReadonlySet<CommandStatus> = new Set([
+const finalStatuses: ReadonlySet<CommandStatus> = new Set([
   'rejected',
   'succeeded',
   'failed',
@@ -40,7 +40,7 @@ const over: ReadonlySet<CommandStatus> = new Set([
 ]);
 
 /** The command is in a final state; only a late acknowledgement is still recorded. */
-export const isFinal = (status: CommandStatus): boolean => over.has(status);
+export const isFinal = (status: CommandStatus): boolean => finalStatuses.has(status);
 
 /** It waits for its device to connect, which can take a day; its next event reads it again. */
 const isQueued = ({ value }: Snapshot): boolean => (value as { lifecycle: Json }).lifecycle === 'queued';
@@ -179,7 +179,7 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
   machine: commandMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
-  moving: new Set(['status', 'delivery', 'answer', 'verification']),
+  liveFields: new Set(['status', 'delivery', 'answer', 'verification']),
   fromStored: (json) => stored.parse(json) as CommandContext,
   columns(snapshot) {
     const { deviceId, action, safetyClass, delivery, confirmation, requestedAt } = snapshot.context;
@@ -196,12 +196,12 @@ export const commandDefinition: MachineDefinition<CommandContext> = {
     };
   },
   journal,
-  rests: (snapshot) => isQueued(snapshot) || (over.has(statusOf(snapshot)) && !isWatching(snapshot)),
-  isSoft: () => false,
-  visible,
+  canPassivate: (snapshot) => isQueued(snapshot) || (finalStatuses.has(statusOf(snapshot)) && !isWatching(snapshot)),
+  isTransient: () => false,
+  toAdminView,
 };
 
-export const commandDefinition1: MachineDefinition<CommandContext> = {
+export const commandDefinitionV1: MachineDefinition<CommandContext> = {
   ...commandDefinition,
   version: 1,
   toStored({ origin, ...rest }) {

@@ -5,7 +5,7 @@ import type { Compensation } from '../domain/plan.ts';
 import type { SafetyPolicy } from '../domain/policy.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
 import type { EpochMs, Json, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
-import type { CommandTell } from './outputs.ts';
+import type { MessageToCommand } from './outputs.ts';
 
 /** What confirming would do, by the twin as it was when asked. */
 export interface Preview {
@@ -46,10 +46,10 @@ export interface CommandContext {
 export interface Origin {
   requestId: string;
   /** The plan that it is a step of, or that it undoes a step of. */
-  plan: OfPlan | null;
+  plan: PlanOrigin | null;
 }
 
-export interface OfPlan {
+export interface PlanOrigin {
   id: Uuid;
   stepId: string;
   /**
@@ -150,4 +150,4 @@ export type CommandEvent =
   | (Base & { type: 'session.ready'; sessionId: string })
   /** The sink knows that no byte left: the mark is taken back. */
   | (Base & { type: 'write.undone'; sessionId: string })
-  | (Base & CommandTell);
+  | (Base & MessageToCommand);

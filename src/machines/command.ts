@@ -1,15 +1,15 @@
 import { setup } from 'xstate';
-import { type AckStatus, type CommandStatus, LATE_WORD_MS, type VerificationStatus } from '../domain/command.ts';
+import { type AckStatus, type CommandStatus, LATE_ACK_MS, type VerificationStatus } from '../domain/command.ts';
 import { SYSTEM } from '../domain/values.ts';
 import * as decisions from './command-decisions.ts';
 import type { CommandContext } from './command-types.ts';
-import { asking, deciding } from './decision.ts';
+import { actionsFor, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 
 type Event = decisions.AnyCommandEvent;
-type Judged = decisions.Of<'self.judged' | 'self.judged_again'>;
+type Judged = decisions.EventOf<'self.judged' | 'self.judged_again'>;
 
-const blank: CommandContext = {
+const initialContext: CommandContext = {
   id: '',
   tenantId: '',
   deviceId: '',
@@ -31,84 +31,84 @@ const blank: CommandContext = {
   verification: { status: 'pending', expected: null, withinMs: 0, observed: null, checkedAt: null },
 };
 
-const act = deciding<CommandContext, Event>();
-const when = asking<CommandContext, Event>();
+const action = actionsFor<CommandContext, Event>();
+const guard = guardsFor<CommandContext, Event>();
 const endedWithoutSuccess: readonly CommandStatus[] = ['rejected', 'expired', 'cancelled', 'failed'];
 
 const base = setup({
   types: { context: {} as CommandContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    judge: act((_, event: decisions.Of<'request'>) => ({
+    judge: action((_, event: decisions.EventOf<'request'>) => ({
       changes: null,
       outputs: [],
       raised: decisions.judgeRequest(event),
     })),
-    judgeAgain: act((context, event: decisions.Of<'confirm'>) => ({
+    judgeAgain: action((context, event: decisions.EventOf<'confirm'>) => ({
       changes: null,
       outputs: [],
       raised: decisions.judgeConfirmed(context, event),
     })),
-    record: act(decisions.record),
-    awaitConfirmation: act(decisions.awaitConfirmation),
-    settleConfirmation: act(decisions.settleConfirmation),
-    refuse: act(decisions.refuse),
-    refuseConfirmation: act(decisions.refuseConfirmation),
-    refuseCancel: act(decisions.refuseCancel),
-    refuseRefusal: act(decisions.refuseRefusal),
-    dispatch: act(decisions.dispatch),
-    write: act(decisions.write),
-    undoWrite: act(decisions.undoWrite),
-    keepWord: act(decisions.keepWord),
-    countStrayWord: act(decisions.countStrayWord),
-    stampTimeout: act(decisions.stampTimeout),
+    record: action(decisions.recordRequest),
+    awaitConfirmation: action(decisions.awaitConfirmation),
+    settleConfirmation: action(decisions.closeConfirmation),
+    refuse: action(decisions.refuse),
+    refuseConfirmation: action(decisions.refuseConfirmation),
+    refuseCancel: action(decisions.refuseCancel),
+    refuseRefusal: action(decisions.refuseRefusal),
+    dispatch: action(decisions.dispatch),
+    write: action(decisions.write),
+    undoWrite: action(decisions.undoWrite),
+    keepWord: action(decisions.recordAck),
+    countStrayWord: action(decisions.countLateAck),
+    stampTimeout: action(decisions.stampTimeout),
     /** Both regions learn of a new status before anybody else does: the verification announces it. */
-    become: act((_, { at }, { status }: { status: CommandStatus }) => ({
+    become: action((_, { at }, { status }: { status: CommandStatus }) => ({
       changes: { status },
       outputs: [],
       raised: { type: 'self.moved', at },
     })),
-    close: act((_, { at }) => ({ changes: null, outputs: [], raised: { type: 'self.closed', at } })),
-    conclude: act((context, event, { status }: { status: VerificationStatus }) => ({
-      changes: decisions.checked(context, event, { status }),
+    close: action((_, { at }) => ({ changes: null, outputs: [], raised: { type: 'self.closed', at } })),
+    conclude: action((context, event, { status }: { status: VerificationStatus }) => ({
+      changes: decisions.updateVerification(context, event, { status }),
       outputs: [],
     })),
-    announce: act(decisions.announce),
-    watch: act(decisions.watch),
-    unwatch: act(decisions.unwatch),
-    observe: act(decisions.observe),
+    announce: action(decisions.announce),
+    watch: action(decisions.watch),
+    unwatch: action(decisions.unwatch),
+    observe: action(decisions.observe),
   },
   guards: {
-    isOfPlan: when(decisions.isOfPlan),
-    isRefused: when((_, { judgement }: Judged) => judgement.kind === 'refused'),
-    needsConfirmation: when((_, { judgement }: Judged) => judgement.kind === 'confirmation'),
-    hasSession: when(decisions.hasSession),
-    mayWrite: when(decisions.mayWrite),
-    mayWriteAgain: when(decisions.mayWriteAgain),
-    isOnlyWrite: when(decisions.isOnlyWrite),
-    says: when(decisions.says),
-    isCountedStray: when(decisions.isCountedStray),
-    expectsNothing: when(decisions.expectsNothing),
-    isDispatched: when(({ status }) => status === 'dispatched'),
-    isSucceeded: when(({ status }) => status === 'succeeded'),
-    isEnded: when(({ status }) => endedWithoutSuccess.includes(status)),
-    matches: when(decisions.matches),
-    differs: when(decisions.differs),
-    sawState: when(({ verification }) => verification.observed !== null),
+    isOfPlan: guard(decisions.isOfPlan),
+    isRefused: guard((_, { judgement }: Judged) => judgement.kind === 'refused'),
+    needsConfirmation: guard((_, { judgement }: Judged) => judgement.kind === 'confirmation'),
+    hasSession: guard(decisions.hasSession),
+    mayWrite: guard(decisions.mayWrite),
+    mayWriteAgain: guard(decisions.mayWriteAgain),
+    isOnlyWrite: guard(decisions.isOnlyWrite),
+    says: guard(decisions.hasAckStatus),
+    isCountedStray: guard(decisions.canCountLateAck),
+    expectsNothing: guard(decisions.hasNoExpectedState),
+    isDispatched: guard(({ status }) => status === 'dispatched'),
+    isSucceeded: guard(({ status }) => status === 'succeeded'),
+    isEnded: guard(({ status }) => endedWithoutSuccess.includes(status)),
+    matches: guard(decisions.matches),
+    differs: guard(decisions.differs),
+    sawState: guard(({ verification }) => verification.observed !== null),
   },
   delays: {
     confirmationOver: ({ context, event }) => decisions.confirmationLeft(context, event),
     ttlOver: ({ context, event }) => decisions.ttlLeft(context, event),
     answerOver: ({ context, event }) => decisions.answerLeft(context, event),
-    lateWordOver: LATE_WORD_MS,
+    lateWordOver: LATE_ACK_MS,
     verificationOver: ({ context }) => context.verification.withinMs,
   },
 });
 
-const become = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
-const settle = (status: CommandStatus) => ({ type: 'settleConfirmation', params: { status } }) as const;
-const says = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
+const setStatus = (status: CommandStatus) => ({ type: 'become', params: { status } }) as const;
+const closeConfirmation = (status: CommandStatus) => ({ type: 'settleConfirmation', params: { status } }) as const;
+const hasAckStatus = (word: AckStatus) => ({ type: 'says', params: { word } }) as const;
 const conclude = (status: VerificationStatus) => ({ type: 'conclude', params: { status } }) as const;
-const tooLate = [
+const verificationTimeout = [
   {
     guard: 'sawState',
     target: '#command.verification.mismatched',
@@ -116,7 +116,7 @@ const tooLate = [
   },
   { target: '#command.verification.timed_out', actions: [conclude('timed_out'), { type: 'announce' }] },
 ] as const;
-const toDispatch = [{ type: 'dispatch' }, become('dispatched')] as const;
+const toDispatch = [{ type: 'dispatch' }, setStatus('dispatched')] as const;
 
 /** A command from its request to its last word, and beside that what the device's state proves of it (contract §5). */
 export const commandMachine = base.createMachine({
@@ -124,7 +124,7 @@ export const commandMachine = base.createMachine({
   description:
     "A command from its request to its last word, and beside that what the device's reported state proves of it.",
   type: 'parallel',
-  context: blank,
+  context: initialContext,
   states: {
     lifecycle: {
       initial: 'submitted',
@@ -149,21 +149,25 @@ export const commandMachine = base.createMachine({
         },
         awaiting_confirmation: {
           description: 'A critical command, or a dry run, that somebody may confirm until its token runs out.',
-          entry: become('awaiting_confirmation'),
-          after: { confirmationOver: { target: 'expired', actions: settle('expired') } },
+          entry: setStatus('awaiting_confirmation'),
+          after: { confirmationOver: { target: 'expired', actions: closeConfirmation('expired') } },
           on: {
             confirm: { actions: 'judgeAgain' },
             'self.judged_again': [
               { guard: 'isRefused', actions: 'refuse' },
               // It is confirmed by now: a gateway that asks again lets nothing through.
               { guard: 'needsConfirmation' },
-              { guard: 'hasSession', target: 'written', actions: [settle('dispatched'), ...toDispatch, 'write'] },
-              { target: 'queued', actions: [settle('dispatched'), ...toDispatch] },
+              {
+                guard: 'hasSession',
+                target: 'written',
+                actions: [closeConfirmation('dispatched'), ...toDispatch, 'write'],
+              },
+              { target: 'queued', actions: [closeConfirmation('dispatched'), ...toDispatch] },
             ],
-            cancel: { target: 'cancelled', actions: settle('cancelled') },
-            refuse: { target: 'cancelled', actions: settle('cancelled') },
-            'device.revoked': { target: 'cancelled', actions: settle('cancelled') },
-            'plan.withdrawn': { guard: 'isOfPlan', target: 'cancelled', actions: settle('cancelled') },
+            cancel: { target: 'cancelled', actions: closeConfirmation('cancelled') },
+            refuse: { target: 'cancelled', actions: closeConfirmation('cancelled') },
+            'device.revoked': { target: 'cancelled', actions: closeConfirmation('cancelled') },
+            'plan.withdrawn': { guard: 'isOfPlan', target: 'cancelled', actions: closeConfirmation('cancelled') },
           },
         },
         queued: {
@@ -182,9 +186,9 @@ export const commandMachine = base.createMachine({
           after: { answerOver: 'timed_out' },
           on: {
             'ack.received': [
-              { guard: says('succeeded'), target: 'succeeded', actions: 'keepWord' },
-              { guard: says('failed'), target: 'failed', actions: 'keepWord' },
-              { guard: says('in_progress'), target: '.in_progress', actions: 'keepWord' },
+              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'keepWord' },
+              { guard: hasAckStatus('failed'), target: 'failed', actions: 'keepWord' },
+              { guard: hasAckStatus('in_progress'), target: '.in_progress', actions: 'keepWord' },
               {},
             ],
             'session.ready': { guard: 'mayWriteAgain', actions: 'write' },
@@ -194,26 +198,26 @@ export const commandMachine = base.createMachine({
             dispatched: {
               description: 'No word from the device yet.',
               on: {
-                'ack.received': { guard: says('accepted'), target: 'acknowledged', actions: 'keepWord' },
+                'ack.received': { guard: hasAckStatus('accepted'), target: 'acknowledged', actions: 'keepWord' },
                 'write.undone': { guard: 'isOnlyWrite', target: '#command.lifecycle.queued', actions: 'undoWrite' },
               },
             },
-            acknowledged: { description: 'The device has accepted it.', entry: become('acknowledged') },
+            acknowledged: { description: 'The device has accepted it.', entry: setStatus('acknowledged') },
             in_progress: {
               description: 'The device is at it, and may say how far it is.',
-              entry: become('in_progress'),
-              on: { 'ack.received': { guard: says('in_progress'), actions: 'keepWord' } },
+              entry: setStatus('in_progress'),
+              on: { 'ack.received': { guard: hasAckStatus('in_progress'), actions: 'keepWord' } },
             },
           },
         },
         timed_out: {
           description: 'Written and never finished: the outcome is unknown, and a late word still counts.',
-          entry: ['stampTimeout', become('timed_out')],
+          entry: ['stampTimeout', setStatus('timed_out')],
           after: { lateWordOver: 'closed' },
           on: {
             'ack.received': [
-              { guard: says('succeeded'), target: 'succeeded', actions: 'keepWord' },
-              { guard: says('failed'), target: 'failed', actions: 'keepWord' },
+              { guard: hasAckStatus('succeeded'), target: 'succeeded', actions: 'keepWord' },
+              { guard: hasAckStatus('failed'), target: 'failed', actions: 'keepWord' },
             ],
           },
         },
@@ -225,27 +229,27 @@ export const commandMachine = base.createMachine({
         rejected: {
           description: 'The safety gateway refused it.',
           type: 'final',
-          entry: become('rejected'),
+          entry: setStatus('rejected'),
         },
         succeeded: {
           description: 'The device says that it did it.',
           type: 'final',
-          entry: become('succeeded'),
+          entry: setStatus('succeeded'),
         },
         failed: {
           description: 'The device says that it could not do it.',
           type: 'final',
-          entry: become('failed'),
+          entry: setStatus('failed'),
         },
         expired: {
           description: 'Not confirmed, or not written, in time.',
           type: 'final',
-          entry: become('expired'),
+          entry: setStatus('expired'),
         },
         cancelled: {
           description: 'Withdrawn before it was written.',
           type: 'final',
-          entry: become('cancelled'),
+          entry: setStatus('cancelled'),
         },
       },
     },
@@ -284,11 +288,11 @@ export const commandMachine = base.createMachine({
           states: {
             open: {
               description: 'The command has not succeeded yet.',
-              on: { 'self.closed': tooLate },
+              on: { 'self.closed': verificationTimeout },
             },
             closing: {
               description: 'The command has succeeded: the state that proves it has verify_within_s to come.',
-              after: { verificationOver: tooLate },
+              after: { verificationOver: verificationTimeout },
             },
           },
         },

@@ -10,19 +10,19 @@ export interface Decision<Context> {
   raised?: EventObject;
 }
 
-export const only = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
+export const emit = (...outputs: Output[]): { changes: null; outputs: Output[] } => ({ changes: null, outputs });
 
 /** Understood and refused; nothing else changes. */
-export const refusing = (code: RefusalCode, detail: string) => only({ type: 'refused', refusal: { code, detail } });
+export const emitRefusal = (code: RefusalCode, detail: string) => emit({ type: 'refused', refusal: { code, detail } });
 
 /** The function an action was made of, which the runtime may call without XState's bookkeeping where no state changes. */
 const functions = new WeakMap<object, (context: never, event: never) => Decision<object>>();
 
-export const functionOf = (action: object): ((context: never, event: never) => Decision<object>) | undefined =>
+export const decisionFunctionOf = (action: object): ((context: never, event: never) => Decision<object>) | undefined =>
   functions.get(action);
 
 /** As much as an action needs of what XState hands to one that resolves itself. */
-interface StepScope {
+interface ActionScope {
   actionExecutor(action: { type: string; info: object; params: object; exec(): void }): void;
   defer(run: () => void): void;
   emit(output: Output): void;
@@ -34,14 +34,14 @@ interface StepScope {
  * Makes actions out of pure functions: their changes are assigned, then their outputs emitted in order, then what they raise
  * is queued. XState's `enqueueActions` would do the same by building an action for each, and a snapshot for each assignment.
  */
-export const deciding =
+export const actionsFor =
   <Context extends MachineContext, Event extends EventObject>() =>
   <Taken extends Event, Params extends ParameterizedObject['params'] | undefined = undefined>(
     decide: (context: Context, event: Taken, params: Params) => Decision<Context>,
   ) => {
     const action = enqueueActions<Context, Event, Params, Event, never, never, never, never, Output>(() => {});
     const resolve = (
-      scope: StepScope,
+      scope: ActionScope,
       snapshot: { context: Context },
       info: { context: Context; event: Taken },
       params: Params,
@@ -66,7 +66,7 @@ export const deciding =
   };
 
 /** Makes guards out of pure predicates. The chart asks each only of the events it is written for. */
-export const asking =
+export const guardsFor =
   <Context, Event extends EventObject>() =>
   <Asked extends Event, Params = undefined>(holds: (context: Context, event: Asked, params: Params) => boolean) =>
   ({ context, event }: { context: Context; event: Event }, params: Params): boolean =>

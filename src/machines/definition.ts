@@ -33,7 +33,7 @@ export interface MachineDefinition<Context = object> {
   /** The context as stored: JSON, no secrets. */
   toStored(context: Context): JsonObject;
   /** Members of the context, by their names in memory and as stored, that most transitions change: the rest is seldom written. */
-  moving: ReadonlySet<string>;
+  liveFields: ReadonlySet<string>;
   /** Checks what the store gave back against a schema; throws when it does not fit. */
   fromStored(stored: JsonObject): Context;
   /** Columns of the actor's row that queries need, written in the same commit (see `store/contract.ts`). */
@@ -41,11 +41,11 @@ export interface MachineDefinition<Context = object> {
   /** The journal's note of this transition, or null where none is kept (telemetry). */
   journal(event: MachineEvent, before: Snapshot<Context> | null, after: Snapshot<Context>): JournalNote | null;
   /** True for an event whose only lasting effect is on the replay window: adopted in memory, kept with the next commit. */
-  isSoft(event: MachineEvent): boolean;
+  isTransient(event: MachineEvent): boolean;
   /** True where no event is expected soon, or none at all: the actor leaves memory with its commit, and an event brings it back. */
-  rests(snapshot: Snapshot<Context>): boolean;
+  canPassivate(snapshot: Snapshot<Context>): boolean;
   /** Those whose words it waits for, where it waits for several at a time. */
-  awaits?(snapshot: Snapshot<Context>): readonly ActorRef[];
+  expectsMessagesFrom?(snapshot: Snapshot<Context>): readonly ActorRef[];
   /** The context as an administrator may see it, in the words of the wire: it names what is shown, and so leaves out the rest. */
-  visible(context: Context): JsonObject;
+  toAdminView(context: Context): JsonObject;
 }

@@ -1,17 +1,17 @@
-import { emptyWindow } from '../domain/replay.ts';
+import { emptyWindow } from '../domain/replay-window.ts';
 import type { EpochMs, Milliseconds } from '../domain/values.ts';
-import { type Decision, only, refusing } from './decision.ts';
+import { type Decision, emit, emitRefusal } from './decision.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
 // What people do to a device: its registration, keys, place and manifest. Messages are in device-reports.ts.
 
-type Of<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
+type EventOf<Type extends DeviceEvent['type']> = Extract<DeviceEvent, { type: Type }>;
 type Decided = Decision<DeviceContext>;
 type Moment = { at: EpochMs };
 type Grace = NonNullable<DeviceContext['grace']>;
 
-export function register(context: DeviceContext, { at, device, key, manifest }: Of<'register'>): Decided {
+export function register(context: DeviceContext, { at, device, key, manifest }: EventOf<'register'>): Decided {
   const outputs: Output[] = [{ type: 'key.put', deviceId: device.id, key }];
   if (manifest) outputs.push({ type: 'manifest.put', manifest });
   const changes = {
@@ -26,19 +26,19 @@ export function register(context: DeviceContext, { at, device, key, manifest }: 
   return { changes, outputs };
 }
 
-export const patch = (_: DeviceContext, { changes }: Of<'patch'>): Decided => ({ changes, outputs: [] });
+export const patch = (_: DeviceContext, { changes }: EventOf<'patch'>): Decided => ({ changes, outputs: [] });
 
 /** A device is placed only while it is active: revoked ones hold no home. */
-export const placesDevice = (_: DeviceContext, { changes }: Of<'patch'>): boolean =>
+export const assignsPlace = (_: DeviceContext, { changes }: EventOf<'patch'>): boolean =>
   typeof changes.homeId === 'string' || typeof changes.roomId === 'string';
 
 /** A key version is given once, in order; of two rotations at the same time the second is refused. */
-export const isNextKey = (context: DeviceContext, { key }: Of<'rotate' | 'reinstate'>): boolean =>
+export const isNextKey = (context: DeviceContext, { key }: EventOf<'rotate' | 'reinstate'>): boolean =>
   key.keyVersion === context.keyVersion + 1;
 
-export const refuseKey = () => refusing('CONFLICT', 'The key was changed meanwhile.');
+export const refuseKey = () => emitRefusal('CONFLICT', 'The key was changed meanwhile.');
 
-export function rotate(context: DeviceContext, { at, key, graceUntil }: Of<'rotate'>): Decided {
+export function rotate(context: DeviceContext, { at, key, graceUntil }: EventOf<'rotate'>): Decided {
   const { id: deviceId, keyVersion } = context;
   const ended = context.grace ? keyEnded(context, context.grace.keyVersion, at, [keyVersion, key.keyVersion]) : [];
   return {
@@ -50,7 +50,7 @@ export function rotate(context: DeviceContext, { at, key, graceUntil }: Of<'rota
 export const graceLeft = ({ grace }: DeviceContext, { at }: Moment): Milliseconds =>
   Math.max(0, (grace as Grace).until - at);
 
-export const isGraceOver = (context: DeviceContext, event: Moment): boolean => graceLeft(context, event) === 0;
+export const hasGraceExpired = (context: DeviceContext, event: Moment): boolean => graceLeft(context, event) === 0;
 
 export const endGrace = (context: DeviceContext, { at }: Moment): Decided => ({
   changes: { grace: null },
@@ -77,7 +77,7 @@ function keyEnded(
 }
 
 /** The keys are dead for good, and the device gives up its place: what is left of it is its history. */
-export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: Of<'revoke'>): Decided {
+export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: EventOf<'revoke'>): Decided {
   return {
     changes: { grace: null, homeId: null, roomId: null },
     outputs: [
@@ -89,7 +89,7 @@ export function revoke({ id: deviceId, tenantId }: DeviceContext, { at }: Of<'re
 }
 
 /** A new key and the replay window anew; key versions and the state's version go on counting. */
-export const reinstate = (context: DeviceContext, { key }: Of<'reinstate'>): Decided => ({
+export const reinstate = (context: DeviceContext, { key }: EventOf<'reinstate'>): Decided => ({
   changes: {
     keyVersion: key.keyVersion,
     signingAlg: key.signingAlg,
@@ -99,21 +99,21 @@ export const reinstate = (context: DeviceContext, { key }: Of<'reinstate'>): Dec
   outputs: [{ type: 'key.put', deviceId: context.id, key }],
 });
 
-export function registerManifest(context: DeviceContext, { manifest }: Of<'manifest.register'>): Decided {
-  if (context.manifestOwn) return refusing('CONFLICT', 'The device has a manifest of its own already.');
+export function registerManifest(context: DeviceContext, { manifest }: EventOf<'manifest.register'>): Decided {
+  if (context.manifestOwn) return emitRefusal('CONFLICT', 'The device has a manifest of its own already.');
   return putManifest(context, manifest);
 }
 
-export function updateManifest(context: DeviceContext, event: Of<'manifest.update'>): Decided {
-  if (context.manifestVersion === 0) return refusing('NOT_FOUND', 'The device has no manifest yet.');
+export function updateManifest(context: DeviceContext, event: EventOf<'manifest.update'>): Decided {
+  if (context.manifestVersion === 0) return emitRefusal('NOT_FOUND', 'The device has no manifest yet.');
   if (event.expectedVersion !== context.manifestVersion) {
-    return refusing('CONFLICT', `The manifest's version is ${context.manifestVersion}.`);
+    return emitRefusal('CONFLICT', `The manifest's version is ${context.manifestVersion}.`);
   }
   return putManifest(context, event.manifest);
 }
 
 /** The version is counted here, whatever the caller thought it would be. */
-function putManifest(context: DeviceContext, given: Of<'manifest.register'>['manifest']): Decided {
+function putManifest(context: DeviceContext, given: EventOf<'manifest.register'>['manifest']): Decided {
   const version = context.manifestVersion + 1;
   const manifest = { ...given, deviceId: context.id, tenantId: context.tenantId, version, own: true };
   return {
@@ -122,11 +122,11 @@ function putManifest(context: DeviceContext, given: Of<'manifest.register'>['man
   };
 }
 
-export const refuseRevoked = () => refusing('DEVICE_REVOKED', 'The device is revoked.');
-export const refuseActive = () => refusing('ILLEGAL_TRANSITION', 'The device is active: revoke it first.');
+export const refuseRevoked = () => emitRefusal('DEVICE_REVOKED', 'The device is revoked.');
+export const refuseActive = () => emitRefusal('ILLEGAL_TRANSITION', 'The device is active: revoke it first.');
 
 /** Told whenever the link changes. */
 export const presence =
   (online: boolean) =>
   ({ id: deviceId, tenantId }: DeviceContext, { at }: Moment): Decided =>
-    only({ type: 'device.presence', tenantId, deviceId, online, at });
+    emit({ type: 'device.presence', tenantId, deviceId, online, at });

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { windowFromJson, windowToJson } from '../domain/replay.ts';
+import { windowFromJson, windowToJson } from '../domain/replay-window.ts';
 import { twinOf } from '../domain/twin.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import { deviceMachine } from './device.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { ReportOrder } from './report-order.ts';
-import { count, epochMs, iso, jsonObject, uuid } from './stored.ts';
+import { count, epochMs, isoTime, jsonObject, uuid } from './stored-schemas.ts';
 
 // How a device is kept, journaled and shown.
 
@@ -144,7 +144,7 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
   machine: deviceMachine,
   tenantOf: (context) => context.tenantId,
   toStored,
-  moving: new Set(['state', 'stateVersion', 'reported', 'reportedAt', 'replay']),
+  liveFields: new Set(['state', 'stateVersion', 'reported', 'reportedAt', 'replay']),
   fromStored,
   columns(snapshot) {
     const { deviceType, homeId, roomId, category, firmware, createdAt } = snapshot.context;
@@ -162,9 +162,9 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
     };
   },
   journal,
-  rests: (snapshot) => administrationOf(snapshot) === 'deleted',
-  isSoft: (event) => event.type === 'heartbeat.received',
-  visible: (context) => ({
+  canPassivate: (snapshot) => administrationOf(snapshot) === 'deleted',
+  isTransient: (event) => event.type === 'heartbeat.received',
+  toAdminView: (context) => ({
     id: context.id,
     tenant_id: context.tenantId,
     device_type: context.deviceType,
@@ -174,16 +174,16 @@ export const deviceDefinition: MachineDefinition<DeviceContext> = {
     room_id: context.roomId,
     metadata: context.metadata,
     firmware: context.firmware,
-    created_at: iso(context.createdAt),
+    created_at: isoTime(context.createdAt),
     signing_alg: context.signingAlg,
     key_version: context.keyVersion,
-    grace: context.grace && { key_version: context.grace.keyVersion, until: iso(context.grace.until) },
+    grace: context.grace && { key_version: context.grace.keyVersion, until: isoTime(context.grace.until) },
     manifest_version: context.manifestVersion,
     manifest_own: context.manifestOwn,
     state: context.state,
     state_version: context.stateVersion,
     state_bytes: context.reported.bytes,
-    reported_at: context.reported.at === null ? null : iso(context.reported.at),
+    reported_at: context.reported.at === null ? null : isoTime(context.reported.at),
     last_sequence: context.replay.highest,
   }),
 };

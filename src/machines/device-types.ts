@@ -1,7 +1,7 @@
-import type { JsonSpan } from '../domain/json-span.ts';
+import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
-import type { ReplayWindow } from '../domain/replay.ts';
+import type { ReplayWindow } from '../domain/replay-window.ts';
 import type { EpochMs, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import type { CommandAck, DeviceKeyRow } from './outputs.ts';
 import type { ReportOrder } from './report-order.ts';
@@ -35,7 +35,7 @@ export interface DeviceContext {
 }
 
 /** A command whose expected state is still waited for; the runtime attaches them to what a device reports. */
-export interface Watch {
+export interface VerificationWatch {
   commandId: Uuid;
   expected: JsonObject;
   /** True once the command was told of a state that did not match. */
@@ -43,7 +43,7 @@ export interface Watch {
 }
 
 /** The part of a verified envelope that the device actor judges. */
-export interface MessageMark {
+export interface MessageHeader {
   sequenceNumber: number;
   messageId: string;
   /** The version of the key that verified the signature. */
@@ -77,27 +77,27 @@ export type DeviceEvent =
   | (Base & { type: 'manifest.update'; manifest: Manifest; expectedVersion: number })
   /** Three heartbeat intervals of silence, or the end of the session. */
   | (Base & { type: 'presence.lost' })
-  | (Base & { type: 'heartbeat.received'; mark: MessageMark })
+  | (Base & { type: 'heartbeat.received'; mark: MessageHeader })
   /** Stands outside the replay window; the first message of a session makes the device online. */
-  | (Base & { type: 'hello.received'; mark: Pick<MessageMark, 'keyVersion'>; firmware?: string })
+  | (Base & { type: 'hello.received'; mark: Pick<MessageHeader, 'keyVersion'>; firmware?: string })
   /** `written` is the JSON text of `state`, in its RFC 8785 form. */
   | (Base & {
       type: 'state.reported';
-      mark: MessageMark;
+      mark: MessageHeader;
       state: JsonObject;
       full: boolean;
       written?: JsonSpan | undefined;
-      watches: readonly Watch[];
+      watches: readonly VerificationWatch[];
     })
   /** `known` is false where this device has no such command: UNKNOWN_COMMAND. */
   | (Base & {
       type: 'ack.reported';
-      mark: MessageMark;
+      mark: MessageHeader;
       commandId: Uuid;
       known: boolean;
       ack: CommandAck;
       state?: JsonObject;
-      watches: readonly Watch[];
+      watches: readonly VerificationWatch[];
     })
   /** A message whose payload was refused: it uses its sequence number. */
-  | (Base & { type: 'message.rejected'; mark: MessageMark; code: MessageRefusalCode });
+  | (Base & { type: 'message.rejected'; mark: MessageHeader; code: MessageRefusalCode });

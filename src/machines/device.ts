@@ -1,12 +1,12 @@
 import { setup, stateIn } from 'xstate';
-import { emptyWindow } from '../domain/replay.ts';
-import { asking, deciding } from './decision.ts';
+import { emptyWindow } from '../domain/replay-window.ts';
+import { actionsFor, guardsFor } from './decision.ts';
 import * as administration from './device-administration.ts';
 import * as reports from './device-reports.ts';
 import type { DeviceContext, DeviceEvent } from './device-types.ts';
 import type { Output } from './outputs.ts';
 
-const blank: DeviceContext = {
+const initialContext: DeviceContext = {
   id: '',
   tenantId: '',
   deviceType: '',
@@ -28,38 +28,38 @@ const blank: DeviceContext = {
   replay: emptyWindow(),
 };
 
-const act = deciding<DeviceContext, DeviceEvent>();
-const when = asking<DeviceContext, DeviceEvent>();
+const action = actionsFor<DeviceContext, DeviceEvent>();
+const guard = guardsFor<DeviceContext, DeviceEvent>();
 
 const base = setup({
   types: { context: {} as DeviceContext, events: {} as DeviceEvent, emitted: {} as Output },
   actions: {
-    register: act(administration.register),
-    patch: act(administration.patch),
-    rotate: act(administration.rotate),
-    endGrace: act(administration.endGrace),
-    revoke: act(administration.revoke),
-    reinstate: act(administration.reinstate),
-    registerManifest: act(administration.registerManifest),
-    updateManifest: act(administration.updateManifest),
-    refuseKey: act(administration.refuseKey),
-    refuseRevoked: act(administration.refuseRevoked),
-    refuseActive: act(administration.refuseActive),
-    takeHello: act(reports.takeHello),
-    takeHeartbeat: act(reports.takeHeartbeat),
-    takeState: act(reports.takeState),
-    takeAck: act(reports.takeAck),
-    takeRejected: act(reports.takeRejected),
-    tellOnline: act(administration.presence(true)),
-    tellOffline: act(administration.presence(false)),
+    register: action(administration.register),
+    patch: action(administration.patch),
+    rotate: action(administration.rotate),
+    endGrace: action(administration.endGrace),
+    revoke: action(administration.revoke),
+    reinstate: action(administration.reinstate),
+    registerManifest: action(administration.registerManifest),
+    updateManifest: action(administration.updateManifest),
+    refuseKey: action(administration.refuseKey),
+    refuseRevoked: action(administration.refuseRevoked),
+    refuseActive: action(administration.refuseActive),
+    takeHello: action(reports.takeHello),
+    takeHeartbeat: action(reports.takeHeartbeat),
+    takeState: action(reports.takeState),
+    takeAck: action(reports.takeAck),
+    takeRejected: action(reports.takeRejected),
+    tellOnline: action(administration.presence(true)),
+    tellOffline: action(administration.presence(false)),
   },
   guards: {
     isActive: stateIn({ administration: 'active' }),
-    isKeyValid: when(reports.isKeyValid),
-    isKeyEnded: when(reports.isKeyEnded),
-    isNextKey: when(administration.isNextKey),
-    isGraceOver: when(administration.isGraceOver),
-    placesDevice: when(administration.placesDevice),
+    isKeyValid: guard(reports.isKeyValid),
+    isKeyEnded: guard(reports.isKeyEnded),
+    isNextKey: guard(administration.isNextKey),
+    isGraceOver: guard(administration.hasGraceExpired),
+    placesDevice: guard(administration.assignsPlace),
   },
   delays: {
     graceOver: ({ context, event }) => administration.graceLeft(context, event),
@@ -74,7 +74,7 @@ export const deviceMachine = base.createMachine({
   id: 'device',
   description: 'A device: what people decided about it, and beside that whether it is there.',
   type: 'parallel',
-  context: blank,
+  context: initialContext,
   states: {
     administration: {
       initial: 'unregistered',

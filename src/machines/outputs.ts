@@ -1,6 +1,6 @@
 import type { ContextChange } from '../domain/cognition.ts';
 import type { AckStatus, CommandStatus, VerificationStatus } from '../domain/command.ts';
-import type { JsonSpan } from '../domain/json-span.ts';
+import type { JsonSpan } from '../domain/json/span.ts';
 import type { Manifest } from '../domain/manifest.ts';
 import type { PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { MessageRefusalCode, Refusal, RefusalCode } from '../domain/refusals.ts';
@@ -17,30 +17,30 @@ export interface ActorRef {
 
 /** Durable: written to the outbox in the commit of its actor, delivered at least once, in order per target. */
 export type DurableOutput =
-  | { type: 'actor.tell'; to: ActorRef; event: TellEvent }
+  | { type: 'actor.tell'; to: ActorRef; event: ActorMessage }
   /** Tell every command of the device that is not final that its device was revoked. */
   | {
       type: 'commands.tell';
       deviceId: Uuid;
-      event: TellEvent;
+      event: ActorMessage;
       /** When the device was revoked. Rows of earlier builds have none. */
       revokedAt?: EpochMs;
     }
   /** Tell every plan of the tenant that is not over. */
-  | { type: 'plans.tell'; tenantId: Uuid; event: TellEvent }
+  | { type: 'plans.tell'; tenantId: Uuid; event: ActorMessage }
   /** Ask for the command of a step, or for the one that undoes it; an operation does that, under the creator's authority. */
   | { type: 'plan.ask'; planId: Uuid; stepId: string; commandId: Uuid }
   /** Nobody was heard of about the plan until `dueAt`: ask whether something excuses it. */
   | { type: 'plan.unheard'; planId: Uuid; dueAt: EpochMs };
 
 /** A durable output of which something outside the runtime knows what it comes to. */
-export type OutsideOutput = Extract<DurableOutput, { type: 'plan.ask' | 'plan.unheard' }>;
+export type ResolvableOutput = Extract<DurableOutput, { type: 'plan.ask' | 'plan.unheard' }>;
 
 /** Events that one actor may send to another through the outbox. */
-export type TellEvent = CommandTell | PlanTell;
+export type ActorMessage = MessageToCommand | MessageToPlan;
 
 /** To a command. */
-export type CommandTell =
+export type MessageToCommand =
   | { type: 'ack.received'; deviceId: Uuid; ack: CommandAck }
   | { type: 'state.observed'; deviceId: Uuid; observed: JsonObject; matches: boolean }
   | { type: 'device.revoked'; deviceId: Uuid }
@@ -48,7 +48,7 @@ export type CommandTell =
   | { type: 'plan.withdrawn'; planId: Uuid };
 
 /** To a plan. */
-export type PlanTell =
+export type MessageToPlan =
   /** How a command that it asked for stands. */
   | {
       type: 'command.moved';
@@ -206,7 +206,8 @@ export const isDurable = (output: Output): output is DurableOutput => outputKind
 export const isRow = (output: Output): output is RowOutput => outputKinds[output.type] === 'row';
 
 /** It takes a commit. */
-export const isKept = (output: Output): output is DurableOutput | RowOutput => outputKinds[output.type] !== 'volatile';
+export const needsCommit = (output: Output): output is DurableOutput | RowOutput =>
+  outputKinds[output.type] !== 'volatile';
 
 /** A timer that a transition sets or clears; `event` is delivered when it is due. */
 export type TimerChange = { set: string; event: string; delay: Milliseconds } | { clear: string };

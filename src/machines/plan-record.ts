@@ -1,20 +1,27 @@
 import { z } from 'zod';
 import { contextKinds } from '../domain/cognition.ts';
-import { failureWays, type PlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
+import { failurePolicies, type PlanStatus, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
 import type { JsonObject, Uuid } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
 import type { ActorRef } from './outputs.ts';
-import { planMachine, planMachine1 } from './plan.ts';
+import { planMachine, planMachineV1 } from './plan.ts';
 import type { PlanCognition, PlanContext, PlanEvent } from './plan-types.ts';
-import { isThought } from './plan-work.ts';
-import { count, epochMs, iso, jsonObject, principal, uuid } from './stored.ts';
+import { isPlannerActive } from './plan-update.ts';
+import { count, epochMs, isoTime, jsonObject, principal, uuid } from './stored-schemas.ts';
 
 // How a plan is kept, journaled and shown.
 
-const over: ReadonlySet<PlanStatus> = new Set(['succeeded', 'failed', 'rolled_back', 'rollback_failed', 'cancelled']);
+const finalStatuses: ReadonlySet<PlanStatus> = new Set([
+  'succeeded',
+  'failed',
+  'rolled_back',
+  'rollback_failed',
+  'cancelled',
+]);
 
-export const isOver = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean => over.has(context.status);
+export const isFinal = ({ context }: Pick<Snapshot<PlanContext>, 'context'>): boolean =>
+  finalStatuses.has(context.status);
 
 const stepError = z.strictObject({ code: z.string(), detail: z.string() }).nullable();
 
@@ -61,7 +68,7 @@ const stored1 = z.strictObject({
   id: uuid,
   tenantId: uuid,
   name: z.string().nullable(),
-  onFailure: z.enum(failureWays),
+  onFailure: z.enum(failurePolicies),
   createdBy: principal,
   scopes: z.array(scope).nullable(),
   requestId: z.string(),
@@ -118,14 +125,14 @@ function journal(
 }
 
 /** The commands that their devices were told. */
-const awaits = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
+const expectsMessagesFrom = ({ context }: Snapshot<PlanContext>): ActorRef[] =>
   context.steps.flatMap(({ ask, status, undo, commandId }): ActorRef[] => {
     const id = ask === 'made' && status !== 'awaiting_confirmation' ? (undo?.commandId ?? commandId) : null;
     return id === null ? [] : [{ kind: 'command', id }];
   });
 
 /** A plan's context as an administrator may see it. */
-function visible(context: PlanContext): JsonObject {
+function toAdminView(context: PlanContext): JsonObject {
   const { kind, id, key, via } = context.createdBy;
   return {
     id: context.id,
@@ -135,11 +142,11 @@ function visible(context: PlanContext): JsonObject {
     created_by: { kind, id, ...(via !== undefined && { via }), ...(key !== undefined && { key }) },
     scopes: context.scopes && [...context.scopes],
     request_id: context.requestId,
-    created_at: iso(context.createdAt),
-    finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
+    created_at: isoTime(context.createdAt),
+    finished_at: context.finishedAt === null ? null : isoTime(context.finishedAt),
     status: context.status,
     ending: context.ending,
-    wake_at: context.wakeAt === null ? null : iso(context.wakeAt),
+    wake_at: context.wakeAt === null ? null : isoTime(context.wakeAt),
     cognition: context.cognition && visibleThought(context.cognition),
     steps: context.steps.map((one) => ({
       ...{
@@ -162,7 +169,7 @@ function visible(context: PlanContext): JsonObject {
 const visibleThought = (one: PlanCognition): JsonObject => ({
   ...{ kind: one.kind, home_id: one.homeId, device_id: one.deviceId, text: one.text, note: one.note },
   action: one.action && { ...one.action },
-  ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : iso(one.dueAt) },
+  ...{ proposal_id: one.proposalId, phase: one.phase, due_at: one.dueAt === null ? null : isoTime(one.dueAt) },
   ...{ summary: one.summary, final_state: one.finalState, error: one.error && { ...one.error } },
 });
 
@@ -172,26 +179,26 @@ export const planDefinition: MachineDefinition<PlanContext> = {
   machine: planMachine,
   tenantOf: (context) => context.tenantId,
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
-  moving: new Set(['finishedAt', 'status', 'steps', 'ending', 'finished', 'wakeAt', 'cognition']),
+  liveFields: new Set(['finishedAt', 'status', 'steps', 'ending', 'finished', 'wakeAt', 'cognition']),
   fromStored: (json) => stored.parse(json) as PlanContext,
   columns: ({ context }) => ({
     status: context.status,
-    over: over.has(context.status),
-    thought: isThought(context),
+    over: finalStatuses.has(context.status),
+    thought: isPlannerActive(context),
     created_at: context.createdAt,
   }),
   journal,
-  rests: isOver,
-  awaits,
-  isSoft: () => false,
-  visible,
+  canPassivate: isFinal,
+  expectsMessagesFrom,
+  isTransient: () => false,
+  toAdminView,
 };
 
 /** Before anybody could think about a plan. */
-export const planDefinition1: MachineDefinition<PlanContext> = {
+export const planDefinitionV1: MachineDefinition<PlanContext> = {
   ...planDefinition,
   version: 1,
-  machine: planMachine1,
+  machine: planMachineV1,
   toStored: ({ cognition: _, ...rest }) => rest as unknown as JsonObject,
   fromStored: (json) => ({ ...stored1.parse(json), cognition: null }) as PlanContext,
 };

@@ -1,11 +1,11 @@
-import type { ContextWish } from '../domain/cognition.ts';
+import type { ContextInput } from '../domain/cognition.ts';
 import type { Compensation, OnFailure, PlanStatus, StepStatus } from '../domain/plan.ts';
 import type { Scope } from '../domain/scopes.ts';
 import type { EpochMs, JsonObject, Milliseconds, Principal, Uuid } from '../domain/values.ts';
-import type { PlanTell } from './outputs.ts';
+import type { MessageToPlan } from './outputs.ts';
 
 /** A step as it is asked for. */
-export interface StepWish {
+export interface StepInput {
   id: string;
   deviceId: Uuid;
   action: string;
@@ -22,7 +22,7 @@ export interface StepError {
   detail: string;
 }
 
-export interface PlanStep extends StepWish {
+export interface PlanStep extends StepInput {
   status: StepStatus;
   /** The command that does it; the same however often it is asked for. */
   commandId: Uuid | null;
@@ -45,7 +45,7 @@ export interface PlanStep extends StepWish {
 }
 
 /** What somebody outside is asked to think about, so that the plan gets its steps. */
-export interface PlanCognition extends ContextWish {
+export interface PlanCognition extends ContextInput {
   /** Of the proposal that was accepted: its steps were given with it. */
   proposalId: Uuid | null;
   /** `suspended`: whoever thinks waits for something. `done`: no step is added any more. */
@@ -98,9 +98,9 @@ export type PlanEvent =
   | (Base & {
       type: 'create';
       plan: Pick<PlanContext, 'id' | 'tenantId' | 'name' | 'onFailure' | 'createdBy' | 'scopes' | 'requestId'> & {
-        steps: readonly StepWish[];
+        steps: readonly StepInput[];
         /** Its steps come one by one, or came from the accepted proposal of an observation. */
-        cognition?: ContextWish & { proposalId: Uuid | null };
+        cognition?: ContextInput & { proposalId: Uuid | null };
       };
     })
   /** Nothing new starts, what was not written is taken back, what was done is undone. */
@@ -110,7 +110,7 @@ export type PlanEvent =
   /** Not now: a flag is set, or the tenant suspended. */
   | (Base & { type: 'step.held'; stepId: string; commandId: Uuid; forMs: Milliseconds })
   /** One more step, from whoever thinks. */
-  | (Base & { type: 'node.proposed'; node: StepWish })
+  | (Base & { type: 'node.proposed'; node: StepInput })
   | (Base & { type: 'cognition.suspended'; reason: string; forMs: Milliseconds })
   | (Base & { type: 'cognition.completed'; summary: string; finalState: JsonObject | null })
   | (Base & { type: 'cognition.failed'; error: StepError })
@@ -118,4 +118,4 @@ export type PlanEvent =
   | (Base & { type: 'cognition.excused'; dueAt: EpochMs; forMs: Milliseconds })
   /** They were silent until `dueAt`, and nothing excuses it. */
   | (Base & { type: 'cognition.unheard'; dueAt: EpochMs })
-  | (Base & PlanTell);
+  | (Base & MessageToPlan);

@@ -1,16 +1,16 @@
 import { setup } from 'xstate';
 import type { PlanStatus } from '../domain/plan.ts';
 import { SYSTEM } from '../domain/values.ts';
-import { asking, deciding } from './decision.ts';
+import { actionsFor, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
+import * as thinking from './plan-cognition.ts';
 import * as decisions from './plan-decisions.ts';
-import * as thinking from './plan-thinking.ts';
 import type { PlanContext } from './plan-types.ts';
-import type { AnyPlanEvent, Mind, Phase } from './plan-work.ts';
+import type { AnyPlanEvent, PlannerState, PlanPhase } from './plan-update.ts';
 
 type Event = AnyPlanEvent;
 
-const blank: PlanContext = {
+const initialContext: PlanContext = {
   id: '',
   tenantId: '',
   name: null,
@@ -28,58 +28,58 @@ const blank: PlanContext = {
   cognition: null,
 };
 
-const act = deciding<PlanContext, Event>();
-const when = asking<PlanContext, Event>();
+const action = actionsFor<PlanContext, Event>();
+const guard = guardsFor<PlanContext, Event>();
 
 const base = setup({
   types: { context: {} as PlanContext, events: {} as Event, emitted: {} as Output },
   actions: {
-    create: act(decisions.create),
-    cancel: act(decisions.cancel),
-    refuseCancel: act(decisions.refuseCancel),
-    hear: act(decisions.hear),
-    refuse: act(decisions.refused),
-    hold: act(decisions.hold),
-    askAgain: act(decisions.askAgain),
-    park: act(decisions.park),
-    become: act(decisions.become),
-    stamp: act(decisions.stamp),
-    propose: act(thinking.propose),
-    suspend: act(thinking.suspend),
-    complete: act(thinking.complete),
-    fail: act(thinking.fail),
-    refuseWord: act(thinking.refuseWord),
-    thinkAgain: act(thinking.thinkAgain),
-    askWhy: act(thinking.askWhy),
-    excuse: act(thinking.excuse),
-    giveUp: act(thinking.giveUpThinking),
-    arm: act(thinking.arm),
+    create: action(decisions.create),
+    cancel: action(decisions.cancel),
+    refuseCancel: action(decisions.refuseCancel),
+    hear: action(decisions.applyCommandChange),
+    refuse: action(decisions.applyStepRefusal),
+    hold: action(decisions.holdStep),
+    askAgain: action(decisions.retryHeldSteps),
+    park: action(decisions.park),
+    become: action(decisions.setStatus),
+    stamp: action(decisions.setFinishedAt),
+    propose: action(thinking.propose),
+    suspend: action(thinking.suspend),
+    complete: action(thinking.complete),
+    fail: action(thinking.fail),
+    refuseWord: action(thinking.refusePlannerEvent),
+    thinkAgain: action(thinking.resumePlanner),
+    askWhy: action(thinking.reportPlannerTimeout),
+    excuse: action(thinking.extendPlannerDeadline),
+    giveUp: action(thinking.failPlannerTimeout),
+    arm: action(thinking.recordArmedDeadline),
   },
   guards: {
-    isNews: when(decisions.isNews),
-    isAsked: when(decisions.isAsked),
-    stands: when(decisions.stands),
-    hasHeld: when(decisions.hasHeld),
-    hasUnderWay: when(decisions.hasUnderWay),
-    hasWake: when(decisions.hasWake),
-    hasNoWake: when(decisions.hasNoWake),
-    minds: when(thinking.minds),
-    isWorking: when(thinking.isWorking),
-    isOtherTime: when(thinking.isOtherTime),
-    isAnswered: when(thinking.isAnswered),
+    isNews: guard(decisions.changesStep),
+    isAsked: guard(decisions.isStepRequested),
+    stands: guard(decisions.phaseIs),
+    hasHeld: guard(decisions.hasHeldSteps),
+    hasUnderWay: guard(decisions.hasStepsUnderWay),
+    hasWake: guard(decisions.hasWake),
+    hasNoWake: guard(decisions.hasNoWake),
+    minds: guard(thinking.plannerIs),
+    isWorking: guard(thinking.hasOutstandingSteps),
+    isOtherTime: guard(thinking.isDeadlineChanged),
+    isAnswered: guard(thinking.isCurrentTimeout),
   },
   delays: {
-    wakeUp: ({ context, event }) => decisions.wakeLeft(context, event),
-    patience: ({ context, event }) => thinking.patienceLeft(context, event),
+    wakeUp: ({ context, event }) => decisions.msUntilWake(context, event),
+    patience: ({ context, event }) => thinking.msUntilPlannerDeadline(context, event),
   },
 });
 
-const become = (status: PlanStatus) => ({ type: 'become', params: { status } }) as const;
-const stands = (phase: Phase) => ({ type: 'stands', params: { phase } }) as const;
+const setStatus = (status: PlanStatus) => ({ type: 'become', params: { status } }) as const;
+const phaseIs = (phase: PlanPhase) => ({ type: 'stands', params: { phase } }) as const;
 /** Into another phase of an open plan. */
-const goesOn = <To extends 'running' | 'awaiting_confirmation' | 'rolling_back' | 'stopping'>(phase: To) =>
-  ({ guard: stands(phase), target: phase }) as const;
-const endings = [goesOn('stopping'), goesOn('rolling_back')] as const;
+const toPhase = <To extends 'running' | 'awaiting_confirmation' | 'rolling_back' | 'stopping'>(phase: To) =>
+  ({ guard: phaseIs(phase), target: phase }) as const;
+const endings = [toPhase('stopping'), toPhase('rolling_back')] as const;
 
 /** A plan from its request to its last step, or to the last thing that it undid (contract §6). */
 const lifecycle = base.createStateConfig({
@@ -101,67 +101,67 @@ const lifecycle = base.createStateConfig({
         'tenant.resumed': { guard: 'hasHeld', actions: 'askAgain' },
         cancel: { actions: 'cancel' },
         'self.advanced': [
-          { guard: stands('succeeded'), target: 'succeeded' },
-          { guard: stands('failed'), target: 'failed' },
-          { guard: stands('rolled_back'), target: 'rolled_back' },
-          { guard: stands('rollback_failed'), target: 'rollback_failed' },
-          { guard: stands('cancelled'), target: 'cancelled' },
+          { guard: phaseIs('succeeded'), target: 'succeeded' },
+          { guard: phaseIs('failed'), target: 'failed' },
+          { guard: phaseIs('rolled_back'), target: 'rolled_back' },
+          { guard: phaseIs('rollback_failed'), target: 'rollback_failed' },
+          { guard: phaseIs('cancelled'), target: 'cancelled' },
         ],
       },
       states: {
         pending: {
           description: 'No step has begun: each of them may be held back by a flag.',
-          entry: become('pending'),
-          on: { 'self.advanced': [...endings, goesOn('awaiting_confirmation'), goesOn('running')] },
+          entry: setStatus('pending'),
+          on: { 'self.advanced': [...endings, toPhase('awaiting_confirmation'), toPhase('running')] },
         },
         running: {
           description: 'Steps are under way.',
-          entry: become('running'),
-          on: { 'self.advanced': [...endings, goesOn('awaiting_confirmation')] },
+          entry: setStatus('running'),
+          on: { 'self.advanced': [...endings, toPhase('awaiting_confirmation')] },
         },
         awaiting_confirmation: {
           description: 'A step waits in the inbox, and holds up those that depend on it; others go on.',
-          entry: become('awaiting_confirmation'),
-          on: { 'self.advanced': [...endings, goesOn('running')] },
+          entry: setStatus('awaiting_confirmation'),
+          on: { 'self.advanced': [...endings, toPhase('running')] },
         },
         stopping: {
           description:
             'A step failed, or was lost to a suspension; what is under way finishes, and nothing is undone unless somebody cancels it.',
-          entry: become('running'),
-          on: { 'self.advanced': goesOn('rolling_back') },
+          entry: setStatus('running'),
+          on: { 'self.advanced': toPhase('rolling_back') },
         },
         rolling_back: {
           description:
             'What is under way finishes; then what was done is undone, the last first, and what fails is tried again.',
-          entry: become('rolling_back'),
-          on: { cancel: {}, 'self.advanced': goesOn('stopping') },
+          entry: setStatus('rolling_back'),
+          on: { cancel: {}, 'self.advanced': toPhase('stopping') },
         },
       },
     },
     succeeded: {
       description: 'All steps have succeeded.',
       type: 'final',
-      entry: ['stamp', become('succeeded')],
+      entry: ['stamp', setStatus('succeeded')],
     },
     failed: {
       description: 'A step failed, and what was done stays.',
       type: 'final',
-      entry: ['stamp', become('failed')],
+      entry: ['stamp', setStatus('failed')],
     },
     rolled_back: {
       description: 'A step failed, and what was done is undone as far as the plan says how.',
       type: 'final',
-      entry: ['stamp', become('rolled_back')],
+      entry: ['stamp', setStatus('rolled_back')],
     },
     rollback_failed: {
       description: 'Something could not be undone: its steps say so.',
       type: 'final',
-      entry: ['stamp', become('rollback_failed')],
+      entry: ['stamp', setStatus('rollback_failed')],
     },
     cancelled: {
       description: 'Somebody cancelled it, and what was done is undone.',
       type: 'final',
-      entry: ['stamp', become('cancelled')],
+      entry: ['stamp', setStatus('cancelled')],
     },
   },
 });
@@ -187,16 +187,16 @@ const root = {
   description:
     'A graph of steps, each a command of its own: what is ready is asked for side by side; where one fails nothing new starts, what is under way finishes, and what was done is undone, the last first.',
   type: 'parallel',
-  context: blank,
+  context: initialContext,
 } as const;
 
 /** As it was before anybody could think about a plan. */
-export const planMachine1 = base.createMachine({ ...root, states: { lifecycle, clock } });
+export const planMachineV1 = base.createMachine({ ...root, states: { lifecycle, clock } });
 
 /** Where whoever thinks stands; of several the first that holds. */
-const mind = <To extends Exclude<Mind, 'none' | 'unheard'>>(...minds: To[]) =>
+const plannerTransitions = <To extends Exclude<PlannerState, 'none' | 'unheard'>>(...minds: To[]) =>
   minds.map((one) => ({ guard: { type: 'minds', params: { mind: one } }, target: one }) as const);
-const refused = { actions: 'refuseWord' } as const;
+const refusePlannerEvent = { actions: 'refuseWord' } as const;
 const { open } = lifecycle.states;
 
 export const planMachine = base.createMachine({
@@ -206,10 +206,10 @@ export const planMachine = base.createMachine({
       ...lifecycle,
       on: {
         ...lifecycle.on,
-        'node.proposed': refused,
-        'cognition.suspended': refused,
-        'cognition.completed': refused,
-        'cognition.failed': refused,
+        'node.proposed': refusePlannerEvent,
+        'cognition.suspended': refusePlannerEvent,
+        'cognition.completed': refusePlannerEvent,
+        'cognition.failed': refusePlannerEvent,
       },
       states: {
         ...lifecycle.states,
@@ -231,16 +231,16 @@ export const planMachine = base.createMachine({
       states: {
         none: {
           description: 'Its steps were given with it, and nobody thinks about it.',
-          on: { 'self.advanced': mind('thinking') },
+          on: { 'self.advanced': plannerTransitions('thinking') },
         },
         thinking: {
           description: 'Whoever thinks about it is to say something: a step, that they wait, or that this was all.',
           after: { patience: { target: 'unheard', actions: 'askWhy' } },
-          on: { 'self.advanced': mind('working', 'suspended', 'done') },
+          on: { 'self.advanced': plannerTransitions('working', 'suspended', 'done') },
         },
         working: {
           description: 'Steps are under way, and nothing is expected of whoever thinks; they may speak.',
-          on: { 'self.advanced': mind('thinking', 'suspended', 'done') },
+          on: { 'self.advanced': plannerTransitions('thinking', 'suspended', 'done') },
         },
         suspended: {
           description: 'Whoever thinks waits for something, and is told when the time is over.',
@@ -252,7 +252,10 @@ export const planMachine = base.createMachine({
             ],
           },
           on: {
-            'self.advanced': [...mind('working', 'done'), { guard: 'isOtherTime', target: 'suspended', reenter: true }],
+            'self.advanced': [
+              ...plannerTransitions('working', 'done'),
+              { guard: 'isOtherTime', target: 'suspended', reenter: true },
+            ],
           },
         },
         unheard: {
@@ -260,7 +263,7 @@ export const planMachine = base.createMachine({
           on: {
             'cognition.excused': { guard: 'isAnswered', actions: 'excuse' },
             'cognition.unheard': { guard: 'isAnswered', actions: 'giveUp' },
-            'self.advanced': mind('thinking', 'working', 'suspended', 'done'),
+            'self.advanced': plannerTransitions('thinking', 'working', 'suspended', 'done'),
           },
         },
         done: { description: 'No step is added any more.' },

@@ -1,5 +1,5 @@
-import { hasUnused, type ReplayWindow } from '../domain/replay.ts';
-import { applyReport, type Reported, type Twin } from '../domain/twin.ts';
+import { hasUnused, type ReplayWindow } from '../domain/replay-window.ts';
+import { applyReport, type ReportResult, type Twin } from '../domain/twin.ts';
 import type { JsonObject } from '../domain/values.ts';
 
 /**
@@ -22,8 +22,8 @@ export function orderAfter(order: ReportOrder | null, before: ReplayWindow, afte
 }
 
 /** `order` with what the report `sequence` said. */
-export function noted(order: ReportOrder, report: JsonObject, full: boolean, sequence: number): ReportOrder {
-  const before = full && sequence > order.full ? laterThan(order, sequence) : order.properties;
+export function recordReport(order: ReportOrder, report: JsonObject, full: boolean, sequence: number): ReportOrder {
+  const before = full && sequence > order.full ? propertiesReportedAfter(order, sequence) : order.properties;
   const said = Object.keys(report).map((name): [string, number] => {
     const earlier = Object.hasOwn(before, name) ? (before[name] ?? 0) : 0;
     return [name, Math.max(earlier, sequence)];
@@ -33,27 +33,27 @@ export function noted(order: ReportOrder, report: JsonObject, full: boolean, seq
 }
 
 /** The twin after a report that arrives after a later one: what that said stands. */
-export function applyLate(
+export function applyLateReport(
   twin: Twin,
   report: JsonObject,
   full: boolean,
   sequence: number,
   order: ReportOrder,
-): Reported {
+): ReportResult {
   if (order.full > sequence) return applyReport(twin, {});
-  const kept = appliedOf(report, sequence, order);
+  const kept = unsupersededPart(report, sequence, order);
   if (!full) return applyReport(twin, kept);
-  const later = laterThan(order, sequence);
+  const later = propertiesReportedAfter(order, sequence);
   const said = Object.entries(twin.state).filter(([name]) => Object.hasOwn(later, name));
   return applyReport(twin, { ...kept, ...Object.fromEntries(said) }, true);
 }
 
 /** The properties of a report that no later one said. */
-export function appliedOf(report: JsonObject, sequence: number, order: ReportOrder): JsonObject {
+export function unsupersededPart(report: JsonObject, sequence: number, order: ReportOrder): JsonObject {
   if (order.full > sequence) return {};
-  const later = laterThan(order, sequence);
+  const later = propertiesReportedAfter(order, sequence);
   return Object.fromEntries(Object.entries(report).filter(([name]) => !Object.hasOwn(later, name)));
 }
 
-const laterThan = ({ properties }: ReportOrder, sequence: number): Record<string, number> =>
+const propertiesReportedAfter = ({ properties }: ReportOrder, sequence: number): Record<string, number> =>
   Object.fromEntries(Object.entries(properties).filter(([, said]) => said > sequence));

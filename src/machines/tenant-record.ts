@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { confirmers } from '../domain/policy.ts';
 import type { JsonObject } from '../domain/values.ts';
 import type { JournalNote, MachineDefinition, MachineEvent, Snapshot } from './definition.ts';
-import { count, epochMs, iso, uuid } from './stored.ts';
+import { count, epochMs, isoTime, uuid } from './stored-schemas.ts';
 import { tenantMachine } from './tenant.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
@@ -54,7 +54,7 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
   machine: tenantMachine,
   tenantOf: (context) => context.id,
   toStored: toJson,
-  moving: new Set(),
+  liveFields: new Set(),
   fromStored: (json) => stored.parse(json),
   columns: (snapshot) => ({
     name: snapshot.context.name,
@@ -63,10 +63,10 @@ export const tenantDefinition: MachineDefinition<TenantContext> = {
     created_at: snapshot.context.createdAt,
   }),
   journal,
-  rests: () => false,
-  isSoft: () => false,
-  visible: ({ id, name, slug, tier, policy, createdAt }) => ({
-    ...{ id, name, slug, tier, created_at: iso(createdAt) },
+  canPassivate: () => false,
+  isTransient: () => false,
+  toAdminView: ({ id, name, slug, tier, policy, createdAt }) => ({
+    ...{ id, name, slug, tier, created_at: isoTime(createdAt) },
     policy: { confirm_by: policy.confirm_by, confirm_ttl_s: policy.confirm_ttl_s },
   }),
 };

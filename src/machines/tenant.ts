@@ -1,13 +1,13 @@
 import { setup } from 'xstate';
 import { DEFAULT_POLICY, type SafetyPolicy } from '../domain/policy.ts';
 import type { EpochMs } from '../domain/values.ts';
-import { asking, type Decision, deciding } from './decision.ts';
+import { actionsFor, type Decision, guardsFor } from './decision.ts';
 import type { Output } from './outputs.ts';
 import type { TenantContext, TenantEvent } from './tenant-types.ts';
 
-const blank: TenantContext = { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 };
+const initialContext: TenantContext = { id: '', name: '', slug: '', tier: '', policy: DEFAULT_POLICY, createdAt: 0 };
 
-type Of<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
+type EventOf<Type extends TenantEvent['type']> = Extract<TenantEvent, { type: Type }>;
 type Decided = Decision<TenantContext>;
 
 const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => ({
@@ -17,7 +17,7 @@ const changed = (tenantId: string, suspended: boolean, at: EpochMs): Output => (
   at,
 });
 
-const register = (context: TenantContext, { at, tenant, ownerId }: Of<'register'>): Decided => ({
+const register = (context: TenantContext, { at, tenant, ownerId }: EventOf<'register'>): Decided => ({
   changes: { ...context, ...tenant, createdAt: at },
   outputs: [
     { type: 'member.bind', userId: ownerId, tenantId: tenant.id, role: 'owner' },
@@ -37,44 +37,44 @@ const suspension =
 
 const setTier =
   (suspended: boolean) =>
-  ({ id }: TenantContext, { at, tier }: Of<'tier.set'>): Decided => ({
+  ({ id }: TenantContext, { at, tier }: EventOf<'tier.set'>): Decided => ({
     changes: { tier },
     outputs: [changed(id, suspended, at)],
   });
 
 const setPolicy =
   (suspended: boolean) =>
-  (context: TenantContext, { at, policy }: Of<'policy.set'>): Decided => ({
+  (context: TenantContext, { at, policy }: EventOf<'policy.set'>): Decided => ({
     changes: { policy: { ...context.policy, ...policy } },
     outputs: [changed(context.id, suspended, at)],
   });
 
-const isNewPolicy = ({ policy: before }: TenantContext, { policy }: Of<'policy.set'>): boolean =>
+const isNewPolicy = ({ policy: before }: TenantContext, { policy }: EventOf<'policy.set'>): boolean =>
   Object.entries(policy).some(([name, value]) => before[name as keyof SafetyPolicy] !== value);
 
-const act = deciding<TenantContext, TenantEvent>();
-const when = asking<TenantContext, TenantEvent>();
+const action = actionsFor<TenantContext, TenantEvent>();
+const guard = guardsFor<TenantContext, TenantEvent>();
 
 /** A tenant: whether its people and devices may act at all. Who its members are is not here but in the users' records. */
 export const tenantMachine = setup({
   types: { context: {} as TenantContext, events: {} as TenantEvent, emitted: {} as Output },
   actions: {
-    register: act(register),
-    suspend: act(suspension(true)),
-    resume: act(suspension(false)),
-    setTier: act(setTier(false)),
-    setPolicy: act(setPolicy(false)),
-    setTierSuspended: act(setTier(true)),
-    setPolicySuspended: act(setPolicy(true)),
+    register: action(register),
+    suspend: action(suspension(true)),
+    resume: action(suspension(false)),
+    setTier: action(setTier(false)),
+    setPolicy: action(setPolicy(false)),
+    setTierSuspended: action(setTier(true)),
+    setPolicySuspended: action(setPolicy(true)),
   },
   guards: {
-    isNewPolicy: when(isNewPolicy),
-    isNewTier: when((context, { tier }: Of<'tier.set'>) => tier !== context.tier),
+    isNewPolicy: guard(isNewPolicy),
+    isNewTier: guard((context, { tier }: EventOf<'tier.set'>) => tier !== context.tier),
   },
 }).createMachine({
   id: 'tenant',
   description: 'A tenant: whether its people and devices may act at all.',
-  context: blank,
+  context: initialContext,
   initial: 'unregistered',
   states: {
     unregistered: {

@@ -32,7 +32,7 @@ export function keepTime(host: HostTime, sample: ClockSample | null, log: Log): 
   const untrusted = () => (clock.isTrusted() ? null : offsets());
   let remindAt = Number.NEGATIVE_INFINITY;
   const follow = setInterval(() => {
-    clock.follow();
+    clock.synchronize();
     const apart = untrusted();
     if (apart === null || host.monotonic() < remindAt) return;
     remindAt = host.monotonic() + REMIND_MS;

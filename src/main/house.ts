@@ -4,10 +4,9 @@ import { createRuntime } from '../actors/runtime.ts';
 import type { RuntimeLimits } from '../actors/runtime-limits.ts';
 import { type Config, mqttUrl } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
-import { signingKey } from '../domain/signature.ts';
-import type { Sized } from '../domain/sizes.ts';
 import { makeGraphql } from '../edges/graphql/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import { makeMcp } from '../edges/mcp/edge.ts';
@@ -44,6 +43,7 @@ import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
 import { planAtHand, planResolver } from '../operations/plan-runner.ts';
 import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
+import { signingKey } from '../protocol/signature.ts';
 import type { ActiveLock, Store } from '../store/contract.ts';
 import type { LockTiming } from '../store/lock/timing.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
@@ -318,7 +318,7 @@ export async function buildHouse(
 }
 
 /** The services that hold collections, other than the runtime's. */
-const partsOf = (services: Services): Sized[] => [
+const partsOf = (services: Services): SizeReporter[] => [
   ...[services.store, services.cache, services.rates, services.heard, services.manifests, services.artifacts],
   ...[services.locks, services.audit, services.users, services.revocations, services.keys, services.presented],
   ...[services.news, services.cookieSessions],

@@ -1,6 +1,6 @@
 import { isSameStateValue } from '../actors/commit/unit-of-work.ts';
 import type { Runtime } from '../actors/runtime.ts';
-import { allSizes, type Sized } from '../domain/sizes.ts';
+import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
 import type { Json } from '../domain/values.ts';
 import type { GraphqlEdge } from '../edges/graphql/edge.ts';
 import type { McpEdge } from '../edges/mcp/edge.ts';
@@ -32,7 +32,7 @@ export function measure(
     graphql: Pick<GraphqlEdge, 'connections'>;
     services: Pick<Services, 'cache' | 'flags' | 'store'>;
     /** Every part that has collections which live as long as the process. */
-    collections: readonly Sized[];
+    collections: readonly SizeReporter[];
     clockOffsets(): ClockOffsets;
     pruning: Pick<Pruning, 'suspended'>;
   },
@@ -58,7 +58,7 @@ export function measure(
     Number(services.cache.healthy()),
   );
   metrics.gauges('collection_entries', 'Entries of collections that live as long as the process', 'collection', () =>
-    allSizes(collections),
+    sumSizes(collections),
   );
   metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
     services.store.preparedStatements(),

@@ -1,8 +1,8 @@
 import type { Config } from '../config.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sized } from '../domain/sizes.ts';
 import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
@@ -11,7 +11,7 @@ import type { Services } from '../operations/operation.ts';
 import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 
 /** The sidecar that the configuration names: started where it is embedded, and dialled. */
-export interface SidecarHouse extends Sized {
+export interface SidecarHouse extends SizeReporter {
   /** What the operations see; there is none before it is opened. */
   seen: Sidecar;
   open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;

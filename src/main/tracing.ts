@@ -16,7 +16,7 @@ import { BatchSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace';
 import { LRUCache } from 'lru-cache';
 import type { Actors, Committed, Reply, ReplyHandler, SendOptions } from '../actors/contract.ts';
 import type { RuntimeMeter } from '../actors/runtime-meter.ts';
-import type { Sized } from '../domain/sizes.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
 import type { MachineEvent } from '../machines/definition.ts';
@@ -27,7 +27,7 @@ import { SERVICE_VERSION } from '../operations/system.ts';
  * Where a command spends its time, as OpenTelemetry spans of one trace: the request, each turn that committed something
  * of it, the write to the device, the device's word. It looks on from outside: the runtime and the edges know nothing of it.
  */
-export interface Tracing extends Sized {
+export interface Tracing extends SizeReporter {
   request: TraceRequest;
   /** The same actors; what is sent to them is traced. */
   actors(actors: Actors): Actors;

@@ -1,6 +1,6 @@
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
-import { statesNamed } from '../machines/chart.ts';
+import { findStates } from '../machines/chart.ts';
 import { currentDefinition } from '../machines/versions.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../store/contract/inspection.ts';
 import type { Page, Position } from '../store/contract/pages.ts';
@@ -34,7 +34,7 @@ export async function listAll(
 /** The states that each part of the text may mean; null where one of them means none. */
 function groupsOf(kind: Kind, text: string): ActorFilter['states'] | null {
   const { machine } = currentDefinition(kind);
-  const groups = text.split(',').map((part) => statesNamed(machine, part));
+  const groups = text.split(',').map((part) => findStates(machine, part));
   return groups.every((group) => group.length > 0) ? groups : null;
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Listing } from '../domain/cursor.ts';
-import { jsonObject } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { jsonObject } from '../domain/request-fields.ts';
 import { eventText, stateText } from '../domain/state-path.ts';
 import type { Json, JsonObject } from '../domain/values.ts';
 import { nextEvents } from '../machines/chart.ts';
@@ -149,7 +149,7 @@ function insightsOf({ ref, machineVersion, value, context }: StoredActor): {
 } {
   try {
     const definition: MachineDefinition = definitionFor(ref.kind, machineVersion);
-    const shown = definition.visible(definition.fromStored(context));
+    const shown = definition.toAdminView(definition.fromStored(context));
     return { context: shown, next_events: nextEvents(definition.machine, value) };
   } catch {
     return { context: null, next_events: [] };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { reason } from '../domain/fields.ts';
 import { done, refuse } from '../domain/refusals.ts';
+import { reason } from '../domain/request-fields.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { TenantEvent } from '../machines/tenant-types.ts';
 import { ask } from './ask.ts';

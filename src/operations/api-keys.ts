@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { KEY_PREFIX, newApiKey } from '../domain/api-key.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import { atLeast, atMost } from '../domain/roles.ts';
-import { readScopes, type Scope, scopePattern, scopesOfKey, within } from '../domain/scopes.ts';
+import { mayGrant, readScopes, type Scope, scopePattern, scopesOfKey } from '../domain/scopes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { keySubject } from '../store/contract/people.ts';
 import type { ApiKey, User } from '../store/contract.ts';
@@ -246,7 +246,7 @@ async function capFor(
 
 /** Nobody makes a key that can do more than they can with what they presented. */
 function mayGive({ scopes: held }: Caller, asked: readonly Scope[]): Outcome<null> {
-  return within(held, scopesOfKey(asked))
+  return mayGrant(held, scopesOfKey(asked))
     ? done(null)
     : refuse('INSUFFICIENT_SCOPE', 'The key would have scopes that your token does not have.');
 }

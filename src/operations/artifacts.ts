@@ -1,16 +1,16 @@
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
 import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { UrlSigner } from '../domain/signed-url.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifacts.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
 
 /** What was uploaded as firmware: files that the store knows by name, served at signed URLs. */
-export interface Artifacts extends Sized {
+export interface Artifacts extends SizeReporter {
   /** Takes an upload in. It belongs to nothing yet: who gives it to no release discards it. */
   receive(tenantId: Uuid, upload: AsyncIterable<Uint8Array>): Promise<Outcome<Artifact & { checksum: string }>>;
   /** Removes a file that belongs to no release any more; what fails is left to `sweep`. */

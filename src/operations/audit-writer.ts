@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import type { RefusalCode } from '../domain/refusals.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { AuditRow } from '../store/contract/audit.ts';
 import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.ts';
@@ -11,7 +11,7 @@ import { CommitUnknown, type Store, StoreUnavailable } from '../store/contract.t
 export type Deed = Omit<AuditRow, 'id' | 'at' | 'outcome'>;
 
 /** The audit's own rows: what the journals of actors do not tell. */
-export interface Audit extends Sized {
+export interface Audit extends SizeReporter {
   /** Resolves when it is durable. It is kept however long the store is away; whoever waits may give up before. */
   done(deed: Deed): Promise<void>;
   /** Nobody waits for it; who is refused again and again is written down so often in a minute, and then counted only. */

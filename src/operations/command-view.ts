@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Committed } from '../actors/contract.ts';
 import { type CommandStatus, commandStatuses, verificationStatuses } from '../domain/command.ts';
-import { jsonObject } from '../domain/fields.ts';
 import { safetyClasses } from '../domain/manifest.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
+import { jsonObject } from '../domain/request-fields.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../domain/values.ts';
 import { statusOf, verificationOf } from '../machines/command-record.ts';
 import type { CommandContext } from '../machines/command-types.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { EventFailed } from '../actors/contract.ts';
-import { reason } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { reason } from '../domain/request-fields.ts';
 import type { CommandContext, CommandEvent } from '../machines/command-types.ts';
 import { ask } from './ask.ts';
 import { cancelled, commandOf, previewShape } from './command-view.ts';

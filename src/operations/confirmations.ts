@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonObject, reason } from '../domain/fields.ts';
 import { done } from '../domain/refusals.ts';
+import { jsonObject, reason } from '../domain/request-fields.ts';
 import type { CommandContext, CommandEvent, Confirmation } from '../machines/command-types.ts';
 import type { StoredActor } from '../store/contract.ts';
 import { ask } from './ask.ts';

@@ -2,8 +2,8 @@ import { hash, randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { isScope, type Scope } from '../domain/scopes.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import { MAX_TOKEN_LIFE_S, presentedToken } from './tokens.ts';
 import type { Vault } from './vault.ts';
@@ -29,7 +29,7 @@ export type SessionHolder = z.infer<typeof holderSchema>;
 /** `name` is what the cache knows it by: a hash of the cookie, no secret. */
 export type CookieSession = z.infer<typeof sessionSchema>;
 
-export interface CookieSessions extends Sized {
+export interface CookieSessions extends SizeReporter {
   /** Lives until its token ends; `secret` is the cookie's value, and is kept nowhere. */
   open(holder: SessionHolder): Promise<{ secret: string; until: EpochMs }>;
   /** Null for one that is unknown, closed or over. Whether its token was revoked is not looked at. */

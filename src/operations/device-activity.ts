@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { done, messageRefusalCodes } from '../domain/refusals.ts';
-import { deviceChannels } from '../domain/topics.ts';
+import { deviceChannels } from '../protocol/topics.ts';
 import { deviceOf } from './device-view.ts';
 import { idOf, iso, isoTime } from './inputs.ts';
 import { operation } from './operation.ts';

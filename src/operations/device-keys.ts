@@ -1,12 +1,18 @@
 import { z } from 'zod';
 import { NoSuchActor, Quarantined } from '../actors/contract.ts';
-import { reason } from '../domain/fields.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
-import { isPublicKey, newDeviceSecret, publicKeyFromSeed, type SigningAlg, signingAlgs } from '../domain/signature.ts';
+import { reason } from '../domain/request-fields.ts';
 import { type EpochMs, SYSTEM, type Uuid } from '../domain/values.ts';
 import type { CommandEvent } from '../machines/command-types.ts';
 import type { DeviceEvent } from '../machines/device-types.ts';
 import type { DeviceKeyRow } from '../machines/outputs.ts';
+import {
+  isPublicKey,
+  newDeviceSecret,
+  publicKeyFromSeed,
+  type SigningAlg,
+  signingAlgs,
+} from '../protocol/signature.ts';
 import type { StoredKey } from '../store/contract.ts';
 import { ask } from './ask.ts';
 import { withinBetaLimit } from './beta-limit.ts';

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { deviceType, metadata } from '../domain/fields.ts';
+import { automaticManifest, categoryOf } from '../domain/capability-registry.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
-import { automaticManifest, categoryOf } from '../domain/registry.ts';
-import { signingAlgs } from '../domain/signature.ts';
+import { deviceType, metadata } from '../domain/request-fields.ts';
 import type { DeviceEvent } from '../machines/device-types.ts';
+import { signingAlgs } from '../protocol/signature.ts';
 import { withinBetaLimit } from './beta-limit.ts';
 import { newKey, publicKey } from './device-keys.ts';
 import { givenName, idOf } from './inputs.ts';

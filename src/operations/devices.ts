@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { metadata } from '../domain/fields.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
+import { metadata } from '../domain/request-fields.ts';
 import type { DeviceEvent } from '../machines/device-types.ts';
 import type { DeviceFilter } from '../store/contract.ts';
 import { ask } from './ask.ts';

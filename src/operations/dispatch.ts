@@ -1,13 +1,13 @@
 import { hash, randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { actionAsked, jsonObject, timeoutSeconds, ttlSeconds } from '../domain/fields.ts';
 import { dispatchLimits, judge } from '../domain/gateway.ts';
-import { jsonBytes } from '../domain/json-size.ts';
+import { jsonBytes } from '../domain/json/value.ts';
 import { MAX_PARAMS_BYTES } from '../domain/param-schema.ts';
 import type { Refusal } from '../domain/refusals.ts';
+import { jsonObject, requestedActionName, timeoutSeconds, ttlSeconds } from '../domain/request-fields.ts';
 import { preview } from '../domain/twin.ts';
 import type { JsonObject, Principal } from '../domain/values.ts';
-import type { Approval, CommandContext, CommandEvent, OfPlan, Preview } from '../machines/command-types.ts';
+import type { Approval, CommandContext, CommandEvent, PlanOrigin, Preview } from '../machines/command-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import { type CommittedTenant, gatewayFacts, type Judging, type Target } from './facts.ts';
@@ -17,7 +17,7 @@ import type { Caller, Services } from './operation.ts';
 
 /** What a request for a command says beside its targets. */
 export const wishFields = {
-  action: actionAsked,
+  action: requestedActionName,
   // A refused command is kept too, so what no schema would take is not even asked.
   params: jsonObject.refine((params) => jsonBytes(params) <= MAX_PARAMS_BYTES, 'is too large').optional(),
   dry_run: z.boolean().optional().meta({ description: 'Check and preview; nothing is sent until it is confirmed' }),
@@ -60,7 +60,7 @@ export interface Asked {
   /** What `releaseNamed` answers for the wish, once for all its targets. */
   release: FirmwareRelease | null;
   /** Of a plan's command. */
-  plan?: OfPlan;
+  plan?: PlanOrigin;
   approval?: Approval;
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { description, deviceType } from '../domain/fields.ts';
-import { artifactUrlFault, firmwareStatuses, isVersion, updateFor } from '../domain/firmware.ts';
+import { artifactUrlFault, findUpdate, firmwareStatuses, isVersion } from '../domain/firmware.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import { description, deviceType } from '../domain/request-fields.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import { deviceOf } from './device-view.ts';
@@ -241,7 +241,7 @@ export const checkFirmware = operation({
       }
     }
     const released = await services.store.firmware.released(tenantOf(caller), device_type);
-    const update = updateFor(released, current_version, device_id);
+    const update = findUpdate(released, current_version, device_id);
     return done({
       body: {
         update_available: update !== null,

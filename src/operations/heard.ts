@@ -1,8 +1,8 @@
 import type { Clock } from '../domain/clock.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import type { MessageRefusalCode } from '../domain/refusals.ts';
-import type { Sizes } from '../domain/sizes.ts';
-import type { DeviceChannel } from '../domain/topics.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
+import type { DeviceChannel } from '../protocol/topics.ts';
 import { PropertyTimes, type Reported } from './property-times.ts';
 
 const MAX_DEVICES = 20_000;
@@ -50,7 +50,7 @@ export class Heard {
     this.max = max;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { heard_devices: this.count, heard_tenants: this.tenants.size };
   }
 

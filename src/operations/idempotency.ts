@@ -1,7 +1,7 @@
-import { payloadHash } from '../domain/canonical.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
-import type { Sizes } from '../domain/sizes.ts';
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
+import { payloadHash } from '../protocol/canonical.ts';
 import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
 import type { Answer, Caller, Idempotent, Operation, Services } from './operation.ts';
 
@@ -73,7 +73,7 @@ export class IdempotencyKeys {
     return this.#running.size;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { idempotency_keys_running: this.#running.size };
   }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { categoryNames } from '../domain/capability-registry.ts';
 import { type Listing, makeCursor, makeCursors, readCursor } from '../domain/cursor.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
-import { categoryNames } from '../domain/registry.ts';
 import { isTimezone } from '../domain/timezone.ts';
 import type { Page, Position } from '../store/contract.ts';
 

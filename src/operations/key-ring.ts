@@ -1,15 +1,15 @@
 import { LRUCache } from 'lru-cache';
-import { isApiKey, matches, prefixOf } from '../domain/api-key.ts';
+import { apiKeyPrefix, isApiKey, matchesHash } from '../domain/api-key.ts';
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs } from '../domain/values.ts';
 import type { ApiKey, Store } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
 import { makePatience } from './patience.ts';
 
 /** API keys as they are presented; whoever ends one in the store says `ended` after the commit. */
-export interface KeyRing extends Sized {
+export interface KeyRing extends SizeReporter {
   /** The live key that this text is, or null. */
   prove(text: string): Promise<ApiKey | null>;
   isLive(prefix: string): Promise<boolean>;
@@ -100,9 +100,9 @@ export function makeKeyRing(
 
   return {
     async prove(text) {
-      const prefix = isApiKey(text) ? prefixOf(text) : null;
+      const prefix = isApiKey(text) ? apiKeyPrefix(text) : null;
       const key = prefix === null ? null : await find(prefix);
-      const good = matches(text, key?.hash ?? NO_HASH);
+      const good = matchesHash(text, key?.hash ?? NO_HASH);
       return key !== null && good && lives(key) ? key : null;
     },
     cached(prefix) {

@@ -1,4 +1,4 @@
-import type { Sizes } from '../domain/sizes.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
 
 interface Queue {
   /** When the last one that wanted to be alone is done. */
@@ -15,7 +15,7 @@ interface Queue {
 export class Locks {
   private readonly queues = new Map<string, Queue>();
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { locks: this.queues.size };
   }
 

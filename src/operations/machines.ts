@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { done, type Outcome } from '../domain/refusals.ts';
 import type { Uuid } from '../domain/values.ts';
 import { eventsOf, statesOf, stateTypes, transitionsOf, typeOf } from '../machines/chart.ts';
-import { diagram, drawing } from '../machines/drawing.ts';
+import { chartToMarkdown, chartToMermaid } from '../machines/chart-markdown.ts';
 import { actorKinds, currentDefinition } from '../machines/versions.ts';
 import { type Caller, operation, type Services } from './operation.ts';
 import { askedTenant, tenantId } from './tenant-asked.ts';
@@ -94,8 +94,8 @@ export const getMachine = operation({
         ...rest,
       })),
       events: eventsOf(machine),
-      diagram: diagram(machine),
-      page: drawing(machine),
+      diagram: chartToMermaid(machine),
+      page: chartToMarkdown(machine),
     };
     return done({ body: { machine: body } });
   },

@@ -1,9 +1,9 @@
 import { LRUCache } from 'lru-cache';
-import { jsonBytes, jsonEqual } from '../domain/json-size.ts';
+import { automaticManifest } from '../domain/capability-registry.ts';
+import type { CollectionSizes } from '../domain/collection-sizes.ts';
+import { jsonBytes, jsonEqual } from '../domain/json/value.ts';
 import type { Manifest } from '../domain/manifest.ts';
-import { withClassFloors } from '../domain/own-manifest.ts';
-import { automaticManifest } from '../domain/registry.ts';
-import type { Sizes } from '../domain/sizes.ts';
+import { withClassFloors } from '../domain/tenant-manifest.ts';
 import type { Json, Uuid } from '../domain/values.ts';
 import type { DeviceStore } from '../store/contract.ts';
 
@@ -36,7 +36,7 @@ export class ManifestCache {
     });
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { manifests: this.kept.size };
   }
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { jsonObject } from '../domain/fields.ts';
+import { capabilities, categories } from '../domain/capability-registry.ts';
 import { type Capability, type Manifest, safetyClasses } from '../domain/manifest.ts';
-import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../domain/own-manifest.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
-import { capabilities, categories } from '../domain/registry.ts';
+import { jsonObject } from '../domain/request-fields.ts';
+import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../domain/tenant-manifest.ts';
 import type { DeviceEvent } from '../machines/device-types.ts';
 import type { Output } from '../machines/outputs.ts';
 import { ask } from './ask.ts';

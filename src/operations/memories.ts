@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Memory, memoryKinds, sourceOf, UNSEEN } from '../domain/memory.ts';
+import { INVISIBLE_CHARACTER, type Memory, memoryKinds, memorySourceOf } from '../domain/memory.ts';
 import { done, refuse } from '../domain/refusals.ts';
 import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from './inputs.ts';
 import { operation, tenantOf } from './operation.ts';
@@ -9,7 +9,7 @@ const MOST_MEMORIES = 10_000;
 const MAX_CONTENT_BYTES = 4_096;
 const MAX_TAGS = 16;
 
-const seen = (text: string): boolean => !UNSEEN.test(text);
+const seen = (text: string): boolean => !INVISIBLE_CHARACTER.test(text);
 const unseen = 'must hold no control or invisible characters';
 /** One line. */
 const label = (max: number) =>
@@ -95,7 +95,7 @@ export const writeMemory = operation({
     const made: Memory = {
       ...{ id: newId(), tenantId, kind, subject, content, createdAt, expiresAt },
       tags: [...new Set(input.tags)],
-      source: sourceOf(caller.principal),
+      source: memorySourceOf(caller.principal),
     };
     const answer = { body: { memory: memoryBody(made) } };
     // One at a time, so that the bound is exact.

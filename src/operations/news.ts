@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { Cache } from '../store/contract.ts';
 
 const news = z.discriminatedUnion('about', [
@@ -18,7 +18,7 @@ const news = z.discriminatedUnion('about', [
 export type NewsItem = z.infer<typeof news>;
 
 /** Tells every process of the deployment what has changed about who calls, after it was committed. */
-export interface News extends Sized {
+export interface News extends SizeReporter {
   /** Those who listen in this process have heard when it returns; in others they do within a second. */
   tell(item: NewsItem): void;
   hear(listener: (item: NewsItem) => void): () => void;

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { Quarantined } from '../actors/contract.ts';
-import { checkJson } from '../domain/json.ts';
+import { checkJson } from '../domain/json/strict.ts';
 import { isPerson } from '../domain/policy.ts';
 import { done, type FieldError, type Outcome, type Refusal, refuse } from '../domain/refusals.ts';
 import { atLeast } from '../domain/roles.ts';
-import { allows } from '../domain/scopes.ts';
+import { allowsScope } from '../domain/scopes.ts';
 import { isActive, isSuspended } from '../machines/tenant-record.ts';
 import { auditDone, auditRefusal, isAudited } from './audited.ts';
 import { refusalOf } from './faults.ts';
@@ -106,7 +106,7 @@ export function mayCall(operation: Operation, caller: Caller): Refused | null {
     }
     if (!atLeast(caller.role, role)) return refuse('FORBIDDEN_ROLE', `This needs the role ${role}.`);
   }
-  if (scope !== null && !allows(caller.scopes, scope)) {
+  if (scope !== null && !allowsScope(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
   }
   if (person && !isPerson(caller.principal)) {

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { actionAsked, jsonObject, timeoutSeconds } from '../domain/fields.ts';
-import { jsonBytes } from '../domain/json-size.ts';
+import { jsonBytes } from '../domain/json/value.ts';
 import { MAX_PARAMS_BYTES } from '../domain/param-schema.ts';
-import { failureWays, graphErrors, MAX_STEPS } from '../domain/plan.ts';
-import type { StepWish } from '../machines/plan-types.ts';
+import { failurePolicies, graphErrors, MAX_STEPS } from '../domain/plan.ts';
+import { jsonObject, requestedActionName, timeoutSeconds } from '../domain/request-fields.ts';
+import type { StepInput } from '../machines/plan-types.ts';
 import { givenName } from './inputs.ts';
 
 // A plan as somebody asks for it, whatever it came with.
@@ -20,13 +20,13 @@ export const stepWish = z
   .strictObject({
     id: stepId.meta({ description: 'Unique in the plan' }),
     device_id: z.uuid().toLowerCase(),
-    action: actionAsked,
+    action: requestedActionName,
     params,
     depends_on: z.array(stepId).max(MAX_STEPS).optional().meta({
       description: 'Steps that must have succeeded before; steps that do not depend on each other run side by side',
     }),
     compensation: z
-      .strictObject({ action: actionAsked, params })
+      .strictObject({ action: requestedActionName, params })
       .optional()
       .meta({ description: 'What undoes it, on the same device' }),
     timeout_s: timeoutSeconds
@@ -48,14 +48,14 @@ export const planFields = {
         context.addIssue({ code: 'custom', path: [Number(place), field as string], message });
       }
     }),
-  on_failure: z.enum(failureWays).optional().meta({
+  on_failure: z.enum(failurePolicies).optional().meta({
     description:
       'When a step fails nothing new starts. `rollback` (the default) then undoes what was done, the last first, where its step says how; `stop` leaves it',
   }),
 };
 export type PlanWish = z.infer<z.ZodObject<typeof planFields>>;
 
-export const wishOf = (given: z.infer<typeof stepWish>): StepWish => {
+export const wishOf = (given: z.infer<typeof stepWish>): StepInput => {
   const { id, device_id, action, params = {}, depends_on = [], compensation, timeout_s } = given;
   return {
     id,
@@ -69,4 +69,4 @@ export const wishOf = (given: z.infer<typeof stepWish>): StepWish => {
   };
 };
 
-export const stepWishes = ({ steps }: Pick<PlanWish, 'steps'>): StepWish[] => steps.map(wishOf);
+export const stepWishes = ({ steps }: Pick<PlanWish, 'steps'>): StepInput[] => steps.map(wishOf);

@@ -5,7 +5,7 @@ import { atMost } from '../domain/roles.ts';
 import { scopesOfKey } from '../domain/scopes.ts';
 import type { Milliseconds, Principal, Uuid } from '../domain/values.ts';
 import type { CommandContext } from '../machines/command-types.ts';
-import type { OutsideOutput } from '../machines/outputs.ts';
+import type { ResolvableOutput } from '../machines/outputs.ts';
 import type { PlanContext, PlanEvent, PlanStep } from '../machines/plan-types.ts';
 import type { FirmwareRelease } from '../store/contract/firmware.ts';
 import type { ApiKey, User } from '../store/contract.ts';
@@ -38,7 +38,7 @@ export interface StepFacts {
   approval: CommandContext | null;
 }
 
-type Ask = Extract<OutsideOutput, { type: 'plan.ask' }>;
+type Ask = Extract<ResolvableOutput, { type: 'plan.ask' }>;
 
 /** Null where the plan waits for it no more. */
 export function askedStep(context: PlanContext | undefined, { stepId, commandId }: Ask): AskedStep | null {

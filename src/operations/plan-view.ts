@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { Committed } from '../actors/contract.ts';
 import { contextKinds } from '../domain/cognition.ts';
-import { jsonObject } from '../domain/fields.ts';
-import { failureWays, planStatuses, stepStatuses } from '../domain/plan.ts';
+import { failurePolicies, planStatuses, stepStatuses } from '../domain/plan.ts';
 import { done, type Outcome } from '../domain/refusals.ts';
+import { jsonObject } from '../domain/request-fields.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { PlanCognition, PlanContext, PlanStep, StepError } from '../machines/plan-types.ts';
 import { who } from './command-view.ts';
@@ -52,7 +52,7 @@ export const planRecord = z
     name: z.string().nullable(),
     status: z.enum(planStatuses),
     steps: z.array(step),
-    on_failure: z.enum(failureWays),
+    on_failure: z.enum(failurePolicies),
     created_by: z.string().meta({ description: 'The id of the user whose authority each step needs' }),
     created_at: isoTime,
     finished_at: isoTime.nullable(),

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { ContextWish } from '../domain/cognition.ts';
-import { reason } from '../domain/fields.ts';
+import type { ContextInput } from '../domain/cognition.ts';
 import { judge } from '../domain/gateway.ts';
 import { done, type Outcome, type RefusalCode, refusals } from '../domain/refusals.ts';
-import { allows } from '../domain/scopes.ts';
+import { reason } from '../domain/request-fields.ts';
+import { allowsScope } from '../domain/scopes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { Snapshot } from '../machines/definition.ts';
-import type { PlanContext, PlanEvent, StepWish } from '../machines/plan-types.ts';
+import type { PlanContext, PlanEvent, StepInput } from '../machines/plan-types.ts';
 import type { IdempotencyRow } from '../store/contract.ts';
 import { ask } from './ask.ts';
 import { previewShape } from './command-view.ts';
@@ -79,8 +79,8 @@ export const createPlan = operation({
 
 /** A plan to be made in the caller's name. */
 export type PlanMade = Pick<PlanContext, 'name' | 'onFailure'> & {
-  steps: readonly StepWish[];
-  cognition?: ContextWish & { proposalId: Uuid | null };
+  steps: readonly StepInput[];
+  cognition?: ContextInput & { proposalId: Uuid | null };
 };
 
 export const makePlan = (
@@ -124,7 +124,7 @@ export async function startPlan(
 export async function targetsOfAll(
   services: Services,
   caller: Caller,
-  steps: readonly StepWish[],
+  steps: readonly StepInput[],
 ): Promise<Outcome<ReadonlyMap<string, Target>>> {
   const ids = [...new Set(steps.map(({ deviceId }) => deviceId))];
   const targets = await targetsOf(services, caller, ids);
@@ -134,7 +134,7 @@ export async function targetsOfAll(
 async function tried(
   services: Services,
   caller: Caller,
-  steps: readonly StepWish[],
+  steps: readonly StepInput[],
   targets: ReadonlyMap<string, Target>,
 ): Promise<z.infer<typeof dryRun>> {
   const tenant = await tenantFacts(services, caller);
@@ -152,7 +152,7 @@ async function tried(
 interface Tried {
   tenant: CommittedTenant;
   target: Target;
-  step: StepWish;
+  step: StepInput;
 }
 
 async function verdictOn(
@@ -163,7 +163,7 @@ async function verdictOn(
   const { action, params, compensation } = step;
   const barred = barredBefore(services, tenant, target.device);
   if (barred !== null) return barred.code;
-  if (!allows(caller.scopes, 'execute:commands')) return 'INSUFFICIENT_SCOPE';
+  if (!allowsScope(caller.scopes, 'execute:commands')) return 'INSUFFICIENT_SCOPE';
   const release = await releaseNamed(services, caller, { action, params });
   const asked = { action, params, dryRun: false, confirmed: false, release };
   const judged = judge(gatewayFacts(services, tenant, target, asked));

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Clock } from '../domain/clock.ts';
-import type { Sized } from '../domain/sizes.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -11,7 +11,7 @@ import { LEEWAY_S } from './tokens.ts';
  * Tokens that were presented at `/mcp`: from then on they are no person's, on any edge (contract §5). Known by a digest of
  * whose they are and of their `jti` (or of what was signed): a signature can be written in more than one way.
  */
-export interface PresentedTokens extends Sized {
+export interface PresentedTokens extends SizeReporter {
   has(userId: Uuid, tokenId: string): boolean;
   /** Resolves when it is durable; a token that was added before costs nothing. */
   add(userId: Uuid, token: { id: string; expiresAt: EpochMs }): Promise<void> | undefined;

@@ -12,8 +12,8 @@ import {
 import { validate } from 'uuid';
 import { z } from 'zod';
 import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import { type Scope, scopesOfClaim } from '../domain/scopes.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
 import type { IdentityStore } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -194,7 +194,7 @@ export const isText = (claim: unknown): claim is string =>
   typeof claim === 'string' && claim.length > 0 && claim.length <= 255 && /^\P{C}*$/u.test(claim);
 
 /** Tokens that were logged out, in memory and in the store, until they have expired for certain. */
-export interface Revocations extends Sized {
+export interface Revocations extends SizeReporter {
   has(tokenId: string): boolean;
   add(tokenId: string, expiresAt: EpochMs): Promise<void>;
   /** Called after a token was revoked, for connections that live on it. */

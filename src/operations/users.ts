@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Sized } from '../domain/sizes.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Uuid } from '../domain/values.ts';
 import type { Store, User } from '../store/contract.ts';
 import { makeNews, type News } from './news.ts';
@@ -8,7 +8,7 @@ import { makePatience } from './patience.ts';
 export type { User };
 
 /** Users by id, as the store last said; whoever changes a user's row says `changed` after the commit. */
-export interface Users extends Sized {
+export interface Users extends SizeReporter {
   /** Only what is in memory. */
   cached(id: Uuid): User | undefined;
   get(id: Uuid): Promise<User | null>;

@@ -1,8 +1,8 @@
+import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { CommandStatus } from '../domain/command.ts';
 import type { Capability, Manifest } from '../domain/manifest.ts';
 import type { PlanStatus } from '../domain/plan.ts';
 import type { Role } from '../domain/roles.ts';
-import type { Sized } from '../domain/sizes.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
 import type { AdministrationStore } from './contract/administration.ts';
@@ -354,7 +354,7 @@ export interface IdentityStore {
   presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
 
-export interface Store extends Sized {
+export interface Store extends SizeReporter {
   actors: ActorStore;
   devices: DeviceStore;
   commands: CommandStore;
@@ -382,7 +382,7 @@ export interface Store extends Sized {
 }
 
 /** Shared, short-lived things; losing them loses no state. Memory or Redis. */
-export interface Cache extends Sized {
+export interface Cache extends SizeReporter {
   get(key: string): Promise<string | null>;
   /** `ttlMs` milliseconds of life. */
   set(key: string, value: string, ttlMs: number): Promise<void>;

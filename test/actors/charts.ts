@@ -1,5 +1,5 @@
 import { type AnyStateMachine, setup, stateIn } from 'xstate';
-import { asking, deciding } from '../../src/machines/decision.ts';
+import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import type { MachineEvent } from '../../src/machines/definition.ts';
 import { fc } from '../support/properties.ts';
 
@@ -18,8 +18,8 @@ export interface Nudge extends MachineEvent {
   n: number;
 }
 
-const act = deciding<Counted & Record<string, unknown>, Nudge>();
-const when = asking<Counted, Nudge>();
+const act = actionsFor<Counted & Record<string, unknown>, Nudge>();
+const when = guardsFor<Counted, Nudge>();
 const says = (word: string, { sum }: Counted) => ({ type: 'said', word, sum }) as never;
 const counting = (context: Counted, { type, n }: Nudge, word: string) => ({
   sum: (context.sum * 3 + n + word.length + type.length) % 1_009,

@@ -10,13 +10,13 @@ import {
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
-import type { Output, OutsideOutput } from '../../src/machines/outputs.ts';
+import type { Output, ResolvableOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
 import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
-const ASK: OutsideOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
+const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
 
 /** Asks when it is told to. */
 const asker: MachineDefinition = {
@@ -279,7 +279,7 @@ describe('an output of which memory tells what it comes to', () => {
     runtime = assemble({ throwsToQuarantine: 1 });
     runtime.outbox.registerResolver('plan.ask', async () => null);
     await (await ask()).messagesDelivered;
-    const resolved: OutsideOutput[] = [];
+    const resolved: ResolvableOutput[] = [];
     runtime.outbox.registerResolver(
       'plan.ask',
       async (output) => {

@@ -303,7 +303,7 @@ describe('one event cannot stop the others', () => {
   describe('of an actor that rests', () => {
     beforeEach(() => {
       runtime.halt();
-      runtime = assemble({}, 1, { ...lamp, rests: () => true });
+      runtime = assemble({}, 1, { ...lamp, canPassivate: () => true });
     });
 
     it('takes it out of memory with its commit, and its next event reads it again', async () => {

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { type AnyMachineSnapshot, type AnyStateMachine, assign, cancel, not, raise, setup, stateIn } from 'xstate';
 import type { TransitionResult } from '../../src/actors/compiled-machine.ts';
 import { blankSnapshot, decide, restoreSnapshot, transitionByXState } from '../../src/actors/decide.ts';
-import { asking, deciding } from '../../src/machines/decision.ts';
+import { actionsFor, guardsFor } from '../../src/machines/decision.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import { fc, seed } from '../support/properties.ts';
@@ -116,7 +116,7 @@ const go: Nudge = { type: 'go', at: 0, n: 0 };
 /** Two regions raise an event each; what follows from the first must find what the second did. */
 function raisingTwice() {
   const heard: string[] = [];
-  const act = deciding<Heard, Nudge>();
+  const act = actionsFor<Heard, Nudge>();
   const raising = (word: string) =>
     act((_, { type }) => {
       if (type !== 'go') heard.push(type);
@@ -171,8 +171,8 @@ describe('a restored state', () => {
 });
 
 describe('which transitions are taken', () => {
-  const act = deciding<{ open: boolean }, Nudge>();
-  const when = asking<{ open: boolean }, Nudge>();
+  const act = actionsFor<{ open: boolean }, Nudge>();
+  const when = guardsFor<{ open: boolean }, Nudge>();
   const machine = setup({
     types: { context: {} as { open: boolean }, events: {} as Nudge },
     actions: {
@@ -254,7 +254,7 @@ describe('which transitions are taken', () => {
 
 describe('what is computed at each step', () => {
   const base = setup({ types: { context: {} as Record<string, unknown>, events: {} as Nudge } });
-  const act = deciding<Record<string, unknown>, Nudge>();
+  const act = actionsFor<Record<string, unknown>, Nudge>();
   const nothing = act(() => ({ changes: null, outputs: [] }));
   const charts = {
     'a timer set under a name that another has': {

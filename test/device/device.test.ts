@@ -3,7 +3,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import { memoryStore } from '../../src/device/store.ts';
-import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
+import { newDeviceSecret, signingKey } from '../../src/protocol/signature.ts';
 import { SmallCloud } from './small-cloud.ts';
 
 let cloud: SmallCloud;

@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Aedes, type Client } from 'aedes';
-import type { CanonicalFields, SentMark } from '../../src/domain/canonical.ts';
-import { type CheckedMessage, checkMessage, composeMessage } from '../../src/domain/envelope.ts';
-import type { CmdAckPayload, CmdPayload, DevicePayload } from '../../src/domain/payloads.ts';
-import { parseSessionToken, verifySession } from '../../src/domain/session.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+import type { CanonicalFields, MessageIdentity } from '../../src/protocol/canonical.ts';
+import { type CheckedMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';
+import type { CmdAckPayload, CmdPayload, DevicePayload } from '../../src/protocol/payloads.ts';
+import { parseSessionToken, verifySession } from '../../src/protocol/session-token.ts';
 import {
   cloudPublicKey,
   newDeviceSecret,
@@ -15,11 +16,14 @@ import {
   type SigningAlg,
   signingKey,
   verifyingKey,
-} from '../../src/domain/signature.ts';
-import { type CloudMessageType, deviceTopic, isDeviceChannel, parseTopic } from '../../src/domain/topics.ts';
-import type { JsonObject } from '../../src/domain/values.ts';
+} from '../../src/protocol/signature.ts';
+import { type CloudMessageType, deviceTopic, isDeviceChannel, parseTopic } from '../../src/protocol/topics.ts';
 
-export type Heard = CheckedMessage<DevicePayload, SentMark> & { sent: CanonicalFields; channel: string; dup: boolean };
+export type Heard = CheckedMessage<DevicePayload, MessageIdentity> & {
+  sent: CanonicalFields;
+  channel: string;
+  dup: boolean;
+};
 
 export class SmallCloud {
   readonly tenantId = randomUUID();

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { hashOf, isApiKey, KEY_PREFIX, matches, newApiKey, prefixOf } from '../../src/domain/api-key.ts';
+import { apiKeyPrefix, hashApiKey, isApiKey, KEY_PREFIX, matchesHash, newApiKey } from '../../src/domain/api-key.ts';
 
 describe('a new API key', () => {
   it('has its prefix, 32 random bytes, and the hash of all of it', () => {
     const { key, prefix, hash } = newApiKey();
     expect(key).toMatch(/^tk_[a-z2-7]{8}_[A-Za-z0-9_-]{43}$/);
     expect(prefix).toMatch(KEY_PREFIX);
-    expect([prefixOf(key), isApiKey(key), hashOf(key)]).toEqual([prefix, true, hash]);
+    expect([apiKeyPrefix(key), isApiKey(key), hashApiKey(key)]).toEqual([prefix, true, hash]);
     expect(Buffer.from(key.slice(12), 'base64url')).toHaveLength(32);
-    expect(matches(key, hash)).toBe(true);
+    expect(matchesHash(key, hash)).toBe(true);
   });
 
   it('is another one each time', () => {
@@ -32,12 +32,16 @@ it.each([
   ` tk_abcdefgh_${'x'.repeat(43)}`,
   `tk_abcdefgh_${'x'.repeat(43)}\n`,
 ])('%j looks like no key', (text) => {
-  expect(prefixOf(text)).toBeNull();
+  expect(apiKeyPrefix(text)).toBeNull();
 });
 
 it('nothing matches but the key itself', () => {
   const [{ key, hash }, other] = [newApiKey(), newApiKey()];
-  expect([matches(other.key, hash), matches(hash, hash), matches('', hash), matches(key, ''), matches('', '')]).toEqual(
-    [...[false, false, false, false, false]],
-  );
+  expect([
+    matchesHash(other.key, hash),
+    matchesHash(hash, hash),
+    matchesHash('', hash),
+    matchesHash(key, ''),
+    matchesHash('', ''),
+  ]).toEqual([...[false, false, false, false, false]]);
 });

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { canonicalFieldNames, canonicalPayload, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
-import { parseJson } from '../../src/domain/json.ts';
+import { parseJson } from '../../src/domain/json/strict.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { canonicalFieldNames, canonicalPayload, canonicalString, payloadHash } from '../../src/protocol/canonical.ts';
 import { fc } from '../support/properties.ts';
 
 const json = () =>

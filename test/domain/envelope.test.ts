@@ -1,9 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { type CanonicalFields, canonicalString, payloadHash, sha256Hex } from '../../src/domain/canonical.ts';
-import { checkCloudMessage, checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
-import { plainSession } from '../../src/domain/plain-message.ts';
-import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { type CanonicalFields, canonicalString, payloadHash, sha256Hex } from '../../src/protocol/canonical.ts';
+import { checkCloudMessage, checkMessage, composeMessage, type OutgoingMessage } from '../../src/protocol/envelope.ts';
+import { fastPathSession } from '../../src/protocol/fast-path.ts';
+import {
+  newDeviceSecret,
+  publicKeyFromSeed,
+  signingKey,
+  signText,
+  verifyingKey,
+} from '../../src/protocol/signature.ts';
 
 const secret = newDeviceSecret();
 const now = 1763635705272;
@@ -37,12 +43,12 @@ function sent(change: Sent = {}): string {
   return JSON.stringify(whole);
 }
 
-const plain = plainSession(session);
+const plain = fastPathSession(session);
 
 /** Also holds that nothing in the message makes a difference to a session that knows the plain form. */
 function check(text: string | Uint8Array, time = now) {
   const bytes = Buffer.from(text);
-  expect(checkMessage(bytes, { ...session, plain }, 'state', time)).toEqual(
+  expect(checkMessage(bytes, { ...session, fastPath: plain }, 'state', time)).toEqual(
     checkMessage(bytes, session, 'state', time),
   );
   return checkMessage(text, session, 'state', time);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import * as fields from '../../src/domain/fields.ts';
+import * as fields from '../../src/domain/request-fields.ts';
 
 const takes = (schema: z.ZodType, value: unknown) => schema.safeParse(value).success;
 
@@ -33,7 +33,7 @@ describe('fields', () => {
       ['turn_on', 'x', 'a.b:c-d', 'x'.repeat(64)],
       ['', '1a', 'a b', 'a\n', 'x'.repeat(65), 'ü'],
     ],
-    ['actionAsked', fields.actionAsked, ['turn_on', 'no such action!'], ['', 'x'.repeat(129), '\u0007']],
+    ['actionAsked', fields.requestedActionName, ['turn_on', 'no such action!'], ['', 'x'.repeat(129), '\u0007']],
     ['slug', fields.slug, ['a', 'living-room-2'], ['', '-', 'a--b', '-a', 'a-', 'A', 'ü', 'a\n', 'x'.repeat(49)]],
     ['limit', fields.limit, [1, 200, '50', undefined], [0, 201, 1.5, 'x', '']],
     ['cursor', fields.cursor, ['abc'], ['', 'x'.repeat(513), 1]],

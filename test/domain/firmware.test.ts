@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { artifactUrlFault, isVersion, rolloutPlace, updateFor, withoutBuild } from '../../src/domain/firmware.ts';
+import { artifactUrlFault, findUpdate, isVersion, rolloutBucket, withoutBuild } from '../../src/domain/firmware.ts';
 import { fc } from '../support/properties.ts';
 
 const id = (n: number) => `0195d9a2-7f00-7000-8000-${n.toString(16).padStart(12, '0')}`;
@@ -49,19 +49,19 @@ describe('a place in a rollout', () => {
       .digest();
     let rest = 0;
     for (const byte of digest) rest = (rest * 256 + byte) % 100;
-    expect(rolloutPlace(id(1), device)).toBe(rest);
-    expect(rolloutPlace(id(1).toUpperCase(), device.toUpperCase())).toBe(rest);
+    expect(rolloutBucket(id(1), device)).toBe(rest);
+    expect(rolloutBucket(id(1).toUpperCase(), device.toUpperCase())).toBe(rest);
   });
 
   it('is known for a worked example', () => {
     const release = '0195d9a2-7f00-7000-8000-000000000006';
-    expect(rolloutPlace(release, '0195d9a2-7f00-7000-8000-000000000001')).toBe(47);
+    expect(rolloutBucket(release, '0195d9a2-7f00-7000-8000-000000000001')).toBe(47);
   });
 
   it('a rollout of p percent holds about p of a hundred devices', () => {
     const devices = Array.from({ length: 20_000 }, (_, n) => id(n));
     for (const percent of [1, 10, 50, 90]) {
-      const held = devices.filter((device) => rolloutPlace(id(77), device) < percent).length;
+      const held = devices.filter((device) => rolloutBucket(id(77), device) < percent).length;
       expect(Math.abs(held / 200 - percent)).toBeLessThan(1.5);
     }
   });
@@ -70,7 +70,7 @@ describe('a place in a rollout', () => {
     fc.assert(
       fc.property(fc.uuid(), fc.uuid(), fc.integer({ min: 0, max: 99 }), (release, device, percent) => {
         const offer = (rolloutPercent: number) =>
-          updateFor([{ id: release, version: '2.0.0', rolloutPercent }], '1.0.0', device) !== null;
+          findUpdate([{ id: release, version: '2.0.0', rolloutPercent }], '1.0.0', device) !== null;
         if (offer(percent)) expect(offer(percent + 1)).toBe(true);
         expect(offer(0)).toBe(false);
         expect(offer(100)).toBe(true);
@@ -84,21 +84,21 @@ describe('the update for a device', () => {
 
   it('is the highest released version above its own, by precedence and not by letters', () => {
     const all = ['1.9.0', '1.10.0', '1.10.0-rc.2', '0.9.9'].map((version) => release(version));
-    expect(updateFor(all, '1.2.0', null)?.version).toBe('1.10.0');
-    expect(updateFor(all, '1.10.0-rc.1', null)?.version).toBe('1.10.0');
-    expect(updateFor(all, '1.10.0', null)).toBeNull();
-    expect(updateFor(all, '1.10.0+7', null)).toBeNull();
-    expect(updateFor([], '0.0.1', null)).toBeNull();
+    expect(findUpdate(all, '1.2.0', null)?.version).toBe('1.10.0');
+    expect(findUpdate(all, '1.10.0-rc.1', null)?.version).toBe('1.10.0');
+    expect(findUpdate(all, '1.10.0', null)).toBeNull();
+    expect(findUpdate(all, '1.10.0+7', null)).toBeNull();
+    expect(findUpdate([], '0.0.1', null)).toBeNull();
   });
 
   it('goes past a release whose rollout does not hold it', () => {
     const all = [release('2.0.0', 0, 2), release('1.5.0')];
-    expect(updateFor(all, '1.0.0', id(9))?.version).toBe('1.5.0');
+    expect(findUpdate(all, '1.0.0', id(9))?.version).toBe('1.5.0');
   });
 
   it('without a device is one that is rolled out to everybody', () => {
     const all = [release('2.0.0', 99, 2), release('1.5.0', 100)];
-    expect(updateFor(all, '1.0.0', null)?.version).toBe('1.5.0');
+    expect(findUpdate(all, '1.0.0', null)?.version).toBe('1.5.0');
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { searchable, sought } from '../../src/domain/full-text.ts';
+import { toSearchQuery, toSearchText } from '../../src/domain/full-text.ts';
 import { fc } from '../support/properties.ts';
 
 describe('what is kept of a text', () => {
@@ -13,7 +13,7 @@ describe('what is kept of a text', () => {
     ["don't", 'don t'],
     ['!!! -- ""', ''],
   ])('of %j are its words, folded', (text, kept) => {
-    expect(searchable(text)).toBe(kept);
+    expect(toSearchText(text)).toBe(kept);
   });
 });
 
@@ -29,13 +29,13 @@ describe('what is sought', () => {
     ["light') or 1=1 --", 'light or "1 1"'],
     ['& | ! <-> () :* "" -', ''],
   ])('with %j is %j', (query, asked) => {
-    expect(sought(query)).toBe(asked);
+    expect(toSearchQuery(query)).toBe(asked);
   });
 
   it('has nothing in it but words, quotes, minus and spaces, whatever was asked', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'grapheme', maxLength: 256 }), (query) => {
-        expect(sought(query)).toMatch(/^(-?("[\p{L}\p{M}\p{N} ]+"|[\p{L}\p{M}\p{N}]+)( |$))*$/u);
+        expect(toSearchQuery(query)).toMatch(/^(-?("[\p{L}\p{M}\p{N} ]+"|[\p{L}\p{M}\p{N}]+)( |$))*$/u);
       }),
     );
   });

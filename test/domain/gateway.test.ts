@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { dispatchLimits, type GatewayFacts, judge, mayConfirm } from '../../src/domain/gateway.ts';
 import type { Capability, SafetyClass } from '../../src/domain/manifest.ts';
-import { automaticManifest } from '../../src/domain/registry.ts';
 import { type Principal, SYSTEM } from '../../src/domain/values.ts';
 
 const lock = automaticManifest({ deviceId: 'd', tenantId: 't', deviceType: 'lock' });

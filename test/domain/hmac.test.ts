@@ -2,7 +2,14 @@ import { createHmac, createSecretKey } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from 'vitest';
-import { hmacOf, isHmacOf, isHmacOfWritten, padsOf, WRITTEN_FROM, written } from '../../src/domain/hmac.ts';
+import {
+  computeHmac,
+  padsOf,
+  SIGNING_BUFFER_START,
+  signingBuffer,
+  verifyBufferHmac,
+  verifyHmac,
+} from '../../src/protocol/hmac.ts';
 import { fc } from '../support/properties.ts';
 
 const keyOf = (secret: string | Uint8Array) => createSecretKey(Buffer.from(secret));
@@ -20,7 +27,7 @@ describe('hmacOf', () => {
       '60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54',
     ],
   ])('is as RFC 4231 has it, %#', (secret, text, tag) => {
-    expect(Buffer.from(hmacOf(keyOf(secret), text), 'base64url').toString('hex')).toBe(tag);
+    expect(Buffer.from(computeHmac(keyOf(secret), text), 'base64url').toString('hex')).toBe(tag);
   });
 
   it("is the library's for keys of every length and texts in any characters", () => {
@@ -30,7 +37,7 @@ describe('hmacOf', () => {
         fc.array(fc.string({ unit: 'binary', maxLength: 400 }), { minLength: 1, maxLength: 4 }),
         (secret, texts) => {
           const key = keyOf(secret);
-          for (const text of texts) expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+          for (const text of texts) expect(computeHmac(key, text)).toBe(byLibrary(secret, text));
         },
       ),
       { numRuns: 300 },
@@ -45,9 +52,9 @@ describe('hmacOf', () => {
       for (const middle of [0, 64, 128, 1_024, 2_048, 3_072, 6_144, 70_000]) {
         for (let length = Math.max(0, middle - 6); length <= middle + 6; length += 1) {
           const text = unit.repeat(length);
-          expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+          expect(computeHmac(key, text)).toBe(byLibrary(secret, text));
           // One that was longer leaves nothing behind.
-          expect(hmacOf(key, unit)).toBe(byLibrary(secret, unit));
+          expect(computeHmac(key, unit)).toBe(byLibrary(secret, unit));
         }
       }
     },
@@ -57,7 +64,7 @@ describe('hmacOf', () => {
     const secrets = ['one', 'other', 'one\0', 'x'.repeat(64), 'x'.repeat(65)];
     const keys = secrets.map((secret) => [secret, keyOf(secret)] as const);
     for (const text of ['a', 'b', 'a']) {
-      for (const [secret, key] of keys) expect(hmacOf(key, text)).toBe(byLibrary(secret, text));
+      for (const [secret, key] of keys) expect(computeHmac(key, text)).toBe(byLibrary(secret, text));
     }
   });
 
@@ -65,7 +72,7 @@ describe('hmacOf', () => {
     const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';
     const key = keyOf(secret);
     const blank = inspect(key, { depth: 9, showHidden: true });
-    hmacOf(key, 'text');
+    computeHmac(key, 'text');
     expect(inspect(key, { depth: 9, showHidden: true })).toBe(blank);
     expect(Reflect.ownKeys(key)).toEqual(Reflect.ownKeys(keyOf(secret)));
     expect(JSON.stringify(key)).toBe('{}');
@@ -74,26 +81,26 @@ describe('hmacOf', () => {
 
 describe('isHmacOf', () => {
   const key = keyOf('Jefe');
-  const tag = hmacOf(key, 'text');
+  const tag = computeHmac(key, 'text');
 
   it('takes the one tag, and it alone', () => {
     expect(tag).toHaveLength(43);
-    expect(isHmacOf(key, 'text', tag)).toBe(true);
-    expect(isHmacOf(key, 'text', tag)).toBe(true);
-    expect(isHmacOf(key, 'other', tag)).toBe(false);
-    expect(isHmacOf(keyOf('jefe'), 'text', tag)).toBe(false);
+    expect(verifyHmac(key, 'text', tag)).toBe(true);
+    expect(verifyHmac(key, 'text', tag)).toBe(true);
+    expect(verifyHmac(key, 'other', tag)).toBe(false);
+    expect(verifyHmac(keyOf('jefe'), 'text', tag)).toBe(false);
     for (let at = 0; at < tag.length; at += 1) {
       // The same low byte, and the same high byte, in another character.
       for (const code of [tag.charCodeAt(at) + 0x100, tag.charCodeAt(at) ^ 1]) {
-        expect(isHmacOf(key, 'text', tag.slice(0, at) + String.fromCharCode(code) + tag.slice(at + 1))).toBe(false);
+        expect(verifyHmac(key, 'text', tag.slice(0, at) + String.fromCharCode(code) + tag.slice(at + 1))).toBe(false);
       }
     }
   });
 
   it('takes nothing shorter or longer, also after the tag itself', () => {
     for (const text of ['', tag.slice(0, -1), `${tag}=`, `${tag}A`, `${tag}${tag}`]) {
-      expect(isHmacOf(key, 'text', tag)).toBe(true);
-      expect(isHmacOf(key, 'text', text)).toBe(false);
+      expect(verifyHmac(key, 'text', tag)).toBe(true);
+      expect(verifyHmac(key, 'text', text)).toBe(false);
     }
   });
 
@@ -101,17 +108,17 @@ describe('isHmacOf', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 700 }), fc.nat(60), fc.nat(42), (bytes, before, at) => {
         const text = Buffer.from(bytes).toString('latin1');
-        written.set(Buffer.from(text), WRITTEN_FROM);
-        const end = WRITTEN_FROM + Buffer.byteLength(text);
-        const message = Buffer.from(`${'x'.repeat(before)}${hmacOf(key, text)}x`);
+        signingBuffer.set(Buffer.from(text), SIGNING_BUFFER_START);
+        const end = SIGNING_BUFFER_START + Buffer.byteLength(text);
+        const message = Buffer.from(`${'x'.repeat(before)}${computeHmac(key, text)}x`);
         // Another text was written over it meanwhile.
-        written.set(Buffer.from(text), WRITTEN_FROM);
-        expect(isHmacOfWritten(padsOf(key), end, message, before)).toBe(true);
-        expect(isHmacOfWritten(padsOf(key), end + 1, message, before)).toBe(false);
-        expect(isHmacOfWritten(padsOf(keyOf('jefe')), end, message, before)).toBe(false);
-        expect(isHmacOfWritten(padsOf(key), end, message, before + 1)).toBe(false);
+        signingBuffer.set(Buffer.from(text), SIGNING_BUFFER_START);
+        expect(verifyBufferHmac(padsOf(key), end, message, before)).toBe(true);
+        expect(verifyBufferHmac(padsOf(key), end + 1, message, before)).toBe(false);
+        expect(verifyBufferHmac(padsOf(keyOf('jefe')), end, message, before)).toBe(false);
+        expect(verifyBufferHmac(padsOf(key), end, message, before + 1)).toBe(false);
         message[before + at] = (message[before + at] as number) ^ 1;
-        expect(isHmacOfWritten(padsOf(key), end, message, before)).toBe(false);
+        expect(verifyBufferHmac(padsOf(key), end, message, before)).toBe(false);
       }),
     );
   });
@@ -119,9 +126,9 @@ describe('isHmacOf', () => {
   it('knows a key that was posted to another thread', async () => {
     const source = `
       const { parentPort, workerData } = require('node:worker_threads');
-      import(workerData.module).then(({ hmacOf, isHmacOf }) =>
-        parentPort.postMessage([hmacOf(workerData.key, 'text'), isHmacOf(workerData.key, 'text', workerData.tag)]));`;
-    const module = new URL('../../src/domain/hmac.ts', import.meta.url).href;
+      import(workerData.module).then(({ computeHmac, verifyHmac }) =>
+        parentPort.postMessage([computeHmac(workerData.key, 'text'), verifyHmac(workerData.key, 'text', workerData.tag)]));`;
+    const module = new URL('../../src/protocol/hmac.ts', import.meta.url).href;
     const worker = new Worker(source, { eval: true, workerData: { module, key, tag } });
     const answer = await new Promise((resolve, reject) => worker.once('message', resolve).once('error', reject));
     await worker.terminate();

@@ -1,9 +1,9 @@
 import canonicalize from 'canonicalize';
 import { describe, expect, it } from 'vitest';
-import { canonicalPayload } from '../../src/domain/canonical.ts';
-import { parseCanonical, parseJson } from '../../src/domain/json.ts';
-import { canonicalEnd, NOT_KNOWN, scanJson } from '../../src/domain/json-scan.ts';
+import { canonicalEnd, NO_MATCH, scanJson } from '../../src/domain/json/canonical-scan.ts';
+import { parseCanonical, parseJson } from '../../src/domain/json/strict.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { canonicalPayload } from '../../src/protocol/canonical.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
 /** What is claimed of the member `payload`: its text, or null. */
@@ -273,11 +273,11 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     const bytes = Buffer.from(`xx${object},"c":1}`);
     expect(canonicalEnd(bytes, 2, 32)).toBe(2 + Buffer.byteLength(object));
     expect(canonicalEnd(bytes, 2, 4)).toBe(2 + Buffer.byteLength(object));
-    expect(canonicalEnd(bytes, 2, 3)).toBe(NOT_KNOWN);
+    expect(canonicalEnd(bytes, 2, 3)).toBe(NO_MATCH);
     // What was deep a moment ago is so no longer.
     expect(canonicalEnd(Buffer.from('{"a":1}'), 0, 2)).toBe(7);
     for (const start of [0, 1, 3, 7, bytes.length - 1, bytes.length, bytes.length + 5]) {
-      expect(canonicalEnd(bytes, start, 32)).toBe(NOT_KNOWN);
+      expect(canonicalEnd(bytes, start, 32)).toBe(NO_MATCH);
     }
   });
 
@@ -287,7 +287,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
       expect(canonicalize(JSON.parse(text))).toBe(text);
     }
     for (const text of ['{"a ":1,"a":1}', '{"a!":1,"a":1}', '{"a!":1,"a ":1}', '{"a":1,"":1}']) {
-      expect(canonicalEnd(Buffer.from(text), 0, 32)).toBe(NOT_KNOWN);
+      expect(canonicalEnd(Buffer.from(text), 0, 32)).toBe(NO_MATCH);
     }
   });
 
@@ -296,7 +296,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
     for (let end = 0; end < bytes.length; end += 1) {
       for (let start = 0; start < end; start += 1) {
         const found = canonicalEnd(bytes.subarray(0, end), start, 32);
-        if (found !== NOT_KNOWN) expect(bytes.toString('latin1', start, found)).toMatch(/^\{.*\}$/);
+        if (found !== NO_MATCH) expect(bytes.toString('latin1', start, found)).toMatch(/^\{.*\}$/);
       }
     }
   });
@@ -332,7 +332,7 @@ describe('canonicalEnd, which may be asked of any bytes,', () => {
       fc.property(fc.array(token, { maxLength: 16 }), (tokens) => {
         const bytes = Buffer.from(`{"a":${tokens.join('')}}`);
         const end = canonicalEnd(bytes, 0, 32);
-        if (end === NOT_KNOWN) return;
+        if (end === NO_MATCH) return;
         const value = parseCanonical(bytes.subarray(0, end));
         if (value === null) return;
         claims += 1;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { MAX_JSON_DEPTH } from '../../src/domain/json.ts';
-import { isObject, jsonBytes, jsonEqual, setOwn } from '../../src/domain/json-size.ts';
+import { MAX_JSON_DEPTH } from '../../src/domain/json/strict.ts';
+import { isObject, jsonBytes, jsonEqual, setOwn } from '../../src/domain/json/value.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import { fc } from '../support/properties.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkJson, MAX_JSON_DEPTH, parseJson } from '../../src/domain/json.ts';
+import { checkJson, MAX_JSON_DEPTH, parseJson } from '../../src/domain/json/strict.ts';
 import { fc } from '../support/properties.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;

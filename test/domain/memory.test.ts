@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { sourceOf, UNSEEN } from '../../src/domain/memory.ts';
+import { INVISIBLE_CHARACTER, memorySourceOf } from '../../src/domain/memory.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 
 it('a memory is from the key it was written with, else from the user, else from the part of the service', () => {
-  expect(sourceOf({ kind: 'user', id: 'u', key: 'k7qx2m4d' })).toBe('key:k7qx2m4d');
-  expect(sourceOf({ kind: 'user', id: 'u', via: 'mcp' })).toBe('user:u');
-  expect(sourceOf(SYSTEM)).toBe('twinkeep');
+  expect(memorySourceOf({ kind: 'user', id: 'u', key: 'k7qx2m4d' })).toBe('key:k7qx2m4d');
+  expect(memorySourceOf({ kind: 'user', id: 'u', via: 'mcp' })).toBe('user:u');
+  expect(memorySourceOf(SYSTEM)).toBe('twinkeep');
 });
 
 it.each([
@@ -17,5 +17,5 @@ it.each([
   ['lines and tabs', 'a\n\tb', false],
   ['joined emoji and accents', '👩‍🚀 é नमस्ते می‌خواهم', false],
 ])('%s is unseen or not', (_, text, unseen) => {
-  expect(UNSEEN.test(text)).toBe(unseen);
+  expect(INVISIBLE_CHARACTER.test(text)).toBe(unseen);
 });

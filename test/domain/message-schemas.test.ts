@@ -1,13 +1,13 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
-import { checkMessage, composeMessage } from '../../src/domain/envelope.ts';
-import { envelopeSchema } from '../../src/domain/envelope-schema.ts';
-import { checkJson } from '../../src/domain/json.ts';
-import { cloudPayloads, devicePayloads, readCloudPayload, readDevicePayload } from '../../src/domain/payloads.ts';
-import { type Field, type Fields, schemaOf } from '../../src/domain/shape.ts';
-import { newDeviceSecret, signingKey, verifyingKey } from '../../src/domain/signature.ts';
-import { cloudMessageTypes, deviceChannels } from '../../src/domain/topics.ts';
+import { checkJson } from '../../src/domain/json/strict.ts';
+import { type FieldSchema, type FieldSchemas, toJsonSchema } from '../../src/domain/message-schema.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { checkMessage, composeMessage } from '../../src/protocol/envelope.ts';
+import { envelopeSchema } from '../../src/protocol/envelope-schema.ts';
+import { cloudPayloads, devicePayloads, readCloudPayload, readDevicePayload } from '../../src/protocol/payloads.ts';
+import { newDeviceSecret, signingKey, verifyingKey } from '../../src/protocol/signature.ts';
+import { cloudMessageTypes, deviceChannels } from '../../src/protocol/topics.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
 // A stranger reads the schemas with a validator of his own; formats are for people.
@@ -34,7 +34,7 @@ const anything = fc.oneof(
 );
 
 /** Often what the field takes, and often something beside it. */
-function likely(field: Field): fc.Arbitrary<Json> {
+function likely(field: FieldSchema): fc.Arbitrary<Json> {
   switch (field.type) {
     case 'boolean':
       return fc.boolean();
@@ -55,7 +55,7 @@ function likely(field: Field): fc.Arbitrary<Json> {
 }
 
 /** Objects near the fields: most members right, some wrong, some left out, some unknown. */
-const near = (fields: Fields): fc.Arbitrary<JsonObject> =>
+const near = (fields: FieldSchemas): fc.Arbitrary<JsonObject> =>
   fc
     .tuple(
       fc.record(
@@ -92,10 +92,10 @@ const shapes = [
 
 describe.each(shapes)('the schema of a $name payload', ({ shape, read }) => {
   it('takes exactly what the check takes', () => {
-    const validate = ajv.compile(schemaOf(shape));
+    const validate = ajv.compile(toJsonSchema(shape));
     const seen = { right: 0, wrong: 0 };
     fc.assert(
-      fc.property(near({ ...shape.required, ...shape.optional } as Fields), (payload) => {
+      fc.property(near({ ...shape.required, ...shape.optional } as FieldSchemas), (payload) => {
         const { ok } = read(payload);
         seen[ok ? 'right' : 'wrong']++;
         expect(validate(payload)).toBe(ok);

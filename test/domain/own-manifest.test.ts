@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { manifestBody, manifestUpdateBody, readManifest } from '../../src/domain/own-manifest.ts';
-import { knownAction } from '../../src/domain/registry.ts';
+import { knownAction } from '../../src/domain/capability-registry.ts';
+import { manifestBody, manifestUpdateBody, readManifest } from '../../src/domain/tenant-manifest.ts';
 
 const read = (...capabilities: unknown[]) => readManifest({ capabilities });
 const value = (outcome: ReturnType<typeof readManifest>) => (outcome.ok ? outcome.value : outcome.refusal);

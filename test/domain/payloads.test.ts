@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalPayload } from '../../src/domain/canonical.ts';
-import { spanBytes } from '../../src/domain/json-span.ts';
-import { readCloudPayload, readDevicePayload, type StatePayload, stateSpan } from '../../src/domain/payloads.ts';
-import type { CloudMessageType, DeviceChannel } from '../../src/domain/topics.ts';
+import { spanLength } from '../../src/domain/json/span.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { canonicalPayload } from '../../src/protocol/canonical.ts';
+import { readCloudPayload, readDevicePayload, type StatePayload, stateSpan } from '../../src/protocol/payloads.ts';
+import type { CloudMessageType, DeviceChannel } from '../../src/protocol/topics.ts';
 import { spanText } from '../support/json-span.ts';
 import { fc } from '../support/properties.ts';
 
@@ -117,7 +117,7 @@ describe('the text of a reported state', () => {
           const span = stateSpan(payload, bytes);
           if (span === undefined) throw new Error('not found');
           expect(spanText(span)).toBe(canonicalPayload(payload.state));
-          expect(spanBytes(span)).toBe(Buffer.byteLength(spanText(span)));
+          expect(spanLength(span)).toBe(Buffer.byteLength(spanText(span)));
         }
       }),
     );

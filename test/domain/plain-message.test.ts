@@ -1,11 +1,17 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { canonicalFieldNames, sha256Hex } from '../../src/domain/canonical.ts';
-import { checkMessage, composeMessage, type OutgoingMessage } from '../../src/domain/envelope.ts';
-import { plainSession, readPlainMessage } from '../../src/domain/plain-message.ts';
-import { newDeviceSecret, publicKeyFromSeed, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
-import { type DeviceChannel, deviceChannels } from '../../src/domain/topics.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { canonicalFieldNames, sha256Hex } from '../../src/protocol/canonical.ts';
+import { checkMessage, composeMessage, type OutgoingMessage } from '../../src/protocol/envelope.ts';
+import { fastPathSession, readFastPathMessage } from '../../src/protocol/fast-path.ts';
+import {
+  newDeviceSecret,
+  publicKeyFromSeed,
+  signingKey,
+  signText,
+  verifyingKey,
+} from '../../src/protocol/signature.ts';
+import { type DeviceChannel, deviceChannels } from '../../src/protocol/topics.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
 const secret = newDeviceSecret();
@@ -16,7 +22,7 @@ const ids = {
   clientId: '27801375-decf-7c9f-9486-5636b85993a7.1763635700272.QgRGsRIsuQPsFA_p',
 };
 const session = { ...ids, key: verifyingKey('hmac-sha256', secret), keyVersion: 2 };
-const plain = plainSession(session);
+const plain = fastPathSession(session);
 if (plain === null) throw new Error('the session is plain');
 const key = signingKey('hmac-sha256', secret);
 const message: OutgoingMessage = {
@@ -35,7 +41,7 @@ const message: OutgoingMessage = {
 const longWay = (bytes: Buffer) => checkMessage(bytes, session, 'state', now);
 /** What the plain way makes of it, held to the long way. */
 function plainly(bytes: Buffer) {
-  const taken = readPlainMessage(bytes, plain as NonNullable<typeof plain>, 'state', now);
+  const taken = readFastPathMessage(bytes, plain as NonNullable<typeof plain>, 'state', now);
   if (taken !== null) expect({ ok: true, message: taken }).toEqual(longWay(bytes));
   return taken;
 }
@@ -73,11 +79,11 @@ describe('the plain way takes', () => {
     };
     for (const channel of deviceChannels) {
       const bytes = Buffer.from(composeMessage({ ...message, type: channel, payload: payloads[channel] }));
-      const taken = readPlainMessage(bytes, plain, channel, now);
+      const taken = readFastPathMessage(bytes, plain, channel, now);
       expect(taken).toMatchObject({ payload: payloads[channel], body: { ok: true, value: { channel } } });
       expect({ ok: true, message: taken }).toEqual(checkMessage(bytes, session, channel, now));
       for (const other of deviceChannels.filter((name) => name !== channel)) {
-        expect(readPlainMessage(bytes, plain, other, now)).toBeNull();
+        expect(readFastPathMessage(bytes, plain, other, now)).toBeNull();
       }
     }
   });
@@ -127,15 +133,15 @@ describe('the plain way reads nothing beyond its room', () => {
   it('of a message that fills it and ends in any of its members', () => {
     const id = 'x'.repeat(256);
     const long = { ...session, deviceId: id, tenantId: id, clientId: id };
-    const known = plainSession(long) as NonNullable<typeof plain>;
+    const known = fastPathSession(long) as NonNullable<typeof plain>;
     for (const [name, value] of membersOf(composeMessage(message))) {
       const label = `"${name}":${value.startsWith('"') ? '"' : ''}`;
       for (let shown = 1; shown <= label.length; shown += 1) {
         const end = `",${label.slice(0, shown)}}`;
         const begin = '{"message_id":"';
         const bytes = Buffer.from(`${begin}${'x'.repeat(16_384 - begin.length - end.length)}${end}`);
-        expect(readPlainMessage(bytes, known, 'state', now)).toBeNull();
-        expect(readPlainMessage(bytes.subarray(0, -1), known, 'state', now)).toBeNull();
+        expect(readFastPathMessage(bytes, known, 'state', now)).toBeNull();
+        expect(readFastPathMessage(bytes.subarray(0, -1), known, 'state', now)).toBeNull();
       }
     }
   });
@@ -194,7 +200,7 @@ describe('the plain way leaves to the long way', () => {
       const bytes = sent(change, as);
       expect(plainly(bytes)).toBeNull();
       if (as === 'meant') expect(longWay(bytes).ok).toBe(isTaken);
-      expect(checkMessage(bytes, { ...session, plain }, 'state', now)).toEqual(longWay(bytes));
+      expect(checkMessage(bytes, { ...session, fastPath: plain }, 'state', now)).toEqual(longWay(bytes));
     }
   });
 
@@ -266,18 +272,18 @@ describe('the plain way leaves to the long way', () => {
 describe('a session knows the plain form', () => {
   it('by an HMAC key and by ids that are plain and of some length', () => {
     const publicKey = verifyingKey('ed25519', publicKeyFromSeed(secret));
-    expect(plainSession({ ...session, key: publicKey })).toBeNull();
-    expect(plainSession({ ...session, keyVersion: 0 })).toBeNull();
+    expect(fastPathSession({ ...session, key: publicKey })).toBeNull();
+    expect(fastPathSession({ ...session, keyVersion: 0 })).toBeNull();
     for (const id of ['', 'abc', 'with"quote', 'back\\slash', 'with|bar', 'Küche', 'line\nbreak', 'x'.repeat(257)]) {
       for (const name of ['deviceId', 'tenantId', 'clientId']) {
-        expect(plainSession({ ...session, [name]: id })).toBeNull();
+        expect(fastPathSession({ ...session, [name]: id })).toBeNull();
       }
     }
     for (const id of ['abcd', 'x'.repeat(256)]) {
       const other = { ...session, deviceId: id, tenantId: id, clientId: id };
       const bytes = Buffer.from(composeMessage({ ...message, deviceId: id, tenantId: id, clientId: id }));
-      const known = plainSession(other);
-      const taken = known && readPlainMessage(bytes, known, 'state', now);
+      const known = fastPathSession(other);
+      const taken = known && readFastPathMessage(bytes, known, 'state', now);
       expect({ ok: true, message: taken }).toEqual(checkMessage(bytes, other, 'state', now));
     }
   });
@@ -286,25 +292,25 @@ describe('a session knows the plain form', () => {
     const sessions = ['one', 'two'].map((name) => {
       const own = { ...ids, deviceId: `${name}${ids.deviceId.slice(3)}` };
       const secretOf = newDeviceSecret();
-      const known = plainSession({ ...own, key: verifyingKey('hmac-sha256', secretOf), keyVersion: 2 });
+      const known = fastPathSession({ ...own, key: verifyingKey('hmac-sha256', secretOf), keyVersion: 2 });
       const bytes = Buffer.from(composeMessage({ ...message, ...own, key: signingKey('hmac-sha256', secretOf) }));
       return { known: known as NonNullable<typeof known>, bytes };
     });
     for (const { known, bytes } of [...sessions, ...sessions]) {
       for (const other of sessions) {
-        expect(readPlainMessage(other.bytes, known, 'state', now) !== null).toBe(other.bytes === bytes);
+        expect(readFastPathMessage(other.bytes, known, 'state', now) !== null).toBe(other.bytes === bytes);
       }
     }
   });
 
   it('and shows nothing of its key when it is printed', () => {
     const { key, ...shown } = session;
-    const known = { ...shown, plain: plainSession({ ...shown, key }) };
+    const known = { ...shown, plain: fastPathSession({ ...shown, key }) };
     const other = verifyingKey('hmac-sha256', newDeviceSecret());
-    const blank = { ...shown, plain: plainSession({ ...shown, key: other }) };
+    const blank = { ...shown, plain: fastPathSession({ ...shown, key: other }) };
     for (const bytes of [known, blank]) {
       const sent = Buffer.from(composeMessage(message));
-      expect(readPlainMessage(sent, bytes.plain as NonNullable<typeof plain>, 'state', now) !== null).toBe(
+      expect(readFastPathMessage(sent, bytes.plain as NonNullable<typeof plain>, 'state', now) !== null).toBe(
         bytes === known,
       );
     }
@@ -315,7 +321,7 @@ describe('a session knows the plain form', () => {
   it('while a message that is no buffer goes the long way', () => {
     const text = composeMessage(message);
     for (const bytes of [text, new Uint8Array(Buffer.from(text))]) {
-      const checked = checkMessage(bytes, { ...session, plain }, 'state', now);
+      const checked = checkMessage(bytes, { ...session, fastPath: plain }, 'state', now);
       expect(checked).toMatchObject({ ok: true, message: { fields: { message_id: message.messageId } } });
     }
   });
@@ -406,7 +412,7 @@ describe('whatever is sent,', () => {
         const long = longWay(bytes);
         if (plainly(bytes) !== null) taken += 1;
         else if (!long.ok) refused += 1;
-        expect(checkMessage(bytes, { ...session, plain }, 'state', now)).toEqual(long);
+        expect(checkMessage(bytes, { ...session, fastPath: plain }, 'state', now)).toEqual(long);
       }),
       runs(1_200),
     );

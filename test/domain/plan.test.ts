@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { commandStatuses, verificationStatuses } from '../../src/domain/command.ts';
 import { derivedId } from '../../src/domain/derived-id.ts';
-import { graphErrors, mayHaveActed, wordOf } from '../../src/domain/plan.ts';
+import { graphErrors, mayHaveActed, outcomeOf } from '../../src/domain/plan.ts';
 import { expectReached, fc } from '../support/properties.ts';
 
 const step = (id: string, ...depends_on: string[]) => ({ id, depends_on });
@@ -52,7 +52,7 @@ describe('what a command means to its plan', () => {
   it('is over when it is final and its verification decided', () => {
     const words = commandStatuses.map((status) => [
       status,
-      new Set(verificationStatuses.map((verification) => wordOf(status, verification))),
+      new Set(verificationStatuses.map((verification) => outcomeOf(status, verification))),
     ]);
     expect(Object.fromEntries(words)).toEqual({
       submitted: new Set(['going']),
@@ -66,9 +66,9 @@ describe('what a command means to its plan', () => {
       ),
     });
     expect([
-      wordOf('succeeded', 'pending'),
-      wordOf('succeeded', 'mismatched'),
-      wordOf('succeeded', 'timed_out'),
+      outcomeOf('succeeded', 'pending'),
+      outcomeOf('succeeded', 'mismatched'),
+      outcomeOf('succeeded', 'timed_out'),
     ]).toEqual([...['going', 'failed', 'failed']]);
     expect(commandStatuses.filter(mayHaveActed)).toEqual(['succeeded', 'timed_out']);
   });

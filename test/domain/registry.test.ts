@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { checkParams, schemaErrors } from '../../src/domain/param-schema.ts';
 import {
   automaticManifest,
   capabilities,
@@ -9,7 +8,8 @@ import {
   isRestricted,
   knownAction,
   similarAction,
-} from '../../src/domain/registry.ts';
+} from '../../src/domain/capability-registry.ts';
+import { checkParams, schemaErrors } from '../../src/domain/param-schema.ts';
 import { paramOf } from '../../src/domain/twin.ts';
 import type { Json } from '../../src/domain/values.ts';
 

@@ -9,7 +9,7 @@ import {
   WINDOW_SIZE,
   windowFromJson,
   windowToJson,
-} from '../../src/domain/replay.ts';
+} from '../../src/domain/replay-window.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 
 const mark = (id: string) => createHash('sha256').update(id).digest('hex').slice(0, 16);

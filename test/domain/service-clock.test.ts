@@ -20,7 +20,7 @@ function world({ database = true, hostAhead = 0 } = {}) {
     databaseNow: truth() + state.databaseAhead - roundTripMs / 2,
   });
   const clock = new ServiceClock(host, database ? sample() : null, (step) => steps.push(step));
-  const turn = () => (database ? clock.observe(sample()) : clock.follow());
+  const turn = () => (database ? clock.observe(sample()) : clock.synchronize());
   return {
     ...{ state, steps, clock, truth, sample },
     run(milliseconds: number) {

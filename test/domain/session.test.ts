@@ -4,10 +4,10 @@ import {
   parseSessionToken,
   type SessionToken,
   sessionCredentials,
-  sessionString,
+  sessionSigningText,
   verifySession,
-} from '../../src/domain/session.ts';
-import { newDeviceSecret, newNonce, signingKey, signText, verifyingKey } from '../../src/domain/signature.ts';
+} from '../../src/protocol/session-token.ts';
+import { newDeviceSecret, newNonce, signingKey, signText, verifyingKey } from '../../src/protocol/signature.ts';
 
 const deviceId = '27801375-decf-7c9f-9486-5636b85993a7';
 const tenantId = '6d84cc79-2141-7060-8fe2-7ff9c7fda173';
@@ -69,12 +69,12 @@ describe('signing in', () => {
   it('signs the canonical string of the session', () => {
     const credentials = sessionCredentials(device, at, nonce);
     const token = tokenOf(credentials.clientId);
-    expect(sessionString(token, tenantId)).toBe(
+    expect(sessionSigningText(token, tenantId)).toBe(
       `PROTO/3.1|${deviceId}|${tenantId}|${deviceId}.${at}.${nonce}|||0|${at}|${nonce}|session|44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a`,
     );
     expect(credentials).toMatchObject({
       username: tenantId,
-      password: signText(device.key, sessionString(token, tenantId)),
+      password: signText(device.key, sessionSigningText(token, tenantId)),
     });
     expect(verifySession(token, tenantId, credentials.password, key)).toBe(true);
   });
@@ -93,7 +93,7 @@ describe('signing in', () => {
   it('fails for a tenant that holds a |, whatever it is signed with', () => {
     const token = tokenOf(`${deviceId}.${at}.${nonce}`);
     const tenant = `${tenantId}|x`;
-    expect(verifySession(token, tenant, signText(device.key, sessionString(token, tenant)), key)).toBe(false);
+    expect(verifySession(token, tenant, signText(device.key, sessionSigningText(token, tenant)), key)).toBe(false);
   });
 
   it.each([

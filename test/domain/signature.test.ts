@@ -13,7 +13,7 @@ import {
   signText,
   verifyingKey,
   verifyText,
-} from '../../src/domain/signature.ts';
+} from '../../src/protocol/signature.ts';
 import { fc } from '../support/properties.ts';
 
 const secret = 'xoyWPVo6bn4NumteC5zehYZQ1Hp1evxiRWejXgC8k7o';

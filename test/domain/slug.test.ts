@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { slug } from '../../src/domain/fields.ts';
+import { slug } from '../../src/domain/request-fields.ts';
 import { slugFrom } from '../../src/domain/slug.ts';
 import { fc } from '../support/properties.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { deviceChannels, deviceTopic, isDeviceChannel, parseTopic } from '../../src/domain/topics.ts';
+import { deviceChannels, deviceTopic, isDeviceChannel, parseTopic } from '../../src/protocol/topics.ts';
 
 describe('a device topic', () => {
   it.each([...deviceChannels, 'cmd' as const])('is built and parsed: %s', (channel) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isObject, jsonEqual } from '../../src/domain/json-size.ts';
+import { isObject, jsonEqual } from '../../src/domain/json/value.ts';
 import {
   applyReport,
   changesBetween,
@@ -84,9 +84,9 @@ describe('a report', () => {
           const expected = reference(state, report);
           expect(jsonEqual(next.twin.state, expected)).toBe(true);
           expect(next.twin.bytes).toBe(Buffer.byteLength(JSON.stringify(next.twin.state)));
-          expect(next.whole).toBe(jsonEqual(report, expected));
+          expect(next.coversState).toBe(jsonEqual(report, expected));
           if (jsonEqual(state, report)) became.asItWas += 1;
-          else if (next.whole) {
+          else if (next.coversState) {
             expect(next.twin.state).toBe(report);
             became.itself += 1;
           } else {

@@ -1,11 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { type CanonicalFields, canonicalPayload, canonicalString, payloadHash } from '../../src/domain/canonical.ts';
-import { checkCloudMessage, checkMessage, composeMessage } from '../../src/domain/envelope.ts';
-import { parseJson } from '../../src/domain/json.ts';
-import { plainSession } from '../../src/domain/plain-message.ts';
-import { acceptSequence, emptyWindow, judgeSequence } from '../../src/domain/replay.ts';
-import { parseSessionToken, sessionCredentials, verifySession } from '../../src/domain/session.ts';
+import { parseJson } from '../../src/domain/json/strict.ts';
+import { acceptSequence, emptyWindow, judgeSequence } from '../../src/domain/replay-window.ts';
+import type { JsonObject } from '../../src/domain/values.ts';
+import { type CanonicalFields, canonicalPayload, canonicalString, payloadHash } from '../../src/protocol/canonical.ts';
+import { checkCloudMessage, checkMessage, composeMessage } from '../../src/protocol/envelope.ts';
+import { fastPathSession } from '../../src/protocol/fast-path.ts';
+import { parseSessionToken, sessionCredentials, verifySession } from '../../src/protocol/session-token.ts';
 import {
   publicKeyFromSeed,
   type SigningAlg,
@@ -13,9 +14,8 @@ import {
   signText,
   verifyingKey,
   verifyText,
-} from '../../src/domain/signature.ts';
-import type { DeviceChannel } from '../../src/domain/topics.ts';
-import type { JsonObject } from '../../src/domain/values.ts';
+} from '../../src/protocol/signature.ts';
+import type { DeviceChannel } from '../../src/protocol/topics.ts';
 
 interface Vector {
   name: string;
@@ -141,8 +141,8 @@ describe.each(file.vectors.filter((vector) => vector.direction === 'device to cl
     const bytes = Buffer.from(text);
     const checked = checkMessage(bytes, session, channel, timestamp);
     expect(checked).toMatchObject(expected);
-    const plain = plainSession(session);
-    expect(checkMessage(bytes, { ...session, plain }, channel, timestamp)).toEqual(checked);
+    const plain = fastPathSession(session);
+    expect(checkMessage(bytes, { ...session, fastPath: plain }, channel, timestamp)).toEqual(checked);
   });
 
   it('passes with Ed25519 in a session of that algorithm', () => {
@@ -186,8 +186,8 @@ describe('refused messages', () => {
     };
     const bytes = Buffer.from(message);
     const checked = checkMessage(bytes, receiver, session.channel, session.now);
-    const plain = plainSession(receiver);
-    expect(checkMessage(bytes, { ...receiver, plain }, session.channel, session.now)).toEqual(checked);
+    const plain = fastPathSession(receiver);
+    expect(checkMessage(bytes, { ...receiver, fastPath: plain }, session.channel, session.now)).toEqual(checked);
     const sent = JSON.parse(message) as CanonicalFields;
     if (checked.ok) {
       const { fields, body } = checked.message;
@@ -200,7 +200,7 @@ describe('refused messages', () => {
       expect(body.ok).toBe(false);
     } else {
       expect(checked.refusal).toMatchObject({ code, messageId: sent.message_id });
-      expect(checked.refusal.signatureGood).toBe(code !== 'SIGNATURE_INVALID');
+      expect(checked.refusal.signatureValid).toBe(code !== 'SIGNATURE_INVALID');
     }
   });
 });

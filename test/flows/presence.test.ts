@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { newDeviceSecret, signingKey } from '../../src/domain/signature.ts';
+import { newDeviceSecret, signingKey } from '../../src/protocol/signature.ts';
 import { eventually } from '../support/clock.ts';
 import { onPglite } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';

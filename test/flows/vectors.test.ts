@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { parseSessionToken, sessionCredentials } from '../../src/domain/session.ts';
-import { signingKey } from '../../src/domain/signature.ts';
 import { SYSTEM } from '../../src/domain/values.ts';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
 import type { TenantEvent } from '../../src/machines/tenant-types.ts';
+import { parseSessionToken, sessionCredentials } from '../../src/protocol/session-token.ts';
+import { signingKey } from '../../src/protocol/signature.ts';
 import { Device } from '../edges/mqtt/client.ts';
 import type { TestDevice } from '../edges/mqtt/house.ts';
 import { eventually } from '../support/clock.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { eventsOf, nextEvents, statesNamed, statesOf } from '../../src/machines/chart.ts';
-import { diagram } from '../../src/machines/drawing.ts';
+import { eventsOf, findStates, nextEvents, statesOf } from '../../src/machines/chart.ts';
+import { chartToMermaid } from '../../src/machines/chart-markdown.ts';
 import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
 
 const machine = (kind: (typeof actorKinds)[number]) => currentDefinition(kind).machine;
@@ -48,12 +48,12 @@ describe('a chart', () => {
     ['device', '', []],
     ['device', 'active.', []],
   ] as const)('of the %s machine names by %s the states %j', (kind, text, paths) => {
-    expect(statesNamed(machine(kind), text)).toEqual(paths);
+    expect(findStates(machine(kind), text)).toEqual(paths);
   });
 
   it('is one Mermaid diagram, with its regions as states', () => {
-    expect(diagram(machine('tenant'))).toMatch(/^stateDiagram-v2\n {2}\[\*\] --> unregistered\n/);
-    const device = diagram(machine('device'));
+    expect(chartToMermaid(machine('tenant'))).toMatch(/^stateDiagram-v2\n {2}\[\*\] --> unregistered\n/);
+    const device = chartToMermaid(machine('device'));
     expect(device.match(/stateDiagram-v2/g)).toHaveLength(1);
     expect(device).toContain('state "administration" as administration {');
     expect(device).toContain('state "link" as link {');

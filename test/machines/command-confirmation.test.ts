@@ -196,7 +196,7 @@ describe('a confirmation', () => {
     const [write] = ofType(command.send(ready('s2', T0 + 11_000)).outputs, 'command.write');
     expect(write?.message.params).toEqual(supplement);
     expect(command.context.params).toEqual({ level: 70 });
-    expect(JSON.stringify(commandDefinition.visible(command.context))).not.toContain('signature');
+    expect(JSON.stringify(commandDefinition.toAdminView(command.context))).not.toContain('signature');
   });
 
   it('queues it where no session stands, and watches what a dry run expects', () => {

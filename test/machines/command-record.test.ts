@@ -6,7 +6,7 @@ import type { Driven } from './drive.ts';
 import { asked, asker, confirm, DEVICE, observed, other, ready, request, said, T0, TENANT } from './samples.ts';
 
 type Command = Driven<CommandContext, CommandEvent>;
-const { journal, columns, toStored, fromStored, rests } = commandDefinition;
+const { journal, columns, toStored, fromStored, canPassivate } = commandDefinition;
 
 /** What the journal keeps of `event`. */
 const noteOf = (command: Command, event: CommandEvent) => {
@@ -92,40 +92,40 @@ describe('the record of a command', () => {
 
   it('rests while it waits for its device to connect', () => {
     const command = asked({ session: null });
-    expect(rests(command.asSnapshot())).toBe(true);
+    expect(canPassivate(command.asSnapshot())).toBe(true);
     command.send(ready('s1', T0 + 1));
-    expect(rests(command.asSnapshot())).toBe(false);
+    expect(canPassivate(command.asSnapshot())).toBe(false);
   });
 
   it('rests when it is over and nothing is waited for', () => {
     const command = written();
-    expect(rests(command.asSnapshot())).toBe(false);
+    expect(canPassivate(command.asSnapshot())).toBe(false);
     command.send(said('succeeded', T0 + 1));
-    expect(rests(command.asSnapshot())).toBe(false);
+    expect(canPassivate(command.asSnapshot())).toBe(false);
     command.send(observed(true, T0 + 2));
-    expect(rests(command.asSnapshot())).toBe(true);
-    expect(rests(asked({ action: 'fly' }).asSnapshot())).toBe(true);
+    expect(canPassivate(command.asSnapshot())).toBe(true);
+    expect(canPassivate(asked({ action: 'fly' }).asSnapshot())).toBe(true);
     for (const event of [said('failed', T0 + 1), said('accepted', T0 + 1), said('in_progress', T0 + 1)]) {
       const blinking = asked({ action: 'blink', params: {}, session: 's1' });
       blinking.send(event);
-      expect(rests(blinking.asSnapshot()), event.ack.status).toBe(event.ack.status === 'failed');
+      expect(canPassivate(blinking.asSnapshot()), event.ack.status).toBe(event.ack.status === 'failed');
     }
     for (const [before, command] of [
       [true, asked({ action: 'blink', params: {} })],
       [false, asked({ action: 'blink', params: {}, session: 's1' })],
     ] as const) {
-      expect(rests(command.asSnapshot())).toBe(before);
+      expect(canPassivate(command.asSnapshot())).toBe(before);
       command.fire();
-      expect(rests(command.asSnapshot())).toBe(true);
+      expect(canPassivate(command.asSnapshot())).toBe(true);
     }
     const cancelled = asked();
     cancelled.send({ type: 'cancel', at: T0 + 1, by: other });
-    expect(rests(cancelled.asSnapshot())).toBe(true);
-    expect(rests(waiting().asSnapshot())).toBe(false);
+    expect(canPassivate(cancelled.asSnapshot())).toBe(true);
+    expect(canPassivate(waiting().asSnapshot())).toBe(false);
   });
 
   it('is never soft', () => {
-    expect(commandDefinition.isSoft(said('accepted', T0))).toBe(false);
+    expect(commandDefinition.isTransient(said('accepted', T0))).toBe(false);
   });
 
   it('belongs to its tenant', () => {
@@ -133,13 +133,13 @@ describe('the record of a command', () => {
   });
 
   it("shows an administrator neither the token's hash nor the session", () => {
-    const shown = commandDefinition.visible(waiting().context);
+    const shown = commandDefinition.toAdminView(waiting().context);
     expect(shown).toMatchObject({
       action: 'unlock',
       confirmation: { expires_at: new Date(T0 + 300_000).toISOString(), asked: false },
     });
     expect(JSON.stringify(shown)).not.toContain('hash of the token');
-    expect(commandDefinition.visible(asked().context)).toMatchObject({ confirmation: null });
+    expect(commandDefinition.toAdminView(asked().context)).toMatchObject({ confirmation: null });
   });
 
   it('refuses a stored context that does not fit', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { toAdminView } from '../../src/machines/command-admin-view.ts';
 import type { CommandContext } from '../../src/machines/command-types.ts';
-import { visible } from '../../src/machines/command-visible.ts';
 import { asked, COMMAND, DEVICE, T0, TENANT, uuid } from './samples.ts';
 
 const time = (at: number) => new Date(at).toISOString();
@@ -51,7 +51,7 @@ const full: CommandContext = {
 
 describe('a command as an administrator sees it', () => {
   it('shows all but the hash of its token, its session and what only the device receives', () => {
-    expect(visible(full)).toEqual({
+    expect(toAdminView(full)).toEqual({
       id: COMMAND,
       tenant_id: TENANT,
       device_id: DEVICE,
@@ -100,10 +100,10 @@ describe('a command as an administrator sees it', () => {
   });
 
   it('says null of what is not known yet', () => {
-    const shown = visible(asked().context);
+    const shown = toAdminView(asked().context);
     expect(shown).toMatchObject({ plan: null, refusal: null, confirmation: null, confirmed_by: null });
     expect(shown).toMatchObject({ delivery: { first_written_at: null }, answer: { timed_out_at: null } });
-    expect(visible({ ...full, delivery: null, origin: { ...full.origin, plan: null } })).toMatchObject({
+    expect(toAdminView({ ...full, delivery: null, origin: { ...full.origin, plan: null } })).toMatchObject({
       plan: null,
       delivery: null,
     });
@@ -111,7 +111,7 @@ describe('a command as an administrator sees it', () => {
 
   it('shows a plan without a compensation', () => {
     const plan = { id: uuid(22), stepId: 'open', compensation: null };
-    expect(visible({ ...full, origin: { requestId: uuid(21), plan } })).toMatchObject({
+    expect(toAdminView({ ...full, origin: { requestId: uuid(21), plan } })).toMatchObject({
       plan: { id: uuid(22), step_id: 'open', compensation: null },
     });
   });

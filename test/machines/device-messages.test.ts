@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_STATE_BYTES, twinOf } from '../../src/domain/twin.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { deviceDefinition } from '../../src/machines/device-record.ts';
-import type { DeviceEvent, Watch } from '../../src/machines/device-types.ts';
+import type { DeviceEvent, VerificationWatch } from '../../src/machines/device-types.ts';
 import { ack, COMMAND, DEVICE, mark, ofType, registered, report, T0, TENANT, typesOf, uuid } from './samples.ts';
 
 const accepted = { type: 'message.accepted', repeat: false };
@@ -274,7 +274,7 @@ describe('a reported state', () => {
 });
 
 describe('a watch', () => {
-  const watch = (expected: Watch['expected'], seen = false, commandId = COMMAND): Watch => ({
+  const watch = (expected: VerificationWatch['expected'], seen = false, commandId = COMMAND): VerificationWatch => ({
     commandId,
     expected,
     seen,

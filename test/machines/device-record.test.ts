@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { judgeSequence } from '../../src/domain/replay.ts';
+import { judgeSequence } from '../../src/domain/replay-window.ts';
 import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
 import type { DeviceColumns } from '../../src/store/contract.ts';
@@ -48,7 +48,7 @@ describe('the state of a device in a word', () => {
   ] as const)('is %s', (word, driven, isNow) => {
     expect(administrationOf(driven.asSnapshot())).toBe(word);
     expect(isOnline(driven.asSnapshot())).toBe(isNow);
-    expect(deviceDefinition.rests(driven.asSnapshot())).toBe(word === 'deleted');
+    expect(deviceDefinition.canPassivate(driven.asSnapshot())).toBe(word === 'deleted');
   });
 });
 
@@ -119,19 +119,19 @@ describe('the record of a device', () => {
   });
 
   it('is soft for heartbeats alone', () => {
-    const soft = (event: DeviceEvent) => deviceDefinition.isSoft(event);
+    const soft = (event: DeviceEvent) => deviceDefinition.isTransient(event);
     expect(soft({ type: 'heartbeat.received', at: T0, mark: mark(1) })).toBe(true);
     expect(soft(report(1, {}))).toBe(false);
   });
 
   it('shows an administrator what is named, and no more', () => {
-    const shown = deviceDefinition.visible(having(report(5, { on: true })).context);
+    const shown = deviceDefinition.toAdminView(having(report(5, { on: true })).context);
     expect(shown).toMatchObject({ last_sequence: 5, state_bytes: 11, state: { on: true } });
     expect(shown).not.toHaveProperty('replay');
     expect(shown.reported_at).toBe(new Date(T0 + 1_000).toISOString());
-    expect(deviceDefinition.visible({ ...having().context, sealedSecret: 'x' } as DeviceContext)).not.toHaveProperty(
-      'sealedSecret',
-    );
+    expect(
+      deviceDefinition.toAdminView({ ...having().context, sealedSecret: 'x' } as DeviceContext),
+    ).not.toHaveProperty('sealedSecret');
   });
 });
 

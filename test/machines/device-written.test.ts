@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { canonicalPayload } from '../../src/domain/canonical.ts';
-import { parseJson } from '../../src/domain/json.ts';
-import type { JsonSpan } from '../../src/domain/json-span.ts';
-import { type StatePayload, stateSpan } from '../../src/domain/payloads.ts';
+import type { JsonSpan } from '../../src/domain/json/span.ts';
+import { parseJson } from '../../src/domain/json/strict.ts';
 import { MAX_STATE_BYTES } from '../../src/domain/twin.ts';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
+import { canonicalPayload } from '../../src/protocol/canonical.ts';
+import { type StatePayload, stateSpan } from '../../src/protocol/payloads.ts';
 import { spanText } from '../support/json-span.ts';
 import { expectReached, fc, runs } from '../support/properties.ts';
 import { ofType, registered, report } from './samples.ts';

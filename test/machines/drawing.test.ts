@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createMachine } from 'xstate';
-import { drawing } from '../../src/machines/drawing.ts';
+import { chartToMarkdown } from '../../src/machines/chart-markdown.ts';
 import { actorKinds, currentDefinition } from '../../src/machines/versions.ts';
 
 const drawn = (kind: (typeof actorKinds)[number]) =>
@@ -9,7 +9,7 @@ const drawn = (kind: (typeof actorKinds)[number]) =>
 
 describe('the drawings in docs/machines', () => {
   it.each(actorKinds)('show the %s machine as it is (npm run drawings)', (kind) => {
-    expect(drawing(currentDefinition(kind).machine)).toBe(drawn(kind));
+    expect(chartToMarkdown(currentDefinition(kind).machine)).toBe(drawn(kind));
   });
 
   it('explain every state of every machine', () => {
@@ -19,7 +19,9 @@ describe('the drawings in docs/machines', () => {
 
 describe('a drawing', () => {
   it('of a machine without regions has one diagram and no chapter', () => {
-    const page = drawing(createMachine({ id: 'bare', initial: 'a', states: { a: { on: { go: 'b' } }, b: {} } }));
+    const page = chartToMarkdown(
+      createMachine({ id: 'bare', initial: 'a', states: { a: { on: { go: 'b' } }, b: {} } }),
+    );
     expect(page).toContain('# The bare machine\n\n\n\nAn arrow');
     expect(page).toContain(
       '```mermaid\nstateDiagram-v2\n  [*] --> a\n  state "a" as a\n  state "b" as b\n  a --> b: go\n```',
@@ -29,7 +31,7 @@ describe('a drawing', () => {
   });
 
   it('says what an event does that changes no state, and that another does nothing', () => {
-    const page = drawing(
+    const page = chartToMarkdown(
       createMachine({ id: 'bare', initial: 'a', states: { a: { on: { note: { actions: 'keepIt' }, hush: {} } } } }),
     );
     expect(page).toContain('| note |  |  | keep it |\n| hush |  |  | nothing |');

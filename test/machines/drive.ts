@@ -98,8 +98,8 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
 
   /** Where nothing but the moving members changes, no column may change that a settled commit does not write. */
   private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
-    const { moving, kind } = this.definition;
-    if (!differsOnlyIn(moving, before.context, next.context)) return;
+    const { liveFields, kind } = this.definition;
+    if (!differsOnlyIn(liveFields, before.context, next.context)) return;
     const written = tableOf(kind).moving;
     const columnsOf = (snapshot: AnyMachineSnapshot) => {
       const columns = Object.entries(this.definition.columns(snapshot as unknown as Snapshot<Context>));
@@ -107,7 +107,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
     };
     deepStrictEqual(columnsOf(next), columnsOf(before));
     const storedOf = (snapshot: AnyMachineSnapshot) =>
-      Object.entries(this.definition.toStored(snapshot.context as Context)).filter(([name]) => !moving.has(name));
+      Object.entries(this.definition.toStored(snapshot.context as Context)).filter(([name]) => !liveFields.has(name));
     deepStrictEqual(storedOf(next), storedOf(before));
   }
 

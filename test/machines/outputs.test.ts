@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isDurable, isKept, isRow, type Output } from '../../src/machines/outputs.ts';
+import { isDurable, isRow, needsCommit, type Output } from '../../src/machines/outputs.ts';
 import { COMMAND, DEVICE, HOME, key, manifest, T0, TENANT } from './samples.ts';
 
 const told: Output = {
@@ -28,7 +28,8 @@ const volatile: Output[] = [
 
 describe('an output', () => {
   it('is either delivered at least once, or a row of its commit, or may die with the process', () => {
-    const kinds = (outputs: Output[]) => outputs.map((output) => [isDurable(output), isRow(output), isKept(output)]);
+    const kinds = (outputs: Output[]) =>
+      outputs.map((output) => [isDurable(output), isRow(output), needsCommit(output)]);
     expect(kinds(durable)).toEqual(durable.map(() => [true, false, true]));
     expect(kinds(rows)).toEqual(rows.map(() => [false, true, true]));
     expect(kinds(volatile)).toEqual(volatile.map(() => [false, false, false]));

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { CONTEXT_LIFE_MS, type ContextChange, PATIENCE_MS } from '../../src/domain/cognition.ts';
+import { CONTEXT_LIFE_MS, type ContextChange, PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
 import type { OnFailure } from '../../src/domain/plan.ts';
 import type { Output } from '../../src/machines/outputs.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
-import type { PlanEvent, StepWish } from '../../src/machines/plan-types.ts';
+import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
 import {
   asksIn,
   blankPlan,
@@ -29,7 +29,7 @@ function goal(onFailure?: OnFailure): { plan: Plan; begun: ReturnType<Plan['send
   return { plan, begun: plan.send(create([], onFailure, { ...GOAL, homeId: HOME })) };
 }
 
-const propose = (plan: Plan, node: StepWish, at = T0 + 100) => plan.send({ type: 'node.proposed', at, node });
+const propose = (plan: Plan, node: StepInput, at = T0 + 100) => plan.send({ type: 'node.proposed', at, node });
 const suspend = (plan: Plan, at: number, forMs: number) =>
   plan.send({ type: 'cognition.suspended', at, reason: 'It warms up.', forMs });
 const complete = (plan: Plan, at = T0 + 5_000) =>
@@ -53,7 +53,7 @@ describe('a plan that is to be thought about', () => {
     expect(changes(begun.outputs)).toEqual([
       { type: 'opened', contextId: PLAN, tenantId: TENANT, homeId: HOME, at: T0 },
     ]);
-    expect(begun.timers).toMatchObject([{ delay: PATIENCE_MS }]);
+    expect(begun.timers).toMatchObject([{ delay: PLANNER_TIMEOUT_MS }]);
   });
 
   it('asks for a step when it is proposed, and for the next when what it depends on has succeeded', () => {
@@ -78,7 +78,7 @@ describe('a plan that is to be thought about', () => {
       finishedAt: T0 + 5_000,
       cognition: { phase: 'done', summary: 'It is warm.', finalState: { celsius: 21 }, error: null },
     });
-    expect([plan.running.size, planDefinition.rests(plan.asSnapshot())]).toEqual([0, true]);
+    expect([plan.running.size, planDefinition.canPassivate(plan.asSnapshot())]).toEqual([0, true]);
   });
 
   it('finishes its steps after its thinking is over', () => {
@@ -122,7 +122,7 @@ describe('a node', () => {
     expect(plan.context).toBe(context);
   });
 
-  it.each<[string, StepWish]>([
+  it.each<[string, StepInput]>([
     ['whose id another node has', wish('a', { action: 'turn_off' })],
     ['that depends on no step of the plan', wish('b', { dependsOn: ['c'] })],
     ['that depends on itself', wish('b', { dependsOn: ['b'] })],
@@ -260,7 +260,7 @@ describe('a silence', () => {
 
   it('of a minute is asked about, and nothing is decided before the answer', () => {
     const { plan, dueAt } = silent();
-    expect([dueAt, mind(plan), plan.context.status]).toEqual([T0 + PATIENCE_MS, 'unheard', 'pending']);
+    expect([dueAt, mind(plan), plan.context.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
     expect(plan.running.size).toBe(0);
   });
 
@@ -288,7 +288,7 @@ describe('a silence', () => {
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt }).same).toBe(true);
     say(plan, 'a', 'succeeded', { at: dueAt + 10 });
     expect(plan.send({ type: 'cognition.unheard', at: dueAt + 15, dueAt }).same).toBe(true);
-    expect([...plan.running.values()]).toMatchObject([{ dueAt: dueAt + 10 + PATIENCE_MS }]);
+    expect([...plan.running.values()]).toMatchObject([{ dueAt: dueAt + 10 + PLANNER_TIMEOUT_MS }]);
   });
 
   it('is none while a step is under way, waits for a confirmation, or is held back by a flag', () => {
@@ -311,7 +311,10 @@ describe('a suspension of thinking', () => {
     expect([mind(plan), plan.context.status]).toEqual(['suspended', 'pending']);
     const { outputs } = plan.fire();
     expect(changes(outputs)).toMatchObject([{ type: 'opened', at: T0 + 9_100 }]);
-    expect([mind(plan), [...plan.running.values()]]).toMatchObject(['thinking', [{ dueAt: T0 + 9_100 + PATIENCE_MS }]]);
+    expect([mind(plan), [...plan.running.values()]]).toMatchObject([
+      'thinking',
+      [{ dueAt: T0 + 9_100 + PLANNER_TIMEOUT_MS }],
+    ]);
   });
 
   it('ends with the next word', () => {
@@ -376,9 +379,9 @@ describe('the record of a plan that is thought about', () => {
 
   it('shows an administrator what is thought about, and until when', () => {
     const { plan } = goal();
-    expect(planDefinition.visible(plan.context).cognition).toMatchObject({
+    expect(planDefinition.toAdminView(plan.context).cognition).toMatchObject({
       ...{ kind: 'goal', text: GOAL.text, home_id: HOME, phase: 'thinking', error: null },
-      due_at: new Date(T0 + PATIENCE_MS).toISOString(),
+      due_at: new Date(T0 + PLANNER_TIMEOUT_MS).toISOString(),
     });
   });
 

@@ -1,10 +1,10 @@
 import { expect } from 'vitest';
 import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
-import { mayHaveActed, type OnFailure, wordOf } from '../../src/domain/plan.ts';
+import { mayHaveActed, type OnFailure, outcomeOf } from '../../src/domain/plan.ts';
 import type { Output } from '../../src/machines/outputs.ts';
-import { isOver } from '../../src/machines/plan-record.ts';
-import type { PlanEvent, StepWish } from '../../src/machines/plan-types.ts';
-import { isThought } from '../../src/machines/plan-work.ts';
+import { isFinal } from '../../src/machines/plan-record.ts';
+import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
+import { isPlannerActive } from '../../src/machines/plan-update.ts';
 import { fc } from '../support/properties.ts';
 import { blankPlan, create, GOAL, moved, type Plan, statuses, wish } from './plan-world.ts';
 import { asker, ofType, T0 } from './samples.ts';
@@ -50,7 +50,7 @@ type Move = {
   pick: number;
 };
 
-const graphs: fc.Arbitrary<StepWish[]> = fc
+const graphs: fc.Arbitrary<StepInput[]> = fc
   .array(fc.record({ before: fc.array(fc.nat(7), { maxLength: 3 }), compensated: fc.boolean() }), {
     minLength: 1,
     maxLength: 8,
@@ -97,8 +97,8 @@ export class World {
   /** Steps in the order of their ends, with what their device may have done. */
   readonly ended: { stepId: string; acted: boolean; won: boolean }[] = [];
   /** What was not proposed yet; each stands behind what it depends on. */
-  readonly unsaid: StepWish[] = [];
-  readonly said: StepWish[] = [];
+  readonly unsaid: StepInput[] = [];
+  readonly said: StepInput[] = [];
   /** Silences that somebody has to judge, by when they were too long. */
   readonly silences: number[] = [];
   /** What whoever thinks was told. */
@@ -170,7 +170,7 @@ export class World {
         break;
       case 'cancel':
         if (
-          !isOver(this.plan.asSnapshot()) &&
+          !isFinal(this.plan.asSnapshot()) &&
           ['running', 'pending', 'awaiting_confirmation'].includes(this.plan.context.status)
         ) {
           this.cancelled = true;
@@ -201,7 +201,7 @@ export class World {
     }
     const event = this.wordOf(kind, pick);
     if (event === null) return;
-    const counts = isThought(this.plan.context);
+    const counts = isPlannerActive(this.plan.context);
     const repeats = kind === 'again';
     const { same, outputs } = this.plan.send(event);
     const refusals = ofType(outputs, 'refused').map(({ refusal }) => refusal.code);
@@ -303,7 +303,7 @@ export class World {
 
   private word(commandId: string, status: CommandStatus, verification: VerificationStatus): void {
     const command = this.commands.get(commandId) as Command;
-    const word = wordOf(status, verification);
+    const word = outcomeOf(status, verification);
     if (word === 'succeeded' || word === 'failed') {
       command.over = true;
       const won = word === 'succeeded';
@@ -331,11 +331,11 @@ export class World {
   finish(look: (world: World) => void): void {
     this.step({ kind: 'resume', pick: 0 });
     look(this);
-    for (let n = 1; n < 2_000 && !isOver(this.plan.asSnapshot()); n++) {
+    for (let n = 1; n < 2_000 && !isFinal(this.plan.asSnapshot()); n++) {
       if (this.asks.length > 0) this.step({ kind: 'ask', pick: 7 * 11 * n + 1 });
       else if ([...this.commands.values()].some(({ over }) => !over)) this.step({ kind: 'end', pick: n });
       else if (this.silences.length > 0) this.step({ kind: 'excuse', pick: n });
-      else if (isThought(this.plan.context))
+      else if (isPlannerActive(this.plan.context))
         this.step({ kind: this.unsaid.length > 0 ? 'propose' : 'complete', pick: n });
       else this.fire();
       look(this);

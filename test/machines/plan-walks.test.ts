@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { planDefinition } from '../../src/machines/plan-record.ts';
-import type { StepWish } from '../../src/machines/plan-types.ts';
-import { phaseOf } from '../../src/machines/plan-work.ts';
+import type { StepInput } from '../../src/machines/plan-types.ts';
+import { phaseOf } from '../../src/machines/plan-update.ts';
 import { fc, runs } from '../support/properties.ts';
 import { gone, type Walk, World, walks } from './plan-walk.ts';
 import { declaredStates, untaken, walkUntil } from './walks.ts';
 
 const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, property), runs(100));
-const wishOf = ({ steps }: Walk, id: string): StepWish => steps.find((step) => step.id === id) as StepWish;
+const wishOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
 
 describe('however a plan goes', () => {
   it('every transition of its chart is taken', () => {

@@ -2,7 +2,7 @@ import type { CommandStatus, VerificationStatus } from '../../src/domain/command
 import type { OnFailure } from '../../src/domain/plan.ts';
 import type { Output } from '../../src/machines/outputs.ts';
 import { planDefinition } from '../../src/machines/plan-record.ts';
-import type { PlanContext, PlanEvent, PlanStep, StepWish } from '../../src/machines/plan-types.ts';
+import type { PlanContext, PlanEvent, PlanStep, StepInput } from '../../src/machines/plan-types.ts';
 import { Driven, type Step } from './drive.ts';
 import { asker, DEVICE, ofType, T0, TENANT, uuid } from './samples.ts';
 
@@ -10,7 +10,7 @@ export const PLAN = uuid(30);
 export type Plan = Driven<PlanContext, PlanEvent>;
 type On<Type extends PlanEvent['type']> = Extract<PlanEvent, { type: Type }>;
 
-export const wish = (id: string, more: Partial<StepWish> = {}): StepWish => ({
+export const wish = (id: string, more: Partial<StepInput> = {}): StepInput => ({
   id,
   deviceId: DEVICE,
   action: 'turn_on',
@@ -30,7 +30,7 @@ export const GOAL: NonNullable<On<'create'>['plan']['cognition']> = {
 };
 
 export const create = (
-  steps: readonly StepWish[],
+  steps: readonly StepInput[],
   onFailure: OnFailure = 'rollback',
   cognition?: On<'create'>['plan']['cognition'],
 ): On<'create'> => ({
@@ -51,7 +51,7 @@ export const create = (
 });
 
 /** A plan that was asked for. */
-export function planned(steps: readonly StepWish[], onFailure?: OnFailure): { plan: Plan; begun: Step } {
+export function planned(steps: readonly StepInput[], onFailure?: OnFailure): { plan: Plan; begun: Step } {
   const plan = blankPlan();
   return { plan, begun: plan.send(create(steps, onFailure)) };
 }

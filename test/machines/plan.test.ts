@@ -68,12 +68,12 @@ describe('a plan', () => {
       ['d', 'succeeded', 'succeeded'],
       [null, null, 'succeeded'],
     ]);
-    expect(planDefinition.rests(plan.asSnapshot())).toBe(true);
+    expect(planDefinition.canPassivate(plan.asSnapshot())).toBe(true);
   });
 
   it('waits for the words of commands that are with their devices', () => {
     const { plan } = planned([wish('a'), wish('b'), wish('c')]);
-    const awaited = () => planDefinition.awaits?.(plan.asSnapshot());
+    const awaited = () => planDefinition.expectsMessagesFrom?.(plan.asSnapshot());
     const commands = (...ids: string[]) => ids.map((id) => ({ kind: 'command', id: commandOf(plan, id) }));
     expect(awaited()).toEqual([]);
     say(plan, 'a', 'dispatched');
@@ -90,7 +90,9 @@ describe('a plan', () => {
     say(plan, 'b', 'failed');
     say(plan, 'a', 'dispatched');
     expect(plan.context.status).toBe('rolling_back');
-    expect(planDefinition.awaits?.(plan.asSnapshot())).toEqual([{ kind: 'command', id: commandOf(plan, 'a') }]);
+    expect(planDefinition.expectsMessagesFrom?.(plan.asSnapshot())).toEqual([
+      { kind: 'command', id: commandOf(plan, 'a') },
+    ]);
   });
 
   it('waits for the verification of a command that succeeded', () => {
@@ -432,7 +434,7 @@ describe('the record of a plan', () => {
   it('shows an administrator its steps', () => {
     const { plan } = planned([wish('a')]);
     held(plan, 'a');
-    expect(planDefinition.visible(plan.context)).toMatchObject({
+    expect(planDefinition.toAdminView(plan.context)).toMatchObject({
       ...{ id: PLAN, status: 'pending', created_by: { kind: 'user', id: asker.id } },
       steps: [{ id: 'a', ask: 'held', status: 'pending' }],
     });

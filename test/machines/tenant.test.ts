@@ -110,7 +110,7 @@ describe('the record of a tenant', () => {
     expect(driven.value).toBe('suspended');
     expect(tenantDefinition.tenantOf(context)).toBe(TENANT);
     const { createdAt, ...shown } = context;
-    expect(tenantDefinition.visible(context)).toEqual({ ...shown, created_at: new Date(createdAt).toISOString() });
+    expect(tenantDefinition.toAdminView(context)).toEqual({ ...shown, created_at: new Date(createdAt).toISOString() });
   });
 
   it('has the columns that queries need', () => {
@@ -151,8 +151,8 @@ describe('the record of a tenant', () => {
   });
 
   it('never rests, and nothing about it is soft', () => {
-    expect(tenantDefinition.rests(snapshotOf(suspended()))).toBe(false);
-    expect(tenantDefinition.isSoft(register)).toBe(false);
+    expect(tenantDefinition.canPassivate(snapshotOf(suspended()))).toBe(false);
+    expect(tenantDefinition.isTransient(register)).toBe(false);
   });
 });
 

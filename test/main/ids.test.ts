@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { publicRandom } from '../../src/domain/public-random.ts';
-import { newNonce } from '../../src/domain/signature.ts';
 import { newId } from '../../src/main/ids.ts';
+import { newNonce } from '../../src/protocol/signature.ts';
 
 const MANY = 20_000;
 

@@ -1,6 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PATIENCE_MS } from '../../src/domain/cognition.ts';
+import { PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
 import type { Proposal } from '../../src/domain/proposal.ts';
 import type { Json } from '../../src/domain/values.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
@@ -141,7 +141,7 @@ describe('what waits for a sidecar', () => {
 describe('a sidecar that says nothing', () => {
   it('for a minute fails the plan, which says why', async () => {
     const id = await world.goal('Light, please.');
-    await world.tick(PATIENCE_MS + 1_000);
+    await world.tick(PLANNER_TIMEOUT_MS + 1_000);
     const plan = await world.until(id, ({ status }) => status === 'rolled_back');
     expect(plan.cognition).toMatchObject({ phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } });
     expect(kindsOf(id)).toEqual(['opened', 'interrupted PREEMPTED']);
@@ -150,11 +150,11 @@ describe('a sidecar that says nothing', () => {
   it('is excused while it may not speak, and has a minute afterwards', async () => {
     const id = await world.goal('Light, please.');
     await switchedOff(async () => {
-      await world.tick(PATIENCE_MS + 1_000);
+      await world.tick(PLANNER_TIMEOUT_MS + 1_000);
       await eventually(async () => (await stateOf(id)).includes('mind.thinking'));
       expect((await world.plan(id)).status).toBe('pending');
     });
-    await world.tick(PATIENCE_MS / 2);
+    await world.tick(PLANNER_TIMEOUT_MS / 2);
     expect((await world.plan(id)).status).toBe('pending');
     taken(await cognition.complete(id, { summary: '' }));
   });

@@ -1,7 +1,7 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
-import { automaticManifest } from '../../src/domain/registry.ts';
 import { ManifestCache } from '../../src/operations/manifest-cache.ts';
 
 let asked: (readonly string[])[];

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { Quarantined } from '../../src/actors/contract.ts';
-import { PATIENCE_MS } from '../../src/domain/cognition.ts';
+import { PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
 import { unheardResolver } from '../../src/operations/cognition/silence.ts';
 import type { Services } from '../../src/operations/operation.ts';
 
@@ -27,9 +27,9 @@ it('excuses a silence in the first minute of the service, which may not have bee
   at.now += 20_000;
   expect(await ask()).toMatchObject({
     to: { kind: 'plan', id: 'p' },
-    event: { type: 'cognition.excused', dueAt: DUE, forMs: PATIENCE_MS - 20_000 },
+    event: { type: 'cognition.excused', dueAt: DUE, forMs: PLANNER_TIMEOUT_MS - 20_000 },
   });
-  at.now = 1_000 + PATIENCE_MS;
+  at.now = 1_000 + PLANNER_TIMEOUT_MS;
   expect(await ask()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
 });
 

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RuntimeEventSchema } from '#proto/cognition/v1/runtime_pb.js';
-import { automaticManifest } from '../../src/domain/registry.ts';
+import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import { perception } from '../../src/edges/grpc/showing.ts';
 import { registrySets } from '../../src/edges/grpc/tools.ts';
 import { newId } from '../../src/main/ids.ts';

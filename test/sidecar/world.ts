@@ -1,5 +1,5 @@
 import type { Context, Decision, Device, JsonObject, Memory, Node, Tool, View } from '../../sidecar/model.ts';
-import { actionsByCategory, maintenance } from '../../src/domain/registry-actions.ts';
+import { actionsByCategory, maintenanceActions } from '../../src/domain/capability-actions.ts';
 
 // A home as a planner sees it, with the actions that the service's own categories have.
 
@@ -7,7 +7,7 @@ type Category = keyof typeof actionsByCategory;
 
 export const toolsOf = (category: Category): ReadonlyMap<string, Tool> =>
   new Map(
-    [...actionsByCategory[category], ...maintenance]
+    [...actionsByCategory[category], ...maintenanceActions]
       .filter(({ safetyClass }) => safetyClass !== 'RESTRICTED')
       .map(({ action, description, safetyClass, paramSchema, expectedState }) => [
         action,

@@ -1,7 +1,7 @@
 import { setup } from 'xstate';
 import type { AddressedEvent } from '../../src/actors/contract.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
-import { deciding } from '../../src/machines/decision.ts';
+import { actionsFor } from '../../src/machines/decision.ts';
 import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 
@@ -26,7 +26,7 @@ type Heard = MachineEvent & { type: 'state.observed'; deviceId: Uuid; observed: 
 type Make = MachineEvent & { type: 'make'; id: Uuid; calledBy?: Uuid };
 type Event = Say | Heard | Make;
 
-const act = deciding<GossipContext, Event>();
+const act = actionsFor<GossipContext, Event>();
 
 export const gossipRef = (id: Uuid): ActorRef => ({ kind: 'device', id });
 
@@ -82,17 +82,17 @@ export const gossip: MachineDefinition<GossipContext> = {
   }),
   tenantOf: () => 't',
   toStored: (context) => ({ ...context }) as unknown as JsonObject,
-  moving: new Set(),
+  liveFields: new Set(),
   fromStored: (stored) => stored as unknown as GossipContext,
   columns: () => ({}),
   journal: () => ({ data: null }),
-  rests: () => false,
-  isSoft: () => false,
-  visible: (context) => ({ ...context }) as unknown as JsonObject,
+  canPassivate: () => false,
+  isTransient: () => false,
+  toAdminView: (context) => ({ ...context }) as unknown as JsonObject,
 };
 
 /** The same, where `id` waits for words from these. */
 export const awaiting = (id: Uuid, ...others: Uuid[]): MachineDefinition<GossipContext> => ({
   ...gossip,
-  awaits: ({ context }) => (context.id === id ? others.map(gossipRef) : []),
+  expectsMessagesFrom: ({ context }) => (context.id === id ? others.map(gossipRef) : []),
 });

@@ -206,14 +206,14 @@ export const lamp: MachineDefinition<LampContext> = {
   }),
   tenantOf: () => 't',
   toStored: (context) => ({ ...context }) as JsonObject,
-  moving: new Set(['pressed']),
+  liveFields: new Set(['pressed']),
   fromStored: (stored) => {
     if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');
     return stored as unknown as LampContext;
   },
   columns: () => ({}),
   journal: (event) => (event.type === 'beat' ? null : { data: null }),
-  rests: ({ status }) => status === 'done',
-  isSoft: (event) => event.type === 'beat',
-  visible: (context) => ({ ...context }) as JsonObject,
+  canPassivate: ({ status }) => status === 'done',
+  isTransient: (event) => event.type === 'beat',
+  toAdminView: (context) => ({ ...context }) as JsonObject,
 };

@@ -1,4 +1,3 @@
-import { payloadHash } from '../../src/domain/canonical.ts';
 import type { Memory } from '../../src/domain/memory.ts';
 import { done, type Outcome, refuse } from '../../src/domain/refusals.ts';
 import type { Json, JsonObject, Uuid } from '../../src/domain/values.ts';
@@ -11,6 +10,7 @@ import type {
   WorldAsked,
   WorldDevice,
 } from '../../src/operations/cognition/contract.ts';
+import { payloadHash } from '../../src/protocol/canonical.ts';
 
 /** What a sidecar is told of and may speak about, in memory: a test decides what there is. */
 export class MemoryCognition implements Cognition {

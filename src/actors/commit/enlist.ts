@@ -1,6 +1,6 @@
 import type { Clock } from '../../domain/clock.ts';
 import type { MachineEvent, Snapshot } from '../../machines/definition.ts';
-import type { ActorRef, DurableOutput, OutsideOutput } from '../../machines/outputs.ts';
+import type { ActorRef, DurableOutput, ResolvableOutput } from '../../machines/outputs.ts';
 import { toMachineEvent } from '../actor-message.ts';
 import type { AddressedEvent, BatchView, Committed } from '../contract.ts';
 import { Envelope } from '../envelope.ts';
@@ -43,7 +43,7 @@ export interface ActorDirectory {
   createBlank(ref: ActorRef): LiveActor;
   register(entity: LiveActor): void;
   /** What an output comes to, where memory tells; null where it takes more. */
-  resolveSync(output: OutsideOutput, turn: BatchView): AddressedEvent | null;
+  resolveSync(output: ResolvableOutput, turn: BatchView): AddressedEvent | null;
 }
 
 /**
@@ -125,7 +125,7 @@ export class Enlistment {
     };
     for (const entity of fanInTargets) {
       const { snapshot } = unitByActor.get(entity) as UnitOfWork;
-      if (entity.definition.awaits?.(snapshot as unknown as Snapshot).some(mayTell)) return true;
+      if (entity.definition.expectsMessagesFrom?.(snapshot as unknown as Snapshot).some(mayTell)) return true;
     }
     return false;
   }

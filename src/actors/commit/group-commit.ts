@@ -1,7 +1,7 @@
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import {
   type ActorStore,
   CommitUnknown,
@@ -117,7 +117,7 @@ export class GroupCommit {
     return this.backoffMs > 0 && (this.queue.length > 0 || this.inFlight > 0);
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { actors_ready: this.queue.length, ...this.watchdog.sizes() };
   }
 

@@ -1,7 +1,7 @@
 import type { AnyMachineSnapshot } from 'xstate';
 import { type EpochMs, type Json, SYSTEM } from '../../domain/values.ts';
 import type { Snapshot } from '../../machines/definition.ts';
-import { isDurable, isKept, isRow, type Output } from '../../machines/outputs.ts';
+import { isDurable, isRow, needsCommit, type Output } from '../../machines/outputs.ts';
 import type { ActorCommit, JournalEntry, OutboxKey, TimerRow } from '../../store/contract.ts';
 import { decide } from '../decide.ts';
 import type { Envelope } from '../envelope.ts';
@@ -105,10 +105,10 @@ export function decideNext(made: UnitOfWork, letter: Envelope): Decision {
   }
   const after = decided.snapshot;
   const moved = after !== before && !isSameStateValue(before.value, after.value);
-  const kept = outputs.some(isKept) || decided.timers.length > 0;
+  const kept = outputs.some(needsCommit) || decided.timers.length > 0;
   const idempotency = letter.options?.idempotency?.({ snapshot: after as unknown as Snapshot, outputs }) ?? null;
   let durable = NO_OUTBOX_ENTRIES;
-  const commits = kept || moved || idempotency !== null || (after !== before && !definition.isSoft(event));
+  const commits = kept || moved || idempotency !== null || (after !== before && !definition.isTransient(event));
   if (commits) {
     // Everything that may throw comes before the first change: a step is taken whole or not at all.
     const note = definition.journal(
@@ -223,7 +223,7 @@ class Effects {
       machineVersion: definition.version,
       value: snapshot.value,
       context: definition.toStored(snapshot.context),
-      moving: definition.moving,
+      moving: definition.liveFields,
       settled: isBaseUnchanged(actor, made.snapshot),
       columns: definition.columns(snapshot),
       since: made.since,
@@ -239,9 +239,9 @@ class Effects {
 
 /** Whether `next` differs from the entity's row in moving members alone; what was only read may be stored in other words. */
 export const isBaseUnchanged = (
-  { baseStored, snapshot, definition: { moving } }: LiveActor,
+  { baseStored, snapshot, definition: { liveFields } }: LiveActor,
   next: AnyMachineSnapshot,
-): boolean => baseStored && (snapshot === next || differsOnlyIn(moving, snapshot.context, next.context));
+): boolean => baseStored && (snapshot === next || differsOnlyIn(liveFields, snapshot.context, next.context));
 
 /** Whether two contexts differ in moving members alone. A transition never takes a member away. */
 export function differsOnlyIn(moving: ReadonlySet<string>, before: object, after: object): boolean {

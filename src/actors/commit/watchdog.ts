@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { CommitUnknown, StoreUnavailable } from '../../store/contract.ts';
 import { splitExpired } from '../deadlines.ts';
@@ -30,7 +30,7 @@ export class StoreWatchdog {
     this.queuedMailboxes = waiting;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { turns_in_flight: this.batches.size };
   }
 

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander';
 import { simulatedDevice } from '../../device/homes/home.ts';
 import type { Running } from '../../device/homes/run.ts';
 import { realWorld, type SimulatedDevice } from '../../device/homes/simulated.ts';
-import type { SigningAlg } from '../../domain/signature.ts';
+import type { SigningAlg } from '../../protocol/signature.ts';
 import type { Api } from '../api.ts';
 import { positive, seconds, whole } from '../arguments.ts';
 import { type Client, clientOf } from '../client.ts';

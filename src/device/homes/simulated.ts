@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../domain/clock.ts';
-import type { HeartbeatPayload } from '../../domain/payloads.ts';
 import type { Json, JsonObject, Milliseconds } from '../../domain/values.ts';
+import type { HeartbeatPayload } from '../../protocol/payloads.ts';
 import type { CommandHandler } from '../commands.ts';
 import { type Firmware, type FirmwareWanted, fetchFirmware } from '../firmware/fetch.ts';
 

@@ -9,7 +9,7 @@ import {
   validate,
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import { asksForSchema, costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
 import { compiled } from './plain.ts';
 
@@ -37,7 +37,7 @@ export type Ready = (asked: {
 }) => Readied | Faulty;
 
 /** Reads documents, and remembers those that it read lately. */
-export interface Documents extends Sized {
+export interface Documents extends SizeReporter {
   ready: Ready;
 }
 

@@ -1,5 +1,5 @@
 import type { RequestListener } from 'node:http';
-import { allSizes } from '../../domain/sizes.ts';
+import { sumSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { KindName } from '../shared/live/kinds.ts';
 import { makeDocuments } from './documents.ts';
@@ -31,6 +31,6 @@ export function makeGraphql(parts: GraphqlParts): GraphqlEdge {
     listener: makeListener({ ...both, newId, log }),
     hears: (tenantId, kind) => feed.ears(kind, tenantId),
     ...sockets,
-    sizes: () => allSizes([documents, feed, sockets]),
+    sizes: () => sumSizes([documents, feed, sockets]),
   };
 }

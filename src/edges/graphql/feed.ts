@@ -1,5 +1,5 @@
 import type { Actors } from '../../actors/contract.ts';
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { type KindName, kinds } from '../shared/live/kinds.ts';
 import type { Update } from '../shared/live/update.ts';
@@ -14,7 +14,7 @@ export interface Feed {
   ears(kind: KindName, tenantId: Uuid): number;
 }
 
-export function makeFeed(actors: Pick<Actors, 'subscribe'>): Feed & Sized {
+export function makeFeed(actors: Pick<Actors, 'subscribe'>): Feed & SizeReporter {
   const heard = new Map<KindName, { stop(): void; byTenant: Map<Uuid, Set<Ear>> }>();
 
   /** Nothing of a kind is listened for while nobody hears it. */

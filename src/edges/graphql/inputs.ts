@@ -11,7 +11,7 @@ import {
   type GraphQLNullableInputType,
   GraphQLString,
 } from 'graphql';
-import { isObject, setOwn } from '../../domain/json-size.ts';
+import { isObject, setOwn } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Enums } from './enums.ts';
 import { camel, pascal } from './names.ts';

@@ -1,7 +1,7 @@
 import { type RequestListener, STATUS_CODES } from 'node:http';
 import { type ExecutionArgs, execute, GraphQLError, type GraphQLSchema, OperationTypeNode } from 'graphql';
 import { createHandler, type Response } from 'graphql-http';
-import { checkJson } from '../../domain/json.ts';
+import { checkJson } from '../../domain/json/strict.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Refusal, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';

@@ -1,5 +1,5 @@
-import { parseJson } from '../../domain/json.ts';
-import { isObject } from '../../domain/json-size.ts';
+import { parseJson } from '../../domain/json/strict.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { readBody } from '../shared/body.ts';

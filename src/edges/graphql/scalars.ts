@@ -1,5 +1,5 @@
 import { GraphQLError, GraphQLScalarType } from 'graphql';
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 
 /** A time as every answer over HTTP shows it. What a caller gives is for the operation to judge. */
 export const dateTime = new GraphQLScalarType<string>({

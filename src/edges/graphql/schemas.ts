@@ -1,5 +1,5 @@
 import { type ZodType, z } from 'zod';
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
 // The schemas of operations, as far as a type system needs them: what bounds a value stays with the operation.

@@ -4,10 +4,10 @@ import { type ExecutionArgs, type GraphQLError, Kind, OperationTypeNode } from '
 import { handleProtocols, makeServer } from 'graphql-ws';
 import type { WebSocket } from 'ws';
 import { referenceOf } from '../../domain/clock.ts';
-import { parseJson } from '../../domain/json.ts';
-import { isObject } from '../../domain/json-size.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
+import { parseJson } from '../../domain/json/strict.ts';
+import { isObject } from '../../domain/json/value.ts';
 import type { Refusal } from '../../domain/refusals.ts';
-import type { Sized } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
@@ -75,7 +75,7 @@ const defaultLimits: SocketLimits = {
   pingMs: 30_000,
 };
 
-export interface GraphqlSockets extends Sized {
+export interface GraphqlSockets extends SizeReporter {
   /** For the HTTP server's `upgrade` at this edge's path. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   connections(): number;

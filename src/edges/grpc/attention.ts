@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext } from '../../operations/cognition/contract.ts';
 import type { SidecarLimits } from './limits.ts';
@@ -98,7 +98,7 @@ export class Attention {
     return this.contexts.size;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       sidecar_parts: this.parts.size,
       sidecar_contexts: this.contexts.size,

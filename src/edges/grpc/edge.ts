@@ -1,9 +1,9 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import type { Sized, Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Cognition, ContextChange, Sidecar } from '../../operations/cognition/contract.ts';
@@ -43,7 +43,7 @@ export interface SidecarParts {
 }
 
 /** The cognitive sidecar as the operations see it, and what `main` starts and stops. */
-export interface SidecarEdge extends Sidecar, Sized {
+export interface SidecarEdge extends Sidecar, SizeReporter {
   /** Dials until it is closed. */
   open(parts: SidecarParts): void;
   /** Dials at once, where it waits for another attempt. */
@@ -115,7 +115,7 @@ class Stream implements Conversation {
     });
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { ...this.telling.sizes(), ...this.hearing.sizes() };
   }
 

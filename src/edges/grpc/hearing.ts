@@ -1,10 +1,10 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { type CognitionProposal, NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Cognition } from '../../operations/cognition/contract.ts';
 import { refusalOf } from '../../operations/faults.ts';
@@ -49,7 +49,7 @@ export class Hearing {
     this.tokens = parts.limits.proposals.burst;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { sidecar_queues: this.tails.size, sidecar_proposals: this.proposing.size };
   }
 

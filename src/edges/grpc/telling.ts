@@ -3,9 +3,9 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { LRUCache } from 'lru-cache';
 import { type CapabilitySet, RuntimeEventSchema } from '#proto/cognition/v1/runtime_pb.js';
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Manifest } from '../../domain/manifest.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import type { Milliseconds, Uuid } from '../../domain/values.ts';
 import type { ActiveContext, Cognition, WorldDevice } from '../../operations/cognition/contract.ts';
 import { Attention, type Part, type Watched } from './attention.ts';
@@ -71,7 +71,7 @@ export class Telling {
     this.hashes = new LRUCache({ max: parts.limits.quietHomes });
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       ...this.attention.sizes(),
       sidecar_sets_told: this.told.size,

@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { type CapabilitySet, CapabilitySetSchema, SafetyClass } from '#proto/cognition/v1/runtime_pb.js';
-import { payloadHash, sha256Hex } from '../../domain/canonical.ts';
+import { automaticManifest, categoryNames } from '../../domain/capability-registry.ts';
 import type { Capability, Manifest } from '../../domain/manifest.ts';
-import { automaticManifest, categoryNames } from '../../domain/registry.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
+import { payloadHash, sha256Hex } from '../../protocol/canonical.ts';
 
 // What devices can do, as tools of OpenAI-compatible endpoints.
 

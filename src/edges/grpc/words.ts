@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import type { CognitionProposal, GraphNode } from '#proto/cognition/v1/runtime_pb.js';
-import { readFields, uuid } from '../../domain/fields.ts';
-import { checkJson } from '../../domain/json.ts';
-import { isObject } from '../../domain/json-size.ts';
+import { checkJson } from '../../domain/json/strict.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { readFields, uuid } from '../../domain/request-fields.ts';
 import type { JsonObject, Uuid } from '../../domain/values.ts';
 
 // What a sidecar says, checked before anybody acts on it. Whether a context may hear it is not decided here.

@@ -3,9 +3,9 @@ import type { RequestListener } from 'node:http';
 import { setTimeout as after } from 'node:timers/promises';
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
+import { type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
-import { allSizes, type Sized } from '../../domain/sizes.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
@@ -44,7 +44,7 @@ export interface McpParts {
 }
 
 /** MCP at `/mcp` (contract §6): Streamable HTTP, and HTTP+SSE for older clients. */
-export interface McpEdge extends Sized {
+export interface McpEdge extends SizeReporter {
   listener: RequestListener;
   counts(): { sessions: number };
   /** Lets what is under way be answered, and ends the rest. */
@@ -259,7 +259,7 @@ export function makeMcp(parts: McpParts): McpEdge {
           sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
         });
     },
-    sizes: () => allSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ wire }) => wire)]),
+    sizes: () => sumSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ wire }) => wire)]),
     counts: () => ({ sessions: sessions.count() }),
     async close() {
       stopping.abort();

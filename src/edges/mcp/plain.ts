@@ -1,5 +1,5 @@
-import { isObject, setOwn } from '../../domain/json-size.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { isObject, setOwn } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
 // What devices and users wrote, on its way to a language model: bounded, and without what a person would not see in it.
@@ -40,7 +40,7 @@ function isPlain(value: Json): boolean {
 /** The names that answers have are few, and met again and again. */
 const plainNames = new Set<string>();
 
-export const sizes = (): Sizes => ({ mcp_plain_names: plainNames.size });
+export const sizes = (): CollectionSizes => ({ mcp_plain_names: plainNames.size });
 const MOST_NAMES = 1_000;
 
 function isPlainName(name: string): boolean {

@@ -1,5 +1,5 @@
 import { type ZodType, z } from 'zod';
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
 /** A JSON Schema whose root is an object, as tools have them. */

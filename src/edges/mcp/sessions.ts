@@ -1,5 +1,5 @@
 import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import { type Guest, keepGuests } from '../shared/live/guests.ts';
@@ -40,7 +40,7 @@ export interface Session extends Guest {
   usedAt: EpochMs;
 }
 
-export interface Sessions extends Sized {
+export interface Sessions extends SizeReporter {
   /** Whether this user can have one more. */
   hasRoom(userId: Uuid): boolean;
   /** Null where there are too many in all. */

@@ -1,5 +1,5 @@
 import type { Actors } from '../../actors/contract.ts';
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import type { Needs } from '../shared/live/interest.ts';
@@ -25,7 +25,7 @@ interface Followed {
 }
 
 /** Follows the live actors for those who subscribed to what they are. */
-export interface Subscriptions extends Sized {
+export interface Subscriptions extends SizeReporter {
   /** False where the follower has too many, or is gone. */
   add(follower: Follower, named: Followed & { id: Uuid }): boolean;
   remove(follower: Follower, named: Followed & { id: Uuid }): void;

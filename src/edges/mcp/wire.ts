@@ -22,8 +22,8 @@ import {
   UnsubscribeRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { ZodType } from 'zod';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Refusal } from '../../domain/refusals.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import type { Caller } from '../../operations/operation.ts';
 
 /** What a message came with. */
@@ -73,7 +73,7 @@ export abstract class Wire implements Transport {
   answeredBy: Caller | null = null;
   readonly #cancels = new Map<RequestId, AbortController>();
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mcp_calls: this.#cancels.size, mcp_requests: this.pending };
   }
 

@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Connection } from './connection.ts';
 import { pubacks } from './frames.ts';
 
@@ -13,7 +13,7 @@ export type { Ack };
 export class AckWriter {
   #due: Acks[] = [];
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mqtt_acks_due: this.#due.length };
   }
 

@@ -1,18 +1,18 @@
-import { composeMessage } from '../../domain/envelope.ts';
-import { envelopeSchema } from '../../domain/envelope-schema.ts';
-import { cloudPayloads, devicePayloads } from '../../domain/payloads.ts';
-import { HEARTBEAT_S, PROTOCOL_ROOT, PROTOCOL_VERSION, SESSION_SKEW_MS } from '../../domain/protocol.ts';
+import { toJsonSchema } from '../../domain/message-schema.ts';
 import { messageRefusals } from '../../domain/refusals.ts';
-import { schemaOf } from '../../domain/shape.ts';
-import { signingKey } from '../../domain/signature.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import { HEARTBEAT_S, PROTOCOL_ROOT, PROTOCOL_VERSION, SESSION_SKEW_MS } from '../../protocol/constants.ts';
+import { composeMessage } from '../../protocol/envelope.ts';
+import { envelopeSchema } from '../../protocol/envelope-schema.ts';
+import { cloudPayloads, devicePayloads } from '../../protocol/payloads.ts';
+import { signingKey } from '../../protocol/signature.ts';
 import {
   type CloudMessageType,
   COMMAND_CHANNEL,
   cloudMessageTypes,
   type DeviceChannel,
   deviceChannels,
-} from '../../domain/topics.ts';
-import type { JsonObject } from '../../domain/values.ts';
+} from '../../protocol/topics.ts';
 import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
 import { defaultLimits } from './limits.ts';
 
@@ -254,8 +254,8 @@ function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
 export function mqttEvents(): EventsPart {
   const types = [...deviceChannels, ...cloudMessageTypes] as const;
   const payloads: JsonObject = {};
-  for (const type of deviceChannels) payloads[`${schemaName(type)}Payload`] = schemaOf(devicePayloads[type]);
-  for (const type of cloudMessageTypes) payloads[`${schemaName(type)}Payload`] = schemaOf(cloudPayloads[type]);
+  for (const type of deviceChannels) payloads[`${schemaName(type)}Payload`] = toJsonSchema(devicePayloads[type]);
+  for (const type of cloudMessageTypes) payloads[`${schemaName(type)}Payload`] = toJsonSchema(cloudPayloads[type]);
   (payloads.ErrorPayload as { properties: JsonObject }).properties.code = ref.schema('MessageRefusalCode');
   return {
     tag: { name: TAG, description: 'Devices, and users who listen to them' },

@@ -1,10 +1,10 @@
-import type { MessageSession } from '../../domain/envelope.ts';
-import type { CloudPayload } from '../../domain/payloads.ts';
-import { type PlainSession, plainSession } from '../../domain/plain-message.ts';
-import type { SigningKey, VerifyingKey } from '../../domain/signature.ts';
-import type { Sizes } from '../../domain/sizes.ts';
-import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../domain/topics.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Principal, Uuid } from '../../domain/values.ts';
+import type { MessageSession } from '../../protocol/envelope.ts';
+import { type FastPathSession, fastPathSession } from '../../protocol/fast-path.ts';
+import type { CloudPayload } from '../../protocol/payloads.ts';
+import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
+import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
 import { type Ack, Acks, type AckWriter } from './acks.ts';
 import type { Connection } from './connection.ts';
 import type { Flow } from './flow.ts';
@@ -32,7 +32,7 @@ export class DeviceSession implements MessageSession {
   /** Checks what the device signs. */
   readonly key: VerifyingKey;
   /** What its messages are held against before they are read. */
-  readonly plain: PlainSession | null;
+  readonly fastPath: FastPathSession | null;
   /** Signs what the device receives: its own secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
@@ -72,7 +72,7 @@ export class DeviceSession implements MessageSession {
     this.clientId = identity.clientId;
     this.keyVersion = identity.keyVersion;
     this.key = identity.key;
-    this.plain = plainSession(identity);
+    this.fastPath = fastPathSession(identity);
     this.cloudKey = identity.cloudKey;
     this.expiresAt = identity.expiresAt;
     this.wire = connection.wire;
@@ -144,7 +144,7 @@ export class DeviceSession implements MessageSession {
 export class DeviceSessions {
   readonly #byDevice = new Map<Uuid, DeviceSession>();
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mqtt_device_sessions: this.#byDevice.size };
   }
 

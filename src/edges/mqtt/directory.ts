@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { CommittedDevice } from '../../operations/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
@@ -32,7 +32,7 @@ export class Directory {
     this.#services = services;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mqtt_sign_ins_reading: this.#waiting.size };
   }
 

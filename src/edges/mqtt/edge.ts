@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as after, setImmediate as nextPass } from 'node:timers/promises';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { type Lease, unlimitedLease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
-import type { SigningKey } from '../../domain/signature.ts';
-import type { Sized, Sizes } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { DeviceContext, Watch } from '../../machines/device-types.ts';
+import type { DeviceContext, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
+import type { SigningKey } from '../../protocol/signature.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { AckWriter } from './acks.ts';
 import { type BrokerEnds, createBroker } from './broker.ts';
@@ -37,7 +37,7 @@ export interface MqttParts {
   /** Signs what Ed25519 devices receive (`DEVICE_SIGNING_KEY`). */
   signingKey: SigningKey;
   /** The commands of a device that wait to see their expected state. */
-  watches(deviceId: Uuid): readonly Watch[];
+  watches(deviceId: Uuid): readonly VerificationWatch[];
   authenticateUser: AuthenticateUser;
   addressOf: AddressOf;
   /** Asked before a command is written; no byte leaves a socket when it is over. */
@@ -47,7 +47,7 @@ export interface MqttParts {
   limits?: Partial<MqttLimits>;
 }
 
-export interface MqttEdge extends Sized {
+export interface MqttEdge extends SizeReporter {
   /** The ports that were bound. */
   port: number;
   tlsPort: number | null;
@@ -147,7 +147,7 @@ export class Edge implements BrokerEnds {
     };
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       mqtt_connections: this.#wires.size,
       ...this.#devices.sizes(),

@@ -1,4 +1,4 @@
-import { PROTOCOL_ROOT } from '../../domain/protocol.ts';
+import { PROTOCOL_ROOT } from '../../protocol/constants.ts';
 
 const LEVELS_BELOW = 4;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a filter must not hold

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as after } from 'node:timers/promises';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Log } from '../../domain/log.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import { networkOf } from '../shared/client-address.ts';
@@ -59,7 +59,7 @@ export class Gatekeeper {
     this.#failures = new Buckets(perMinute / 60, perMinute);
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     const { deviceSignIn, rates, ackWriter } = this.#parts;
     return {
       mqtt_rate_buckets: rates.size,

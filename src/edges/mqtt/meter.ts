@@ -1,5 +1,5 @@
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
-import type { Channel, CloudMessageType } from '../../domain/topics.ts';
+import type { Channel, CloudMessageType } from '../../protocol/topics.ts';
 
 /** Why a connection ended; a closed list, because it becomes a label. */
 export type CloseReason =

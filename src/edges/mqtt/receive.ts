@@ -1,17 +1,17 @@
 import { NoSuchActor, Quarantined, type Reply } from '../../actors/contract.ts';
-import type { SentMark } from '../../domain/canonical.ts';
 import { referenceOf } from '../../domain/clock.ts';
-import { type CheckedMessage, checkMessage } from '../../domain/envelope.ts';
 import type { Log } from '../../domain/log.ts';
-import { type DevicePayload, stateSpan } from '../../domain/payloads.ts';
-import { HEARTBEAT_S } from '../../domain/protocol.ts';
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
-import type { DeviceChannel } from '../../domain/topics.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
-import type { DeviceEvent, MessageMark, Watch } from '../../machines/device-types.ts';
+import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { Reported } from '../../operations/property-times.ts';
+import type { MessageIdentity } from '../../protocol/canonical.ts';
+import { HEARTBEAT_S } from '../../protocol/constants.ts';
+import { type CheckedMessage, checkMessage } from '../../protocol/envelope.ts';
+import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
+import type { DeviceChannel } from '../../protocol/topics.ts';
 import type { DeviceSession } from './device-session.ts';
 import type { Published } from './frames.ts';
 import { type Arrival, Inbox } from './inbox.ts';
@@ -34,7 +34,7 @@ interface Carried extends Arrival {
 export interface ReceiverParts {
   services: Pick<Services, 'actors' | 'sessions' | 'heard' | 'clock' | 'settings'>;
   /** The commands of a device that wait to see their expected state. */
-  watches(deviceId: Uuid): readonly Watch[];
+  watches(deviceId: Uuid): readonly VerificationWatch[];
   downlink: Downlink;
   listeners: Listeners;
   limits: MqttLimits;
@@ -67,8 +67,8 @@ export class Receiver {
     const arrived = { ack, length: packet.length };
     const checked = this.#check(packet.payload, session, channel, now);
     if (!checked.ok) {
-      const { code, messageId, signatureGood } = checked.refusal;
-      this.#refuse(session, code, { channel, sequence: null, messageId: signatureGood ? (messageId ?? '') : null });
+      const { code, messageId, signatureValid } = checked.refusal;
+      this.#refuse(session, code, { channel, sequence: null, messageId: signatureValid ? (messageId ?? '') : null });
       session.settle(arrived);
       return;
     }
@@ -110,10 +110,10 @@ export class Receiver {
     return checkMessage(payload, session, channel, referenceOf(this.#parts.services.clock));
   }
 
-  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, SentMark>, at: EpochMs): DeviceEvent {
+  #eventOf(session: DeviceSession, message: CheckedMessage<DevicePayload, MessageIdentity>, at: EpochMs): DeviceEvent {
     const { by, deviceId, keyVersion } = session;
     const { fields, body, canonical } = message;
-    const mark: MessageMark = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
+    const mark: MessageHeader = { sequenceNumber: fields.sequence_number, messageId: fields.message_id, keyVersion };
     if (!body.ok) return { type: 'message.rejected', at, by, mark, code: 'PAYLOAD_INVALID' };
     switch (body.value.channel) {
       case 'heartbeat':

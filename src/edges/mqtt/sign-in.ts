@@ -1,12 +1,12 @@
 import { type Clock, referenceOf } from '../../domain/clock.ts';
-import { SESSION_LIFE_MS } from '../../domain/protocol.ts';
-import { isFreshSession, parseSessionToken, type SessionToken, verifySession } from '../../domain/session.ts';
-import { newDeviceSecret, type SigningKey, type VerifyingKey, verifyingKey } from '../../domain/signature.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Services } from '../../operations/operation.ts';
+import { SESSION_LIFE_MS } from '../../protocol/constants.ts';
+import { isFreshSession, parseSessionToken, type SessionToken, verifySession } from '../../protocol/session-token.ts';
+import { newDeviceSecret, type SigningKey, type VerifyingKey, verifyingKey } from '../../protocol/signature.ts';
 import { Directory, type LiveKey } from './directory.ts';
 import { isActive, isOpen, isOpenTo } from './standing.ts';
 import { TokenLedger } from './token-ledger.ts';
@@ -54,7 +54,7 @@ export class DeviceSignIn {
     this.#ledger = new TokenLedger(services.store);
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { ...this.#used.sizes(), ...this.#ledger.sizes(), ...this.#directory.sizes() };
   }
 

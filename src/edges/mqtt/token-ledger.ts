@@ -1,6 +1,6 @@
-import type { SessionToken } from '../../domain/session.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Services } from '../../operations/operation.ts';
+import type { SessionToken } from '../../protocol/session-token.ts';
 
 interface Waiter {
   token: SessionToken;
@@ -20,7 +20,7 @@ export class TokenLedger {
     this.#store = store;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mqtt_sign_ins_marking: this.#waiting.length };
   }
 

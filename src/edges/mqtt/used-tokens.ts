@@ -1,7 +1,7 @@
-import { SESSION_SKEW_MS } from '../../domain/protocol.ts';
-import type { SessionToken } from '../../domain/session.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
+import { SESSION_SKEW_MS } from '../../protocol/constants.ts';
+import type { SessionToken } from '../../protocol/session-token.ts';
 
 /** As long as a token with the right time is fresh; the store refuses one that is used again later. */
 const REMEMBERED_MS = SESSION_SKEW_MS;
@@ -19,7 +19,7 @@ export class UsedTokens {
   readonly #used = new Map<string, { deviceId: string; usedAt: EpochMs }>();
   readonly #byDevice = new Map<string, number>();
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { mqtt_used_tokens: this.#used.size, mqtt_used_token_devices: this.#byDevice.size };
   }
 

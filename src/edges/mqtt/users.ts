@@ -1,6 +1,6 @@
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { atLeast, type Role } from '../../domain/roles.ts';
-import { allows, type Scope } from '../../domain/scopes.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import { allowsScope, type Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Identity } from '../shared/identity.ts';
 import type { Connection } from './connection.ts';
@@ -39,7 +39,8 @@ export const userAuthentication =
   };
 
 /** Contract §3: MQTT users need the role of `GET /devices` and its scope. */
-export const mayListen = (user: MqttUser): boolean => atLeast(user.role, 'user') && allows(user.scopes, 'read:devices');
+export const mayListen = (user: MqttUser): boolean =>
+  atLeast(user.role, 'user') && allowsScope(user.scopes, 'read:devices');
 
 /** A tenant user's connection: it listens to its tenant's devices and says nothing. */
 export class UserSession {
@@ -94,7 +95,7 @@ export class Listeners {
     this.#limits = limits;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     let users = 0;
     for (const sessions of this.#byTenant.values()) users += sessions.size;
     return { mqtt_users: users, mqtt_user_tenants: this.#byTenant.size };

@@ -1,4 +1,4 @@
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { done } from '../../domain/refusals.ts';
 import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';

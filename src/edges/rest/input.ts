@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import { setOwn } from '../../domain/json-size.ts';
+import { setOwn } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import { readBody } from '../shared/body.ts';

@@ -1,5 +1,5 @@
 import { type ZodType, z } from 'zod';
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
 /** Turns zod's schemas into those of a document; named ones (`meta({ id })`) become shared components. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isObject } from '../../domain/json-size.ts';
+import { isObject } from '../../domain/json/value.ts';
 import { type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';

@@ -1,10 +1,10 @@
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import { type Clock, referenceOf } from '../../domain/clock.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
-import type { Sized } from '../../domain/sizes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { News } from '../../operations/news.ts';
 import type { Caller } from '../../operations/operation.ts';
@@ -62,7 +62,7 @@ export interface Asking {
   address: string | null;
 }
 
-export interface Identity extends Sized {
+export interface Identity extends SizeReporter {
   /**
    * Who presents this. Nothing presented gives a caller without a user: whether one is needed is the operation's
    * question. A credential seen before costs no signature check and, when its user did not change, no query. A failure

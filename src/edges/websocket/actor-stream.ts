@@ -1,7 +1,7 @@
 import { isSameStateValue } from '../../actors/commit/unit-of-work.ts';
 import type { Actors } from '../../actors/contract.ts';
+import { count, type FieldSchemas } from '../../domain/message-schema.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { count, type Fields } from '../../domain/shape.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
@@ -16,7 +16,7 @@ export const actorKinds: readonly ActorKind[] = ['device', 'command', 'tenant', 
 const text = (description: string) => ({ type: 'string', description }) as const;
 
 /** The members of a message, all of them always there. */
-export const transitionFields: Fields = {
+export const transitionFields: FieldSchemas = {
   type: { type: 'string', enum: ['actor_transition'] },
   kind: { type: 'string', enum: actorKinds },
   id: { type: 'string', format: 'uuid' },

@@ -1,4 +1,4 @@
-import { schemaOf } from '../../domain/shape.ts';
+import { toJsonSchema } from '../../domain/message-schema.ts';
 import type { JsonObject } from '../../domain/values.ts';
 import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
 import { closeReasons } from '../shared/live/close-codes.ts';
@@ -223,10 +223,10 @@ export function webSocketEvents(): EventsPart {
       ...Object.fromEntries(
         kindNames.map((kind) => [
           schemaNameOf(kind),
-          schemaOf({ required: kinds[kind].fields, optional: kinds[kind].optional }),
+          toJsonSchema({ required: kinds[kind].fields, optional: kinds[kind].optional }),
         ]),
       ),
-      ActorTransition: schemaOf({ required: transitionFields, optional: {} }),
+      ActorTransition: toJsonSchema({ required: transitionFields, optional: {} }),
     },
     securitySchemes: {
       tokenInQuery: {

@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { audienceKey, type Interest } from '../shared/live/interest.ts';
 import type { Update } from '../shared/live/update.ts';
@@ -65,7 +65,7 @@ export class Audiences {
     return this.#homes.size === 0;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     let audiences = 0;
     for (const tenant of this.#tenants.values()) audiences += tenant.audiences.size;
     return {

@@ -1,4 +1,4 @@
-import { spanBytes, spanInto } from '../../domain/json-span.ts';
+import { copySpan, spanLength } from '../../domain/json/span.ts';
 import type { Pieces } from '../shared/live/update.ts';
 
 // Our own framing of server-to-client texts (RFC 6455 §5.2): `ws` would build a frame per client and write it in two parts.
@@ -29,7 +29,7 @@ export function textFrame(pieces: Pieces): Frame {
   let most = 0;
   for (const piece of pieces) {
     const isText = typeof piece === 'string';
-    const length = isText ? piece.length : spanBytes(piece);
+    const length = isText ? piece.length : spanLength(piece);
     least += length;
     most += isText ? length * 3 : length;
   }
@@ -54,7 +54,7 @@ function mediumFrame(pieces: Pieces, most: number): Frame {
 
 function measuredFrame(pieces: Pieces): Frame {
   let length = 0;
-  for (const piece of pieces) length += typeof piece === 'string' ? Buffer.byteLength(piece) : spanBytes(piece);
+  for (const piece of pieces) length += typeof piece === 'string' ? Buffer.byteLength(piece) : spanLength(piece);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
   const frame = Buffer.allocUnsafe(head + length);
   frame[0] = TEXT_FINAL;
@@ -73,7 +73,7 @@ function measuredFrame(pieces: Pieces): Frame {
 /** Answers where it ends. */
 function write(pieces: Pieces, into: Buffer, start: number): number {
   let at = start;
-  for (const piece of pieces) at += typeof piece === 'string' ? into.write(piece, at) : spanInto(piece, into, at);
+  for (const piece of pieces) at += typeof piece === 'string' ? into.write(piece, at) : copySpan(piece, into, at);
   return at;
 }
 

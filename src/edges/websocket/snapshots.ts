@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
 import { statePieces, stateSubject } from '../shared/live/kinds.ts';
@@ -20,7 +20,7 @@ export class Snapshots {
     this.#read = read;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { websocket_snapshots: this.#running.size, websocket_snapshots_next: this.#next.size };
   }
 

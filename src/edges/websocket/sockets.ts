@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { referenceOf } from '../../domain/clock.ts';
+import { type SizeReporter, sumSizes } from '../../domain/collection-sizes.ts';
 import type { Refusal } from '../../domain/refusals.ts';
-import { allSizes, type Sized } from '../../domain/sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
@@ -34,7 +34,7 @@ export interface SocketParts {
 }
 
 /** The WebSockets that only tell: `/ws/state` and `/ws/actors` (contract §6). */
-export interface Sockets extends Sized {
+export interface Sockets extends SizeReporter {
   /**
    * For the HTTP server's `upgrade`; another path is 404. The request's URL loses its query at once: it holds the
    * credential.
@@ -177,7 +177,7 @@ export function makeSockets({ services, identity, gate, addressOf, streams, limi
     },
     sizes() {
       const parts = [...stages.values()].flatMap(({ stream, audiences }) => [stream, audiences]);
-      return { websocket_connections: connections.size, ...allSizes(parts) };
+      return { websocket_connections: connections.size, ...sumSizes(parts) };
     },
     async close() {
       clearInterval(looking);

@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 
 const LOOK_MS: Milliseconds = 1_000;
@@ -24,7 +24,7 @@ export class Alarms {
     this.timer ??= setInterval(() => this.look(), LOOK_MS).unref();
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { cognition_alarms: this.due.size };
   }
 

@@ -1,5 +1,5 @@
 import type { ContextChange } from '../../domain/cognition.ts';
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Flags } from '../flags.ts';
 import type { Services } from '../operation.ts';
@@ -10,7 +10,10 @@ import { makeWords } from './words.ts';
 import { makeWorlds, memoriesOf } from './world.ts';
 
 /** One for the process; from now on `services.sidecar` is told what becomes of contexts. */
-export function openCognition(services: Services, flags: Pick<Flags, 'hear'>): Cognition & Sized & { close(): void } {
+export function openCognition(
+  services: Services,
+  flags: Pick<Flags, 'hear'>,
+): Cognition & SizeReporter & { close(): void } {
   const { actors, clock, store, log } = services;
   const worlds = makeWorlds(services);
   const alarms = new Alarms(clock, (id) => void quietly(wake(id)));

@@ -3,7 +3,7 @@ import { CONTEXT_LIFE_MS } from '../../domain/cognition.ts';
 import { type Proposal, statusOf } from '../../domain/proposal.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { PlanCognition, PlanContext, PlanStep, StepWish } from '../../machines/plan-types.ts';
+import type { PlanCognition, PlanContext, PlanStep, StepInput } from '../../machines/plan-types.ts';
 import { isActive } from '../../machines/tenant-record.ts';
 import type { Page, Position } from '../../store/contract.ts';
 import type { Services } from '../operation.ts';
@@ -61,7 +61,7 @@ function ofProposal(proposal: Proposal): ActiveContext | null {
   return { ...about, id, tenantId, data, phase, createdAt, nodes: steps.map(proposedNode) };
 }
 
-const wished = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepWish) => ({
+const wished = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepInput) => ({
   ...{ id, deviceId, action, params, dependsOn, compensation, timeoutS },
 });
 
@@ -72,7 +72,7 @@ const nodeOf = (step: PlanStep): ContextNode => ({
   error: step.undoError ?? step.error,
 });
 
-const proposedNode = (step: StepWish): ContextNode => ({
+const proposedNode = (step: StepInput): ContextNode => ({
   ...wished(step),
   ...{ status: 'pending', commandId: null, error: null },
 });

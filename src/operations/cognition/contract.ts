@@ -1,4 +1,4 @@
-import type { ContextChange, ContextWish } from '../../domain/cognition.ts';
+import type { ContextChange, ContextInput } from '../../domain/cognition.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { Memory } from '../../domain/memory.ts';
 import type { StepStatus } from '../../domain/plan.ts';
@@ -26,7 +26,7 @@ export interface ContextNode {
 export type { ContextChange, ContextKind, InterruptReason } from '../../domain/cognition.ts';
 
 /** What waits for a sidecar, with all that one without a memory needs in order to go on. */
-export interface ActiveContext extends ContextWish {
+export interface ActiveContext extends ContextInput {
   /** The plan's; of an observation its proposal's. */
   id: Uuid;
   tenantId: Uuid;

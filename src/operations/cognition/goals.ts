@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { UNSEEN } from '../../domain/memory.ts';
+import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { allows } from '../../domain/scopes.ts';
+import { allowsScope } from '../../domain/scopes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
@@ -23,7 +23,7 @@ const seen = (max: number) =>
   z
     .string()
     .max(max)
-    .refine((text) => !UNSEEN.test(text), 'must hold no control or invisible characters');
+    .refine((text) => !INVISIBLE_CHARACTER.test(text), 'must hold no control or invisible characters');
 
 /** What somebody says to whoever thinks: text that a person would see whole. */
 const said = (max: number) => seen(max).min(1).regex(/\S/, 'must not be blank');
@@ -70,7 +70,7 @@ type Row = (plan: PlanContext) => IdempotencyRow | null;
 
 /** Who asks for a goal may command devices. */
 export const mayAsk = ({ scopes }: Caller): Outcome<null> =>
-  allows(scopes, 'execute:commands')
+  allowsScope(scopes, 'execute:commands')
     ? done(null)
     : refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
 

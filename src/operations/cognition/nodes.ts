@@ -1,10 +1,10 @@
-import { fieldErrors } from '../../domain/fields.ts';
 import { judge } from '../../domain/gateway.ts';
-import { checkJson } from '../../domain/json.ts';
-import { jsonBytes } from '../../domain/json-size.ts';
+import { checkJson } from '../../domain/json/strict.ts';
+import { jsonBytes } from '../../domain/json/value.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { fieldErrors } from '../../domain/request-fields.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
-import type { StepWish } from '../../machines/plan-types.ts';
+import type { StepInput } from '../../machines/plan-types.ts';
 import { gatewayFacts, type Target, targetOf, tenantFacts } from '../facts.ts';
 import { releaseNamed } from '../firmware-facts.ts';
 import { notFound } from '../inputs.ts';
@@ -21,7 +21,7 @@ export interface Asking {
   reach: Reach;
   /** Whose authority counts. */
   caller: Caller;
-  steps: readonly StepWish[];
+  steps: readonly StepInput[];
 }
 
 /**
@@ -32,7 +32,7 @@ export async function readNode(
   services: Services,
   node: Json,
   { reach, caller, steps }: Asking,
-): Promise<Outcome<StepWish>> {
+): Promise<Outcome<StepInput>> {
   const json = checkJson(node);
   if (!json.ok) return refuse('VALIDATION_FAILED', `The node is ${json.reason}.`);
   const read = stepWish.safeParse(node);

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { jsonObject } from '../../domain/fields.ts';
-import { jsonBytes } from '../../domain/json-size.ts';
+import { jsonBytes } from '../../domain/json/value.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done } from '../../domain/refusals.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
 import { deviceOf } from '../device-view.ts';
 import { withoutRequest } from '../dispatch.ts';
 import { idOf, notFound } from '../inputs.ts';

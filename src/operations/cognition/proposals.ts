@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { EventFailed } from '../../actors/contract.ts';
-import { jsonObject, reason } from '../../domain/fields.ts';
 import { expiryOf, type Proposal, type ProposedStep, proposalStatuses, statusOf } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { allows } from '../../domain/scopes.ts';
+import { jsonObject, reason } from '../../domain/request-fields.ts';
+import { allowsScope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import { who } from '../command-view.ts';
@@ -135,7 +135,7 @@ export const acceptProposal = operation({
   audit: 'journal',
   refuses: ['NOT_FOUND', 'CONFLICT'],
   async policy(_, { caller }) {
-    if (allows(caller.scopes, 'execute:commands')) return done(null);
+    if (allowsScope(caller.scopes, 'execute:commands')) return done(null);
     return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
   },
   run(services, { input, caller, idempotent }) {

@@ -1,5 +1,5 @@
 import { type OutputResolver, Quarantined } from '../../actors/contract.ts';
-import { PATIENCE_MS } from '../../domain/cognition.ts';
+import { PLANNER_TIMEOUT_MS } from '../../domain/cognition.ts';
 import { SYSTEM } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { Services } from '../operation.ts';
@@ -21,7 +21,7 @@ export function unheardResolver(services: Services): OutputResolver<'plan.unhear
     if (context?.cognition?.overdue !== true || context.cognition.dueAt !== dueAt) return null;
     const barred = await barredNow(services, context.tenantId);
     const at = clock.now();
-    const forMs = barred !== null ? PATIENCE_MS : listeningSince + PATIENCE_MS - at;
+    const forMs = barred !== null ? PLANNER_TIMEOUT_MS : listeningSince + PLANNER_TIMEOUT_MS - at;
     const about = { at, by: SYSTEM, dueAt };
     return {
       to: ref,

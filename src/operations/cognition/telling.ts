@@ -1,4 +1,4 @@
-import type { ContextNews } from '../../domain/cognition.ts';
+import type { ContextChangeBody } from '../../domain/cognition.ts';
 import type { StepStatus } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import type { Services } from '../operation.ts';
@@ -8,7 +8,7 @@ import type { Services } from '../operation.ts';
 type Telling = Pick<Services, 'sidecar' | 'clock'>;
 type About = Pick<Proposal, 'id' | 'tenantId' | 'homeId'>;
 
-export const tellOf = ({ sidecar, clock }: Telling, { id, tenantId, homeId }: About, told: ContextNews): void =>
+export const tellOf = ({ sidecar, clock }: Telling, { id, tenantId, homeId }: About, told: ContextChangeBody): void =>
   sidecar.tell({ contextId: id, tenantId, homeId, at: clock.now(), ...told });
 
 export const tellOfNode = (services: Telling, about: About, nodeId: string, from: StepStatus | null, to: StepStatus) =>

@@ -1,12 +1,12 @@
 import { SUSPENSION_S } from '../../domain/cognition.ts';
-import { checkJson } from '../../domain/json.ts';
-import { jsonBytes, jsonEqual } from '../../domain/json-size.ts';
-import { UNSEEN } from '../../domain/memory.ts';
+import { checkJson } from '../../domain/json/strict.ts';
+import { jsonBytes, jsonEqual } from '../../domain/json/value.ts';
+import { INVISIBLE_CHARACTER } from '../../domain/memory.ts';
 import { graphErrors, MAX_STEPS } from '../../domain/plan.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
-import type { PlanContext, PlanEvent, StepWish } from '../../machines/plan-types.ts';
+import type { PlanContext, PlanEvent, StepInput } from '../../machines/plan-types.ts';
 import type { ProposalChanges } from '../../store/contract/proposals.ts';
 import { ask } from '../ask.ts';
 import { refusalOf } from '../faults.ts';
@@ -65,7 +65,7 @@ export function makeWords(services: Services, alarms: Alarms): Words {
     return done(changed);
   }
 
-  async function add(proposal: Proposal, node: StepWish): Promise<Outcome<{ repeat: boolean }>> {
+  async function add(proposal: Proposal, node: StepInput): Promise<Outcome<{ repeat: boolean }>> {
     const { id, steps } = proposal;
     const known = steps.find((step) => step.id === node.id);
     if (known && jsonEqual(known as unknown as Json, node as unknown as Json)) return done({ repeat: true });
@@ -93,9 +93,9 @@ export function makeWords(services: Services, alarms: Alarms): Words {
 
     suspend: (contextId, { reason, forS }) =>
       on(contextId, async (found) => {
-        const seconds = forS ?? SUSPENSION_S.usual;
-        if (!(seconds >= 1 && seconds <= SUSPENSION_S.most)) {
-          return refuse('VALIDATION_FAILED', `A suspension lasts 1 to ${SUSPENSION_S.most} seconds.`);
+        const seconds = forS ?? SUSPENSION_S.default;
+        if (!(seconds >= 1 && seconds <= SUSPENSION_S.max)) {
+          return refuse('VALIDATION_FAILED', `A suspension lasts 1 to ${SUSPENSION_S.max} seconds.`);
         }
         const forMs = Math.round(seconds * 1_000);
         if ('plan' in found) {
@@ -149,7 +149,7 @@ async function authorityOf(services: Services, found: Found): Promise<Outcome<Ca
   });
 }
 
-function whatIsWrong(steps: readonly StepWish[], node: StepWish, isTaken: boolean): string | null {
+function whatIsWrong(steps: readonly StepInput[], node: StepInput, isTaken: boolean): string | null {
   if (isTaken) return `There is another node '${node.id}' already.`;
   if (steps.length >= MAX_STEPS) return `A plan has ${MAX_STEPS} steps at most.`;
   const [error] = graphErrors([...steps, node].map(({ id, dependsOn }) => ({ id, depends_on: dependsOn })));
@@ -162,7 +162,7 @@ function whatIsWrongWith(finalState: JsonObject): string | null {
   return jsonBytes(finalState) > MAX_FINAL_STATE_BYTES ? 'The final state is too large.' : null;
 }
 
-const unseen = new RegExp(UNSEEN.source, 'gv');
+const unseen = new RegExp(INVISIBLE_CHARACTER.source, 'gv');
 
 /** A sidecar's sentence, for people to read: whatever it holds, it is text, and not too long. */
 const plain = (text: string): string =>

@@ -1,12 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
-import { payloadHash } from '../../domain/canonical.ts';
-import type { ContextWish } from '../../domain/cognition.ts';
+import type { ContextInput } from '../../domain/cognition.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Memory } from '../../domain/memory.ts';
-import type { Sized } from '../../domain/sizes.ts';
 import type { Json, JsonObject, Milliseconds, Uuid } from '../../domain/values.ts';
 import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
+import { payloadHash } from '../../protocol/canonical.ts';
 import type { Position } from '../../store/contract.ts';
 import { belongs, type CommittedDevice, isRevoked } from '../device-view.ts';
 import type { Services } from '../operation.ts';
@@ -18,12 +18,12 @@ const PAGE = 200;
 /** Names of rooms; a room has the name that it was made with. */
 const MOST_ROOMS = 10_000;
 
-export interface Worlds extends Sized {
+export interface Worlds extends SizeReporter {
   of(asked: WorldAsked): Promise<World>;
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
 }
 
-export type Reach = Pick<ContextWish, 'kind' | 'homeId' | 'deviceId'>;
+export type Reach = Pick<ContextInput, 'kind' | 'homeId' | 'deviceId'>;
 
 /** Whether this context may do something with this device: others do not exist for it. */
 export const inReach = ({ kind, homeId, deviceId }: Reach, { id, homeId: home }: DeviceContext): boolean =>

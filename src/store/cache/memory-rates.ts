@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/clock.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../contract/rates.ts';
 
@@ -62,7 +62,7 @@ export class MemoryRates implements Rates {
     return this.pools[kind].size;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { rate_windows: Object.values(this.pools).reduce((sum, pool) => sum + pool.size, 0) };
   }
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../domain/clock.ts';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { EpochMs } from '../../domain/values.ts';
 import type { Cache } from '../contract.ts';
 
@@ -80,7 +80,7 @@ export class MemoryCache implements Cache {
     return this.listeners.has(channel);
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     let listeners = 0;
     for (const heard of this.listeners.values()) listeners += heard.size;
     return { cache_entries: this.entries.size, cache_listeners: listeners };

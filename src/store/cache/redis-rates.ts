@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import { type Allowance, type PayerKind, RATE_WINDOW_MS, type Rates } from '../contract/rates.ts';
 import { MemoryRates } from './memory-rates.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
@@ -65,7 +65,7 @@ export class RedisRates implements Rates {
     return this.redis.status === 'ready';
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return {
       ...this.local.sizes(),
       redis_rates_changed: this.changed.size,

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Lease } from '../../domain/lease.ts';
-import type { Sizes } from '../../domain/sizes.ts';
 import type { Cache } from '../contract.ts';
 import { MemoryCache } from './memory.ts';
 import { connectRedis, PREFIX } from './redis-connection.ts';
@@ -113,7 +113,7 @@ export class RedisCache implements Cache {
     };
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { ...this.local.sizes(), redis_behind: this.behind.size, redis_channels: this.channels.size };
   }
 

@@ -1,4 +1,4 @@
-import type { Sized } from '../../domain/sizes.ts';
+import type { SizeReporter } from '../../domain/collection-sizes.ts';
 /** Who takes: a tenant, a user, a person's cookie session, a client address, or the failed sign-ins of one. */
 export type PayerKind = 'tenant' | 'user' | 'session' | 'address' | 'sign-in';
 
@@ -18,7 +18,7 @@ export interface Allowance {
  * Counts what payers take. A payer's window opens with the first thing it takes and lasts a minute; what is refused is not
  * counted. The limit comes with each question, so that another one holds from the next question on.
  */
-export interface Rates extends Sized {
+export interface Rates extends SizeReporter {
   /** Takes all of `cost` or nothing. */
   take(kind: PayerKind, id: string, limit: number, cost?: number): Allowance;
   /** Takes nothing; `ok` where something is left. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
-import type { Sized, Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
 import { PreparedStatements } from './prepared.ts';
@@ -25,7 +25,7 @@ export type Query = <Row extends object>(text: string, values?: readonly Value[]
  * What the store's queries need of a driver. Throws the faults of `contract.ts`; what surely was not done is tried again
  * for two seconds first, so that nobody notices a server that blinks.
  */
-export interface Database extends Sized {
+export interface Database extends SizeReporter {
   /** Can be asked again when the connection is lost: `StoreUnavailable`. */
   read<Row extends object>(statement: Statement): Promise<Row[]>;
   /** Each statement is its own transaction. When the connection is lost in mid-statement: `CommitUnknown`. */
@@ -90,7 +90,7 @@ export class PooledDatabase implements Database {
     return this.statements.count;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { ...this.statements.sizes(), ...this.sessions?.sizes() };
   }
 

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorCommit } from '../contract.ts';
 
@@ -24,7 +24,7 @@ export class DeviceCounts {
     return counted;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { device_counts: this.counts.size };
   }
 

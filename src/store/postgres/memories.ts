@@ -1,4 +1,4 @@
-import { searchable, sought } from '../../domain/full-text.ts';
+import { toSearchQuery, toSearchText } from '../../domain/full-text.ts';
 import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
@@ -68,7 +68,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
         select id from made`,
       values: [
         ...[id, tenantId, kind, subject, content, JSON.stringify(tags), source, createdAt, expiresAt],
-        searchable([subject, content, ...tags].join('\n')),
+        toSearchText([subject, content, ...tags].join('\n')),
         most,
         alsoValue(also),
       ],
@@ -81,7 +81,7 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
     const rows = await database.read<Row>(
       text === undefined
         ? { name: 'memories', text: listing(''), values: [...asked, limit + 1] }
-        : { name: 'memories_sought', text: listing(holdingText), values: [...asked, sought(text), limit + 1] },
+        : { name: 'memories_sought', text: listing(holdingText), values: [...asked, toSearchQuery(text), limit + 1] },
     );
     return pageOf(rows.map(memoryOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },

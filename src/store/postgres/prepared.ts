@@ -1,5 +1,5 @@
 import type { ClientBase } from 'pg';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 
 /** More than the store's own names, so that only names derived from input reach this limit. */
 export const MOST_NAMES = 320;
@@ -50,7 +50,7 @@ export class PreparedStatements {
     return statement;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { database_connections: this.clients.size, prepared_names: this.names.size };
   }
 

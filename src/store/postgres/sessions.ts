@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type pg from 'pg';
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import { ACTIVE_LOCK, type Fence, readFence, recordSession } from './fence.ts';
 
 /** A server's process, and since when it is that one: process numbers come again. */
@@ -43,7 +43,7 @@ export class Sessions {
     return this.lost.length === 0;
   }
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { database_sessions_lost: this.lost.length };
   }
 

@@ -1,4 +1,4 @@
-import type { Sizes } from '../../domain/sizes.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 
 interface Running {
   over: Promise<unknown>;
@@ -14,7 +14,7 @@ interface Running {
 export class SharedReads {
   private readonly running = new Map<string, Running>();
 
-  sizes(): Sizes {
+  sizes(): CollectionSizes {
     return { shared_reads: this.running.size };
   }
 

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest';
 import type { Committed } from '../../../src/actors/contract.ts';
 import { EventBus } from '../../../src/actors/event-bus.ts';
+import { automaticManifest } from '../../../src/domain/capability-registry.ts';
 import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
-import { automaticManifest } from '../../../src/domain/registry.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
 import type { SidecarLimits } from '../../../src/edges/grpc/limits.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { SafetyClass } from '#proto/cognition/v1/runtime_pb.js';
+import { categoryNames } from '../../../src/domain/capability-registry.ts';
 import type { Capability } from '../../../src/domain/manifest.ts';
-import { categoryNames } from '../../../src/domain/registry.ts';
 import { capabilitySet, definitionOf, functionName, registrySets } from '../../../src/edges/grpc/tools.ts';
 
 const capability = (given: Partial<Capability> = {}): Capability => ({

@@ -10,14 +10,7 @@ import {
 } from '../../../src/actors/contract.ts';
 import type { Clock } from '../../../src/domain/clock.ts';
 
-import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay.ts';
-import {
-  cloudPublicKey,
-  newDeviceSecret,
-  publicKeyFromSeed,
-  type SigningAlg,
-  signingKey,
-} from '../../../src/domain/signature.ts';
+import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay-window.ts';
 import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import type { MqttMeter } from '../../../src/edges/mqtt/meter.ts';
 import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
@@ -28,6 +21,13 @@ import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/out
 import { Heard } from '../../../src/operations/heard.ts';
 import { makeNews } from '../../../src/operations/news.ts';
 import type { Services } from '../../../src/operations/operation.ts';
+import {
+  cloudPublicKey,
+  newDeviceSecret,
+  publicKeyFromSeed,
+  type SigningAlg,
+  signingKey,
+} from '../../../src/protocol/signature.ts';
 import type { StoredKey } from '../../../src/store/contract.ts';
 
 export interface TestDevice {

@@ -1,9 +1,9 @@
 import { connectAsync } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/domain/signature.ts';
 import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { userAuthentication } from '../../../src/edges/mqtt/users.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
+import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 import { type Around, connack, credentials, Device, eventually, gone, quiet } from './client.ts';

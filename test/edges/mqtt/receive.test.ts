@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { EventFailed, Overloaded, Quarantined } from '../../../src/actors/contract.ts';
-import type { JsonSpan } from '../../../src/domain/json-span.ts';
-import { SESSION_LIFE_MS } from '../../../src/domain/protocol.ts';
+import type { JsonSpan } from '../../../src/domain/json/span.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { SESSION_LIFE_MS } from '../../../src/protocol/constants.ts';
 import { DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { spanText } from '../../support/json-span.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { newDeviceSecret, signingKey } from '../../../src/domain/signature.ts';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import { Device, eventually } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
-import { parseSessionToken, type SessionToken } from '../../../src/domain/session.ts';
 import { UsedTokens } from '../../../src/edges/mqtt/used-tokens.ts';
+import { parseSessionToken, type SessionToken } from '../../../src/protocol/session-token.ts';
 
 const START = 1_800_000_000_000;
 const token = (deviceId: string, at: number): SessionToken =>

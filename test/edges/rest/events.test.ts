@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { checkMessage } from '../../../src/domain/envelope.ts';
 import { messageRefusalCodes } from '../../../src/domain/refusals.ts';
-import { verifyingKey } from '../../../src/domain/signature.ts';
-import { deviceChannels } from '../../../src/domain/topics.ts';
 import { html, prose } from '../../../src/edges/rest/docs/markup.ts';
 import { closeReasons } from '../../../src/edges/shared/live/close-codes.ts';
 import { kindNames } from '../../../src/edges/shared/live/kinds.ts';
+import { checkMessage } from '../../../src/protocol/envelope.ts';
+import { verifyingKey } from '../../../src/protocol/signature.ts';
+import { deviceChannels } from '../../../src/protocol/topics.ts';
 import { events, messageValidator, undocumented } from '../../support/events.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { rolloutPlace } from '../../../src/domain/firmware.ts';
+import { rolloutBucket } from '../../../src/domain/firmware.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import { makeTenancy, type Tenancy } from '../../support/tenancy.ts';
 
@@ -238,7 +238,7 @@ describe('a check', () => {
     const devices = await Promise.all(Array.from({ length: 12 }, () => mine.register({ device_type: type })));
     const id = await released('1.5.0', 30);
     for (const { device_id } of devices) {
-      const held = rolloutPlace(id, device_id) < 30;
+      const held = rolloutBucket(id, device_id) < 30;
       expect((await check({ device_id })).body.update_available).toBe(held);
     }
     expect((await check()).body).toEqual(nothing);

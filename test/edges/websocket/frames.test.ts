@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonSpan } from '../../../src/domain/json-span.ts';
+import type { JsonSpan } from '../../../src/domain/json/span.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { kinds } from '../../../src/edges/shared/live/kinds.ts';
 import type { Pieces, Update } from '../../../src/edges/shared/live/update.ts';

@@ -21,7 +21,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A message that was accepted before is accepted again',
     changes: [
       {
-        file: 'src/domain/replay.ts',
+        file: 'src/domain/replay-window.ts',
         from: "  if (sequence > window.highest) return 'fresh';",
         to: "  if (sequence > 0) return 'fresh';",
       },
@@ -82,7 +82,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'The steps of a plan are undone in the order in which they were done',
     changes: [
       {
-        file: 'src/machines/plan-work.ts',
+        file: 'src/machines/plan-update.ts',
         from: '(b.finished as number) - (a.finished as number)',
         to: '(a.finished as number) - (b.finished as number)',
       },

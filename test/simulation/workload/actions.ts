@@ -1,5 +1,5 @@
-import type { CmdPayload } from '../../../src/domain/payloads.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
+import type { CmdPayload } from '../../../src/protocol/payloads.ts';
 import type { Random } from '../world/random.ts';
 import type { Device } from './device.ts';
 

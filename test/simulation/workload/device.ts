@@ -1,11 +1,11 @@
 import type { Packet } from 'mqtt-packet';
-import { checkCloudMessage, composeMessage } from '../../../src/domain/envelope.ts';
-import type { CloudPayload, CmdPayload } from '../../../src/domain/payloads.ts';
-import { PROTOCOL_VERSION } from '../../../src/domain/protocol.ts';
-import { sessionCredentials } from '../../../src/domain/session.ts';
-import { newNonce, signingKey } from '../../../src/domain/signature.ts';
-import { type DeviceChannel, deviceTopic } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
+import { PROTOCOL_VERSION } from '../../../src/protocol/constants.ts';
+import { checkCloudMessage, composeMessage } from '../../../src/protocol/envelope.ts';
+import type { CloudPayload, CmdPayload } from '../../../src/protocol/payloads.ts';
+import { sessionCredentials } from '../../../src/protocol/session-token.ts';
+import { newNonce, signingKey } from '../../../src/protocol/signature.ts';
+import { type DeviceChannel, deviceTopic } from '../../../src/protocol/topics.ts';
 import { noConnect, packetReader, type Violation } from '../network/packets.ts';
 import type { Cluster } from '../service/cluster.ts';
 import type { Break, ClientConnection, ClientEnd } from '../service/mqtt-listener.ts';

@@ -1,8 +1,8 @@
-import type { CmdPayload } from '../../../src/domain/payloads.ts';
 import { registerDevice } from '../../../src/operations/device-registration.ts';
 import { createHome } from '../../../src/operations/homes.ts';
 import { updatePolicy } from '../../../src/operations/policy.ts';
 import { registerTenant } from '../../../src/operations/tenants.ts';
+import type { CmdPayload } from '../../../src/protocol/payloads.ts';
 import type { Cluster } from '../service/cluster.ts';
 import type { Random } from '../world/random.ts';
 import type { World } from '../world/world.ts';

@@ -1,7 +1,7 @@
-import type { SigningKey } from '../../../src/domain/signature.ts';
-import type { DeviceChannel } from '../../../src/domain/topics.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { nextPacketId } from '../../../src/edges/mqtt/frames.ts';
+import type { SigningKey } from '../../../src/protocol/signature.ts';
+import type { DeviceChannel } from '../../../src/protocol/topics.ts';
 import { encoded, QOS_1, type Violation, violations } from '../network/packets.ts';
 import type { ClientConnection } from '../service/mqtt-listener.ts';
 import type { Random } from '../world/random.ts';

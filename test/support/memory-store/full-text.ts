@@ -1,4 +1,4 @@
-import { searchable, sought } from '../../../src/domain/full-text.ts';
+import { toSearchQuery, toSearchText } from '../../../src/domain/full-text.ts';
 
 // As much of PostgreSQL's text search as `domain/full-text.ts` asks for: the configuration 'simple' over words that are
 // cut and folded already, and `websearch_to_tsquery`.
@@ -17,7 +17,7 @@ interface Operand {
 type Query = Operand[][];
 
 function parse(text: string): Query {
-  const parts = [...sought(text).matchAll(/(-?)(?:"([^"]*)"|(\S+))/g)];
+  const parts = [...toSearchQuery(text).matchAll(/(-?)(?:"([^"]*)"|(\S+))/g)];
   const query: Query = [[]];
   let expectsOperand = true;
   parts.forEach(([part, not = '', phrase, word = ''], index) => {
@@ -38,7 +38,7 @@ function parse(text: string): Query {
 export function matches(text: string, tenantId: string, query: string): boolean {
   const asked = parse(query);
   if (asked.length === 0) return false;
-  const words = searchable(text).split(' ');
+  const words = toSearchText(text).split(' ');
   const tenant = tenantId.replaceAll('-', '');
   const has = ([first = '', ...rest]: string[]): boolean =>
     (first === tenant && rest.length === 0) ||

@@ -1,4 +1,4 @@
-import { isObject } from '../../../src/domain/json-size.ts';
+import { isObject } from '../../../src/domain/json/value.ts';
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/gi;
 const TIME = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;

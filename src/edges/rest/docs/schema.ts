@@ -1,4 +1,4 @@
-import { isObject } from '../../../domain/json-size.ts';
+import { isObject } from '../../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../../domain/values.ts';
 import { html, inline, type Markup, prose } from './markup.ts';
 

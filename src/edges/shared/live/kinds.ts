@@ -1,9 +1,9 @@
 import type { Actors } from '../../../actors/contract.ts';
 import { commandStatuses, verificationStatuses } from '../../../domain/command.ts';
-import type { JsonSpan } from '../../../domain/json-span.ts';
+import type { JsonSpan } from '../../../domain/json/span.ts';
+import { count, type FieldSchemas } from '../../../domain/message-schema.ts';
 import { planStatuses, stepStatuses } from '../../../domain/plan.ts';
 import type { NeededScope } from '../../../domain/scopes.ts';
-import { count, type Fields } from '../../../domain/shape.ts';
 import type { EpochMs, JsonObject, Uuid } from '../../../domain/values.ts';
 import type { VolatileOutput } from '../../../machines/outputs.ts';
 import type { Needs } from './interest.ts';
@@ -12,8 +12,8 @@ import type { Pieces, Update } from './update.ts';
 /** An output that clients may ask for with `events` (contract §6). */
 interface Kind extends Needs {
   /** The message's members that are always there; `type` is its first. */
-  fields: Fields;
-  optional: Fields;
+  fields: FieldSchemas;
+  optional: FieldSchemas;
   about: string;
   listen(actors: Pick<Actors, 'subscribe'>, tell: (update: Update) => void): () => void;
 }
@@ -35,8 +35,8 @@ interface Row<T extends TenantOutput['type']> extends Telling<OutputOf<T>> {
   output: T;
   scope: NeededScope;
   type: `${string}_update`;
-  fields: Fields;
-  optional?: Fields;
+  fields: FieldSchemas;
+  optional?: FieldSchemas;
   about: string;
 }
 

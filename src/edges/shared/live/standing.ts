@@ -1,6 +1,6 @@
 import { done, type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
 import { atLeast, atMost } from '../../../domain/roles.ts';
-import { allows } from '../../../domain/scopes.ts';
+import { allowsScope } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import type { TenantContext } from '../../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
@@ -17,7 +17,7 @@ export function bars(caller: Caller, interest: Interest): Refusal | null {
   if (!operates && caller.tenantId === null) return no('TENANT_REQUIRED', 'register a tenant first');
   for (const [kind, { role, scope }] of interest.kinds) {
     if (!operates && !atLeast(caller.role, role)) return no('FORBIDDEN_ROLE', `${kind} needs the role ${role}`);
-    if (!allows(caller.scopes, scope)) return no('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
+    if (!allowsScope(caller.scopes, scope)) return no('INSUFFICIENT_SCOPE', `${kind} needs the scope ${scope}`);
   }
   return null;
 }

@@ -1,4 +1,4 @@
-import type { JsonSpan } from '../../../domain/json-span.ts';
+import type { JsonSpan } from '../../../domain/json/span.ts';
 import type { JsonObject, Uuid } from '../../../domain/values.ts';
 
 /** A JSON text in the parts that it is made of, one behind the other. */

@@ -1,7 +1,7 @@
+import type { EpochMs } from '../domain/values.ts';
 import { canonicalString, payloadHash } from './canonical.ts';
-import { PROTOCOL_VERSION, SESSION_SKEW_MS } from './protocol.ts';
+import { PROTOCOL_VERSION, SESSION_SKEW_MS } from './constants.ts';
 import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
-import type { EpochMs } from './values.ts';
 
 /** A CONNECT's client identifier `<device_id>.<unix ms>.<nonce>` (contract §4, layer 1). */
 export interface SessionToken {
@@ -35,7 +35,7 @@ export const isFreshSession = (token: SessionToken, times: readonly EpochMs[]): 
   times.some((now) => Math.abs(now - token.timestamp) <= SESSION_SKEW_MS);
 
 /** What the password of a CONNECT signs. */
-export function sessionString(token: SessionToken, tenantId: string): string {
+export function sessionSigningText(token: SessionToken, tenantId: string): string {
   return canonicalString({
     version: PROTOCOL_VERSION,
     device_id: token.deviceId,
@@ -56,7 +56,7 @@ export function sessionString(token: SessionToken, tenantId: string): string {
  * counts once are the caller's to check as well. A tenant that could shift the fields is false.
  */
 export function verifySession(token: SessionToken, tenantId: string, password: string, key: VerifyingKey): boolean {
-  return !tenantId.includes('|') && verifyText(key, sessionString(token, tenantId), password);
+  return !tenantId.includes('|') && verifyText(key, sessionSigningText(token, tenantId), password);
 }
 
 /** What a device signs in with. `nonce` is 12 fresh random bytes in base64url. */
@@ -67,6 +67,6 @@ export function sessionCredentials(
 ): SessionCredentials {
   const token = parseSessionToken(`${device.deviceId}.${now}.${nonce}`);
   if (token === null) throw new TypeError('a session needs a device id, a time in milliseconds and a 12-byte nonce');
-  const password = signText(device.key, sessionString(token, device.tenantId));
+  const password = signText(device.key, sessionSigningText(token, device.tenantId));
   return { clientId: token.clientId, username: device.tenantId, password };
 }

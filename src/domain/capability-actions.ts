@@ -57,7 +57,7 @@ const given = (param: string): JsonObject => ({ $param: param });
 const percent = (of: string) => integer(0, 100, `${of}, percent`);
 
 /** Every category ends with these (contract §5). */
-export const maintenance: ActionDefinition[] = [
+export const maintenanceActions: ActionDefinition[] = [
   action('reboot', 'Restart the device', { safety: 'CRITICAL' }),
   action('factory_reset', 'Erase all settings and return to the delivered state', { safety: 'CRITICAL' }),
   action('update_firmware', 'Install a released firmware version', {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isObject } from '../domain/json-size.ts';
+import { isObject } from '../domain/json/value.ts';
 import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 
 // Pieces of the schemas that stored contexts are checked with. JSON from outside is taken as it is, not copied.
@@ -20,4 +20,4 @@ export const principal = z.strictObject({
 });
 
 /** A moment as HTTP tells it. */
-export const iso = (at: EpochMs): string => new Date(at).toISOString();
+export const isoTime = (at: EpochMs): string => new Date(at).toISOString();

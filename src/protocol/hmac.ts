@@ -22,7 +22,7 @@ export class HmacPads {
   }
 
   /** The tag of what is `written` up to `end`. */
-  tagOfWritten(end: number): string {
+  tagOfBuffer(end: number): string {
     innerText.set(this.#inner);
     return this.#tagOf(innerText.subarray(0, end));
   }
@@ -30,7 +30,7 @@ export class HmacPads {
   /** The same of any text, which may be longer than the room for it. */
   tagOf(text: string): string {
     if (text.length > LONGEST) return this.#tagOf(Buffer.concat([this.#inner, Buffer.from(text)]));
-    return this.tagOfWritten(BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
+    return this.tagOfBuffer(BLOCK_BYTES + innerText.write(text, BLOCK_BYTES));
   }
 
   #tagOf(inner: Uint8Array): string {
@@ -51,26 +51,26 @@ const expectedBytes = Buffer.alloc(TAG_LENGTH);
 const givenBytes = Buffer.alloc(TAG_LENGTH);
 
 /** Where a text may be put together of bytes, for `isHmacOfWritten`; it begins at `WRITTEN_FROM`. */
-export const written: Uint8Array = innerText;
-export const WRITTEN_FROM = BLOCK_BYTES;
+export const signingBuffer: Uint8Array = innerText;
+export const SIGNING_BUFFER_START = BLOCK_BYTES;
 
 /** The tag of the UTF-8 bytes of `text`, base64url without padding. */
-export function hmacOf(key: KeyObject, text: string): string {
+export function computeHmac(key: KeyObject, text: string): string {
   return padsOf(key).tagOf(text);
 }
 
 /** Whether `tag` is the key's over `text`, in constant time. Whatever is no tag at all is false. */
-export function isHmacOf(key: KeyObject, text: string, tag: string): boolean {
+export function verifyHmac(key: KeyObject, text: string, tag: string): boolean {
   if (tag.length !== TAG_LENGTH) return false;
   // Compared as texts, whole characters of them: so a tag has one text, and no alphabet needs to be checked.
-  expectedTag.write(hmacOf(key, text), 'utf16le');
+  expectedTag.write(computeHmac(key, text), 'utf16le');
   givenTag.write(tag, 'utf16le');
   return timingSafeEqual(expectedTag, givenTag);
 }
 
 /** The same of what is `written` up to `end`, and of the tag whose `TAG_LENGTH` bytes stand in `bytes` from `at` on. */
-export function isHmacOfWritten(pads: HmacPads, end: number, bytes: Uint8Array, at: number): boolean {
-  expectedBytes.write(pads.tagOfWritten(end), 'latin1');
+export function verifyBufferHmac(pads: HmacPads, end: number, bytes: Uint8Array, at: number): boolean {
+  expectedBytes.write(pads.tagOfBuffer(end), 'latin1');
   for (let i = 0; i < TAG_LENGTH; i++) givenBytes[i] = bytes[at + i] as number;
   return timingSafeEqual(expectedBytes, givenBytes);
 }

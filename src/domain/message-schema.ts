@@ -1,11 +1,11 @@
-import { isObject } from './json-size.ts';
+import { isObject } from './json/value.ts';
 import type { Json, JsonObject } from './values.ts';
 
 /**
  * A field as JSON Schema says it, no more of it than the wire needs. What is checked and what is documented come from
  * the same line.
  */
-export type Field = { readonly description?: string; readonly examples?: readonly Json[] } & (
+export type FieldSchema = { readonly description?: string; readonly examples?: readonly Json[] } & (
   | { readonly type?: never }
   | { readonly type: 'boolean' | 'object' }
   | { readonly type: 'string'; readonly enum?: readonly string[]; readonly format?: string }
@@ -15,26 +15,26 @@ export type Field = { readonly description?: string; readonly examples?: readonl
       readonly exclusiveMinimum?: number;
       readonly maximum?: number;
     }
-  | { readonly type: 'array'; readonly items: Field }
+  | { readonly type: 'array'; readonly items: FieldSchema }
 );
 
-export type Fields = Readonly<Record<string, Field>>;
+export type FieldSchemas = Readonly<Record<string, FieldSchema>>;
 
 type RequiredOf<T> = { [Name in keyof T]-?: object extends Pick<T, Name> ? never : Name }[keyof T];
 
 /** The fields of an object of type `T`, each of them. Further ones are left alone. */
-export interface Shape<T> {
-  readonly required: { readonly [Name in RequiredOf<T>]: Field };
-  readonly optional: { readonly [Name in Exclude<keyof T, RequiredOf<T>>]: Field };
+export interface MessageSchema<T> {
+  readonly required: { readonly [Name in RequiredOf<T>]: FieldSchema };
+  readonly optional: { readonly [Name in Exclude<keyof T, RequiredOf<T>>]: FieldSchema };
 }
 
 /** A whole number that a double holds exactly, from 0 on. */
 export const count = { type: 'integer', minimum: 0, maximum: Number.MAX_SAFE_INTEGER } as const;
 
-export type Check = (value: Json) => boolean;
+export type FieldCheck = (value: Json) => boolean;
 
 /** The check that a field's schema stands for; `format` tells readers, and refuses nothing. */
-export function checkOf(field: Field): Check {
+export function compileFieldCheck(field: FieldSchema): FieldCheck {
   switch (field.type) {
     case undefined:
       return () => true;
@@ -48,7 +48,7 @@ export function checkOf(field: Field): Check {
       return (value) => allowed.includes(value as string);
     }
     case 'array': {
-      const item = checkOf(field.items);
+      const item = compileFieldCheck(field.items);
       return (value) => Array.isArray(value) && value.every(item);
     }
     default:
@@ -56,7 +56,7 @@ export function checkOf(field: Field): Check {
   }
 }
 
-function numberCheck(field: Extract<Field, { type: 'number' | 'integer' }>): Check {
+function numberCheck(field: Extract<FieldSchema, { type: 'number' | 'integer' }>): FieldCheck {
   const { type, minimum = -Infinity, maximum = Infinity, exclusiveMinimum: above = -Infinity } = field;
   const within = (value: number) => value >= minimum && value <= maximum && (value > above || above === -Infinity);
   if (type === 'number') return (value) => typeof value === 'number' && within(value);
@@ -64,9 +64,9 @@ function numberCheck(field: Extract<Field, { type: 'number' | 'integer' }>): Che
 }
 
 /** Says what is wrong with an object's fields, or null. Made once for a shape: it runs for every message. */
-export function faultFinder<T>({ required, optional }: Shape<T>): (value: JsonObject) => string | null {
+export function compileMessageCheck<T>({ required, optional }: MessageSchema<T>): (value: JsonObject) => string | null {
   const compiled = (fields: object) =>
-    Object.entries(fields as Fields).map(([name, field]) => ({ name, check: checkOf(field) }));
+    Object.entries(fields as FieldSchemas).map(([name, field]) => ({ name, check: compileFieldCheck(field) }));
   const needed = compiled(required);
   const allowed = compiled(optional);
   return (value) => {
@@ -82,7 +82,7 @@ export function faultFinder<T>({ required, optional }: Shape<T>): (value: JsonOb
 }
 
 /** The shape as JSON Schema. */
-export function schemaOf(
+export function toJsonSchema(
   { required, optional }: { required: object; optional: object },
   description?: string,
 ): JsonObject {

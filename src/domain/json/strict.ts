@@ -1,5 +1,5 @@
-import { scanJson } from './json-scan.ts';
-import type { Json, JsonObject } from './values.ts';
+import type { Json, JsonObject } from '../values.ts';
+import { scanJson } from './canonical-scan.ts';
 
 /** Levels of objects and arrays a document may have, its root counted as the first (contract §2, §4). */
 export const MAX_JSON_DEPTH = 32;
@@ -17,7 +17,7 @@ export interface JsonOptions extends JsonLimits {
  * What a strict reader makes of a text. A refused text that a lenient reader would still take comes with what that
  * reader would have seen (`lenient`): good for telling the sender, never for acting on.
  */
-export type JsonReading =
+export type JsonParseResult =
   | {
       ok: true;
       value: Json;
@@ -32,7 +32,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * Reads JSON strictly: refuses invalid UTF-8, malformed JSON, repeated keys, U+0000 and lone surrogates in any string
  * or key, numbers too large for a double, and nesting beyond the limit. A key `__proto__` is plain own data.
  */
-export function parseJson(input: string | Uint8Array, options: JsonOptions = {}): JsonReading {
+export function parseJson(input: string | Uint8Array, options: JsonOptions = {}): JsonParseResult {
   let text: string;
   if (typeof input === 'string') {
     text = input;

@@ -1,27 +1,27 @@
+import { parseJson } from '../domain/json/strict.ts';
+import type { MessageRefusalCode } from '../domain/refusals.ts';
+import type { EpochMs, Json, JsonObject } from '../domain/values.ts';
 import {
   type CanonicalFields,
   canonicalFieldNames,
   canonicalPayload,
   canonicalString,
   MAX_FIELD_LENGTH,
+  type MessageIdentity,
   payloadHash,
-  type SentMark,
   sha256Hex,
 } from './canonical.ts';
-import { parseJson } from './json.ts';
+import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './constants.ts';
+import { type FastPathSession, readFastPathMessage } from './fast-path.ts';
 import {
   type CloudPayload,
   type DevicePayload,
-  type PayloadReading,
+  type PayloadResult,
   readCloudPayload,
   readDevicePayload,
 } from './payloads.ts';
-import { type PlainSession, readPlainMessage } from './plain-message.ts';
-import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './protocol.ts';
-import type { MessageRefusalCode } from './refusals.ts';
 import { type SigningKey, signText, type VerifyingKey, verifyText } from './signature.ts';
 import { type CloudMessageType, cloudMessageTypes, type DeviceChannel } from './topics.ts';
-import type { EpochMs, Json, JsonObject } from './values.ts';
 
 /** The session in which a message arrives, as its CONNECT settled it. */
 export interface MessageSession {
@@ -33,7 +33,7 @@ export interface MessageSession {
   key: VerifyingKey;
   keyVersion: number;
   /** What `plainSession` makes of it: with that, messages in the plain form are checked in less time. */
-  plain?: PlainSession | null;
+  fastPath?: FastPathSession | null;
 }
 
 /** A message whose envelope is right. Its sequence number is still to be judged, and after that its `body`. */
@@ -44,7 +44,7 @@ export interface CheckedMessage<Body, Fields = CanonicalFields> {
   canonical?: Uint8Array;
   keyVersion: number;
   /** The payload by its own fields; a refusal of it (`PAYLOAD_INVALID`) counts only after the sequence number. */
-  body: PayloadReading<Body>;
+  body: PayloadResult<Body>;
 }
 
 export interface MessageRefusal {
@@ -54,7 +54,7 @@ export interface MessageRefusal {
   /** Absent where the message has none that an envelope could carry back. */
   messageId?: string;
   /** Whether the session's key signed it: only then is the refusal told on `cmd`. */
-  signatureGood: boolean;
+  signatureValid: boolean;
 }
 
 export type MessageCheck<Body, Fields = CanonicalFields> =
@@ -67,9 +67,9 @@ export function checkMessage(
   session: MessageSession,
   channel: DeviceChannel,
   now: EpochMs,
-): MessageCheck<DevicePayload, SentMark> {
-  if (session.plain && bytes instanceof Buffer) {
-    const message = readPlainMessage(bytes, session.plain, channel, now);
+): MessageCheck<DevicePayload, MessageIdentity> {
+  if (session.fastPath && bytes instanceof Buffer) {
+    const message = readFastPathMessage(bytes, session.fastPath, channel, now);
     if (message !== null) return { ok: true, message };
   }
   const rules: Rules = { session, keys: [session.key], keyVersion: session.keyVersion, types: [channel], now };
@@ -149,7 +149,7 @@ interface Envelope {
 function check<Body>(
   bytes: Uint8Array | string,
   rules: Rules,
-  read: (payload: JsonObject, type: string) => PayloadReading<Body>,
+  read: (payload: JsonObject, type: string) => PayloadResult<Body>,
 ): MessageCheck<Body> {
   const json = parseJson(bytes, { canonical: 'payload' });
   if (!json.ok) return refusal('MALFORMED', json.reason, json.lenient, rules.keys);
@@ -176,7 +176,7 @@ function check<Body>(
     const { message_id: messageId } = fields;
     return {
       ok: false,
-      refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureGood: false },
+      refusal: { code: 'SIGNATURE_INVALID', reason: 'wrong signature', messageId, signatureValid: false },
     };
   }
   const { canonical } = json;
@@ -239,7 +239,10 @@ function refusal(
 ): { ok: false; refusal: MessageRefusal } {
   const messageId = echoableId(seen);
   const signatureGood = isSignedBy(keys, seen);
-  return { ok: false, refusal: { code, reason, signatureGood, ...(messageId === null ? {} : { messageId }) } };
+  return {
+    ok: false,
+    refusal: { code, reason, signatureValid: signatureGood, ...(messageId === null ? {} : { messageId }) },
+  };
 }
 
 /** Whether a key signed the fields as they were sent, whatever else is wrong with the message. */

@@ -2,81 +2,82 @@
 // it does not take goes the long way (`envelope.ts`), which finds out what is wrong with it, if anything is.
 
 import { hash } from 'node:crypto';
-import { MAX_FIELD_LENGTH, type SentMark } from './canonical.ts';
-import { type HmacPads, isHmacOfWritten, padsOf } from './hmac.ts';
-import { parseCanonical } from './json.ts';
-import { type DevicePayload, type PayloadReading, readDevicePayload } from './payloads.ts';
+import { parseCanonical } from '../domain/json/strict.ts';
+import type { EpochMs, JsonObject } from '../domain/values.ts';
+import { MAX_FIELD_LENGTH, type MessageIdentity } from './canonical.ts';
+import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './constants.ts';
 import {
-  ends,
   findMembers,
   KEY_VERSION,
   MESSAGE_ID,
+  memberEnds,
+  memberStarts,
   NONCE,
-  numberIn,
-  type Opening,
-  openingOf,
+  numberOf,
   PAYLOAD,
   PAYLOAD_HASH,
   REQUEST_ID,
   SEQUENCE_NUMBER,
   SIGNATURE,
-  starts,
+  type SignedPrefix,
+  signedPrefixOf,
   TIMESTAMP,
-  writeSigned,
-} from './plain-envelope.ts';
-import { MESSAGE_SKEW_MS, PROTOCOL_VERSION } from './protocol.ts';
+  writeSignedText,
+} from './fast-envelope.ts';
+import { type HmacPads, padsOf, verifyBufferHmac } from './hmac.ts';
+import { type DevicePayload, type PayloadResult, readDevicePayload } from './payloads.ts';
 import type { VerifyingKey } from './signature.ts';
 import type { DeviceChannel } from './topics.ts';
-import type { EpochMs, JsonObject } from './values.ts';
 
 /** What a session knows of its messages before they come. */
-export interface PlainSession {
-  opening: Opening;
+export interface FastPathSession {
+  signedPrefix: SignedPrefix;
   pads: HmacPads;
   keyVersion: number;
 }
 
-export interface PlainMessage {
-  fields: SentMark;
+export interface FastPathMessage {
+  fields: MessageIdentity;
   payload: JsonObject;
   canonical: Uint8Array;
   keyVersion: number;
-  body: PayloadReading<DevicePayload>;
+  body: PayloadResult<DevicePayload>;
 }
 
 /** Null where every message of the session goes the long way: its key is no HMAC key, or its ids are not plain. */
-export function plainSession(session: {
+export function fastPathSession(session: {
   deviceId: string;
   tenantId: string;
   clientId: string;
   key: VerifyingKey;
   keyVersion: number;
-}): PlainSession | null {
+}): FastPathSession | null {
   const { deviceId, tenantId, clientId, key, keyVersion } = session;
   if (key.alg !== 'hmac-sha256' || keyVersion < 1) return null;
-  const opening = openingOf([PROTOCOL_VERSION, deviceId, tenantId, clientId]);
-  return opening === null ? null : { opening, pads: padsOf(key.material), keyVersion };
+  const opening = signedPrefixOf([PROTOCOL_VERSION, deviceId, tenantId, clientId]);
+  return opening === null ? null : { signedPrefix: opening, pads: padsOf(key.material), keyVersion };
 }
 
 /** The message, if it is in its plain form and passes every check that `checkMessage` makes; else null. */
-export function readPlainMessage(
+export function readFastPathMessage(
   bytes: Buffer,
-  session: PlainSession,
+  session: FastPathSession,
   channel: DeviceChannel,
   now: EpochMs,
-): PlainMessage | null {
-  if (!findMembers(bytes, session.opening, channel)) return null;
-  if (!isWithinLimits() || numberIn(bytes, KEY_VERSION) !== session.keyVersion) return null;
-  const timestamp = numberIn(bytes, TIMESTAMP);
+): FastPathMessage | null {
+  if (!findMembers(bytes, session.signedPrefix, channel)) return null;
+  if (!isWithinLimits() || numberOf(bytes, KEY_VERSION) !== session.keyVersion) return null;
+  const timestamp = numberOf(bytes, TIMESTAMP);
   if (Math.abs(now - timestamp) > MESSAGE_SKEW_MS) return null;
-  if (!isHmacOfWritten(session.pads, writeSigned(session.opening), bytes, starts[SIGNATURE] as number)) return null;
-  const canonical = bytes.subarray(starts[PAYLOAD], ends[PAYLOAD]);
-  if (!isHashOf(canonical, bytes, starts[PAYLOAD_HASH] as number)) return null;
+  if (!verifyBufferHmac(session.pads, writeSignedText(session.signedPrefix), bytes, memberStarts[SIGNATURE] as number))
+    return null;
+  const canonical = bytes.subarray(memberStarts[PAYLOAD], memberEnds[PAYLOAD]);
+  if (!isHashOf(canonical, bytes, memberStarts[PAYLOAD_HASH] as number)) return null;
   const payload = parseCanonical(canonical);
   if (payload === null) return null;
   const fields = {
-    message_id: bytes.toString('latin1', starts[MESSAGE_ID], ends[MESSAGE_ID]),
-    sequence_number: numberIn(bytes, SEQUENCE_NUMBER),
+    message_id: bytes.toString('latin1', memberStarts[MESSAGE_ID], memberEnds[MESSAGE_ID]),
+    sequence_number: numberOf(bytes, SEQUENCE_NUMBER),
     timestamp,
   };
   const body = readDevicePayload(channel, payload);
@@ -90,7 +91,7 @@ function isWithinLimits(): boolean {
   );
 }
 
-const lengthOf = (name: number): number => (ends[name] as number) - (starts[name] as number);
+const lengthOf = (name: number): number => (memberEnds[name] as number) - (memberStarts[name] as number);
 
 /** Whether the SHA-256 of `text` stands in `bytes` at `start`, in lower-case hex. */
 function isHashOf(text: Uint8Array, bytes: Uint8Array, start: number): boolean {

@@ -1,11 +1,11 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate';
 import { eventText } from '../domain/state-path.ts';
-import { words } from './chart.ts';
+import { readableName } from './chart.ts';
 
 // A machine as a page: a Mermaid diagram and, state by state, what it means and what each event does there. Drawn from
 // the chart alone, so that the same chart gives the same text.
 
-export function drawing(machine: AnyStateMachine): string {
+export function chartToMarkdown(machine: AnyStateMachine): string {
   const { root } = machine;
   return [`# The ${machine.id} machine`, root.description ?? '', LEGEND, ...regions(root).flatMap(chapter), ''].join(
     '\n\n',
@@ -13,7 +13,7 @@ export function drawing(machine: AnyStateMachine): string {
 }
 
 /** The whole machine as one Mermaid diagram; its regions are states in it. */
-export const diagram = ({ root }: AnyStateMachine): string => stateDiagram(root);
+export const chartToMermaid = ({ root }: AnyStateMachine): string => stateDiagram(root);
 
 const LEGEND = `An arrow names its event and, in brackets, its condition; of several the first that holds is taken. A thick
 border marks a final state. \`after\` is a timer, kept in the same commit as the state. Events that begin with \`self.\` are
@@ -57,7 +57,7 @@ function arrowsBetween(node: AnyStateNode): string[] {
     const from = childOf(node, transition.source);
     const staysInside = from === to && (transition.source !== to || target !== to);
     if (!to || staysInside) continue;
-    const label = `${eventName(transition)}${transition.guard ? ` [${words(transition.guard)}]` : ''}`;
+    const label = `${eventName(transition)}${transition.guard ? ` [${readableName(transition.guard)}]` : ''}`;
     for (const source of from ? [from] : children(node).filter((child) => child !== to)) {
       const arrow = `${idOf(source)} --> ${idOf(to)}`;
       labels.set(arrow, (labels.get(arrow) ?? new Set()).add(label));
@@ -102,17 +102,17 @@ const eventName = ({ eventType }: AnyTransitionDefinition): string => eventText(
 const isTold = (text: string): boolean => text !== '';
 
 function rows(node: AnyStateNode): string[] {
-  const entry = node.entry.map(words).filter(isTold);
-  const exit = node.exit.map(words).filter(isTold);
+  const entry = node.entry.map(readableName).filter(isTold);
+  const exit = node.exit.map(readableName).filter(isTold);
   return [
     ...(entry.length > 0 ? [row('on entry', '', '', entry)] : []),
     ...transitionsOf(node).map((transition) => {
       const target = transition.target?.[0];
       return row(
         eventName(transition),
-        transition.guard ? words(transition.guard) : '',
+        transition.guard ? readableName(transition.guard) : '',
         target ? nameOf(target) : '',
-        target || transition.actions.length > 0 ? transition.actions.map(words) : ['nothing'],
+        target || transition.actions.length > 0 ? transition.actions.map(readableName) : ['nothing'],
       );
     }),
     ...(exit.length > 0 ? [row('on exit', '', '', exit)] : []),

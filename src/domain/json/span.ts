@@ -9,10 +9,10 @@ export interface JsonSpan {
 }
 
 /** Writes it into other bytes; answers how many it took. */
-export const spanInto = ({ bytes, from, to }: JsonSpan, target: Buffer, at: number): number =>
+export const copySpan = ({ bytes, from, to }: JsonSpan, target: Buffer, at: number): number =>
   asBuffer(bytes).copy(target, at, from, to);
 
-export const spanBytes = ({ from, to }: JsonSpan): number => to - from;
+export const spanLength = ({ from, to }: JsonSpan): number => to - from;
 
 const asBuffer = (bytes: Uint8Array): Buffer =>
   bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -1,10 +1,10 @@
 // Finds the members of a device's envelope in its plain form: ASCII without escapes and white space, each member once, in any
 // order, and no others. No text is made of any: bytes are compared with bytes, and copied, four at a time.
 
+import { canonicalEnd, NO_MATCH } from '../domain/json/canonical-scan.ts';
+import { MAX_JSON_DEPTH } from '../domain/json/strict.ts';
 import { canonicalFieldNames, MAX_FIELD_LENGTH } from './canonical.ts';
-import { TAG_LENGTH, WRITTEN_FROM, written } from './hmac.ts';
-import { MAX_JSON_DEPTH } from './json.ts';
-import { canonicalEnd, NOT_KNOWN } from './json-scan.ts';
+import { SIGNING_BUFFER_START, signingBuffer, TAG_LENGTH } from './hmac.ts';
 import { type DeviceChannel, deviceChannels } from './topics.ts';
 
 const QUOTE = 0x22;
@@ -45,17 +45,17 @@ const STEP = 4;
 // Nothing here is awaited, so one of each is enough.
 const message = new Uint8Array(LONGEST + MAX_FIELD_LENGTH + STEP);
 const messageView = new DataView(message.buffer);
-const writtenView = new DataView(written.buffer, written.byteOffset, written.length);
+const writtenView = new DataView(signingBuffer.buffer, signingBuffer.byteOffset, signingBuffer.length);
 
 /** Where each value stands, found last; texts without their quotes. */
-export const starts = new Int32Array(names.length);
-export const ends = new Int32Array(names.length);
+export const memberStarts = new Int32Array(names.length);
+export const memberEnds = new Int32Array(names.length);
 
 /** What every text signed in a session begins with: version, device, tenant and client, a `|` after each. */
-export interface Opening {
+export interface SignedPrefix {
   bytes: Uint8Array;
   /** Where each of the four begins, and the end. */
-  parts: readonly number[];
+  offsets: readonly number[];
 }
 
 /** What stands before each value, of a text its first quote as well: one after another, and where each begins. */
@@ -66,43 +66,43 @@ const labelLengths = Int32Array.from(labelTexts, (text) => text.length);
 const types = Object.fromEntries(deviceChannels.map((name) => [name, viewOf(name)])) as Record<DeviceChannel, DataView>;
 
 /** No quote, backslash or `|`, and nothing that is no printable ASCII. */
-const isPlain = new Uint8Array(256);
-for (let byte = 0x20; byte < 0x7f; byte++) isPlain[byte] = /["\\|]/.test(String.fromCharCode(byte)) ? 0 : 1;
+const isPlainByte = new Uint8Array(256);
+for (let byte = 0x20; byte < 0x7f; byte++) isPlainByte[byte] = /["\\|]/.test(String.fromCharCode(byte)) ? 0 : 1;
 
 /** Null where one of the four is not plain, too long for a field or too short to be compared. */
-export function openingOf(texts: readonly string[]): Opening | null {
+export function signedPrefixOf(texts: readonly string[]): SignedPrefix | null {
   const parts = [0];
   for (const text of texts) {
     const bytes = Buffer.from(text);
-    if (bytes.length < STEP || bytes.length > MAX_FIELD_LENGTH || !bytes.every((byte) => isPlain[byte] === 1))
+    if (bytes.length < STEP || bytes.length > MAX_FIELD_LENGTH || !bytes.every((byte) => isPlainByte[byte] === 1))
       return null;
     parts.push((parts.at(-1) as number) + bytes.length + 1);
   }
-  return { bytes: Uint8Array.from(Buffer.from(`${texts.join('|')}|`)), parts };
+  return { bytes: Uint8Array.from(Buffer.from(`${texts.join('|')}|`)), offsets: parts };
 }
 
 /**
  * Whether `bytes` are an envelope in its plain form, of this opening and type: then `starts` and `ends` hold where its
  * members are. Of `payload_hash` and `signature` the length alone is known, and of `payload` what `canonicalEnd` says.
  */
-export function findMembers(bytes: Uint8Array, opening: Opening, channel: DeviceChannel): boolean {
+export function findMembers(bytes: Uint8Array, opening: SignedPrefix, channel: DeviceChannel): boolean {
   const last = bytes.length - 1;
   // Neither a name nor a number has a closing brace in it, so none goes on beyond the end.
   if (last >= LONGEST || bytes[0] !== OPEN || bytes[last] !== CLOSE) return false;
   message.set(bytes);
-  written.set(opening.bytes, WRITTEN_FROM);
+  signingBuffer.set(opening.bytes, SIGNING_BUFFER_START);
   let found = 0;
   let at = 0;
   let name = PAYLOAD;
   do {
     name = nameAt(at + 1, (name + 1) % names.length);
-    if (name === NOT_KNOWN || (found & bit(name)) !== 0) return false;
+    if (name === NO_MATCH || (found & bit(name)) !== 0) return false;
     found |= bit(name);
     const start = at + 1 + (labelLengths[name] as number);
     const end = valueEnd(bytes, name, start, opening, channel);
-    if (end === NOT_KNOWN) return false;
-    starts[name] = start;
-    ends[name] = end;
+    if (end === NO_MATCH) return false;
+    memberStarts[name] = start;
+    memberEnds[name] = end;
     at = end;
     if ((TEXTS & bit(name)) !== 0 && bytes[at++] !== QUOTE) return false;
   } while (bytes[at] === COMMA);
@@ -110,24 +110,24 @@ export function findMembers(bytes: Uint8Array, opening: Opening, channel: Device
 }
 
 /** Puts together in `written` what was signed, and answers where it ends. */
-export function writeSigned(opening: Opening): number {
-  let at = WRITTEN_FROM + opening.bytes.length;
+export function writeSignedText(opening: SignedPrefix): number {
+  let at = SIGNING_BUFFER_START + opening.bytes.length;
   for (let name = MESSAGE_ID; name <= PAYLOAD_HASH; name++) {
-    const start = starts[name] as number;
-    const length = (ends[name] as number) - start;
+    const start = memberStarts[name] as number;
+    const length = (memberEnds[name] as number) - start;
     // What is copied beyond the end is written over.
     for (let i = 0; i < length; i += STEP) writtenView.setInt32(at + i, messageView.getInt32(start + i));
     at += length;
-    written[at++] = BAR;
+    signingBuffer[at++] = BAR;
   }
   return at - 1;
 }
 
 /** The number that was found under `name`. */
-export function numberIn(bytes: Uint8Array, name: number): number {
-  const end = ends[name] as number;
+export function numberOf(bytes: Uint8Array, name: number): number {
+  const end = memberEnds[name] as number;
   let number = 0;
-  for (let at = starts[name] as number; at < end; at++) number = number * 10 + (bytes[at] as number) - ZERO;
+  for (let at = memberStarts[name] as number; at < end; at++) number = number * 10 + (bytes[at] as number) - ZERO;
   return number;
 }
 
@@ -135,7 +135,7 @@ export function numberIn(bytes: Uint8Array, name: number): number {
 function nameAt(start: number, guess: number): number {
   if (isLabel(start, guess)) return guess;
   for (let name = 0; name < names.length; name++) if (isLabel(start, name)) return name;
-  return NOT_KNOWN;
+  return NO_MATCH;
 }
 
 function isLabel(start: number, name: number): boolean {
@@ -143,17 +143,23 @@ function isLabel(start: number, name: number): boolean {
 }
 
 /** The index after the value, without its quote. It may be beyond the end, where nothing goes on. */
-function valueEnd(bytes: Uint8Array, name: number, start: number, opening: Opening, channel: DeviceChannel): number {
+function valueEnd(
+  bytes: Uint8Array,
+  name: number,
+  start: number,
+  opening: SignedPrefix,
+  channel: DeviceChannel,
+): number {
   if (name <= CLIENT_ID) {
-    const from = opening.parts[name] as number;
-    const length = (opening.parts[name + 1] as number) - 1 - from;
-    return isSame(start, writtenView, WRITTEN_FROM + from, length) ? start + length : NOT_KNOWN;
+    const from = opening.offsets[name] as number;
+    const length = (opening.offsets[name + 1] as number) - 1 - from;
+    return isSame(start, writtenView, SIGNING_BUFFER_START + from, length) ? start + length : NO_MATCH;
   }
   if ((NUMBERS & bit(name)) !== 0) return numberEnd(bytes, start);
   switch (name) {
     case MESSAGE_TYPE: {
       const type = types[channel];
-      return isSame(start, type, 0, type.byteLength) ? start + type.byteLength : NOT_KNOWN;
+      return isSame(start, type, 0, type.byteLength) ? start + type.byteLength : NO_MATCH;
     }
     case PAYLOAD_HASH:
       return start + HASH_LENGTH;
@@ -180,7 +186,7 @@ function isSame(start: number, view: DataView, from: number, length: number): bo
 
 function textEnd(bytes: Uint8Array, start: number): number {
   let at = start;
-  while (at < bytes.length && isPlain[bytes[at] as number] === 1) at++;
+  while (at < bytes.length && isPlainByte[bytes[at] as number] === 1) at++;
   return at;
 }
 
@@ -189,7 +195,7 @@ function numberEnd(bytes: Uint8Array, start: number): number {
   let at = start;
   for (let byte = bytes[at] as number; byte >= ZERO && byte <= NINE; byte = bytes[++at] as number);
   const digits = at - start;
-  return digits === 0 || digits > MAX_DIGITS || (digits > 1 && bytes[start] === ZERO) ? NOT_KNOWN : at;
+  return digits === 0 || digits > MAX_DIGITS || (digits > 1 && bytes[start] === ZERO) ? NO_MATCH : at;
 }
 
 function viewOf(text: string): DataView {

@@ -1,10 +1,10 @@
-import { type AckStatus, ackStatuses } from './command.ts';
-import type { JsonSpan } from './json-span.ts';
-import { PROTOCOL_VERSION } from './protocol.ts';
-import type { MessageRefusalCode } from './refusals.ts';
-import { count, faultFinder, type Shape } from './shape.ts';
+import { type AckStatus, ackStatuses } from '../domain/command.ts';
+import type { JsonSpan } from '../domain/json/span.ts';
+import { compileMessageCheck, count, type MessageSchema } from '../domain/message-schema.ts';
+import type { MessageRefusalCode } from '../domain/refusals.ts';
+import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
+import { PROTOCOL_VERSION } from './constants.ts';
 import type { CloudMessageType, DeviceChannel } from './topics.ts';
-import type { EpochMs, Json, JsonObject, Uuid } from './values.ts';
 
 // Field names are the wire's (contract §4, "Payloads").
 
@@ -81,10 +81,10 @@ const amount = { type: 'number', minimum: 0 } as const;
 const time = { ...count, description: 'Epoch milliseconds' };
 
 export const devicePayloads: {
-  readonly hello: Shape<HelloPayload>;
-  readonly heartbeat: Shape<HeartbeatPayload>;
-  readonly state: Shape<StatePayload>;
-  readonly cmd_ack: Shape<CmdAckPayload>;
+  readonly hello: MessageSchema<HelloPayload>;
+  readonly heartbeat: MessageSchema<HeartbeatPayload>;
+  readonly state: MessageSchema<StatePayload>;
+  readonly cmd_ack: MessageSchema<CmdAckPayload>;
 } = {
   hello: {
     required: { protocol: { type: 'string', enum: [PROTOCOL_VERSION] } },
@@ -125,9 +125,9 @@ export const devicePayloads: {
 };
 
 export const cloudPayloads: {
-  readonly cmd: Shape<CmdPayload>;
-  readonly hello_ack: Shape<HelloAckPayload>;
-  readonly error: Shape<ErrorPayload>;
+  readonly cmd: MessageSchema<CmdPayload>;
+  readonly hello_ack: MessageSchema<HelloAckPayload>;
+  readonly error: MessageSchema<ErrorPayload>;
 } = {
   cmd: {
     required: {
@@ -164,21 +164,21 @@ export const cloudPayloads: {
 };
 
 const deviceFaults: Record<DeviceChannel, (payload: JsonObject) => string | null> = {
-  hello: faultFinder(devicePayloads.hello),
-  heartbeat: faultFinder(devicePayloads.heartbeat),
-  state: faultFinder(devicePayloads.state),
-  cmd_ack: faultFinder(devicePayloads.cmd_ack),
+  hello: compileMessageCheck(devicePayloads.hello),
+  heartbeat: compileMessageCheck(devicePayloads.heartbeat),
+  state: compileMessageCheck(devicePayloads.state),
+  cmd_ack: compileMessageCheck(devicePayloads.cmd_ack),
 };
 const cloudFaults: Record<CloudMessageType, (payload: JsonObject) => string | null> = {
-  cmd: faultFinder(cloudPayloads.cmd),
-  hello_ack: faultFinder(cloudPayloads.hello_ack),
-  error: faultFinder(cloudPayloads.error),
+  cmd: compileMessageCheck(cloudPayloads.cmd),
+  hello_ack: compileMessageCheck(cloudPayloads.hello_ack),
+  error: compileMessageCheck(cloudPayloads.error),
 };
 
-export type PayloadReading<T> = { ok: true; value: T } | { ok: false; reason: string };
+export type PayloadResult<T> = { ok: true; value: T } | { ok: false; reason: string };
 
 /** Checks a device's payload: unknown fields are left alone, a missing or mistyped one refuses it (`PAYLOAD_INVALID`). */
-export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): PayloadReading<DevicePayload> {
+export function readDevicePayload(channel: DeviceChannel, payload: JsonObject): PayloadResult<DevicePayload> {
   const fault = deviceFaults[channel](payload);
   // The shape was checked field by field: this is the one place that turns JSON into the channel's type.
   return fault === null
@@ -200,7 +200,7 @@ export function stateSpan(payload: StatePayload, canonical: Uint8Array): JsonSpa
 }
 
 /** The same for what the cloud sends on `cmd`. */
-export function readCloudPayload(type: CloudMessageType, payload: JsonObject): PayloadReading<CloudPayload> {
+export function readCloudPayload(type: CloudMessageType, payload: JsonObject): PayloadResult<CloudPayload> {
   const fault = cloudFaults[type](payload);
   return fault === null
     ? { ok: true, value: { type, payload } as unknown as CloudPayload }

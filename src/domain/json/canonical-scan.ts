@@ -19,7 +19,7 @@ const CLOSE = 0x7d;
 const LAST_ASCII = 0x7f;
 
 /** In the place of an index: what stands here is not known to be canonical. */
-export const NOT_KNOWN = -1;
+export const NO_MATCH = -1;
 /** Of recursion: more than any limit of depth, fewer than a stack bears. */
 const MAX_LEVELS = 64;
 
@@ -50,7 +50,7 @@ export function scanJson(bytes: Uint8Array, name: string | null): Scan {
       scan.members++;
       if (name === null || level !== 1 || bytes[at + 1] !== OPEN || !isKey(bytes, opened, at, name)) continue;
       const end = objectEnd(bytes, at + 1, 2, scan);
-      if (end === NOT_KNOWN) continue;
+      if (end === NO_MATCH) continue;
       scan.canonical = { from: at + 1, to: end };
       at = end - 1;
     } else if (byte === OPEN || byte === OPEN_LIST) {
@@ -72,8 +72,8 @@ const own: Scan = { members: 0, depth: 0, canonical: null };
  */
 export function canonicalEnd(bytes: Uint8Array, start: number, maxDepth: number): number {
   own.depth = 0;
-  const end = bytes[start] === OPEN ? objectEnd(bytes, start, 2, own) : NOT_KNOWN;
-  return own.depth > maxDepth ? NOT_KNOWN : end;
+  const end = bytes[start] === OPEN ? objectEnd(bytes, start, 2, own) : NO_MATCH;
+  return own.depth > maxDepth ? NO_MATCH : end;
 }
 
 /** Whether the string that was opened at `opened`, and nothing else, stands before the colon at `colon` and is `name`. */
@@ -85,32 +85,32 @@ function isKey(bytes: Uint8Array, opened: number, colon: number, name: string): 
 
 /** The index after the object at `start`. */
 function objectEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): number {
-  if (level > MAX_LEVELS) return NOT_KNOWN;
+  if (level > MAX_LEVELS) return NO_MATCH;
   if (level > scan.depth) scan.depth = level;
   let at = start;
   if (bytes[at + 1] === CLOSE) return at + 2;
-  let last = NOT_KNOWN;
+  let last = NO_MATCH;
   for (;;) {
-    if (bytes[at + 1] !== QUOTE) return NOT_KNOWN;
+    if (bytes[at + 1] !== QUOTE) return NO_MATCH;
     const key = at + 2;
     at = keyEnd(bytes, key, last);
     last = key;
-    if (at === NOT_KNOWN || bytes[at + 1] !== COLON) return NOT_KNOWN;
+    if (at === NO_MATCH || bytes[at + 1] !== COLON) return NO_MATCH;
     at = valueEnd(bytes, at + 2, level, scan);
-    if (at === NOT_KNOWN || bytes[at] === CLOSE) return at === NOT_KNOWN ? at : at + 1;
-    if (bytes[at] !== COMMA) return NOT_KNOWN;
+    if (at === NO_MATCH || bytes[at] === CLOSE) return at === NO_MATCH ? at : at + 1;
+    if (bytes[at] !== COMMA) return NO_MATCH;
   }
 }
 
 function listEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): number {
-  if (level > MAX_LEVELS) return NOT_KNOWN;
+  if (level > MAX_LEVELS) return NO_MATCH;
   if (level > scan.depth) scan.depth = level;
   let at = start;
   if (bytes[at + 1] === CLOSE_LIST) return at + 2;
   for (;;) {
     at = valueEnd(bytes, at + 1, level, scan);
-    if (at === NOT_KNOWN || bytes[at] === CLOSE_LIST) return at === NOT_KNOWN ? at : at + 1;
-    if (bytes[at] !== COMMA) return NOT_KNOWN;
+    if (at === NO_MATCH || bytes[at] === CLOSE_LIST) return at === NO_MATCH ? at : at + 1;
+    if (bytes[at] !== COMMA) return NO_MATCH;
   }
 }
 
@@ -122,22 +122,22 @@ function listEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): n
 function keyEnd(bytes: Uint8Array, start: number, last: number): number {
   const { length } = bytes;
   let at = start;
-  if (last !== NOT_KNOWN) {
+  if (last !== NO_MATCH) {
     let before = last;
     // What both begin with was looked at when it was the last one's.
     while (bytes[at] === bytes[before] && bytes[at] !== QUOTE) {
       at++;
       before++;
     }
-    if (bytes[at] === QUOTE) return NOT_KNOWN;
-    if (bytes[before] !== QUOTE && (bytes[at] as number) < (bytes[before] as number)) return NOT_KNOWN;
+    if (bytes[at] === QUOTE) return NO_MATCH;
+    if (bytes[before] !== QUOTE && (bytes[at] as number) < (bytes[before] as number)) return NO_MATCH;
   }
   for (; at < length; at++) {
     const byte = bytes[at] as number;
     if (byte === QUOTE) return at;
-    if (byte === BACKSLASH || byte > LAST_ASCII) return NOT_KNOWN;
+    if (byte === BACKSLASH || byte > LAST_ASCII) return NO_MATCH;
   }
-  return NOT_KNOWN;
+  return NO_MATCH;
 }
 
 function valueEnd(bytes: Uint8Array, start: number, level: number, scan: Scan): number {
@@ -156,9 +156,9 @@ function textEnd(bytes: Uint8Array, start: number): number {
   for (let at = start; at < length; at++) {
     const byte = bytes[at];
     if (byte === QUOTE) return at + 1;
-    if (byte === BACKSLASH) return NOT_KNOWN;
+    if (byte === BACKSLASH) return NO_MATCH;
   }
-  return NOT_KNOWN;
+  return NO_MATCH;
 }
 
 /**
@@ -168,15 +168,15 @@ function textEnd(bytes: Uint8Array, start: number): number {
 function numberEnd(bytes: Uint8Array, start: number): number {
   const from = bytes[start] === MINUS ? start + 1 : start;
   let at = digitsEnd(bytes, from);
-  if (at === from) return NOT_KNOWN; // white space
+  if (at === from) return NO_MATCH; // white space
   if (bytes[at] === POINT) {
     const whole = at;
     at = digitsEnd(bytes, at + 1);
-    if (bytes[at - 1] === ZERO || (at - whole > 7 && bytes[from] === ZERO)) return NOT_KNOWN;
+    if (bytes[at - 1] === ZERO || (at - whole > 7 && bytes[from] === ZERO)) return NO_MATCH;
   } else if (from !== start && bytes[from] === ZERO) {
-    return NOT_KNOWN; // -0
+    return NO_MATCH; // -0
   }
-  return at - from > 15 ? NOT_KNOWN : at;
+  return at - from > 15 ? NO_MATCH : at;
 }
 
 function digitsEnd(bytes: Uint8Array, start: number): number {

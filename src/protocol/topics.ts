@@ -1,4 +1,4 @@
-import { PROTOCOL_ROOT } from './protocol.ts';
+import { PROTOCOL_ROOT } from './constants.ts';
 
 /** What a device publishes on; each carries messages of its own name as `message_type`. */
 export const deviceChannels = ['hello', 'heartbeat', 'state', 'cmd_ack'] as const;

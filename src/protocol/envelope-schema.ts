@@ -1,7 +1,7 @@
+import { count } from '../domain/message-schema.ts';
+import type { JsonObject } from '../domain/values.ts';
 import { MAX_FIELD_LENGTH } from './canonical.ts';
-import { PROTOCOL_VERSION } from './protocol.ts';
-import { count } from './shape.ts';
-import type { JsonObject } from './values.ts';
+import { PROTOCOL_VERSION } from './constants.ts';
 
 // What `readEnvelope` takes, for readers: the check itself is written out, because it runs for every message and tells
 // apart why it refuses. A test holds the two together.

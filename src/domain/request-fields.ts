@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { MAX_TIMEOUT_S, MAX_TTL_S } from './command.ts';
-import { isObject, jsonBytes } from './json-size.ts';
+import { isObject, jsonBytes } from './json/value.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
 import { roles } from './roles.ts';
 import { MAX_SLUG_LENGTH } from './slug.ts';
@@ -38,7 +38,7 @@ export const actionName = z
   .regex(/^[A-Za-z][A-Za-z0-9_.:-]*$/, 'starts with a letter and holds letters, digits, _ . : -');
 
 /** The name of an action as a request gives it: one that no manifest could hold is the gateway's to refuse. */
-export const actionAsked = z.string().min(1).max(128).refine(printable, unprintable);
+export const requestedActionName = z.string().min(1).max(128).refine(printable, unprintable);
 
 export const slug = z
   .string()

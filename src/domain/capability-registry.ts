@@ -1,5 +1,5 @@
+import { type ActionDefinition, actionsByCategory, maintenanceActions } from './capability-actions.ts';
 import type { Capability, Manifest } from './manifest.ts';
-import { type ActionDefinition, actionsByCategory, maintenance } from './registry-actions.ts';
 import type { Uuid } from './values.ts';
 
 export type Category = keyof typeof actionsByCategory;
@@ -18,10 +18,10 @@ const numbered = (definitions: ActionDefinition[]): Capability[] =>
   freeze(definitions.map((definition, index) => ({ id: index + 1, ...definition })));
 
 const manifests = new Map(
-  categoryNames.map((name) => [name, numbered([...actionsByCategory[name], ...maintenance])] as const),
+  categoryNames.map((name) => [name, numbered([...actionsByCategory[name], ...maintenanceActions])] as const),
 );
 const byAction = new Map<string, ActionDefinition>(
-  [...Object.values(actionsByCategory).flat(), ...maintenance].map((definition) => [
+  [...Object.values(actionsByCategory).flat(), ...maintenanceActions].map((definition) => [
     definition.action,
     freeze(definition),
   ]),

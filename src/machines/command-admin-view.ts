@@ -1,9 +1,9 @@
 import type { EpochMs, Json, JsonObject, Principal } from '../domain/values.ts';
-import type { CommandContext, OfPlan } from './command-types.ts';
-import { iso } from './stored.ts';
+import type { CommandContext, PlanOrigin } from './command-types.ts';
+import { isoTime } from './stored-schemas.ts';
 
 /** A command's context as an administrator may see it: not the token's hash, nor the session's identifier. */
-export function visible(context: CommandContext): JsonObject {
+export function toAdminView(context: CommandContext): JsonObject {
   const { confirmation, delivery, answer, verification } = context;
   return {
     id: context.id,
@@ -15,7 +15,7 @@ export function visible(context: CommandContext): JsonObject {
     request_id: context.origin.requestId,
     plan: context.origin.plan && planOf(context.origin.plan),
     requested_by: principal(context.requestedBy),
-    requested_at: iso(context.requestedAt),
+    requested_at: isoTime(context.requestedAt),
     status: context.status,
     safety_class: context.safetyClass,
     manifest_version: context.manifestVersion,
@@ -23,15 +23,15 @@ export function visible(context: CommandContext): JsonObject {
     timeout_s: context.limits.timeoutMs / 1_000,
     refusal: context.refusal && { code: context.refusal.code, detail: context.refusal.detail },
     confirmation: confirmation && {
-      expires_at: iso(confirmation.expiresAt),
+      expires_at: isoTime(confirmation.expiresAt),
       reason: confirmation.reason,
       preview: { ...confirmation.preview },
       asked: confirmation.asked,
     },
     confirmed_by: context.confirmedBy && principal(context.confirmedBy),
     delivery: delivery && {
-      dispatched_at: iso(delivery.dispatchedAt),
-      expires_at: iso(delivery.expiresAt),
+      dispatched_at: isoTime(delivery.dispatchedAt),
+      expires_at: isoTime(delivery.expiresAt),
       first_written_at: moment(delivery.firstWrittenAt),
       writes: delivery.writes,
     },
@@ -53,12 +53,12 @@ export function visible(context: CommandContext): JsonObject {
   };
 }
 
-const planOf = ({ id, stepId, compensation }: OfPlan): JsonObject => ({
+const planOf = ({ id, stepId, compensation }: PlanOrigin): JsonObject => ({
   ...{ id, step_id: stepId },
   compensation: compensation && { ...compensation },
 });
 
-const moment = (at: EpochMs | null): Json => (at === null ? null : iso(at));
+const moment = (at: EpochMs | null): Json => (at === null ? null : isoTime(at));
 
 /** A key's prefix is no secret. */
 const principal = ({ kind, id, key, via }: Principal): JsonObject => ({

@@ -1,5 +1,5 @@
-import { MAX_JSON_DEPTH } from './json.ts';
-import type { Json, JsonObject } from './values.ts';
+import type { Json, JsonObject } from '../values.ts';
+import { MAX_JSON_DEPTH } from './strict.ts';
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -7,8 +7,8 @@ import {
   sign,
   verify,
 } from 'node:crypto';
-import { hmacOf, isHmacOf } from './hmac.ts';
-import { publicRandom } from './public-random.ts';
+import { publicRandom } from '../domain/public-random.ts';
+import { computeHmac, verifyHmac } from './hmac.ts';
 
 export const signingAlgs = ['hmac-sha256', 'ed25519'] as const;
 export type SigningAlg = (typeof signingAlgs)[number];
@@ -27,7 +27,7 @@ export interface VerifyingKey {
 }
 
 /** 32 bytes in base64url without padding: a device secret, an Ed25519 seed or public key. */
-const KEY_TEXT = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
+const KEY_PATTERN = /^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$/;
 const KEY_BYTES = 32;
 
 // An Ed25519 key in DER is a fixed head and the 32 raw bytes (RFC 8410).
@@ -49,7 +49,7 @@ export function newNonce(): string {
 
 /** The key a device signs with, from its `device_secret`. Throws when that is no 32 bytes in base64url. */
 export function signingKey(alg: SigningAlg, secret: string): SigningKey {
-  if (!KEY_TEXT.test(secret)) throw new TypeError('a device secret is 32 bytes in base64url');
+  if (!KEY_PATTERN.test(secret)) throw new TypeError('a device secret is 32 bytes in base64url');
   return {
     alg,
     material: alg === 'hmac-sha256' ? createSecretKey(Buffer.from(secret, 'ascii')) : privateKeyFromSeed(secret),
@@ -62,7 +62,7 @@ export function signingKey(alg: SigningAlg, secret: string): SigningKey {
  */
 export function verifyingKey(alg: SigningAlg, keyText: string): VerifyingKey {
   if (alg === 'hmac-sha256') return signingKey(alg, keyText);
-  if (!KEY_TEXT.test(keyText)) throw new TypeError('a public key is 32 bytes in base64url');
+  if (!KEY_PATTERN.test(keyText)) throw new TypeError('a public key is 32 bytes in base64url');
   const der = Buffer.concat([SPKI_HEAD, Buffer.from(keyText, 'base64url')]);
   return { alg, material: createPublicKey({ key: der, format: 'der', type: 'spki' }) };
 }
@@ -91,7 +91,7 @@ const WEAK_Y = new Set([
 
 /** Whether a text is a usable Ed25519 public key: 32 raw bytes in base64url, and no point of small order. */
 export function isPublicKey(text: string): boolean {
-  if (!KEY_TEXT.test(text)) return false;
+  if (!KEY_PATTERN.test(text)) return false;
   const y = Buffer.from(text, 'base64url');
   y[KEY_BYTES - 1] = (y[KEY_BYTES - 1] as number) & 0x7f;
   return !WEAK_Y.has(y.toString('hex'));
@@ -99,13 +99,13 @@ export function isPublicKey(text: string): boolean {
 
 /** The signature over the UTF-8 bytes of `text`, base64url without padding. */
 export function signText(key: SigningKey, text: string): string {
-  if (key.alg === 'hmac-sha256') return hmacOf(key.material, text);
+  if (key.alg === 'hmac-sha256') return computeHmac(key.material, text);
   return sign(null, Buffer.from(text), key.material).toString('base64url');
 }
 
 /** Whether `signature` is the key's over `text`; constant time for HMAC. Whatever is no signature at all is false. */
 export function verifyText(key: VerifyingKey, text: string, signature: string): boolean {
-  if (key.alg === 'hmac-sha256') return isHmacOf(key.material, text, signature);
+  if (key.alg === 'hmac-sha256') return verifyHmac(key.material, text, signature);
   if (!ED25519_TEXT.test(signature)) return false;
   return verify(null, Buffer.from(text), key.material, Buffer.from(signature, 'base64url'));
 }
@@ -116,7 +116,7 @@ function publicKeyOf(privateKey: KeyObject): string {
 }
 
 function privateKeyFromSeed(seed: string): KeyObject {
-  if (!KEY_TEXT.test(seed)) throw new TypeError('an Ed25519 seed is 32 bytes in base64url');
+  if (!KEY_PATTERN.test(seed)) throw new TypeError('an Ed25519 seed is 32 bytes in base64url');
   const der = Buffer.concat([PKCS8_HEAD, Buffer.from(seed, 'base64url')]);
   return createPrivateKey({ key: der, format: 'der', type: 'pkcs8' });
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { actionName, jsonObject, readFields } from './fields.ts';
-import { isObject } from './json-size.ts';
+import { categoryNames, isRestricted, knownAction, similarAction } from './capability-registry.ts';
+import { isObject } from './json/value.ts';
 import { type Capability, type Manifest, type SafetyClass, safetyClasses } from './manifest.ts';
 import { schemaErrors } from './param-schema.ts';
 import { done, type FieldError, type Outcome, refuse } from './refusals.ts';
-import { categoryNames, isRestricted, knownAction, similarAction } from './registry.ts';
+import { actionName, jsonObject, readFields } from './request-fields.ts';
 import { paramOf } from './twin.ts';
 import type { Json, JsonObject } from './values.ts';
 

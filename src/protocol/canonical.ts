@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import canonicalize from 'canonicalize';
-import type { Json } from './values.ts';
+import type { Json } from '../domain/values.ts';
 
 /** The eleven fields that a signature covers (specification §5.9). Names are the wire's. */
 export interface CanonicalFields {
@@ -20,7 +20,7 @@ export interface CanonicalFields {
 }
 
 /** What tells a message from others and says when it was sent. */
-export type SentMark = Pick<CanonicalFields, 'message_id' | 'sequence_number' | 'timestamp'>;
+export type MessageIdentity = Pick<CanonicalFields, 'message_id' | 'sequence_number' | 'timestamp'>;
 
 /** Longest of the fields that are text, in UTF-16 units. */
 export const MAX_FIELD_LENGTH = 256;
