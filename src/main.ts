@@ -6,8 +6,8 @@ import { setTimeout as after } from 'node:timers/promises';
 import { type Config, httpUrl, listenFault } from './config.ts';
 import { guardWrites } from './domain/guard-writes.ts';
 import type { Lease } from './domain/lease.ts';
-import { serverLimits, tend } from './edges/rest/server.ts';
-import { makeStandby, STANDBY } from './edges/rest/standby.ts';
+import { handleProtocolErrors, serverLimits } from './edges/rest/server.ts';
+import { makeStandbyListener, STANDBY_REFUSAL } from './edges/rest/standby.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { Activation } from './main/activation.ts';
 import { asIs, hostTime, keepTime, type Timekeeper } from './main/clock.ts';
@@ -54,12 +54,12 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
           ...{ lock, host, log, readClock: () => readDatabaseClock(databaseUrl) },
           lookMs: options.limits?.clockLookMs,
         });
-  let listener: RequestListener = makeStandby({
+  let listener: RequestListener = makeStandbyListener({
     newId,
     uptimeS: () => (performance.now() - startedAt) / 1000,
     clockOffsetMs: () => activation?.untrusted() ?? null,
   });
-  let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY, { newId });
+  let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   let lease: Lease | null = null;
   const server = makeServer(config, (request, response) => listener(request, response));
   // As a standby the process answers without a lease.
@@ -158,7 +158,7 @@ function makeServer(config: Config, listener: RequestListener): Server {
     config.tls === null
       ? createServer(serverLimits, listener)
       : createTlsServer({ ...serverLimits, ...config.tls, minVersion: 'TLSv1.2' }, listener);
-  tend(server, newId);
+  handleProtocolErrors(server, newId);
   return server;
 }
 

@@ -6,8 +6,8 @@ import type { Actors } from '../../src/actors/contract.ts';
 import { systemClock } from '../../src/domain/clock.ts';
 import { done } from '../../src/domain/refusals.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
-import { stateMessage } from '../../src/edges/shared/live/kinds.ts';
-import { makeSockets, type SocketParts } from '../../src/edges/websocket/sockets.ts';
+import { stateMessage } from '../../src/edges/shared/live/update-kinds.ts';
+import { makeWebSockets, type WebSocketParts } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { Caller } from '../../src/operations/operation.ts';
@@ -61,8 +61,8 @@ function ours(server: Server): Emit {
     revocations: { has: () => false, onRevoked: () => () => {} },
     users: { get: async () => user, onChange: () => () => {} },
     keys: { onEnd: () => () => {} },
-  } as unknown as SocketParts['services'];
-  const identity: SocketParts['identity'] = {
+  } as unknown as WebSocketParts['services'];
+  const identity: WebSocketParts['identity'] = {
     authenticate: (_credential, { via, requestId }) =>
       done({
         ...{ user, tenantId: TENANT, role: 'user', scopes: null, platformAdmin: false, token: null, endsAt: null },
@@ -70,11 +70,11 @@ function ours(server: Server): Emit {
         principal: { kind: 'user', id: user.id, via },
       }),
   };
-  const sockets = makeSockets({
+  const sockets = makeWebSockets({
     streams: [stateStream(services as never)],
     services,
     identity,
-    gate: { barsSignIn: () => null, failedSignIn: () => null },
+    rateLimiter: { signInRefusal: () => null, recordFailedSignIn: () => null },
     addressOf: () => '127.0.0.1',
   });
   server.on('upgrade', sockets.upgrade);

@@ -1,12 +1,12 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react';
 import { atLeast, type Role } from '../../src/domain/roles.ts';
-import { ask, forgetCsrf, ME, onSignedOut } from './api/client.ts';
+import type { Me } from './api/answer-types.ts';
+import { forgetCsrf, ME_PATH, requestJson, subscribeToSignOut } from './api/client.ts';
 import { useGet } from './api/queries.ts';
-import type { Me } from './api/shapes.ts';
-import { Newcomer } from './shell/newcomer.tsx';
 import { discardLink, SignIn } from './shell/sign-in.tsx';
-import { Failure, Loading } from './ui/states.tsx';
+import { Welcome } from './shell/welcome.tsx';
+import { LoadError, Loading } from './ui/feedback.tsx';
 
 export interface Session {
   me: Me;
@@ -17,10 +17,10 @@ export interface Session {
   signOut(): Promise<void>;
 }
 
-const Context = createContext<Session | null>(null);
+const SessionContext = createContext<Session | null>(null);
 
 export function useSession(): Session {
-  const session = useContext(Context);
+  const session = useContext(SessionContext);
   if (session === null) throw new Error('nobody is signed in');
   return session;
 }
@@ -29,9 +29,9 @@ export function useSession(): Session {
 export function SessionGate({ children }: { children: ReactNode }) {
   const queries = useQueryClient();
   const [isOver, setOver] = useState(false);
-  const asking = useGet<Me>(ME, isOver ? {} : { every: 60_000 });
+  const asking = useGet<Me>(ME_PATH, isOver ? {} : { refetchIntervalMs: 60_000 });
   const { data: me, error, isPending, dataUpdatedAt, refetch } = asking;
-  useEffect(() => onSignedOut(() => setOver(true)), []);
+  useEffect(() => subscribeToSignOut(() => setOver(true)), []);
   // A later response with a user: a sign-in here or in another tab.
   useEffect(() => {
     if (dataUpdatedAt === 0) return;
@@ -40,7 +40,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
   }, [dataUpdatedAt]);
   // The cached data belongs to the previous user.
   useEffect(() => {
-    if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME });
+    if (isOver) queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== ME_PATH });
   }, [isOver, queries]);
 
   const enter = async (): Promise<void> => {
@@ -50,18 +50,20 @@ export function SessionGate({ children }: { children: ReactNode }) {
   };
   if (isOver) return <SignIn entered={enter} />;
   if (isPending) return <Loading what="Signing in" />;
-  if (me === undefined) return <Failure problem={error} retry={refetch} />;
+  if (me === undefined) return <LoadError problem={error} retry={refetch} />;
   const { role } = me.user;
   const platform = me.platform_admin === true;
   const session: Session = {
     ...{ me, role, platform },
     may: (needed) => atLeast(role, needed),
     async signOut() {
-      await ask('POST', '/v1/auth/logout', { body: {} }).catch(() => {});
+      await requestJson('POST', '/v1/auth/logout', { body: {} }).catch(() => {});
       await enter();
     },
   };
   return (
-    <Context value={session}>{me.has_tenant || platform ? children : <Newcomer me={me} entered={enter} />}</Context>
+    <SessionContext value={session}>
+      {me.has_tenant || platform ? children : <Welcome me={me} entered={enter} />}
+    </SessionContext>
   );
 }

@@ -1,12 +1,12 @@
 import type { JsonObject } from '../domain/values.ts';
-import { mqttEvents } from '../edges/mqtt/asyncapi.ts';
+import { mqttAsyncApi } from '../edges/mqtt/asyncapi.ts';
 import { asyncApi } from '../edges/shared/asyncapi.ts';
-import { webSocketEvents } from '../edges/websocket/asyncapi.ts';
+import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
 import type { Settings } from '../operations/operation.ts';
 
 /** The AsyncAPI document of all edges. The addresses are known once the service listens; it is made anew when they change. */
 export function eventsDocument(settings: Pick<Settings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
-  const parts = [mqttEvents(), webSocketEvents()];
+  const parts = [mqttAsyncApi(), webSocketAsyncApi()];
   let made: { key: string; document: JsonObject } | null = null;
   return () => {
     const { apiBaseUrl, mqttUrl } = settings;

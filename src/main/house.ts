@@ -12,21 +12,21 @@ import type { SidecarLimits } from '../edges/grpc/limits.ts';
 import { makeMcp } from '../edges/mcp/edge.ts';
 import type { SessionLimits } from '../edges/mcp/sessions.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
-import type { MqttLimits } from '../edges/mqtt/limits.ts';
-import { metered } from '../edges/mqtt/metered.ts';
-import { userAuthentication } from '../edges/mqtt/users.ts';
-import { makeRest } from '../edges/rest/listener.ts';
-import { pages } from '../edges/rest/pages.ts';
-import { routes } from '../edges/rest/table.ts';
-import { apiKeys } from '../edges/shared/api-keys.ts';
+import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
+import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
+import { userAuthentication } from '../edges/mqtt/user-session.ts';
+import { makeRestListener } from '../edges/rest/listener.ts';
+import { publicResources } from '../edges/rest/public-resources.ts';
+import { routes } from '../edges/rest/routes.ts';
+import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../edges/shared/client-address.ts';
-import { makeFrontDoor } from '../edges/shared/front-door.ts';
-import { type FixedRates, fixedRates, makeGate } from '../edges/shared/gate.ts';
-import { internalTokens, makeIdentity } from '../edges/shared/identity.ts';
+import { makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
+import { internalTokenVerifier, makeIdentity } from '../edges/shared/identity.ts';
 import { makeMetrics } from '../edges/shared/metrics.ts';
 import { protectedResource } from '../edges/shared/protected-resource.ts';
+import { type FixedRates, fixedRates, makeRateLimiter } from '../edges/shared/rate-limiter.ts';
 import { actorStream } from '../edges/websocket/actor-stream.ts';
-import { makeSockets } from '../edges/websocket/sockets.ts';
+import { makeWebSockets } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
 import { makeAudit } from '../operations/audit-writer.ts';
@@ -148,7 +148,7 @@ export async function buildHouse(
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
   const audit = makeAudit({
     ...{ store, clock, newId, log },
-    dropped: metrics.tally('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
+    dropped: metrics.labelledCounter('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
   });
   const sidecar = sidecarOf(config, { clock, lease: lock.lease, log, metrics, limits: limits?.sidecar });
   const services: Services = {
@@ -187,21 +187,21 @@ export async function buildHouse(
   runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   const cognition = openCognition(services, flags);
   assembled?.(services);
-  const gate = makeGate(services, { ...fixedRates, ...limits?.rates });
+  const gate = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
   const addressOf = clientAddress(config.trustedProxies);
   const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
   const external = identityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
     ...callers,
-    verifiers: [apiKeys(callers.keys), internalTokens(tokenKey, clock), ...external.verifiers],
+    verifiers: [apiKeyVerifier(callers.keys), internalTokenVerifier(tokenKey, clock), ...external.verifiers],
     gate,
     clock,
     newId,
   });
   const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
-  const door = makeFrontDoor({ identity, services, secure });
-  const sockets = makeSockets({
-    ...{ services, identity, gate, addressOf },
+  const door = makeHttpAuthenticator({ identity, services, secure });
+  const sockets = makeWebSockets({
+    ...{ services, identity, rateLimiter: gate, addressOf },
     streams: [stateStream(services), actorStream(services)],
   });
   const idempotencyKeys = new IdempotencyKeys(services);
@@ -210,13 +210,13 @@ export async function buildHouse(
   const mcp = makeMcp({
     ...{ services, perform, identity, gate, addressOf, publicUrl, log },
     host: config.host,
-    observe: metrics.request,
+    observe: metrics.recordRequest,
     ...(limits?.mcp && { limits: limits.mcp }),
   });
   const graphql = makeGraphql({
     ...{ services, identity, door, gate, addressOf, perform, draining },
     production: config.production,
-    observe: metrics.request,
+    observe: metrics.recordRequest,
   });
   const pruning = keepPruning(config, { ...services, isClockTrusted: () => time.untrusted() === null });
   measure(metrics, runtime, {
@@ -229,14 +229,14 @@ export async function buildHouse(
   const refreshing = keepFlagsFresh(flags, log);
   return {
     settings,
-    listener: makeRest({
+    listener: makeRestListener({
       routes,
-      pages: pages({
+      resources: publicResources({
         metrics,
         publicKeys: [tokenKey.publicJwk],
         events: eventsDocument(settings),
         protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
-        signIn: { services, cookies: door.cookies, provider: external.signIn, home: '/console', log },
+        signIn: { services, cookies: door.cookies, provider: external.signIn, defaultReturnTo: '/console', log },
       }),
       door,
       perform,
@@ -245,7 +245,7 @@ export async function buildHouse(
       newId,
       log,
       trustedProxies: config.trustedProxies,
-      observe: metrics.request,
+      observe: metrics.recordRequest,
       ...(tracing && { trace: tracing.request }),
       draining,
       mounts: {
@@ -282,7 +282,7 @@ export async function buildHouse(
         authenticateUser: userAuthentication(identity, newId),
         addressOf,
         log,
-        meter: metered(metrics),
+        meter: makeMqttMeter(metrics),
         ...(limits?.mqtt && { limits: limits.mqtt }),
       });
       settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);

@@ -6,7 +6,7 @@ import type { GraphqlEdge } from '../edges/graphql/edge.ts';
 import type { McpEdge } from '../edges/mcp/edge.ts';
 import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
-import type { Sockets } from '../edges/websocket/sockets.ts';
+import type { WebSocketEdge } from '../edges/websocket/edge.ts';
 import type { CommandContext } from '../machines/command-types.ts';
 import type { ClockOffsets } from '../operations/health.ts';
 import type { Services } from '../operations/operation.ts';
@@ -27,7 +27,7 @@ export function measure(
     pruning,
   }: {
     mqtt(): MqttEdge | null;
-    sockets: Sockets;
+    sockets: WebSocketEdge;
     mcp: McpEdge;
     graphql: Pick<GraphqlEdge, 'connections'>;
     services: Pick<Services, 'cache' | 'flags' | 'store'>;
@@ -38,7 +38,7 @@ export function measure(
   },
 ): void {
   const { actors, outbox, sessions, timers } = runtime;
-  metrics.gauges('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
+  metrics.labelledGauge('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
   metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.groupCommit.paused));
   metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
   metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepestMailbox);
@@ -57,13 +57,16 @@ export function measure(
   metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
     Number(services.cache.healthy()),
   );
-  metrics.gauges('collection_entries', 'Entries of collections that live as long as the process', 'collection', () =>
-    sumSizes(collections),
+  metrics.labelledGauge(
+    'collection_entries',
+    'Entries of collections that live as long as the process',
+    'collection',
+    () => sumSizes(collections),
   );
   metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
     services.store.preparedStatements(),
   );
-  metrics.gauges('flags', '1 where a flag is set', 'flag', () =>
+  metrics.labelledGauge('flags', '1 where a flag is set', 'flag', () =>
     Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
   );
   metrics.gauge(
@@ -82,7 +85,7 @@ export function measure(
   actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {
     if (ref.kind !== 'command' || isSameStateValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
     const { status, refusal } = snapshot.context as CommandContext;
-    metrics.command(status, refusal?.code ?? 'none');
+    metrics.recordCommand(status, refusal?.code ?? 'none');
   });
 }
 

@@ -23,7 +23,7 @@ interface Parts {
   clock: Clock;
   lease: Lease;
   log: Log;
-  metrics: Pick<Metrics, 'gauge' | 'tally'>;
+  metrics: Pick<Metrics, 'gauge' | 'labelledCounter'>;
   limits?: Partial<SidecarLimits> | undefined;
 }
 
@@ -59,9 +59,13 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
 function meterOf(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
   metrics.gauge('sidecar_connected', '1 while a sidecar is connected', () => Number(edge.connected()));
   return {
-    told: metrics.tally('sidecar_events', 'Events that a sidecar was told', 'kind'),
-    heard: metrics.tally('sidecar_proposals', 'Proposals of a sidecar, whatever became of them', 'kind'),
-    refused: metrics.tally('sidecar_proposals_refused', 'Proposals of a sidecar that were refused', 'code'),
-    stream: metrics.tally('sidecar_streams', 'Streams that began and ended, and those that were flooded', 'what'),
+    told: metrics.labelledCounter('sidecar_events', 'Events that a sidecar was told', 'kind'),
+    heard: metrics.labelledCounter('sidecar_proposals', 'Proposals of a sidecar, whatever became of them', 'kind'),
+    refused: metrics.labelledCounter('sidecar_proposals_refused', 'Proposals of a sidecar that were refused', 'code'),
+    stream: metrics.labelledCounter(
+      'sidecar_streams',
+      'Streams that began and ended, and those that were flooded',
+      'what',
+    ),
   };
 }

@@ -4,8 +4,8 @@ import type { Log } from '../domain/log.ts';
 import type { Sealer } from '../domain/sealing.ts';
 import type { Identity, Verifier } from '../edges/shared/identity.ts';
 import { type BrowserSignIn, makeBrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
+import { externalTokenVerifier } from '../edges/shared/oidc/external-tokens.ts';
 import { makeProvider } from '../edges/shared/oidc/provider.ts';
-import { externalTokens } from '../edges/shared/oidc/tokens.ts';
 import { makeCookieSessions } from '../operations/cookie-sessions.ts';
 import { makeCsrf } from '../operations/csrf.ts';
 import { makeHandshakes } from '../operations/handshakes.ts';
@@ -48,5 +48,5 @@ export function identityProvider(
     client === null
       ? null
       : makeBrowserSignIn(provider, { client, platformClaim, redirectUri: around.redirectUri }, around);
-  return { verifiers: [externalTokens(provider, oidc, around.clock)], signIn };
+  return { verifiers: [externalTokenVerifier(provider, oidc, around.clock)], signIn };
 }

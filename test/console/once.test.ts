@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Once } from '../../console/src/api/once.ts';
-import { Problem, unreachable } from '../../console/src/api/problem.ts';
+import { IdempotentSender } from '../../console/src/api/idempotent-sender.ts';
+import { Problem, unreachableProblem } from '../../console/src/api/problem.ts';
 
 const ON = { text: 'turn_on' };
 const busy = new Problem({ code: 'RATE_LIMIT_EXCEEDED', detail: 'Too much.', status: 429 });
@@ -19,13 +19,13 @@ function asking(...outcomes: (Error | string)[]) {
 
 describe('what a person asks for', () => {
   it('is sent once while it runs', async () => {
-    const [once, { keys, ask }] = [new Once(), asking()];
+    const [once, { keys, ask }] = [new IdempotentSender(), asking()];
     expect(await Promise.all([once.send(ON, ask), once.send(ON, ask)])).toEqual(['done', 'done']);
     expect(keys).toHaveLength(1);
   });
 
   it('has the same key where nobody knows what became of it', async () => {
-    const [once, { keys, ask }] = [new Once(), asking(unreachable())];
+    const [once, { keys, ask }] = [new IdempotentSender(), asking(unreachableProblem())];
     await expect(once.send(ON, ask)).rejects.toThrow('does not answer');
     await once.send(ON, ask);
     expect(keys[1]).toBe(keys[0]);
@@ -33,7 +33,7 @@ describe('what a person asks for', () => {
   });
 
   it('is another thing after an answer, after a refusal, and with other words', async () => {
-    const [once, { keys, ask }] = [new Once(), asking('done', busy, unreachable())];
+    const [once, { keys, ask }] = [new IdempotentSender(), asking('done', busy, unreachableProblem())];
     await once.send(ON, ask);
     await expect(once.send(ON, ask)).rejects.toThrow('Too much.');
     await expect(once.send(ON, ask)).rejects.toThrow('does not answer');

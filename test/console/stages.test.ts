@@ -23,7 +23,7 @@ function command(statuses: CommandStatus[], verification: VerificationStatus = '
 
 const drawn = (...[statuses, verification]: Parameters<typeof command>): string =>
   stagesOf(command(statuses, verification))
-    .map(({ title, is }) => `${title} ${is}`)
+    .map(({ title, phase }) => `${title} ${phase}`)
     .join(', ');
 
 describe("a command's way", () => {

@@ -18,7 +18,7 @@ let devices: Device[] = [];
 beforeEach(async () => {
   house = new House();
   row = house.addDevice();
-  edge = await house.open({ limits: { spreadMs: 1 } });
+  edge = await house.open({ limits: { closeJitterMs: 1 } });
 });
 afterEach(async () => {
   await Promise.all(devices.map((device) => device.close(0)));

@@ -105,13 +105,13 @@ describe('checkMessage', () => {
   });
 
   it.each(['', 'x', '[]', '1', 'null', '"text"', '{}', '[{}]'])('MALFORMED: the document %j', (text) => {
-    expect(check(text)).toMatchObject({ ok: false, refusal: { code: 'MALFORMED', signatureGood: false } });
+    expect(check(text)).toMatchObject({ ok: false, refusal: { code: 'MALFORMED', signatureValid: false } });
     expect((check(text) as { refusal: object }).refusal).not.toHaveProperty('messageId');
   });
 
   it('looks at the signature of what no strict reader takes, and repeats its message id', () => {
     const good = sent();
-    const refusal = { code: 'MALFORMED', signatureGood: true, messageId: message.messageId };
+    const refusal = { code: 'MALFORMED', signatureValid: true, messageId: message.messageId };
     expect(check(good.replace('"on":true', '"on":true,"on":true'))).toMatchObject({ refusal });
     const broken = Buffer.from(good.replace('"on":true', '"on":"?"'));
     broken[broken.indexOf('"?"') + 1] = 0xff;
@@ -120,7 +120,7 @@ describe('checkMessage', () => {
     expect(check(sent({ sequence_number: '3' }))).toMatchObject({ refusal });
     expect(check(sent({ key_version: 'x' }))).toMatchObject({ refusal });
     expect(check(sent({ key_version: 'x', signature: 'A'.repeat(43) }))).toMatchObject({
-      refusal: { ...refusal, signatureGood: false },
+      refusal: { ...refusal, signatureValid: false },
     });
   });
 
@@ -128,7 +128,7 @@ describe('checkMessage', () => {
     ['a field is missing', { nonce: null }],
     ['a field is an object', { nonce: {} }],
   ])('calls no signature good where %s', (_, change) => {
-    expect(check(sent(change))).toMatchObject({ refusal: { code: 'MALFORMED', signatureGood: false } });
+    expect(check(sent(change))).toMatchObject({ refusal: { code: 'MALFORMED', signatureValid: false } });
   });
 
   it.each(['', 'a|b', 'x'.repeat(257), 'a\0', '\ud800', 7, null])('does not repeat the message id %j', (id) => {
@@ -157,10 +157,10 @@ describe('checkMessage', () => {
   ])('%s for %j, with a good signature', (code, change) => {
     expect(check(sent(change))).toMatchObject({
       ok: false,
-      refusal: { code, signatureGood: true, messageId: message.messageId },
+      refusal: { code, signatureValid: true, messageId: message.messageId },
     });
     expect(check(sent({ ...change, signature: 'A'.repeat(43) }))).toMatchObject({
-      refusal: { code: code === 'PAYLOAD_HASH_MISMATCH' ? 'SIGNATURE_INVALID' : code, signatureGood: false },
+      refusal: { code: code === 'PAYLOAD_HASH_MISMATCH' ? 'SIGNATURE_INVALID' : code, signatureValid: false },
     });
   });
 
@@ -220,7 +220,7 @@ describe('checkMessage', () => {
     expect(checked).toMatchObject({ ok: true, message: { payload: JSON.parse(text) } });
     expect(checked).not.toHaveProperty('message.canonical');
     expect(check(written(text, sha256Hex(text)))).toMatchObject({
-      refusal: { code: 'PAYLOAD_HASH_MISMATCH', signatureGood: true },
+      refusal: { code: 'PAYLOAD_HASH_MISMATCH', signatureValid: true },
     });
   });
 
@@ -256,7 +256,7 @@ describe('checkMessage', () => {
     for (const name of ['"payload"', '"p\\u0061yload"']) {
       for (const hash of [sha256Hex(real), sha256Hex(decoy)]) {
         expect(check(written(real, hash, `${name}:${decoy},`))).toMatchObject({
-          refusal: { code: 'MALFORMED', reason: 'a key is repeated', signatureGood: true },
+          refusal: { code: 'MALFORMED', reason: 'a key is repeated', signatureValid: true },
         });
       }
     }
@@ -291,7 +291,7 @@ describe('checkCloudMessage', () => {
   it('refuses one that none of them signed, and one while none is known', () => {
     for (const keys of [[old], []]) {
       expect(checkCloudMessage(composeMessage(cloud), { ...ids, keys }, now)).toMatchObject({
-        refusal: { code: 'SIGNATURE_INVALID', signatureGood: false },
+        refusal: { code: 'SIGNATURE_INVALID', signatureValid: false },
       });
     }
   });
@@ -299,7 +299,7 @@ describe('checkCloudMessage', () => {
   it('looks at the signature of a refused message with all keys', () => {
     const text = composeMessage({ ...cloud, timestamp: 0 });
     expect(checkCloudMessage(text, { ...ids, keys: [old, current] }, now)).toMatchObject({
-      refusal: { code: 'TIMESTAMP_SKEWED', signatureGood: true },
+      refusal: { code: 'TIMESTAMP_SKEWED', signatureValid: true },
     });
   });
 

@@ -57,7 +57,7 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
   beforeAll(async () => {
     disk = smallDisk(megabytes) as SmallDisk;
     deployment = await make(disk);
-    at = await startService(deployment.env, { limits: { mqtt: { spreadMs: 500 } } });
+    at = await startService(deployment.env, { limits: { mqtt: { closeJitterMs: 500 } } });
     owner = await at.owner();
     crowd = new Crowd(owner);
     await Promise.all([crowd.join(), crowd.join({ critical: true })]);

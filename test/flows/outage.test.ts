@@ -27,7 +27,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line = await startProxy(deployment.databaseUrl ?? '');
     at = await startService(
       { ...deployment.env, DATABASE_URL: line.through(deployment.databaseUrl ?? '') },
-      { limits: { mqtt: { spreadMs: 500 }, runtime: { deviceTimeoutMs: DEVICES_WAIT_MS } } },
+      { limits: { mqtt: { closeJitterMs: 500 }, runtime: { deviceTimeoutMs: DEVICES_WAIT_MS } } },
     );
     owner = await at.owner();
     crowd = new Crowd(owner);

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { EventFailed, NoSuchActor, Overloaded, Quarantined } from '../../src/actors/contract.ts';
 import type { RefusalCode } from '../../src/domain/refusals.ts';
 import { done } from '../../src/domain/refusals.ts';
-import { routes } from '../../src/edges/rest/table.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
 import { idOf } from '../../src/operations/inputs.ts';
 import { type Caller, flagNames, type Operation, operation } from '../../src/operations/operation.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';

@@ -1,11 +1,11 @@
 import { expect } from 'vitest';
-import { openApi } from '../../src/edges/rest/openapi.ts';
+import { buildOpenApi } from '../../src/edges/rest/openapi.ts';
 import { makeRouter } from '../../src/edges/rest/router.ts';
-import { chapters, routes } from '../../src/edges/rest/table.ts';
+import { routeGroups, routes } from '../../src/edges/rest/routes.ts';
 
 const router = makeRouter(routes);
 // biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
-const document = openApi(chapters) as any;
+const document = buildOpenApi(routeGroups) as any;
 
 /** Fails when the API reference does not tell of this answer: its status, its refusal's code, each of its members. */
 export function assertDocumented(

@@ -14,17 +14,17 @@ import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
 import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
 import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
 import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
-import { makeRest, type RestParts } from '../../src/edges/rest/listener.ts';
-import { pages } from '../../src/edges/rest/pages.ts';
-import { serverLimits, tend } from '../../src/edges/rest/server.ts';
-import { routes } from '../../src/edges/rest/table.ts';
-import { apiKeys } from '../../src/edges/shared/api-keys.ts';
+import { makeRestListener, type RestParts } from '../../src/edges/rest/listener.ts';
+import { publicResources } from '../../src/edges/rest/public-resources.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
+import { handleProtocolErrors, serverLimits } from '../../src/edges/rest/server.ts';
+import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
-import { makeFrontDoor } from '../../src/edges/shared/front-door.ts';
-import { type FixedRates, type Gate, makeGate } from '../../src/edges/shared/gate.ts';
-import { type Identity, internalTokens, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
+import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
+import { type Identity, internalTokenVerifier, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
 import { makeMetrics } from '../../src/edges/shared/metrics.ts';
 import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
+import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { callerServices } from '../../src/main/callers.ts';
 import { eventsDocument } from '../../src/main/events.ts';
@@ -75,7 +75,7 @@ export interface House<Kept extends Store = Store> {
   cognition: Cognition;
   perform: Perform;
   identity: Identity;
-  gate: Gate;
+  gate: RateLimiter;
   flags: Flags;
   key: TokenKey;
   server: Server;
@@ -189,12 +189,12 @@ export async function makeHouseOn<Kept extends Store>(
   runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   const cognition = openCognition(services, flags);
   const perform = makePerform(services);
-  const gate = makeGate(services, { ...UNLIMITED, ...fixedRates });
+  const gate = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
     ...{ ...callers, gate, clock, newId },
-    verifiers: [apiKeys(callers.keys), ...verifiers, internalTokens(key, clock)],
+    verifiers: [apiKeyVerifier(callers.keys), ...verifiers, internalTokenVerifier(key, clock)],
   });
-  const door = makeFrontDoor({ identity, services, secure: false });
+  const door = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
   const mcp = makeMcp({
     ...{ services, perform, identity, gate, publicUrl, log },
@@ -210,26 +210,26 @@ export async function makeHouseOn<Kept extends Store>(
     observe: (route, _, status) => void observed.push({ route, status }),
     ...(graphqlLimits && { limits: graphqlLimits }),
   });
-  const listener = makeRest({
+  const listener = makeRestListener({
     ...{ routes, door, perform, gate, newId, log },
-    pages: pages({
+    resources: publicResources({
       metrics,
       publicKeys: [key.publicJwk],
       events: eventsDocument(services.settings),
       protectedResource: () => protectedResource(publicUrl(), null),
-      signIn: { services, cookies: door.cookies, provider: null, home: '/console', log },
+      signIn: { services, cookies: door.cookies, provider: null, defaultReturnTo: '/console', log },
     }),
     trustedProxies: [],
     observe: (route, method, status, took) => {
       observed.push({ route, status });
-      metrics.request(route, method, status, took);
+      metrics.recordRequest(route, method, status, took);
     },
     draining: () => state.draining,
     mounts: { mcp: mcp.listener, graphql: graphql.listener },
     ...more,
   });
   const server = createServer(serverLimits, listener);
-  tend(server, newId);
+  handleProtocolErrors(server, newId);
   server.on('upgrade', (request, socket, head) => {
     if (request.url?.split('?', 1)[0] === '/graphql') graphql.upgrade(request, socket, head);
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inject } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import type { Log } from '../../src/domain/log.ts';
-import type { FixedRates } from '../../src/edges/shared/gate.ts';
+import type { FixedRates } from '../../src/edges/shared/rate-limiter.ts';
 import { issueToken, type Service, type StartOptions, start } from '../../src/main.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { type TestClock, testClock } from './clock.ts';

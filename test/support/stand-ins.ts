@@ -12,7 +12,7 @@ export const standIns: Verifier = {
 /** What is not said is as with an API key that has no scopes and no end. */
 export function standIn(userId: string, proof: Partial<Proof> = {}): string {
   const whole: Proof = {
-    ...{ who: { userId }, scopes: null, platformAdmin: false, person: false, token: null },
+    ...{ subject: { userId }, scopes: null, platformAdmin: false, person: false, token: null },
     until: Number.MAX_SAFE_INTEGER,
     ...proof,
   };

@@ -2,9 +2,9 @@ import { WebSocket } from 'ws';
 import type { Actors } from '../../src/actors/contract.ts';
 import { clientAddress } from '../../src/edges/shared/client-address.ts';
 import { actorStream } from '../../src/edges/websocket/actor-stream.ts';
-import type { SocketLimits } from '../../src/edges/websocket/limits.ts';
-import { makeSockets, type Sockets } from '../../src/edges/websocket/sockets.ts';
+import { makeWebSockets, type WebSocketEdge } from '../../src/edges/websocket/edge.ts';
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
+import type { WebSocketLimits } from '../../src/edges/websocket/websocket-limits.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { DeviceStore } from '../../src/store/contract.ts';
 import { eventually } from './clock.ts';
@@ -51,7 +51,7 @@ export class Client {
 
 /** The edge on a house's HTTP server, fed by the house's runtime and by what a test emits. */
 export interface OpenSockets {
-  sockets: Sockets;
+  sockets: WebSocketEdge;
   emit(output: VolatileOutput): void;
   /** What the store answers to a snapshot; a test may hold it back or change it. */
   store: { states: DeviceStore['states']; reads: number };
@@ -62,7 +62,7 @@ export interface OpenSockets {
   close(): Promise<void>;
 }
 
-export async function openSockets(house: House, limits: Partial<SocketLimits> = {}): Promise<OpenSockets> {
+export async function openSockets(house: House, limits: Partial<WebSocketLimits> = {}): Promise<OpenSockets> {
   const listeners = new Map<string, Set<(output: never) => void>>();
   const { actors } = house.runtime;
   const on = ((type, sink) => {
@@ -95,16 +95,16 @@ export async function openSockets(house: House, limits: Partial<SocketLimits> = 
     },
   };
   const edge = { watching: 0 };
-  const sockets = makeSockets({
+  const sockets = makeWebSockets({
     services: {
       ...house.services,
       actors: { peek: (ref) => actors.peek(ref), read: (ref) => actors.read(ref), subscribe: on } as Actors,
     },
     streams: [stateStream({ actors: { subscribe: on }, store: { devices } }), actorStream({ actors: heard })],
     identity: house.identity,
-    gate: house.gate,
+    rateLimiter: house.gate,
     addressOf: clientAddress([]),
-    limits: { lookMs: 20, ...limits },
+    limits: { checkIntervalMs: 20, ...limits },
   });
   house.server.on('upgrade', sockets.upgrade);
   const clients: Client[] = [];

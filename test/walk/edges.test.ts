@@ -1,6 +1,6 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { routes } from '../../src/edges/rest/table.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
 import type { House } from '../support/house.ts';
 import { standIn } from '../support/stand-in-sidecar.ts';
 import { openHouse } from '../support/tenancy.ts';

@@ -3,7 +3,7 @@ import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RefusalCode, refusals } from '../../src/domain/refusals.ts';
 import { type Role, roles } from '../../src/domain/roles.ts';
-import { routes } from '../../src/edges/rest/table.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
 import type { House, Received, Sent } from '../support/house.ts';
 import { makeShapes, type Shapes } from '../support/shapes.ts';
 import { standIn } from '../support/stand-in-sidecar.ts';

@@ -1,24 +1,24 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link } from 'wouter';
-import { ask } from '../api/client.ts';
+import type { ActorKind, ActorRecord, JournalPage, Machine } from '../api/answer-types.ts';
+import { requestJson } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
 import { useChange, useGet } from '../api/queries.ts';
-import type { ActorKind, ActorRecord, JournalPage, Machine } from '../api/shapes.ts';
 import { useStream } from '../live/use-stream.ts';
-import { inTenant, useTenant } from '../platform/tenant.tsx';
+import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
+import { ChangeError, LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
-import { Failed, Failure, Loading, Note, Pill } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
+import { iconOf, idSuffix, pathsIn } from './actor-display.ts';
 import { Chart } from './chart.tsx';
-import { Context } from './context.tsx';
+import { ActorContext } from './context.tsx';
 import { Insight } from './insight.tsx';
-import { beginningOf, momentAfter } from './moment.ts';
+import type { ActorTransition } from './live-actor-list.ts';
+import { initialPaths, momentAfter } from './moment.ts';
 import { Replay } from './replay.tsx';
-import type { Transition } from './roll.ts';
 import { StateTable } from './state-table.tsx';
 import { stepsOf } from './steps.ts';
-import { iconOf, pathsIn, shortId } from './words.ts';
 import './actor.css';
 
 /** What devices report all the time is told by no stream of actors. */
@@ -30,17 +30,17 @@ export function Actor({ params }: { params: Readonly<Record<string, string>> }) 
   const kind = params.kind as ActorKind;
   const id = params.id ?? '';
   const path = `/v1/actors/${kind}/${encodeURIComponent(id)}`;
-  const tenant = useTenant();
-  const actor = useGet<{ actor: ActorRecord }>(inTenant(path, tenant), { every: EVERY_MS });
+  const tenant = useChosenTenant();
+  const actor = useGet<{ actor: ActorRecord }>(withTenant(path, tenant), { refetchIntervalMs: EVERY_MS });
   const machine = useGet<{ machine: Machine }>(`/v1/machines/${kind}`);
   const failed = actor.error ?? machine.error;
   if (actor.data === undefined || machine.data === undefined) {
     if (failed !== null && !actor.isFetching)
-      return <Gone kind={kind} id={id} tenant={tenant} problem={failed} retry={actor.refetch} />;
+      return <ActorUnavailable kind={kind} id={id} tenant={tenant} problem={failed} retry={actor.refetch} />;
     return <Loading what="Looking at it" />;
   }
   return (
-    <Known
+    <ActorDetails
       key={`${tenant} ${path}`}
       path={path}
       tenant={tenant}
@@ -51,7 +51,7 @@ export function Actor({ params }: { params: Readonly<Record<string, string>> }) 
   );
 }
 
-interface GoneProps {
+interface ActorUnavailableProps {
   kind: string;
   id: string;
   tenant: string | null;
@@ -59,21 +59,21 @@ interface GoneProps {
   retry(): unknown;
 }
 
-const Gone = ({ kind, id, tenant, problem, retry }: GoneProps) => (
+const ActorUnavailable = ({ kind, id, tenant, problem, retry }: ActorUnavailableProps) => (
   <>
     <header className="page-head">
       <h1>
-        {kind} …{shortId(id)}
+        {kind} …{idSuffix(id)}
       </h1>
     </header>
-    <Failure problem={problem} retry={retry} />
+    <LoadError problem={problem} retry={retry} />
     <p>
-      <Link href={inTenant('/actors', tenant)}>All actors</Link>
+      <Link href={withTenant('/actors', tenant)}>All actors</Link>
     </p>
   </>
 );
 
-interface KnownProps {
+interface ActorDetailsProps {
   path: string;
   tenant: string | null;
   actor: ActorRecord;
@@ -81,21 +81,21 @@ interface KnownProps {
   refetch(): Promise<unknown>;
 }
 
-function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
+function ActorDetails({ path, tenant, actor, machine, refetch }: ActorDetailsProps) {
   const { kind, id } = actor;
   const journal = useJournal(path, tenant, actor.version);
-  const [heard, setHeard] = useState<readonly Transition[]>([]);
+  const [heard, setHeard] = useState<readonly ActorTransition[]>([]);
   const reload = useCallback(() => Promise.all([refetch(), journal.reload()]), [refetch, journal.reload]);
   useStream({
     path: '/ws/actors',
     query: { kind, ...(tenant && { tenant_id: tenant }) },
-    hear(message) {
-      const transition = message as Transition;
+    onMessage(message) {
+      const transition = message as ActorTransition;
       if (transition.id !== id) return;
       setHeard((before) => [...before, transition]);
       void reload();
     },
-    missed: () => void reload(),
+    onOpen: () => void reload(),
   });
   // Counted from the end, so that a step stays the one that is looked at while earlier ones are loaded.
   const [back, setBack] = useState<number | null>(null);
@@ -108,7 +108,7 @@ function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
     const takes = at === null ? actor.next_events : [];
     if (step !== undefined && (at !== null || step.to === actor.state)) return momentAfter(machine, step, takes);
     return {
-      entered: pathsIn(actor.state || beginningOf(machine).join()),
+      entered: pathsIn(actor.state || initialPaths(machine).join()),
       before: null,
       event: null,
       takes: new Set(takes),
@@ -118,7 +118,7 @@ function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
   return (
     <>
       <Head actor={actor} tenant={tenant} />
-      <Held actor={actor} path={path} tenant={tenant} reload={reload} />
+      <QuarantineNotice actor={actor} path={path} tenant={tenant} reload={reload} />
       <Insight actor={actor} machine={machine} steps={steps} />
       <section className="card machine" aria-labelledby="machine">
         <header>
@@ -130,12 +130,12 @@ function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
             It still follows version {actor.machine_version} of this machine; drawn is version {machine.version}.
           </Note>
         )}
-        <Replay entries={steps} at={at} go={setAt} older={journal.older} actor={actor} />
+        <Replay entries={steps} at={at} onSeek={setAt} loadEarlier={journal.older} actor={actor} />
         <Chart machine={machine} moment={moment} />
         {step?.data && (
           <details>
             <summary>What the journal keeps of this step</summary>
-            <Context context={step.data} />
+            <ActorContext context={step.data} />
           </details>
         )}
         <StateTable machine={machine} moment={moment} />
@@ -145,7 +145,7 @@ function Known({ path, tenant, actor, machine, refetch }: KnownProps) {
           <h2 id="context">What it remembers</h2>
           <span className="quiet small">without secrets</span>
         </header>
-        <Context context={actor.context} />
+        <ActorContext context={actor.context} />
       </section>
     </>
   );
@@ -157,11 +157,11 @@ function Head({ actor, tenant }: { actor: ActorRecord; tenant: string | null }) 
     <header className="page-head actor-head">
       <div>
         <p className="crumbs">
-          <Link href={inTenant('/actors', tenant)}>Actors</Link> ›{' '}
-          <Link href={inTenant(`/actors?kind=${kind}`, tenant)}>{kind}</Link>
+          <Link href={withTenant('/actors', tenant)}>Actors</Link> ›{' '}
+          <Link href={withTenant(`/actors?kind=${kind}`, tenant)}>{kind}</Link>
         </p>
         <h1>
-          <Icon name={iconOf(kind)} /> {name ?? `${kind} ${shortId(id)}`}
+          <Icon name={iconOf(kind)} /> {name ?? `${kind} ${idSuffix(id)}`}
         </h1>
         <p className="mono quiet small">{id}</p>
       </div>
@@ -187,14 +187,14 @@ const Fact = ({ name, children }: { name: string; children: ReactNode }) => (
 );
 
 /** Only of an actor that is held back. */
-function Held({
+function QuarantineNotice({
   actor,
   path,
   tenant,
   reload,
-}: Omit<KnownProps, 'machine' | 'refetch'> & { reload(): Promise<unknown> }) {
+}: Omit<ActorDetailsProps, 'machine' | 'refetch'> & { reload(): Promise<unknown> }) {
   const release = useChange([path, '/v1/actors']);
-  if (!actor.quarantined) return <Failed error={release.error} />;
+  if (!actor.quarantined) return <ChangeError error={release.error} />;
   return (
     <Note tone="bad">
       <p>
@@ -206,14 +206,14 @@ function Held({
         disabled={release.isPending}
         onClick={() =>
           release.mutate(
-            { method: 'POST', path: inTenant(`${path}/release`, tenant), body: {} },
+            { method: 'POST', path: withTenant(`${path}/release`, tenant), body: {} },
             { onSettled: () => void reload() },
           )
         }
       >
         Release it
       </button>
-      <Failed error={release.error} />
+      <ChangeError error={release.error} />
     </Note>
   );
 }
@@ -229,11 +229,11 @@ const Legend = () => (
 /** The newest pages of its journal, and what is below them where somebody asks. */
 function useJournal(path: string, tenant: string | null, version: number) {
   const query = useInfiniteQuery<JournalPage, Problem, { pages: JournalPage[] }, string[], string | null>({
-    queryKey: [inTenant(`${path}/journal`, tenant)],
+    queryKey: [withTenant(`${path}/journal`, tenant)],
     queryFn: ({ pageParam }) =>
-      ask(
+      requestJson(
         'GET',
-        inTenant(`${path}/journal?limit=${JOURNAL_PAGE}${pageParam === null ? '' : `&cursor=${pageParam}`}`, tenant),
+        withTenant(`${path}/journal?limit=${JOURNAL_PAGE}${pageParam === null ? '' : `&cursor=${pageParam}`}`, tenant),
       ),
     initialPageParam: null,
     getNextPageParam: ({ next_cursor }) => next_cursor,

@@ -1,12 +1,12 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js';
-import type { Machine } from '../api/shapes.ts';
+import type { Machine } from '../api/answer-types.ts';
 import { type Point, textWidth } from '../graph/path.ts';
-import { plain } from '../ui/words.ts';
-import { leafOf } from './words.ts';
+import { humanize } from '../ui/text-format.ts';
+import { leafOf } from './actor-display.ts';
 
 // A machine's chart as a graph that can be laid out, and what came of it as something that can be drawn.
 
-export type Transition = Machine['transitions'][number];
+export type MachineTransition = Machine['transitions'][number];
 
 export interface DrawnState {
   path: string;
@@ -24,7 +24,7 @@ export interface DrawnArrow {
   from: string;
   to: string;
   /** All that lead this way. */
-  transitions: readonly Transition[];
+  transitions: readonly MachineTransition[];
   points: readonly Point[];
   label: { lines: readonly string[]; x: number; y: number; width: number; height: number } | null;
 }
@@ -40,7 +40,7 @@ export interface Drawing {
 const FONT = '550 14px system-ui, sans-serif';
 const LABEL_FONT = '650 12px system-ui, sans-serif';
 const LABEL_LINE = 16;
-const MOST_LINES = 3;
+const MAX_LABEL_LINES = 3;
 
 /** The parts of a machine that stand side by side: its regions, or the machine itself. Each is drawn by itself. */
 export const regionsOf = ({ type, states }: Machine): string[] =>
@@ -57,7 +57,7 @@ interface Arrow {
   id: string;
   from: string;
   to: string;
-  transitions: Transition[];
+  transitions: MachineTransition[];
 }
 
 /**
@@ -79,18 +79,18 @@ function arrowsIn({ transitions }: Machine, region: string): Arrow[] {
 }
 
 /** `ack.received [says succeeded]`; what a machine raises for itself is told by its condition alone. */
-export function labelOf({ event, when }: Transition): string {
-  const condition = when === null ? '' : `[${plain(when)}]`;
-  return event.startsWith('self.') ? condition || plain(event.slice(5)) : `${event} ${condition}`.trim();
+export function labelOf({ event, when }: MachineTransition): string {
+  const condition = when === null ? '' : `[${humanize(when)}]`;
+  return event.startsWith('self.') ? condition || humanize(event.slice(5)) : `${event} ${condition}`.trim();
 }
 
-function linesOf(transitions: readonly Transition[]): string[] {
+function linesOf(transitions: readonly MachineTransition[]): string[] {
   const lines = [...new Set(transitions.map(labelOf))];
   // A drawing is as wide as its labels let it be.
   if (lines.length === 1) return lines.flatMap((line) => line.split(/ (?=\[)/));
-  return lines.length <= MOST_LINES
+  return lines.length <= MAX_LABEL_LINES
     ? lines
-    : [...lines.slice(0, MOST_LINES - 1), `and ${lines.length - MOST_LINES + 1} more`];
+    : [...lines.slice(0, MAX_LABEL_LINES - 1), `and ${lines.length - MAX_LABEL_LINES + 1} more`];
 }
 
 export function graphOf(
@@ -112,7 +112,7 @@ export function graphOf(
 
   function nodeOf(path: string): ElkNode {
     const children = nodesIn(path).filter(({ id }) => !id.startsWith(path + START) || isGroup(path));
-    const width = Math.ceil(textWidth(plain(leafOf(path)), FONT)) + 32;
+    const width = Math.ceil(textWidth(humanize(leafOf(path)), FONT)) + 32;
     if (!isGroup(path)) return { id: path, width, height: 38 };
     return {
       id: path,
@@ -166,7 +166,7 @@ export function graphOf(
               : children.length > 0
                 ? 'group'
                 : 'state';
-        const title = kind === 'any' ? 'any' : kind === 'start' ? '' : plain(leafOf(id));
+        const title = kind === 'any' ? 'any' : kind === 'start' ? '' : humanize(leafOf(id));
         drawn.push({ path: id, title, description: known?.description ?? '', kind, x, y, width, height });
         walk(children);
       }

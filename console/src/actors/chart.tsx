@@ -1,11 +1,11 @@
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useId, useRef } from 'react';
-import type { Machine } from '../api/shapes.ts';
+import type { Machine } from '../api/answer-types.ts';
 import { roundedPath } from '../graph/path.ts';
-import { Loading, Note } from '../ui/states.tsx';
-import { plain } from '../ui/words.ts';
+import { Loading, Note } from '../ui/feedback.tsx';
+import { humanize } from '../ui/text-format.ts';
 import { type Drawing, type DrawnArrow, type DrawnState, graphOf, labelOf, regionsOf } from './chart-graph.ts';
-import { isLit, type Moment, mayTake, wasLeft, wasTaken } from './moment.ts';
+import { isActive, isEnabled, type Moment, wasExited, wasTaken } from './moment.ts';
 import './chart.css';
 
 /** An actor's machine, drawn of itself: where the actor is, how it got there, and where it can go. */
@@ -46,18 +46,18 @@ async function drawingsOf(machine: Machine): Promise<{ region: string; drawing: 
 
 /** What fits on a screen is the better drawing, and what has to be made small for that is worse. */
 function costOf({ width, height }: Drawing): number {
-  const scale = USUAL_WIDTH / width;
-  const overhang = Math.max(0, LEAST_SCALE - scale) * 10_000;
+  const scale = TARGET_WIDTH / width;
+  const overhang = Math.max(0, MIN_SCALE - scale) * 10_000;
   return height * Math.min(1, scale) + Math.max(0, 1 - scale) * 1_000 + overhang;
 }
-const USUAL_WIDTH = 880;
+const TARGET_WIDTH = 880;
 /** Texts are not made smaller than this part of their size: a larger drawing is pushed to and fro. */
-const LEAST_SCALE = 0.8;
+const MIN_SCALE = 0.8;
 
 function Region({ title, drawing, moment }: { title: string; drawing: Drawing; moment: Moment }) {
   const { width, height, states, arrows } = drawing;
   const id = useId();
-  const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isLit(state.path, moment));
+  const lit = states.filter((state) => state.kind !== 'group' && isState(state) && isActive(state.path, moment));
   const scroller = useRef<HTMLElement>(null);
   const middle = lit[0] === undefined ? null : (lit[0].x + lit[0].width / 2) / width;
   // What is larger than the screen begins where the actor is.
@@ -68,20 +68,20 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
     }
   }, [middle]);
   const told = arrows
-    .map((arrow) => ({ arrow, look: lookOf(arrow, moment) }))
+    .map((arrow) => ({ arrow, look: arrowStyleOf(arrow, moment) }))
     .sort((a, b) => order[a.look] - order[b.look]);
   return (
     <figure className="chart" style={{ flexBasis: width + 2 }}>
-      <figcaption>{plain(title)}</figcaption>
+      <figcaption>{humanize(title)}</figcaption>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by keyboard */}
-      <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${plain(title)}`}>
+      <section ref={scroller} className="chart-scroll" tabIndex={0} aria-label={`Chart of ${humanize(title)}`}>
         <svg
-          style={{ width: `clamp(${Math.round(width * LEAST_SCALE)}px, 100%, ${width}px)` }}
+          style={{ width: `clamp(${Math.round(width * MIN_SCALE)}px, 100%, ${width}px)` }}
           viewBox={`0 0 ${width} ${height}`}
           role="img"
           aria-labelledby={id}
         >
-          <title id={id}>{`${plain(title)}: now ${lit.map((state) => state.title).join(', ')}`}</title>
+          <title id={id}>{`${humanize(title)}: now ${lit.map((state) => state.title).join(', ')}`}</title>
           <defs>
             {(['idle', 'can', 'took'] as const).map((look) => (
               <marker
@@ -127,13 +127,13 @@ function Region({ title, drawing, moment }: { title: string; drawing: Drawing; m
   );
 }
 
-type Look = 'idle' | 'can' | 'took';
+type ArrowStyle = 'idle' | 'can' | 'took';
 /** What matters lies on top. */
-const order: Readonly<Record<Look, number>> = { idle: 0, can: 1, took: 2 };
+const order: Readonly<Record<ArrowStyle, number>> = { idle: 0, can: 1, took: 2 };
 
-function lookOf(arrow: DrawnArrow, moment: Moment): Look {
+function arrowStyleOf(arrow: DrawnArrow, moment: Moment): ArrowStyle {
   if (wasTaken(arrow, moment)) return 'took';
-  return mayTake(arrow, moment) ? 'can' : 'idle';
+  return isEnabled(arrow, moment) ? 'can' : 'idle';
 }
 
 const isState = ({ kind }: DrawnState): boolean => kind !== 'start' && kind !== 'any';
@@ -141,8 +141,8 @@ const isState = ({ kind }: DrawnState): boolean => kind !== 'start' && kind !== 
 function Box({ state, moment }: { state: DrawnState; moment: Moment }) {
   const { path, title, description, kind, x, y, width, height } = state;
   if (kind === 'start') return <circle className="start" cx={x + width / 2} cy={y + height / 2} r={5} />;
-  const lit = isState(state) && isLit(path, moment);
-  const names = ['box', kind, lit && 'lit', isState(state) && wasLeft(path, moment) && 'left']
+  const lit = isState(state) && isActive(path, moment);
+  const names = ['box', kind, lit && 'lit', isState(state) && wasExited(path, moment) && 'left']
     .filter(Boolean)
     .join(' ');
   return (
@@ -167,7 +167,7 @@ function Box({ state, moment }: { state: DrawnState; moment: Moment }) {
   );
 }
 
-function Label({ arrow, look }: { arrow: DrawnArrow; look: Look }) {
+function Label({ arrow, look }: { arrow: DrawnArrow; look: ArrowStyle }) {
   if (arrow.label === null) return null;
   const { lines, x, y, width, height } = arrow.label;
   return (

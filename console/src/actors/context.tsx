@@ -1,13 +1,13 @@
 import { Link } from 'wouter';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
-import type { ActorKind } from '../api/shapes.ts';
-import { inTenant, useTenant } from '../platform/tenant.tsx';
+import type { ActorKind } from '../api/answer-types.ts';
+import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
+import { abbreviateId, humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { endOf, plain } from '../ui/words.ts';
-import { linkTo, shortId } from './words.ts';
+import { actorHref, idSuffix } from './actor-display.ts';
 
 /** Members that name another actor. */
-const actorsNamed: Readonly<Record<string, ActorKind>> = {
+const actorReferences: Readonly<Record<string, ActorKind>> = {
   device_id: 'device',
   command_id: 'command',
   plan_id: 'plan',
@@ -18,7 +18,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/;
 
 /** What an actor remembers, without secrets. What is empty says nothing and is left out. */
-export function Context({ context }: { context: JsonObject | null }) {
+export function ActorContext({ context }: { context: JsonObject | null }) {
   if (context === null) return <p className="quiet">What is stored of it fits no machine that this service knows.</p>;
   return <Members object={context} />;
 }
@@ -29,7 +29,7 @@ function Members({ object }: { object: JsonObject }) {
     <dl className="context">
       {members.map(([name, value]) => (
         <div key={name} className={isObject(value) || Array.isArray(value) ? 'nested' : ''}>
-          <dt>{plain(name)}</dt>
+          <dt>{humanize(name)}</dt>
           <dd>
             <Value name={name} value={value} />
           </dd>
@@ -61,12 +61,12 @@ function Value({ name, value }: { name: string; value: Json }) {
     );
   }
   if (typeof value === 'string') {
-    const kind = Object.hasOwn(actorsNamed, name) ? actorsNamed[name] : undefined;
-    if (kind !== undefined) return <Named kind={kind} id={value} />;
+    const kind = Object.hasOwn(actorReferences, name) ? actorReferences[name] : undefined;
+    if (kind !== undefined) return <ActorLink kind={kind} id={value} />;
     if (UUID.test(value)) {
       return (
         <code title={value} className="quiet">
-          {endOf(value)}
+          {abbreviateId(value)}
         </code>
       );
     }
@@ -76,7 +76,7 @@ function Value({ name, value }: { name: string; value: Json }) {
   return <code>{JSON.stringify(value)}</code>;
 }
 
-function Named({ kind, id }: { kind: ActorKind; id: string }) {
-  const tenant = useTenant();
-  return <Link href={inTenant(linkTo(kind, id), tenant)}>{`${kind} …${shortId(id)}`}</Link>;
+function ActorLink({ kind, id }: { kind: ActorKind; id: string }) {
+  const tenant = useChosenTenant();
+  return <Link href={withTenant(actorHref(kind, id), tenant)}>{`${kind} …${idSuffix(id)}`}</Link>;
 }

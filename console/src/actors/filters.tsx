@@ -1,14 +1,14 @@
 import { type ReactNode, useId } from 'react';
+import type { ActorKind, Machine } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { ActorKind, Machine } from '../api/shapes.ts';
-import { plain } from '../ui/words.ts';
-import type { RollFilter } from './roll.ts';
-import { kinds, plural } from './words.ts';
+import { humanize } from '../ui/text-format.ts';
+import { kinds, plural } from './actor-display.ts';
+import type { ActorFilter } from './live-actor-list.ts';
 
-type Change = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+type ChangeQuery = (change: (before: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
 
 /** A filter stands in the address, so that it can be kept and sent. */
-export function filterIn(query: URLSearchParams): RollFilter {
+export function filterFrom(query: URLSearchParams): ActorFilter {
   const kind = kinds.find((known) => known === query.get('kind'));
   const state = query.get('state');
   return {
@@ -18,8 +18,16 @@ export function filterIn(query: URLSearchParams): RollFilter {
   };
 }
 
-export function Filters({ query, change, children }: { query: URLSearchParams; change: Change; children: ReactNode }) {
-  const { kind, state = '', held = false } = filterIn(query);
+export function Filters({
+  query,
+  change,
+  children,
+}: {
+  query: URLSearchParams;
+  change: ChangeQuery;
+  children: ReactNode;
+}) {
+  const { kind, state = '', held = false } = filterFrom(query);
   const [stateId, findId] = [useId(), useId()];
   const set = (values: Record<string, string | null>): void =>
     change(
@@ -96,7 +104,7 @@ function States({ kind }: { kind: ActorKind }) {
     )
     .map(({ state }) => (
       <option key={state} value={state}>
-        {plain(state).replaceAll('.', ' › ')}
+        {humanize(state).replaceAll('.', ' › ')}
       </option>
     ));
 }

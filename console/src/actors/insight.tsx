@@ -1,14 +1,14 @@
 import type { ReactNode } from 'react';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
-import type { ActorRecord, Machine } from '../api/shapes.ts';
+import type { ActorRecord, Machine } from '../api/answer-types.ts';
 import { Icon } from '../ui/icons.tsx';
+import { humanize } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
-import { plain } from '../ui/words.ts';
-import { labelOf, type Transition } from './chart-graph.ts';
+import { isEntered, leafOf, pathsIn } from './actor-display.ts';
+import { labelOf, type MachineTransition } from './chart-graph.ts';
+import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
 import type { Step } from './steps.ts';
-import { Who } from './who.tsx';
-import { isEntered, leafOf, pathsIn } from './words.ts';
 
 interface Props {
   actor: ActorRecord;
@@ -21,10 +21,10 @@ interface Props {
 export const Insight = (props: Props) => (
   <div className="insight">
     <Part title="What it is doing">
-      <Doing {...props} />
+      <CurrentState {...props} />
     </Part>
     <Part title="Why">
-      <Why {...props} />
+      <LastTransition {...props} />
     </Part>
     <Part title="What can happen next">
       <Next {...props} />
@@ -40,7 +40,7 @@ const Part = ({ title, children }: { title: string; children: ReactNode }) => (
 );
 
 /** The entered states of one region, from outside in. */
-function Doing({ actor, machine }: Props) {
+function CurrentState({ actor, machine }: Props) {
   return (
     <ul className="doing">
       {pathsIn(actor.state).map((path) => {
@@ -51,11 +51,11 @@ function Doing({ actor, machine }: Props) {
         return (
           <li key={path}>
             <p className="doing-state">
-              {region !== undefined && <span className="quiet">{plain(region)}</span>}
+              {region !== undefined && <span className="quiet">{humanize(region)}</span>}
               <strong>
                 {names
                   .slice(region === undefined ? 0 : 1)
-                  .map(plain)
+                  .map(humanize)
                   .join(' › ')}
               </strong>
             </p>
@@ -72,7 +72,7 @@ function Doing({ actor, machine }: Props) {
 }
 
 /** The step that brought it where it is; what happened since without moving it stands beside. */
-function Why({ actor, steps }: Props) {
+function LastTransition({ actor, steps }: Props) {
   const latest = steps.at(-1);
   const moved = steps.findLast(({ from, to }) => from !== to);
   if (latest === undefined || moved === undefined) {
@@ -82,7 +82,7 @@ function Why({ actor, steps }: Props) {
     <>
       <p>
         {moved.from === null ? 'It began with ' : null}
-        <Told step={moved} actor={actor} />
+        <StepCause step={moved} actor={actor} />
         {moved.from === null ? null : ' brought it here'}
         {moved.at !== null && (
           <>
@@ -103,27 +103,27 @@ function Why({ actor, steps }: Props) {
       )}
       {latest !== moved && latest.at !== null && (
         <p className="quiet small">
-          Since then: <Told step={latest} actor={actor} />, <Time at={latest.at} />, which left it as it was.
+          Since then: <StepCause step={latest} actor={actor} />, <Time at={latest.at} />, which left it as it was.
         </p>
       )}
     </>
   );
 }
 
-const Told = ({ step: { event, by }, actor }: { step: Step; actor: ActorRecord }) => (
+const StepCause = ({ step: { event, by }, actor }: { step: Step; actor: ActorRecord }) => (
   <>
     {event === null ? 'A message of its own' : <code>{event}</code>}
     {by !== null && (
       <>
         {' '}
-        by <Who id={by} actor={actor} />
+        by <PrincipalName id={by} actor={actor} />
       </>
     )}
   </>
 );
 
 /** Where actors keep why something is as it is, in words. */
-const reasons: readonly (readonly string[])[] = [
+const reasonPaths: readonly (readonly string[])[] = [
   ['refusal', 'detail'],
   ['confirmation', 'reason'],
   ['answer', 'error', 'message'],
@@ -132,7 +132,7 @@ const reasons: readonly (readonly string[])[] = [
 ];
 
 function reasonsIn(context: JsonObject | null): string[] {
-  const found = reasons.map((path) =>
+  const found = reasonPaths.map((path) =>
     path.reduce<Json | undefined>(
       (value, name) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value[name] : undefined),
       context ?? undefined,
@@ -144,8 +144,8 @@ function reasonsIn(context: JsonObject | null): string[] {
 function Next({ actor, machine }: Props) {
   const entered = pathsIn(actor.state);
   const timers = actor.timers;
-  const events = actor.next_events.filter((event) => !after(event));
-  const moving = events.filter((event) => movesOf(machine, entered, event).length > 0);
+  const events = actor.next_events.filter((event) => !isDelayedEvent(event));
+  const moving = events.filter((event) => transitionsFor(machine, entered, event).length > 0);
   const staying = events.filter((event) => !moving.includes(event));
   // What a machine raises for itself follows an event that it takes.
   const own = machine.transitions.filter(
@@ -161,8 +161,8 @@ function Next({ actor, machine }: Props) {
             <li key={`${event} ${due_at}`}>
               <Icon name="clock" />
               <span>
-                {plain(event)} <Countdown until={due_at} />
-                <Leads machine={machine} entered={entered} event={event} />
+                {humanize(event)} <Countdown until={due_at} />
+                <TransitionTargets machine={machine} entered={entered} event={event} />
               </span>
             </li>
           ))}
@@ -172,7 +172,7 @@ function Next({ actor, machine }: Props) {
         {moving.map((event) => (
           <li key={event}>
             <code>{event}</code>
-            <Leads machine={machine} entered={entered} event={event} />
+            <TransitionTargets machine={machine} entered={entered} event={event} />
           </li>
         ))}
       </ul>
@@ -182,28 +182,36 @@ function Next({ actor, machine }: Props) {
             ? `Nothing moves it any more. It still takes ${staying.join(', ')}.`
             : follows.length === 0
               ? `It also takes ${staying.join(', ')}, and stays where it is.`
-              : `It also takes ${staying.join(', ')}; what it finds then may move it to ${follows.map((to) => plain(leafOf(to))).join(' or ')}.`}
+              : `It also takes ${staying.join(', ')}; what it finds then may move it to ${follows.map((to) => humanize(leafOf(to))).join(' or ')}.`}
         </p>
       )}
     </>
   );
 }
 
-const after = (event: string): boolean => event.startsWith('after ');
+const isDelayedEvent = (event: string): boolean => event.startsWith('after ');
 
 /** The ways out of where it is that an event is. */
-const movesOf = (machine: Machine, entered: readonly string[], event: string): Transition[] =>
+const transitionsFor = (machine: Machine, entered: readonly string[], event: string): MachineTransition[] =>
   machine.transitions.filter((one) => one.event === event && one.to !== null && isEntered(one.from, entered));
 
 /** Where an event would lead from here. */
-function Leads({ machine, entered, event }: { machine: Machine; entered: readonly string[]; event: string }) {
-  const moves = movesOf(machine, entered, event);
+function TransitionTargets({
+  machine,
+  entered,
+  event,
+}: {
+  machine: Machine;
+  entered: readonly string[];
+  event: string;
+}) {
+  const moves = transitionsFor(machine, entered, event);
   if (moves.length === 0) return null;
   const targets = [...new Set(moves.map(({ to }) => to as string))];
   return (
     <span className="quiet small" title={moves.map(labelOf).join('\n')}>
       {' → '}
-      {targets.map((to) => plain(leafOf(to))).join(' or ')}
+      {targets.map((to) => humanize(leafOf(to))).join(' or ')}
     </span>
   );
 }

@@ -1,27 +1,27 @@
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type CSSProperties, memo, useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { ActorEntry } from '../api/shapes.ts';
+import type { ActorEntry } from '../api/answer-types.ts';
 import { useStream } from '../live/use-stream.ts';
-import { inTenant, NoTenant, TenantChoice, useTenant } from '../platform/tenant.tsx';
+import { NoTenant, TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
 import { Time } from '../ui/time.tsx';
-import { Filters, filterIn } from './filters.tsx';
-import { makeRoll, type Roll, type RollFilter, type Transition } from './roll.ts';
+import { actorHref, iconOf, idSuffix } from './actor-display.ts';
+import { Filters, filterFrom } from './filters.tsx';
+import { type ActorFilter, type ActorTransition, type LiveActorList, makeLiveActorList } from './live-actor-list.ts';
 import { StatePills } from './state-pills.tsx';
-import { iconOf, linkTo, shortId } from './words.ts';
 import './list.css';
 
 const ROW_PX = 46;
 /** Rows that may come and go in one step of a scroll. After a longer one the rows that are there show what is there now. */
-const FEW = 4;
+const MAX_ROW_SHIFT = 4;
 
 /** Every device, command, plan and the tenant itself, as they are now. */
 export function Actors() {
   const { may } = useSession();
-  const tenant = useTenant();
+  const tenant = useChosenTenant();
   return (
     <div className="actors">
       <header className="page-head">
@@ -33,23 +33,23 @@ export function Actors() {
         </div>
         <TenantChoice />
       </header>
-      {tenant !== null || may('admin') ? <Listed key={tenant} tenant={tenant} /> : <NoTenant />}
+      {tenant !== null || may('admin') ? <ActorList key={tenant} tenant={tenant} /> : <NoTenant />}
     </div>
   );
 }
 
-function Listed({ tenant }: { tenant: string | null }) {
+function ActorList({ tenant }: { tenant: string | null }) {
   const [query, setQuery] = useSearchParams();
-  const filter = filterIn(query);
-  const roll = useRoll(filter, tenant);
-  const { entries, whole, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
+  const filter = filterFrom(query);
+  const roll = useLiveActorList(filter, tenant);
+  const { entries, isComplete, loading, problem } = useSyncExternalStore(roll.subscribe, roll.view);
   const wanted = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
       wanted === '' ? entries : entries.filter(({ name, id }) => `${name ?? ''} ${id}`.toLowerCase().includes(wanted)),
     [entries, wanted],
   );
-  const count = `${entries.length.toLocaleString()}${whole ? '' : '+'}`;
+  const count = `${entries.length.toLocaleString()}${isComplete ? '' : '+'}`;
   return (
     <>
       <Filters query={query} change={setQuery}>
@@ -62,24 +62,24 @@ function Listed({ tenant }: { tenant: string | null }) {
         </p>
       </Filters>
       {problem !== null && entries.length === 0 ? (
-        <Failure problem={problem} retry={roll.doubt} />
+        <LoadError problem={problem} retry={roll.invalidate} />
       ) : entries.length === 0 && loading ? (
         <Loading what="Loading the actors" />
       ) : shown.length === 0 ? (
-        <Nothing
+        <NoActors
           filtered={wanted !== '' || Object.keys(filter).length > 0}
-          all={inTenant('/actors', tenant)}
-          whole={whole}
-          more={() => roll.see(entries.length, entries.length)}
+          all={withTenant('/actors', tenant)}
+          whole={isComplete}
+          more={() => roll.setVisibleRange(entries.length, entries.length)}
         />
       ) : (
-        <Rows rows={shown} whole={whole} roll={roll} searching={wanted !== ''} tenant={tenant} />
+        <Rows rows={shown} whole={isComplete} roll={roll} searching={wanted !== ''} tenant={tenant} />
       )}
     </>
   );
 }
 
-const Nothing = ({ filtered, all, whole, more }: { filtered: boolean; all: string; whole: boolean; more(): void }) =>
+const NoActors = ({ filtered, all, whole, more }: { filtered: boolean; all: string; whole: boolean; more(): void }) =>
   filtered ? (
     <Empty icon="search" title="No actor fits.">
       {whole ? (
@@ -97,25 +97,30 @@ const Nothing = ({ filtered, all, whole, more }: { filtered: boolean; all: strin
   );
 
 /** One for each filter, told of what happens. Many transitions in one moment are one change of the list. */
-function useRoll({ kind, state, held }: RollFilter, tenant: string | null): Roll {
+function useLiveActorList({ kind, state, held }: ActorFilter, tenant: string | null): LiveActorList {
   const roll = useMemo(
     () =>
-      makeRoll({ ...(tenant && { tenant }), ...(kind && { kind }), ...(state && { state }), ...(held && { held }) }),
+      makeLiveActorList({
+        ...(tenant && { tenant }),
+        ...(kind && { kind }),
+        ...(state && { state }),
+        ...(held && { held }),
+      }),
     [tenant, kind, state, held],
   );
   useEffect(() => {
     roll.open();
     return roll.close;
   }, [roll]);
-  const told = useRef<Transition[]>([]);
+  const told = useRef<ActorTransition[]>([]);
   useStream({
     path: '/ws/actors',
     query: { ...(kind && { kind }), ...(tenant && { tenant_id: tenant }) },
-    hear(message) {
-      told.current.push(message as Transition);
-      if (told.current.length === 1) setTimeout(() => roll.transitions(told.current.splice(0)), 100);
+    onMessage(message) {
+      told.current.push(message as ActorTransition);
+      if (told.current.length === 1) setTimeout(() => roll.applyTransitions(told.current.splice(0)), 100);
     },
-    missed: () => roll.doubt(),
+    onOpen: () => roll.invalidate(),
   });
   return roll;
 }
@@ -129,7 +134,7 @@ function Rows({
 }: {
   rows: readonly ActorEntry[];
   whole: boolean;
-  roll: Roll;
+  roll: LiveActorList;
   searching: boolean;
   tenant: string | null;
 }) {
@@ -142,10 +147,10 @@ function Rows({
   });
   const items = virtual.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
-  const keyOf = useKeys(first);
+  const keyOf = useRowKeys(first);
   // Rows that are searched stand elsewhere in the list: nothing is loaded for where they stand.
   useEffect(() => {
-    if (!searching) roll.see(first, last);
+    if (!searching) roll.setVisibleRange(first, last);
   }, [roll, first, last, searching]);
   return (
     <table className="roll card" aria-label="Actors" aria-rowcount={whole ? rows.length + 1 : -1}>
@@ -173,11 +178,11 @@ function Rows({
  * Changing the texts of a row is much cheaper than making another: after a jump each row goes on in its place, with another
  * actor. None ever moves among the others, which would style it anew.
  */
-function useKeys(first: number): (index: number) => number {
+function useRowKeys(first: number): (index: number) => number {
   const place = useRef({ first, base: 0 });
   const { current } = place;
   const gone = first - current.first;
-  if (Math.abs(gone) > FEW) current.base += gone;
+  if (Math.abs(gone) > MAX_ROW_SHIFT) current.base += gone;
   current.first = first;
   return (index) => index - current.base;
 }
@@ -191,7 +196,7 @@ interface RowProps {
 
 const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
   const { kind, id, name, state, since, live, mailbox, quarantined } = entry;
-  const isNews = useNews(id, state);
+  const isNews = useRecentStateChange(id, state);
   return (
     <tr
       className={isNews ? 'roll-row news' : 'roll-row'}
@@ -200,7 +205,7 @@ const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
     >
       <td className="roll-name">
         <Icon name={iconOf(kind)} />
-        <Link href={inTenant(linkTo(kind, id), tenant)}>{name ?? `${kind} ${shortId(id)}`}</Link>
+        <Link href={withTenant(actorHref(kind, id), tenant)}>{name ?? `${kind} ${idSuffix(id)}`}</Link>
         <span className="quiet small">{kind}</span>
       </td>
       <td>
@@ -210,17 +215,17 @@ const Row = memo(function Row({ entry, index, start, tenant }: RowProps) {
         <Time at={since} />
       </td>
       <td className="mono quiet" title={id}>
-        …{shortId(id)}
+        …{idSuffix(id)}
       </td>
       <td className="quiet">{mailbox > 0 ? `${mailbox} waiting` : live ? 'live' : 'passivated'}</td>
     </tr>
   );
 });
 
-const NEWS_MS = 2_000;
+const HIGHLIGHT_MS = 2_000;
 
 /** Whether the state of this actor changed while somebody looked on. */
-function useNews(id: string, state: string): boolean {
+function useRecentStateChange(id: string, state: string): boolean {
   const before = useRef({ id, state });
   const [news, setNews] = useState<string | null>(null);
   useEffect(() => {
@@ -228,7 +233,7 @@ function useNews(id: string, state: string): boolean {
     before.current = { id, state };
     if (current.id !== id || current.state === state) return;
     setNews(id);
-    const timer = setTimeout(() => setNews(null), NEWS_MS);
+    const timer = setTimeout(() => setNews(null), HIGHLIGHT_MS);
     return () => clearTimeout(timer);
   }, [id, state]);
   return news === id;

@@ -1,8 +1,8 @@
-import type { Machine } from '../api/shapes.ts';
-import type { DrawnArrow, Transition } from './chart-graph.ts';
+import type { Machine } from '../api/answer-types.ts';
+import { isEntered, pathsIn } from './actor-display.ts';
+import type { DrawnArrow, MachineTransition } from './chart-graph.ts';
 import { stateAt } from './chart-graph.ts';
 import type { Step } from './steps.ts';
-import { isEntered, pathsIn } from './words.ts';
 
 /** An actor at one moment, now or in its past, as its chart shows it. */
 export interface Moment {
@@ -16,30 +16,30 @@ export interface Moment {
   takes: ReadonlySet<string>;
 }
 
-export const isLit = (path: string, { entered }: Moment): boolean => isEntered(path, entered);
+export const isActive = (path: string, { entered }: Moment): boolean => isEntered(path, entered);
 
 /** It was left by the last step. */
-export const wasLeft = (path: string, { entered, before }: Moment): boolean =>
+export const wasExited = (path: string, { entered, before }: Moment): boolean =>
   before !== null && isEntered(path, before) && !isEntered(path, entered);
 
 /** What a machine raises for itself follows what it takes. */
-const isOwn = ({ event }: Transition): boolean => event.startsWith('self.');
+const isRaised = ({ event }: MachineTransition): boolean => event.startsWith('self.');
 
 /** Whether this arrow may be what the actor does next. */
-export const mayTake = ({ from, transitions }: DrawnArrow, moment: Moment): boolean =>
+export const isEnabled = ({ from, transitions }: DrawnArrow, moment: Moment): boolean =>
   moment.takes.size > 0 &&
   isEntered(stateAt(from), moment.entered) &&
-  transitions.some((one) => moment.takes.has(one.event) || isOwn(one));
+  transitions.some((one) => moment.takes.has(one.event) || isRaised(one));
 
 /** Whether this arrow is the way of the last step. */
 export function wasTaken({ from, to, transitions }: DrawnArrow, { entered, before, event }: Moment): boolean {
   if (before === null || !isEntered(to, entered) || !isEntered(stateAt(from), before)) return false;
   const isNew = !isEntered(to, before) || stateAt(from) === to;
-  return isNew && transitions.some((one) => event === null || one.event === event || isOwn(one));
+  return isNew && transitions.some((one) => event === null || one.event === event || isRaised(one));
 }
 
 /** Where a machine begins: what a first step came from. */
-export function beginningOf({ type, states }: Machine): string[] {
+export function initialPaths({ type, states }: Machine): string[] {
   const within = (group: string): string[] => {
     const inner = states.filter(({ state }) => state.slice(0, Math.max(0, state.lastIndexOf('.'))) === group);
     const around = states.find(({ state }) => state === group);
@@ -53,7 +53,7 @@ export function beginningOf({ type, states }: Machine): string[] {
 /** The moment after a step of its history. */
 export const momentAfter = (machine: Machine, { from, to, event }: Step, takes: readonly string[] = []): Moment => ({
   entered: pathsIn(to),
-  before: from === null ? beginningOf(machine) : pathsIn(from),
+  before: from === null ? initialPaths(machine) : pathsIn(from),
   event,
   takes: new Set(takes),
 });

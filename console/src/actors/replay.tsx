@@ -1,10 +1,10 @@
 import { useEffect, useId, useState } from 'react';
-import type { ActorRecord } from '../api/shapes.ts';
+import type { ActorRecord } from '../api/answer-types.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
-import { fullTime, lapse, Time } from '../ui/time.tsx';
+import { elapsedTime, fullTime, Time } from '../ui/time.tsx';
+import { PrincipalName } from './principal-name.tsx';
 import { StatePills } from './state-pills.tsx';
 import type { Step as PastStep } from './steps.ts';
-import { Who } from './who.tsx';
 import './replay.css';
 
 const STEP_MS = 1_200;
@@ -14,14 +14,14 @@ export interface ReplayProps {
   entries: readonly PastStep[];
   /** The step that is shown; null is now. */
   at: number | null;
-  go(at: number | null): void;
+  onSeek(at: number | null): void;
   /** Loads what was before the first; null where there is nothing. */
-  older: (() => void) | null;
+  loadEarlier: (() => void) | null;
   actor: ActorRecord;
 }
 
 /** A slider through what happened to an actor, step by step. */
-export function Replay({ entries, at, go, older, actor }: ReplayProps) {
+export function Replay({ entries, at, onSeek, loadEarlier, actor }: ReplayProps) {
   const last = entries.length - 1;
   const shown = at ?? last;
   const [playing, setPlaying] = useState(false);
@@ -31,15 +31,15 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
     const timer = setTimeout(() => {
       if (shown >= last) {
         setPlaying(false);
-        go(null);
-      } else go(shown + 1);
+        onSeek(null);
+      } else onSeek(shown + 1);
     }, STEP_MS);
     return () => clearTimeout(timer);
-  }, [playing, shown, last, go]);
+  }, [playing, shown, last, onSeek]);
 
-  const to = (step: number): void => go(step >= last ? null : Math.max(0, step));
+  const to = (step: number): void => onSeek(step >= last ? null : Math.max(0, step));
   const play = (): void => {
-    if (!playing && shown >= last) go(0);
+    if (!playing && shown >= last) onSeek(0);
     setPlaying(!playing);
   };
   const entry = entries[shown];
@@ -48,11 +48,16 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
   return (
     <div className="replay">
       <div className="replay-bar">
-        <Step icon="first" name="To the first step" off={shown === 0} act={() => to(0)} />
-        <Step icon="back" name="A step back" off={shown === 0} act={() => to(shown - 1)} />
-        <Step icon={playing ? 'pause' : 'play'} name={playing ? 'Pause' : 'Play it again'} off={last < 1} act={play} />
-        <Step icon="on" name="A step on" off={shown >= last} act={() => to(shown + 1)} />
-        <Step icon="last" name="Back to now" off={at === null} act={() => go(null)} />
+        <StepButton icon="first" name="To the first step" off={shown === 0} act={() => to(0)} />
+        <StepButton icon="back" name="A step back" off={shown === 0} act={() => to(shown - 1)} />
+        <StepButton
+          icon={playing ? 'pause' : 'play'}
+          name={playing ? 'Pause' : 'Play it again'}
+          off={last < 1}
+          act={play}
+        />
+        <StepButton icon="on" name="A step on" off={shown >= last} act={() => to(shown + 1)} />
+        <StepButton icon="last" name="Back to now" off={at === null} act={() => onSeek(null)} />
         <label htmlFor={id} className="unseen">
           Step of its history
         </label>
@@ -71,7 +76,7 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
         />
         <span className="quiet small replay-count">
           {shown + 1} / {entries.length}
-          {older !== null && '+'}
+          {loadEarlier !== null && '+'}
         </span>
       </div>
       <div className={at === null ? 'replay-step' : 'replay-step past'} role="status">
@@ -85,7 +90,7 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
           {entry.by !== null && (
             <>
               {' '}
-              by <Who id={entry.by} actor={actor} />
+              by <PrincipalName id={entry.by} actor={actor} />
             </>
           )}
           {entry.at !== null && (
@@ -97,7 +102,7 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
           {entry.at !== null && previous?.at && (
             <span className="quiet">
               {' '}
-              · {lapse(Date.parse(entry.at) - Date.parse(previous.at))} after the step before
+              · {elapsedTime(Date.parse(entry.at) - Date.parse(previous.at))} after the step before
             </span>
           )}
         </p>
@@ -114,8 +119,8 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
           <StatePills state={entry.to} />
         </p>
       </div>
-      {older !== null && (
-        <button type="button" className="button" onClick={older}>
+      {loadEarlier !== null && (
+        <button type="button" className="button" onClick={loadEarlier}>
           Load earlier steps
         </button>
       )}
@@ -123,7 +128,7 @@ export function Replay({ entries, at, go, older, actor }: ReplayProps) {
   );
 }
 
-const Step = ({ icon, name, off, act }: { icon: IconName; name: string; off: boolean; act(): void }) => (
+const StepButton = ({ icon, name, off, act }: { icon: IconName; name: string; off: boolean; act(): void }) => (
   <button type="button" className="icon-button" disabled={off} onClick={act} title={name}>
     <Icon name={icon} />
     <span className="unseen">{name}</span>

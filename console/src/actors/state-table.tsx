@@ -1,6 +1,6 @@
-import type { Machine } from '../api/shapes.ts';
-import { plain } from '../ui/words.ts';
-import { isLit, type Moment } from './moment.ts';
+import type { Machine } from '../api/answer-types.ts';
+import { humanize } from '../ui/text-format.ts';
+import { isActive, type Moment } from './moment.ts';
 
 /** The chart in words. */
 export const StateTable = ({ machine, moment }: { machine: Machine; moment: Moment }) => (
@@ -12,8 +12,8 @@ export const StateTable = ({ machine, moment }: { machine: Machine; moment: Mome
         .filter(({ state }) => machine.type !== 'parallel' || state.includes('.'))
         .map(({ state, description, events, final }) => (
           <li key={state}>
-            <strong>{plain(state).replaceAll('.', ' › ')}</strong>
-            {isLit(state, moment) && ' (it is here)'}
+            <strong>{humanize(state).replaceAll('.', ' › ')}</strong>
+            {isActive(state, moment) && ' (it is here)'}
             {final && ' (final)'}
             {description !== '' && ` – ${description}`}
             {events.length > 0 && <span className="quiet small"> Takes {events.join(', ')}.</span>}

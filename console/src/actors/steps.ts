@@ -1,5 +1,5 @@
-import type { ActorRecord, JournalEntry } from '../api/shapes.ts';
-import type { Transition } from './roll.ts';
+import type { ActorRecord, JournalEntry } from '../api/answer-types.ts';
+import type { ActorTransition } from './live-actor-list.ts';
 
 /**
  * A step of an actor's history. The journal keeps what people, plans and timers did; what a device's own messages moved is told
@@ -16,7 +16,7 @@ export interface Step extends Pick<JournalEntry, 'from' | 'to' | 'data'> {
 /** Oldest first, without a hole: each step begins where the one before ended, and the last ends where the actor is. */
 export function stepsOf(
   newestFirst: readonly JournalEntry[],
-  heard: readonly Transition[],
+  heard: readonly ActorTransition[],
   { state, since }: Pick<ActorRecord, 'state' | 'since'>,
 ): Step[] {
   const known = new Set(newestFirst.map(({ at, event }) => `${at} ${event}`));
@@ -29,15 +29,15 @@ export function stepsOf(
   for (const step of told) {
     const before = whole.at(-1);
     if (before !== undefined && step.from !== null && before.to !== step.from)
-      whole.push(unseen(before.to, step.from, null));
+      whole.push(inferredStep(before.to, step.from, null));
     whole.push(step);
   }
   const last = whole.at(-1);
-  if (last !== undefined && last.to !== state) whole.push(unseen(last.to, state, since));
+  if (last !== undefined && last.to !== state) whole.push(inferredStep(last.to, state, since));
   return whole;
 }
 
-const unseen = (from: string, to: string, at: string | null): Step => ({
+const inferredStep = (from: string, to: string, at: string | null): Step => ({
   event: null,
   at,
   by: null,

@@ -1,26 +1,26 @@
-import { SERVICE } from '../base.ts';
+import { SERVICE_PATH } from '../base.ts';
 import { noteServerTime } from '../ui/clock.ts';
-import { Problem, unreachable } from './problem.ts';
+import { Problem, unreachableProblem } from './problem.ts';
 
 // The REST API as the cookie session of this browser. No credential is ever in reach of a script.
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** Says who is signed in. */
-export const ME = '/v1/auth/me';
+export const ME_PATH = '/v1/auth/me';
 /** Requests that need no session: the identity query and the sign-in flow. */
-const SIGN_IN: ReadonlySet<string> = new Set([ME, '/v1/auth/csrf', '/v1/auth/session']);
+const SESSIONLESS_PATHS: ReadonlySet<string> = new Set([ME_PATH, '/v1/auth/csrf', '/v1/auth/session']);
 
 let csrf: Promise<string> | null = null;
 /** The response that ended the session; null while a session exists or before the first request. */
 let sessionEnd: Problem | null = null;
 /** Whether the session may have ended unseen: the service was away, or closed a stream for want of one. */
-let isDoubtful = false;
+let isSessionUncertain = false;
 let checking: Promise<unknown> | null = null;
 const signedOut = new Set<() => void>();
 
 /** Calls `listener` once for each session that an answer says is over. Answers how to unsubscribe. */
-export function onSignedOut(listener: () => void): () => void {
+export function subscribeToSignOut(listener: () => void): () => void {
   signedOut.add(listener);
   return () => signedOut.delete(listener);
 }
@@ -29,11 +29,11 @@ export function onSignedOut(listener: () => void): () => void {
  * Keeps whether the session is over. The service counts every request without one as a failed sign-in of the address, so
  * the rest of the page must stop asking at the first such answer.
  */
-function noteSession(path: string, problem: Problem | null): void {
+function recordSessionOutcome(path: string, problem: Problem | null): void {
   if (problem === null) {
-    if (path !== ME) return;
+    if (path !== ME_PATH) return;
     sessionEnd = null;
-    isDoubtful = false;
+    isSessionUncertain = false;
   } else if (problem.status === 401 && path !== '/v1/auth/session') {
     const isFirst = sessionEnd === null;
     sessionEnd = problem;
@@ -42,14 +42,14 @@ function noteSession(path: string, problem: Problem | null): void {
 }
 
 /** Lets the next request find out first, once for all that wait to be sent, whether there still is a session. */
-export const doubtSession = (): void => {
-  isDoubtful = true;
+export const markSessionUncertain = (): void => {
+  isSessionUncertain = true;
 };
 
 /** Throws where the session is over, or where that cannot be known. */
-async function needSession(): Promise<void> {
-  if (sessionEnd === null && isDoubtful) {
-    checking ??= once('GET', ME).finally(() => {
+async function requireSession(): Promise<void> {
+  if (sessionEnd === null && isSessionUncertain) {
+    checking ??= sendJson('GET', ME_PATH).finally(() => {
       checking = null;
     });
     await checking;
@@ -59,7 +59,7 @@ async function needSession(): Promise<void> {
 
 /** What changes something proves that this page asked for it (contract §3). */
 function csrfToken(): Promise<string> {
-  csrf ??= once<{ csrf_token: string }>('GET', '/v1/auth/csrf').then(({ csrf_token }) => csrf_token);
+  csrf ??= sendJson<{ csrf_token: string }>('GET', '/v1/auth/csrf').then(({ csrf_token }) => csrf_token);
   csrf.catch(() => {
     csrf = null;
   });
@@ -70,7 +70,7 @@ export const forgetCsrf = (): void => {
   csrf = null;
 };
 
-export interface Sent {
+export interface RequestContent {
   body?: unknown;
   /** Instead of JSON. */
   file?: Blob | undefined;
@@ -78,40 +78,40 @@ export interface Sent {
 }
 
 /** The body of a successful answer; throws a `Problem` otherwise. `path` begins with a slash, as `/v1/devices`. */
-export async function ask<T>(method: Method, path: string, sent: Sent = {}): Promise<T> {
-  if (method === 'GET') return once<T>(method, path, sent);
+export async function requestJson<T>(method: Method, path: string, sent: RequestContent = {}): Promise<T> {
+  if (method === 'GET') return sendJson<T>(method, path, sent);
   try {
-    return await changing<T>(method, path, sent);
+    return await requestWithCsrf<T>(method, path, sent);
   } catch (thrown) {
     // The session is another one than the token was for.
     if (!(thrown instanceof Problem) || thrown.code !== 'CSRF_FAILED') throw thrown;
     forgetCsrf();
-    return changing<T>(method, path, sent);
+    return requestWithCsrf<T>(method, path, sent);
   }
 }
 
-async function changing<T>(method: Method, path: string, sent: Sent): Promise<T> {
-  return once<T>(method, path, { ...sent, headers: { ...sent.headers, 'x-csrf-token': await csrfToken() } });
+async function requestWithCsrf<T>(method: Method, path: string, sent: RequestContent): Promise<T> {
+  return sendJson<T>(method, path, { ...sent, headers: { ...sent.headers, 'x-csrf-token': await csrfToken() } });
 }
 
 /** Of a list that is a bare array, with the path of its next page from the `Link` header. */
-export async function askList<T>(path: string): Promise<{ rows: T[]; next: string | null }> {
-  const { answer, response } = await exchange('GET', path);
+export async function requestList<T>(path: string): Promise<{ rows: T[]; next: string | null }> {
+  const { answer, response } = await sendRequest('GET', path);
   const [, next = null] = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '') ?? [];
   const at = next === null ? null : new URL(next, location.origin);
-  return { rows: answer as T[], next: at === null ? null : (at.pathname + at.search).slice(SERVICE.length) };
+  return { rows: answer as T[], next: at === null ? null : (at.pathname + at.search).slice(SERVICE_PATH.length) };
 }
 
-const once = async <T>(method: Method, path: string, sent: Sent = {}): Promise<T> =>
-  (await exchange(method, path, sent)).answer as T;
+const sendJson = async <T>(method: Method, path: string, sent: RequestContent = {}): Promise<T> =>
+  (await sendRequest(method, path, sent)).answer as T;
 
-async function exchange(
+async function sendRequest(
   method: Method,
   path: string,
-  { body, file, headers = {} }: Sent = {},
+  { body, file, headers = {} }: RequestContent = {},
 ): Promise<{ answer: unknown; response: Response }> {
-  if (!SIGN_IN.has(path)) await needSession();
-  const response = await fetch(SERVICE + path, {
+  if (!SESSIONLESS_PATHS.has(path)) await requireSession();
+  const response = await fetch(SERVICE_PATH + path, {
     method,
     credentials: 'same-origin',
     headers: {
@@ -123,17 +123,17 @@ async function exchange(
     ...(body !== undefined && { body: JSON.stringify(body) }),
     ...(file !== undefined && { body: file }),
   }).catch(() => {
-    doubtSession();
-    throw unreachable();
+    markSessionUncertain();
+    throw unreachableProblem();
   });
   noteServerTime(response.headers.get('date'));
   const text = await response.text().catch(() => {
-    throw unreachable();
+    throw unreachableProblem();
   });
   const isJson = /json/.test(response.headers.get('content-type') ?? '');
   const answer: unknown = isJson && text !== '' ? JSON.parse(text) : text;
   const problem = response.ok ? null : problemOf(response, answer);
-  noteSession(path, problem);
+  recordSessionOutcome(path, problem);
   if (problem !== null) throw problem;
   return { answer, response };
 }

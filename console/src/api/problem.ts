@@ -28,5 +28,5 @@ export class Problem extends Error {
   }
 }
 
-export const unreachable = (): Problem =>
+export const unreachableProblem = (): Problem =>
   new Problem({ code: 'UNREACHABLE', detail: 'The service does not answer.', status: 0 });

@@ -1,16 +1,16 @@
 import type { UiSchema } from '@rjsf/utils';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
-import { headline } from '../ui/words.ts';
+import { sentenceCase } from '../ui/text-format.ts';
 
 // A capability's parameters as a form.
 
 export type Releases = readonly { id: string; version: string }[];
 
 /** A slider with more steps than this cannot be set by hand. */
-const MOST_STEPS = 400;
-const MOST_RADIOS = 4;
+const MAX_SLIDER_STEPS = 400;
+const MAX_RADIOS = 4;
 
-interface Part {
+interface ParamSchema {
   type?: string;
   title?: string;
   enum?: Json[];
@@ -25,12 +25,12 @@ const isObject = (value: Json | undefined): value is JsonObject =>
 export const propertiesOf = ({ properties }: JsonObject): Record<string, JsonObject> =>
   isObject(properties) ? (properties as Record<string, JsonObject>) : {};
 
-export function formOf(schema: JsonObject, releases: Releases | null): { schema: JsonObject; ui: UiSchema } {
+export function formSchemaOf(schema: JsonObject, releases: Releases | null): { schema: JsonObject; ui: UiSchema } {
   const parts: Record<string, JsonObject> = {};
   const ui: UiSchema = {};
   for (const [name, part] of Object.entries(propertiesOf(schema))) {
-    parts[name] = { title: headline(name), ...part };
-    const widget = widgetFor(part as Part);
+    parts[name] = { title: sentenceCase(name), ...part };
+    const widget = widgetFor(part as ParamSchema);
     if (widget !== null) ui[name] = { 'ui:widget': widget };
   }
   const named = parts.firmware_id;
@@ -41,44 +41,44 @@ export function formOf(schema: JsonObject, releases: Releases | null): { schema:
   return { schema: { ...schema, properties: parts }, ui };
 }
 
-function widgetFor({ type, minimum, maximum, multipleOf, enum: values }: Part): string | null {
-  if (values !== undefined) return values.length <= MOST_RADIOS ? 'radio' : null;
+function widgetFor({ type, minimum, maximum, multipleOf, enum: values }: ParamSchema): string | null {
+  if (values !== undefined) return values.length <= MAX_RADIOS ? 'radio' : null;
   const isNumber = type === 'integer' || type === 'number';
   if (!isNumber || minimum === undefined || maximum === undefined) return null;
   // The slider of a number without steps has whole ones, and would hide the values between them.
   const step = multipleOf ?? (type === 'integer' ? 1 : null);
-  return step !== null && (maximum - minimum) / step <= MOST_STEPS ? 'range' : null;
+  return step !== null && (maximum - minimum) / step <= MAX_SLIDER_STEPS ? 'range' : null;
 }
 
 /**
  * What the form begins with: what the device reports now, where the capability says which property a parameter ends up in;
  * else the least that fits, so that what is seen is what would be sent.
  */
-export function beginWith(
+export function initialParams(
   { paramSchema, expectedState }: { paramSchema: JsonObject; expectedState?: JsonObject | undefined },
   state: JsonObject,
 ): JsonObject {
-  const now = expectedState === undefined ? {} : paramsIn(expectedState, state);
+  const now = expectedState === undefined ? {} : paramsFromState(expectedState, state);
   const required = Array.isArray(paramSchema.required) ? paramSchema.required : [];
   const entries = Object.entries(propertiesOf(paramSchema)).flatMap(([name, part]): [string, Json][] => {
-    const { type, minimum } = part as Part;
+    const { type, minimum } = part as ParamSchema;
     const reported = now[name];
     if (reported !== undefined && typeof reported !== 'object') return [[name, reported]];
     if (part.default !== undefined || !required.includes(name)) return [];
     if (type === 'boolean') return [[name, false]];
-    return widgetFor(part as Part) === 'range' && minimum !== undefined ? [[name, minimum]] : [];
+    return widgetFor(part as ParamSchema) === 'range' && minimum !== undefined ? [[name, minimum]] : [];
   });
   return Object.fromEntries(entries);
 }
 
 /** The parameters that would lead to this state: the template read backwards. */
-function paramsIn(template: JsonObject, state: JsonObject): JsonObject {
+function paramsFromState(template: JsonObject, state: JsonObject): JsonObject {
   const found: JsonObject = {};
   for (const [name, part] of Object.entries(template)) {
     const value = state[name];
     if (!isObject(part) || value === undefined) continue;
     if (typeof part.$param === 'string') found[part.$param] = value;
-    else if (isObject(value)) Object.assign(found, paramsIn(part, value));
+    else if (isObject(value)) Object.assign(found, paramsFromState(part, value));
   }
   return found;
 }

@@ -2,16 +2,16 @@ import { lazy, Suspense, useId, useState } from 'react';
 import { Link } from 'wouter';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { useGet } from '../api/queries.ts';
+import { CommandProgress } from '../commands/command-progress.tsx';
 import { commandHref } from '../commands/status.tsx';
 import { useCommand } from '../commands/use-command.ts';
-import { CommandWay } from '../commands/way.tsx';
+import type { DeviceRecord } from '../devices/device-name.tsx';
 import { type ManifestRecord, manifestPath, SafetyPill } from '../devices/manifest.tsx';
-import type { DeviceRecord } from '../devices/name.tsx';
 import { useSession } from '../session.tsx';
-import { Failed, Failure, Loading, Note } from '../ui/states.tsx';
-import { headline } from '../ui/words.ts';
-import { ConfirmDryRun } from './confirm.tsx';
-import { useAsk } from './use-ask.ts';
+import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
+import { ConfirmDryRun } from './confirm-dry-run.tsx';
+import { useSendCommand } from './use-send-command.ts';
 import './panel.css';
 
 // The form library is loaded where there is something to fill in.
@@ -23,7 +23,7 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
   const { data } = useGet<ManifestRecord>(manifestPath(device.id));
   const [action, setAction] = useState<string | null>(null);
   const selectId = useId();
-  const ask = useAsk(device.id);
+  const ask = useSendCommand(device.id);
   // What the protocol does by itself is never asked for.
   const offered = data?.capabilities.filter(({ safetyClass }) => safetyClass !== 'RESTRICTED') ?? [];
   const chosen = offered.find((one) => one.action === action) ?? offered[0];
@@ -41,7 +41,7 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
       <select id={selectId} value={chosen.action} onChange={({ target }) => setAction(target.value)}>
         {offered.map((one) => (
           <option key={one.action} value={one.action}>
-            {headline(one.action)}
+            {sentenceCase(one.action)}
             {one.safetyClass === 'CRITICAL' ? ' (critical)' : ''}
           </option>
         ))}
@@ -56,26 +56,26 @@ export function CommandPanel({ device }: { device: DeviceRecord }) {
           send={(params: JsonObject, preview: boolean) => ask.send(chosen.action, params, preview)}
         />
       </Suspense>
-      <Failed error={ask.error} />
+      <ChangeError error={ask.error} />
       {ask.dryRun !== null && (
-        <ConfirmDryRun device={device} dryRun={ask.dryRun} close={ask.putAway} confirmed={ask.follow} />
+        <ConfirmDryRun device={device} dryRun={ask.dryRun} onClose={ask.dismissDryRun} onConfirmed={ask.track} />
       )}
-      {ask.followed !== null && <Followed key={ask.followed} id={ask.followed} device={device} />}
+      {ask.followed !== null && <TrackedCommand key={ask.followed} id={ask.followed} device={device} />}
     </section>
   );
 }
 
-function Followed({ id, device }: { id: string; device: DeviceRecord }) {
+function TrackedCommand({ id, device }: { id: string; device: DeviceRecord }) {
   const { data, error, refetch } = useCommand(id, device.id);
   if (data === undefined) {
-    return error === null ? <Loading what="Following it" /> : <Failure problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Following it" /> : <LoadError problem={error} retry={refetch} />;
   }
   return (
     <div className="followed">
       <h3>
-        <Link href={commandHref(id)}>{headline(data.command.action)}</Link>
+        <Link href={commandHref(id)}>{sentenceCase(data.command.action)}</Link>
       </h3>
-      <CommandWay command={data.command} />
+      <CommandProgress command={data.command} />
     </div>
   );
 }

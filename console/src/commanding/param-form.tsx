@@ -4,14 +4,14 @@ import type { RJSFSchema } from '@rjsf/utils';
 import { useMemo, useRef, useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { listReleases } from '../../../src/operations/firmware.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
+import type { DeviceRecord } from '../devices/device-name.tsx';
 import { type Capability, paramNames } from '../devices/manifest.tsx';
-import type { DeviceRecord } from '../devices/name.tsx';
 import { validator } from '../schema/validator.ts';
-import { Note } from '../ui/states.tsx';
-import { headline } from '../ui/words.ts';
-import { beginWith, formOf, type Releases } from './form-schema.ts';
+import { Note } from '../ui/feedback.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
+import { formSchemaOf, initialParams, type Releases } from './form-schema.ts';
 
 interface ParamFormProps {
   capability: Capability;
@@ -23,12 +23,12 @@ interface ParamFormProps {
 /** A form made of the capability's JSON Schema; the service checks the same rules again. */
 export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
   const releases = useReleases(capability, device);
-  const { schema, ui } = useMemo(() => formOf(capability.paramSchema, releases), [capability, releases]);
+  const { schema, ui } = useMemo(() => formSchemaOf(capability.paramSchema, releases), [capability, releases]);
   // It begins with what is so now, and keeps what was put in while new reports come.
-  const [params, setParams] = useState<JsonObject>(() => beginWith(capability, device.state));
+  const [params, setParams] = useState<JsonObject>(() => initialParams(capability, device.state));
   const asksPreview = useRef(false);
   const needsParams = paramNames(capability).length > 0;
-  const verb = headline(capability.action);
+  const verb = sentenceCase(capability.action);
   const buttons = (
     <div className="actions">
       {capability.safetyClass !== 'CRITICAL' && (
@@ -87,7 +87,7 @@ export function ParamForm({ capability, device, busy, send }: ParamFormProps) {
 function useReleases({ action }: Capability, { device_type }: DeviceRecord): Releases | null {
   const isUpdate = action === 'update_firmware';
   const query = new URLSearchParams({ device_type, status: 'released', limit: '200' });
-  const { data } = useGet<Answer<typeof listReleases>>(`/v1/firmware?${query}`, { when: isUpdate });
+  const { data } = useGet<Answer<typeof listReleases>>(`/v1/firmware?${query}`, { enabled: isUpdate });
   return useMemo(
     () => (isUpdate && data !== undefined ? data.releases.map(({ id, version }) => ({ id, version })) : null),
     [isUpdate, data],

@@ -1,30 +1,30 @@
 import { Link } from 'wouter';
 import { useChange } from '../api/queries.ts';
-import { DeviceName } from '../devices/name.tsx';
-import { useNames } from '../people/names.ts';
+import { DeviceName } from '../devices/device-name.tsx';
+import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
-import { Failed, Failure, Loading } from '../ui/states.tsx';
+import { ChangeError, LoadError, Loading } from '../ui/feedback.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, Members, Value } from '../ui/values.tsx';
-import { headline } from '../ui/words.ts';
+import { CommandProgress } from './command-progress.tsx';
 import type { CommandRecord } from './stages.ts';
 import { StatusPill } from './status.tsx';
 import { useCommand } from './use-command.ts';
-import { CommandWay } from './way.tsx';
 import './page.css';
 
 /** One command: its way, what it was asked to do, and what the device showed. */
 export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { data, error, refetch } = useCommand(id, null);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the command" /> : <Failure problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading the command" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { command } = data;
   return (
     <>
       <header className="page-head">
         <div>
-          <h1>{headline(command.action)}</h1>
+          <h1>{sentenceCase(command.action)}</h1>
           <p className="quiet">
             <DeviceName id={command.device_id} /> · <StatusPill status={command.status} />
           </p>
@@ -35,29 +35,29 @@ export function CommandPage({ params: { id = '' } }: { params: Readonly<Record<s
         <header>
           <h2 id="way">Its way</h2>
         </header>
-        <CommandWay command={command} />
-        <Why command={command} />
+        <CommandProgress command={command} />
+        <FailureReason command={command} />
       </section>
       <div className="halves">
         <section className="card" aria-labelledby="asked">
           <header>
             <h2 id="asked">What was asked</h2>
           </header>
-          <Asked command={command} />
+          <RequestFacts command={command} />
         </section>
         <section className="card" aria-labelledby="shown">
           <header>
             <h2 id="shown">What the device shows</h2>
           </header>
-          <Shown command={command} />
+          <ResultFacts command={command} />
         </section>
       </div>
     </>
   );
 }
 
-function Asked({ command }: { command: CommandRecord }) {
-  const nameOf = useNames();
+function RequestFacts({ command }: { command: CommandRecord }) {
+  const nameOf = useUserNames();
   const { may } = useSession();
   return (
     <Facts>
@@ -80,11 +80,11 @@ function Asked({ command }: { command: CommandRecord }) {
   );
 }
 
-function Shown({ command: { verification, result } }: { command: CommandRecord }) {
+function ResultFacts({ command: { verification, result } }: { command: CommandRecord }) {
   const { expected, observed } = verification;
   return (
     <Facts>
-      <Fact name="Verification">{headline(verification.status)}</Fact>
+      <Fact name="Verification">{sentenceCase(verification.status)}</Fact>
       {expected !== undefined && (
         <Fact name="Expected">
           <Members of={expected} />
@@ -105,7 +105,7 @@ function Shown({ command: { verification, result } }: { command: CommandRecord }
 }
 
 /** Why it did not do what was asked, in words. */
-function Why({ command: { refusal, error, status, late } }: { command: CommandRecord }) {
+function FailureReason({ command: { refusal, error, status, late } }: { command: CommandRecord }) {
   return (
     <>
       {refusal !== undefined && (
@@ -140,7 +140,7 @@ function Cancel({ command: { id, status } }: { command: CommandRecord }) {
       >
         Cancel it
       </button>
-      <Failed error={cancel.error} />
+      <ChangeError error={cancel.error} />
     </div>
   );
 }

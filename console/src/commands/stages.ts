@@ -1,6 +1,6 @@
 import type { CommandStatus } from '../../../src/domain/command.ts';
 import type { getCommand } from '../../../src/operations/command-view.ts';
-import type { Answer } from '../api/shapes.ts';
+import type { Answer } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
 
 // A command's way, from asked for to seen to be done, as a row of stages.
@@ -11,7 +11,7 @@ export interface Stage {
   id: string;
   title: string;
   /** `now`: it is there, and goes on. `over`: it ended there, and not well. */
-  is: 'done' | 'now' | 'ahead' | 'over';
+  phase: 'done' | 'now' | 'ahead' | 'over';
   tone: Tone;
   at: string | null;
   by: string | null;
@@ -46,50 +46,70 @@ export const toneOfStatus: Readonly<Record<CommandStatus, Tone>> = {
   cancelled: 'warn',
 };
 
-const ahead: readonly CommandStatus[] = ['dispatched', 'acknowledged', 'succeeded'];
-const endings: readonly CommandStatus[] = ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'];
+const expectedStatuses: readonly CommandStatus[] = ['dispatched', 'acknowledged', 'succeeded'];
+const unsuccessfulStatuses: readonly CommandStatus[] = ['rejected', 'failed', 'timed_out', 'expired', 'cancelled'];
 
 /** Nothing of it changes any more but by a late word. */
-export const isOver = ({ status, verification }: Pick<CommandRecord, 'status' | 'verification'>): boolean =>
-  endings.includes(status) || (status === 'succeeded' && verification.status !== 'pending');
+export const isFinal = ({ status, verification }: Pick<CommandRecord, 'status' | 'verification'>): boolean =>
+  unsuccessfulStatuses.includes(status) || (status === 'succeeded' && verification.status !== 'pending');
 
 export function stagesOf(command: CommandRecord): Stage[] {
   const { timeline, status } = command;
-  const goesOn = !isOver(command);
+  const goesOn = !isFinal(command);
   const been = timeline.map(({ status: reached, at, by, reason }, index): Stage => {
     const last = index === timeline.length - 1;
-    const is = endings.includes(reached) ? 'over' : last && goesOn && reached !== 'succeeded' ? 'now' : 'done';
+    const is = unsuccessfulStatuses.includes(reached)
+      ? 'over'
+      : last && goesOn && reached !== 'succeeded'
+        ? 'now'
+        : 'done';
     const title = reached === 'awaiting_confirmation' && is === 'done' ? 'Waited for confirmation' : titles[reached];
-    return { id: reached, title, is, tone: toneOfStatus[reached], at, by, note: reason ?? null };
+    return { id: reached, title, phase: is, tone: toneOfStatus[reached], at, by, note: reason ?? null };
   });
-  if (endings.includes(status)) {
+  if (unsuccessfulStatuses.includes(status)) {
     // A state that was seen all the same is worth knowing.
-    return command.verification.status === 'verified' ? [...been, verified(command)] : been;
+    return command.verification.status === 'verified' ? [...been, verificationStage(command)] : been;
   }
-  const from = Math.max(...ahead.map((one, index) => (timeline.some((moment) => moment.status === one) ? index : -1)));
+  const from = Math.max(
+    ...expectedStatuses.map((one, index) => (timeline.some((moment) => moment.status === one) ? index : -1)),
+  );
   // Whoever reports that it is under way has acknowledged it.
   const reached = status === 'in_progress' ? 1 : from;
-  const coming = ahead
+  const coming = expectedStatuses
     .slice(reached + 1)
-    .map((one): Stage => ({ id: one, title: titles[one], is: 'ahead', tone: 'quiet', at: null, by: null, note: null }));
-  return [...been, ...coming, verified(command)];
+    .map(
+      (one): Stage => ({ id: one, title: titles[one], phase: 'ahead', tone: 'quiet', at: null, by: null, note: null }),
+    );
+  return [...been, ...coming, verificationStage(command)];
 }
 
-function verified({ status, verification }: CommandRecord): Stage {
+function verificationStage({ status, verification }: CommandRecord): Stage {
   const { status: found, checked_at: at } = verification;
   const base = { id: 'verified', at, by: null };
   switch (found) {
     case 'verified':
-      return { ...base, title: 'Verified', is: 'done', tone: 'good', note: 'The device reports what was expected.' };
+      return { ...base, title: 'Verified', phase: 'done', tone: 'good', note: 'The device reports what was expected.' };
     case 'mismatched':
-      return { ...base, title: 'Not verified', is: 'over', tone: 'bad', note: 'The device reports another state.' };
+      return { ...base, title: 'Not verified', phase: 'over', tone: 'bad', note: 'The device reports another state.' };
     case 'timed_out':
-      return { ...base, title: 'Not verified', is: 'over', tone: 'bad', note: 'The device reported no state in time.' };
+      return {
+        ...base,
+        title: 'Not verified',
+        phase: 'over',
+        tone: 'bad',
+        note: 'The device reported no state in time.',
+      };
     case 'unverifiable':
-      return { ...base, title: 'Not verifiable', is: 'done', tone: 'quiet', note: 'No state of the device proves it.' };
+      return {
+        ...base,
+        title: 'Not verifiable',
+        phase: 'done',
+        tone: 'quiet',
+        note: 'No state of the device proves it.',
+      };
     case 'pending':
       return status === 'succeeded'
-        ? { ...base, title: 'Verifying', is: 'now', tone: 'info', note: 'Waits for the state that proves it.' }
-        : { ...base, title: 'Verified', is: 'ahead', tone: 'quiet', note: null };
+        ? { ...base, title: 'Verifying', phase: 'now', tone: 'info', note: 'Waits for the state that proves it.' }
+        : { ...base, title: 'Verified', phase: 'ahead', tone: 'quiet', note: null };
   }
 }

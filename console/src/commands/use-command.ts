@@ -1,10 +1,10 @@
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query';
 import type { getCommand } from '../../../src/operations/command-view.ts';
+import type { Answer } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
-import { refresh, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
+import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
-import { isOver } from './stages.ts';
+import { isFinal } from './stages.ts';
 
 /** More often than a stream tells, should it be away. */
 const EVERY_MS = 10_000;
@@ -13,16 +13,16 @@ const EVERY_MS = 10_000;
 export function useCommand(id: string, deviceId: string | null): UseQueryResult<Answer<typeof getCommand>, Problem> {
   const path = `/v1/commands/${id}`;
   const queries = useQueryClient();
-  const found = useGet<Answer<typeof getCommand>>(path, { every: EVERY_MS });
-  const over = found.data !== undefined && isOver(found.data.command);
+  const found = useGet<Answer<typeof getCommand>>(path, { refetchIntervalMs: EVERY_MS });
+  const over = found.data !== undefined && isFinal(found.data.command);
   const device = deviceId ?? found.data?.command.device_id;
-  const anew = () => void refresh(queries, [path]);
+  const anew = () => void invalidatePaths(queries, [path]);
   useStream({
     path: '/ws/state',
     query: { events: 'command', ...(device !== undefined && { device_id: device }) },
-    hear: (told) => (told as { command_id: string }).command_id === id && anew(),
-    missed: anew,
-    when: device !== undefined && !over,
+    onMessage: (told) => (told as { command_id: string }).command_id === id && anew(),
+    onOpen: anew,
+    enabled: device !== undefined && !over,
   });
   return found;
 }

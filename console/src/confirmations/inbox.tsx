@@ -1,22 +1,22 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link } from 'wouter';
-import { refresh, useGet } from '../api/queries.ts';
-import type { ConfirmationPage } from '../api/shapes.ts';
+import type { ConfirmationPage } from '../api/answer-types.ts';
+import { invalidatePaths, useGet } from '../api/queries.ts';
+import { CommandProgress } from '../commands/command-progress.tsx';
 import { commandHref } from '../commands/status.tsx';
 import { useCommand } from '../commands/use-command.ts';
-import { CommandWay } from '../commands/way.tsx';
-import { DeviceName } from '../devices/name.tsx';
+import { DeviceName } from '../devices/device-name.tsx';
 import { useStream } from '../live/use-stream.ts';
-import { useNames } from '../people/names.ts';
+import { useUserNames } from '../people/user-names.ts';
 import { useNow } from '../ui/clock.ts';
+import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { Icon } from '../ui/icons.tsx';
-import { Empty, Failure, Loading } from '../ui/states.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
-import { headline } from '../ui/words.ts';
-import { Approve, Buttons, Refuse, type Standing, type Way } from './decide.tsx';
-import { Effect } from './effect.tsx';
-import type { Waiting } from './waiting.ts';
+import { CommandEffect } from './command-effect.tsx';
+import { Approve, type ConfirmationState, type Decision, DecisionButtons, Refuse } from './decision-dialogs.tsx';
+import type { PendingConfirmation } from './pending-confirmation.ts';
 import './inbox.css';
 
 const LIST = '/v1/confirmations';
@@ -24,16 +24,16 @@ const LIST = '/v1/confirmations';
 /** What waits until somebody says yes or no to it. */
 export function Confirmations() {
   const queries = useQueryClient();
-  const { data, error, refetch } = useGet<ConfirmationPage>(`${LIST}?limit=200`, { every: 30_000 });
-  const [approved, setApproved] = useState<Waiting[]>([]);
-  const [asked, setAsked] = useState<{ one: Waiting; way: Way } | null>(null);
+  const { data, error, refetch } = useGet<ConfirmationPage>(`${LIST}?limit=200`, { refetchIntervalMs: 30_000 });
+  const [approved, setApproved] = useState<PendingConfirmation[]>([]);
+  const [asked, setAsked] = useState<{ one: PendingConfirmation; way: Decision } | null>(null);
   const now = useNow();
-  const anew = () => void refresh(queries, [LIST]);
-  useStream({ path: '/ws/state', query: { events: 'confirmation' }, hear: anew, missed: anew });
+  const anew = () => void invalidatePaths(queries, [LIST]);
+  useStream({ path: '/ws/state', query: { events: 'confirmation' }, onMessage: anew, onOpen: anew });
   // What has expired leaves by itself, also where nobody tells it.
   const waiting = data?.confirmations.filter(({ expires_at }) => Date.parse(expires_at) > now) ?? [];
   const putAway = () => setAsked(null);
-  const standingOf = ({ command_id, expires_at }: Waiting): Standing =>
+  const standingOf = ({ command_id, expires_at }: PendingConfirmation): ConfirmationState =>
     Date.parse(expires_at) <= now
       ? 'expired'
       : waiting.some((other) => other.command_id === command_id)
@@ -61,7 +61,7 @@ export function Confirmations() {
         error === null ? (
           <Loading what="Looking into the inbox" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : waiting.length === 0 ? (
         <Empty icon="confirm" title="Nothing waits for you.">
@@ -75,12 +75,12 @@ export function Confirmations() {
         </ul>
       )}
       {data?.next_cursor != null && <p className="quiet">There are more: they appear as these are answered.</p>}
-      {asked?.way === 'refuse' && <Refuse of={asked.one} standing={standingOf(asked.one)} close={putAway} />}
+      {asked?.way === 'refuse' && <Refuse of={asked.one} state={standingOf(asked.one)} onClose={putAway} />}
       {asked?.way === 'approve' && (
         <Approve
           of={asked.one}
-          standing={standingOf(asked.one)}
-          close={putAway}
+          state={standingOf(asked.one)}
+          onClose={putAway}
           done={() => setApproved((before) => [asked.one, ...before])}
         />
       )}
@@ -88,15 +88,15 @@ export function Confirmations() {
   );
 }
 
-function Entry({ of: one, ask }: { of: Waiting; ask(way: Way): void }) {
-  const nameOf = useNames();
+function Entry({ of: one, ask }: { of: PendingConfirmation; ask(way: Decision): void }) {
+  const nameOf = useUserNames();
   const titleId = `asked-${one.command_id}`;
   return (
     <li>
       <article className="card asked" aria-labelledby={titleId}>
         <header>
           <h2 id={titleId}>
-            {headline(one.action)} · <DeviceName id={one.device_id} />
+            {sentenceCase(one.action)} · <DeviceName id={one.device_id} />
           </h2>
           <p className="asked-until">
             <Icon name="clock" /> expires <Countdown until={one.expires_at} />
@@ -111,21 +111,21 @@ function Entry({ of: one, ask }: { of: Waiting; ask(way: Way): void }) {
           )}
           . {one.reason}
         </p>
-        <Effect of={one} />
-        <Buttons of={one} ask={ask} />
+        <CommandEffect of={one} />
+        <DecisionButtons of={one} ask={ask} />
       </article>
     </li>
   );
 }
 
 /** What becomes of what was approved just now. */
-function Approved({ of: one, close }: { of: Waiting; close(): void }) {
+function Approved({ of: one, close }: { of: PendingConfirmation; close(): void }) {
   const { data, error, refetch } = useCommand(one.command_id, one.device_id);
   return (
-    <section className="card approved" aria-label={`Approved: ${headline(one.action)}`}>
+    <section className="card approved" aria-label={`Approved: ${sentenceCase(one.action)}`}>
       <header>
         <h2>
-          <Link href={commandHref(one.command_id)}>{headline(one.action)}</Link> · <DeviceName id={one.device_id} />
+          <Link href={commandHref(one.command_id)}>{sentenceCase(one.action)}</Link> · <DeviceName id={one.device_id} />
         </h2>
         <button type="button" className="icon-button" onClick={close}>
           <Icon name="close" />
@@ -133,11 +133,11 @@ function Approved({ of: one, close }: { of: Waiting; close(): void }) {
         </button>
       </header>
       {data !== undefined ? (
-        <CommandWay command={data.command} />
+        <CommandProgress command={data.command} />
       ) : error === null ? (
         <Loading what="Following it" />
       ) : (
-        <Failure problem={error} retry={refetch} />
+        <LoadError problem={error} retry={refetch} />
       )}
     </section>
   );

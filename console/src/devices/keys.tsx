@@ -1,7 +1,7 @@
 import type { keyHistory } from '../../../src/operations/device-keys.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 
@@ -19,7 +19,7 @@ export function Keys({ id }: { id: string }) {
         error === null ? (
           <Loading what="Loading the keys" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <Table label="Keys" columns={['Key', 'Status', 'Made', 'Last used']}>

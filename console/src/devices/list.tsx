@@ -3,19 +3,19 @@ import { useId, useMemo, useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import type { listDevices } from '../../../src/operations/devices.ts';
 import type { listHomes } from '../../../src/operations/homes.ts';
-import { changePages, usePages } from '../api/pages.ts';
-import { refresh, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { updatePages, usePagedQuery } from '../api/paged-query.ts';
+import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
-import { type Column, LongTable } from '../ui/long-table.tsx';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
-import { deviceHref, nameOf } from './name.tsx';
-import { Places } from './places.tsx';
+import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
+import { deviceHref, deviceNameOf } from './device-name.tsx';
+import { HomesNavigation } from './homes-navigation.tsx';
 import './list.css';
 
-export type DevicePage = Answer<typeof listDevices>;
-type Device = DevicePage['devices'][number];
+export type DeviceListPage = Answer<typeof listDevices>;
+type Device = DeviceListPage['devices'][number];
 
 const PAGE = 200;
 
@@ -36,8 +36,15 @@ function pathOf(query: URLSearchParams): string {
 export function Devices() {
   const [query, setQuery] = useSearchParams();
   const path = pathOf(query);
-  const { first, rows, whole, problem, more, again } = usePages<DevicePage, Device>(path, ({ devices }) => devices);
-  useLivePresence(path, again);
+  const {
+    firstPage,
+    rows,
+    isComplete: whole,
+    problem,
+    loadMore: more,
+    reload,
+  } = usePagedQuery<DeviceListPage, Device>(path, ({ devices }) => devices);
+  useLivePresence(path, reload);
   const wanted = (query.get('find') ?? '').trim().toLowerCase();
   const shown = useMemo(
     () =>
@@ -58,28 +65,28 @@ export function Devices() {
           <p className="quiet">Each has a twin here: what it last reported, and what it can do.</p>
         </div>
         <p className="quiet" role="status">
-          {first === null ? '' : `${first.count.toLocaleString()} devices`}
-          {isFiltered && first !== null && `, ${shown.length.toLocaleString()}${whole ? '' : '+'} shown`}
+          {firstPage === null ? '' : `${firstPage.count.toLocaleString()} devices`}
+          {isFiltered && firstPage !== null && `, ${shown.length.toLocaleString()}${whole ? '' : '+'} shown`}
         </p>
       </header>
       <div className="devices-body">
-        <Places query={query} />
+        <HomesNavigation query={query} />
         <div className="devices-list">
           <Filters query={query} change={setQuery} />
           {problem !== null && rows.length === 0 ? (
-            <Failure problem={problem} retry={again} />
-          ) : first === null ? (
+            <LoadError problem={problem} retry={reload} />
+          ) : firstPage === null ? (
             <Loading what="Loading the devices" />
           ) : shown.length === 0 ? (
-            <Nothing isFiltered={isFiltered} whole={whole} more={more} />
+            <NoDevices isFiltered={isFiltered} whole={whole} more={more} />
           ) : (
-            <LongTable
+            <VirtualTable
               label="Devices"
               columns={columns}
               rows={shown}
               keyOf={({ id }) => id}
-              whole={whole}
-              more={more}
+              isComplete={whole}
+              loadMore={more}
             />
           )}
         </div>
@@ -96,7 +103,7 @@ function useColumns(): readonly Column<Device>[] {
       {
         title: 'Device',
         width: 'minmax(9rem, 2fr)',
-        cell: (device) => <Link href={deviceHref(device.id)}>{nameOf(device)}</Link>,
+        cell: (device) => <Link href={deviceHref(device.id)}>{deviceNameOf(device)}</Link>,
       },
       {
         title: 'Presence',
@@ -136,22 +143,22 @@ function useLivePresence(path: string, again: () => void): void {
   useStream({
     path: '/ws/state',
     query: { events: 'presence' },
-    hear(message) {
+    onMessage(message) {
       const presence = message as Presence;
       told.current.set(presence.device_id, presence);
       if (told.current.size > 1) return;
       setTimeout(() => {
         const news = told.current;
         told.current = new Map();
-        changePages<DevicePage>(queries, path, (page) => {
+        updatePages<DeviceListPage>(queries, path, (page) => {
           if (!page.devices.some(({ id }) => news.has(id))) return page;
           return { ...page, devices: page.devices.map((device) => withPresence(device, news.get(device.id))) };
         });
       }, 200);
     },
-    missed() {
+    onOpen() {
       again();
-      void refresh(queries, ['/v1/homes']);
+      void invalidatePaths(queries, ['/v1/homes']);
     },
   });
 }
@@ -210,7 +217,7 @@ function Filters({ query, change }: { query: URLSearchParams; change: ChangeQuer
   );
 }
 
-const Nothing = ({ isFiltered, whole, more }: { isFiltered: boolean; whole: boolean; more(): void }) =>
+const NoDevices = ({ isFiltered, whole, more }: { isFiltered: boolean; whole: boolean; more(): void }) =>
   !isFiltered ? (
     <Empty icon="device" title="No devices yet.">
       Register one through the API, or start some: <code>twinkeep simulate --devices 5</code>

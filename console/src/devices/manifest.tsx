@@ -1,9 +1,9 @@
 import type { getManifest } from '../../../src/operations/manifests.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
-import { headline, plain } from '../ui/words.ts';
+import { humanize, sentenceCase } from '../ui/text-format.ts';
 
 export type ManifestRecord = Answer<typeof getManifest>;
 export type Capability = ManifestRecord['capabilities'][number];
@@ -37,23 +37,23 @@ export function Manifest({ id }: { id: string }) {
             An admin gives it one by <code>POST {manifestPath('…')}</code>.
           </Empty>
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <Table label="Capabilities" columns={['Action', 'Parameters', 'Safety', 'Proved by']}>
           {data.capabilities.map((capability) => (
             <tr key={capability.action}>
               <th scope="row">
-                {headline(capability.action)}
+                {sentenceCase(capability.action)}
                 <p className="quiet small what">{capability.description}</p>
               </th>
-              <td>{paramNames(capability).map(plain).join(', ') || '—'}</td>
+              <td>{paramNames(capability).map(humanize).join(', ') || '—'}</td>
               <td>
                 <SafetyPill of={capability.safetyClass} />
               </td>
               <td>
                 {Object.keys(capability.expectedState ?? {})
-                  .map(plain)
+                  .map(humanize)
                   .join(', ') || '—'}
               </td>
             </tr>

@@ -1,12 +1,12 @@
-import { Failure, Loading, Pill } from '../ui/states.tsx';
+import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
+import { humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { plain } from '../ui/words.ts';
-import { useActivity } from './twin.tsx';
+import { useDeviceActivity } from './twin.tsx';
 
 /** What it said lately, and what of it was not taken. */
 export function Messages({ id }: { id: string }) {
-  const { data, error, refetch } = useActivity(id);
+  const { data, error, refetch } = useDeviceActivity(id);
   const activity = data?.activity;
   return (
     <section className="card" aria-labelledby="messages">
@@ -21,7 +21,7 @@ export function Messages({ id }: { id: string }) {
         </p>
       </header>
       {activity === undefined &&
-        (error === null ? <Loading what="Loading the messages" /> : <Failure problem={error} retry={refetch} />)}
+        (error === null ? <Loading what="Loading the messages" /> : <LoadError problem={error} retry={refetch} />)}
       {activity !== undefined && activity.messages.length === 0 && (
         <p className="quiet">
           Nothing since the service was started, <Time at={activity.since} />.
@@ -35,11 +35,11 @@ export function Messages({ id }: { id: string }) {
               <td>
                 <Time at={at} exact />
               </td>
-              <td>{plain(channel)}</td>
+              <td>{humanize(channel)}</td>
               <td>{sequence_number ?? '—'}</td>
               <td>
                 {outcome === 'refused' ? (
-                  <Pill tone="bad">{plain(code ?? 'refused').toLowerCase()}</Pill>
+                  <Pill tone="bad">{humanize(code ?? 'refused').toLowerCase()}</Pill>
                 ) : (
                   <span className="quiet">{outcome}</span>
                 )}

@@ -1,36 +1,36 @@
 import { Link } from 'wouter';
 import type { getDevice } from '../../../src/operations/devices.ts';
 import type { listHomes, listRooms } from '../../../src/operations/homes.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
 import { CommandPanel } from '../commanding/panel.tsx';
 import { useSession } from '../session.tsx';
-import { Failure, Loading, Note, Pill } from '../ui/states.tsx';
+import { LoadError, Loading, Note, Pill } from '../ui/feedback.tsx';
 import { Time } from '../ui/time.tsx';
 import { Fact, Facts, Members } from '../ui/values.tsx';
-import { History } from './history.tsx';
+import { CommandHistory } from './command-history.tsx';
+import { type DeviceRecord, deviceNameOf } from './device-name.tsx';
 import { Keys } from './keys.tsx';
 import { Manifest } from './manifest.tsx';
 import { Messages } from './messages.tsx';
-import { type DeviceRecord, nameOf } from './name.tsx';
 import { Twin } from './twin.tsx';
-import { useDeviceNews } from './use-device.ts';
+import { useDeviceUpdates } from './use-device-updates.ts';
 import './page.css';
 
 /** One device: what it reports, what it can do, and what was asked of it. */
 export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
-  const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { every: 30_000 });
-  useDeviceNews(id);
+  const { data, error, refetch } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { refetchIntervalMs: 30_000 });
+  useDeviceUpdates(id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the device" /> : <Failure problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading the device" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { device } = data;
   return (
     <>
       <header className="page-head">
         <div>
-          <h1>{nameOf(device)}</h1>
+          <h1>{deviceNameOf(device)}</h1>
           <p className="quiet device-line">
             <Presence of={device} />
             <span>{device.device_type}</span>
@@ -45,7 +45,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
       <div className="device-parts">
         <div>
           <Twin device={device} />
-          <Particulars device={device} />
+          <DeviceDetails device={device} />
         </div>
         <div>
           {device.revoked ? (
@@ -56,7 +56,7 @@ export function DevicePage({ params: { id = '' } }: { params: Readonly<Record<st
           ) : (
             <CommandPanel device={device} />
           )}
-          <History id={id} />
+          <CommandHistory id={id} />
         </div>
       </div>
       <div className="device-parts">
@@ -79,7 +79,7 @@ const Presence = ({ of: { online, revoked } }: { of: DeviceRecord }) =>
 
 function Place({ of: { home_id, room_id } }: { of: DeviceRecord }) {
   const homes = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
-  const rooms = useGet<Answer<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, { when: room_id !== null });
+  const rooms = useGet<Answer<typeof listRooms>>(`/v1/homes/${home_id}/rooms?limit=200`, { enabled: room_id !== null });
   if (home_id === null) return <span>in no home</span>;
   const home = homes.data?.homes.find(({ id }) => id === home_id)?.home_name ?? 'its home';
   const room = rooms.data?.rooms.find(({ id }) => id === room_id)?.name;
@@ -105,7 +105,7 @@ const Battery = ({ percent }: { percent: number }) => (
   </span>
 );
 
-function Particulars({ device }: { device: DeviceRecord }) {
+function DeviceDetails({ device }: { device: DeviceRecord }) {
   const { may } = useSession();
   return (
     <section className="card" aria-labelledby="particulars">

@@ -1,22 +1,22 @@
 import type { getDeviceActivity } from '../../../src/operations/device-activity.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { Empty } from '../ui/states.tsx';
+import { Empty } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
+import { humanize } from '../ui/text-format.ts';
 import { fullTime, Time, zone } from '../ui/time.tsx';
-import { useNews } from '../ui/use-news.ts';
+import { useRecentChange } from '../ui/use-recent-change.ts';
 import { Value } from '../ui/values.tsx';
-import { plain } from '../ui/words.ts';
-import type { DeviceRecord } from './name.tsx';
+import type { DeviceRecord } from './device-name.tsx';
 
 export type Activity = Answer<typeof getDeviceActivity>['activity'];
 
-export const useActivity = (id: string) =>
-  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { every: 15_000 });
+export const useDeviceActivity = (id: string) =>
+  useGet<Answer<typeof getDeviceActivity>>(`/v1/devices/${id}/activity`, { refetchIntervalMs: 15_000 });
 
 /** What the device reported, property by property. */
 export function Twin({ device: { id, state, state_version } }: { device: DeviceRecord }) {
-  const activity = useActivity(id).data?.activity;
+  const activity = useDeviceActivity(id).data?.activity;
   const names = Object.keys(state).sort();
   return (
     <section className="card" aria-labelledby="twin">
@@ -42,10 +42,10 @@ export function Twin({ device: { id, state, state_version } }: { device: DeviceR
 }
 
 function Property({ name, value, activity }: { name: string; value: unknown; activity: Activity | undefined }) {
-  const isNews = useNews(JSON.stringify(value));
+  const isNews = useRecentChange(JSON.stringify(value));
   return (
     <tr className={isNews ? 'news' : ''}>
-      <th scope="row">{plain(name)}</th>
+      <th scope="row">{humanize(name)}</th>
       <td>
         <Value of={value} />
       </td>

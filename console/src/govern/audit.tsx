@@ -2,18 +2,18 @@ import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import type { listAudit } from '../../../src/operations/audit.ts';
 import type { listMembers } from '../../../src/operations/members.ts';
-import { usePages } from '../api/pages.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { usePagedQuery } from '../api/paged-query.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
 import { commandHref } from '../commands/status.tsx';
-import { deviceHref } from '../devices/name.tsx';
-import { useNames } from '../people/names.ts';
-import { planHref } from '../plans/words.ts';
+import { deviceHref } from '../devices/device-name.tsx';
+import { useUserNames } from '../people/user-names.ts';
+import { planHref } from '../plans/plan-display.ts';
 import { useSession } from '../session.tsx';
-import { type Column, LongTable } from '../ui/long-table.tsx';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
+import { abbreviateId, capital, humanize, sentenceCase } from '../ui/text-format.ts';
 import { fullTime, zone } from '../ui/time.tsx';
-import { capital, endOf, headline, plain } from '../ui/words.ts';
+import { type Column, VirtualTable } from '../ui/virtual-table.tsx';
 import './govern.css';
 
 type AuditPage = Answer<typeof listAudit>;
@@ -34,8 +34,15 @@ function AuditLog({ platform }: { platform: boolean }) {
     if (value) asked.set(name, value);
   }
   const path = `/v1/audit?${asked}`;
-  const { first, rows, whole, problem, more, again } = usePages<AuditPage, Entry>(path, ({ entries }) => entries);
-  const nameOf = useNames();
+  const {
+    firstPage,
+    rows,
+    isComplete: whole,
+    problem,
+    loadMore: more,
+    reload,
+  } = usePagedQuery<AuditPage, Entry>(path, ({ entries }) => entries);
+  const nameOf = useUserNames();
   const columns: readonly Column<Entry>[] = [
     {
       title: 'When',
@@ -52,7 +59,7 @@ function AuditLog({ platform }: { platform: boolean }) {
         </>
       ),
     },
-    { title: 'What', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => headline(action) },
+    { title: 'What', width: 'minmax(8rem, 1.4fr)', cell: ({ action }) => sentenceCase(action) },
     { title: 'Of', width: 'minmax(9rem, 1.4fr)', extra: true, cell: ({ subject }) => <Subject of={subject} /> },
     { title: 'Through', width: '6rem', extra: true, cell: ({ via }) => via },
     {
@@ -62,7 +69,7 @@ function AuditLog({ platform }: { platform: boolean }) {
         outcome === 'done' ? (
           <span className="quiet">done</span>
         ) : (
-          <Pill tone="bad">{plain(outcome).toLowerCase()}</Pill>
+          <Pill tone="bad">{humanize(outcome).toLowerCase()}</Pill>
         ),
     },
   ];
@@ -77,34 +84,34 @@ function AuditLog({ platform }: { platform: boolean }) {
             first; times in {zone}.
           </p>
         </div>
-        <button type="button" className="button" onClick={again}>
+        <button type="button" className="button" onClick={reload}>
           Look again
         </button>
       </header>
       <Filters query={query} change={setQuery} platform={platform} />
       {problem !== null && rows.length === 0 ? (
-        <Failure problem={problem} retry={again} />
-      ) : first === null ? (
+        <LoadError problem={problem} retry={reload} />
+      ) : firstPage === null ? (
         <Loading what="Reading the audit" />
       ) : rows.length === 0 && whole ? (
         <Empty icon="audit" title="Nothing fits.">
           Nobody did such a thing, or its time to be kept is over.
         </Empty>
       ) : (
-        <LongTable
+        <VirtualTable
           label={newest === undefined ? 'Audit' : `Audit, up to ${fullTime(newest.at)}`}
           columns={columns}
           rows={rows}
           keyOf={({ at, subject, action, request_id }) => `${at} ${subject} ${action} ${request_id}`}
-          whole={whole}
-          more={more}
+          isComplete={whole}
+          loadMore={more}
         />
       )}
     </div>
   );
 }
 
-const places: Readonly<Record<string, (id: string) => string>> = {
+const subjectLinks: Readonly<Record<string, (id: string) => string>> = {
   device: deviceHref,
   command: commandHref,
   plan: planHref,
@@ -113,8 +120,8 @@ const places: Readonly<Record<string, (id: string) => string>> = {
 /** `device:<id>`, as a link where there is a page of it. */
 function Subject({ of }: { of: string }) {
   const [kind = '', id = ''] = of.split(/:(.*)/s);
-  const place = places[kind];
-  const text = `${capital(kind)} ${id.length > 12 ? endOf(id) : id}`;
+  const place = subjectLinks[kind];
+  const text = `${capital(kind)} ${id.length > 12 ? abbreviateId(id) : id}`;
   return place === undefined ? <span title={of}>{text}</span> : <Link href={place(id)}>{text}</Link>;
 }
 
@@ -124,7 +131,7 @@ function Filters({ query, change, platform }: { query: URLSearchParams; change: 
   const { may } = useSession();
   const [whoId, whatId, ofId] = [useId(), useId(), useId()];
   const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', {
-    when: !platform && may('admin'),
+    enabled: !platform && may('admin'),
   });
   const set = (name: string, value: string): void =>
     change(
@@ -146,7 +153,7 @@ function Filters({ query, change, platform }: { query: URLSearchParams; change: 
             <option value="">Anybody</option>
             {people.map(({ id, email }) => (
               <option key={id} value={id}>
-                {email ?? endOf(id)}
+                {email ?? abbreviateId(id)}
               </option>
             ))}
           </select>

@@ -1,10 +1,10 @@
 import { useId, useState } from 'react';
 import type { listReleases } from '../../../src/operations/firmware.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
 import { useSession } from '../session.tsx';
-import { AskFirst } from '../ui/ask-first.tsx';
-import { Empty, Failed, Failure, Loading, Pill } from '../ui/states.tsx';
+import { ConfirmButton } from '../ui/confirm-button.tsx';
+import { ChangeError, Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
 import { NewRelease } from './new-release.tsx';
@@ -35,7 +35,7 @@ export function Firmware() {
         error === null ? (
           <Loading what="Loading the releases" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : data.releases.length === 0 ? (
         <Empty icon="firmware" title="No firmware yet.">
@@ -94,16 +94,16 @@ function Changes({ of: release }: { of: Release }) {
     <div className="row-actions">
       {status === 'draft' && <Upload of={release} />}
       {checksum !== null && <Rollout of={release} />}
-      <AskFirst
+      <ConfirmButton
         label="Withdraw"
         about={version}
         title={`Withdraw ${version}?`}
-        verb="Withdraw it"
+        confirmLabel="Withdraw it"
         change={{ method: 'POST', path: `${FIRMWARE}/${id}/withdraw`, body: {} }}
-        stale={[FIRMWARE]}
+        stalePaths={[FIRMWARE]}
       >
         <p>It is offered and served to no device any more, for good. Devices that have it keep it.</p>
-      </AskFirst>
+      </ConfirmButton>
     </div>
   );
 }
@@ -112,14 +112,14 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
   const [percent, setPercent] = useState(rollout_percent);
   const rangeId = useId();
   return (
-    <AskFirst
+    <ConfirmButton
       label={status === 'draft' ? 'Release' : 'Roll out'}
       about={version}
       title={`Release ${version} for ${device_type}`}
-      verb={`Offer it to ${percent} %`}
+      confirmLabel={`Offer it to ${percent} %`}
       tone="primary"
       change={{ method: 'POST', path: `${FIRMWARE}/${id}/release`, body: { rollout_percent: percent } }}
-      stale={[FIRMWARE]}
+      stalePaths={[FIRMWARE]}
     >
       <label htmlFor={rangeId}>Part of the devices that are offered it</label>
       <input
@@ -131,7 +131,7 @@ function Rollout({ of: { id, version, status, rollout_percent, device_type } }: 
         onChange={({ target }) => setPercent(Number(target.value))}
       />
       <p className="quiet small">{percent} % of the devices of this type, always the same ones.</p>
-    </AskFirst>
+    </ConfirmButton>
   );
 }
 
@@ -155,7 +155,7 @@ function Upload({ of: { id, version, checksum } }: { of: Release }) {
           }}
         />
       </label>
-      <Failed error={upload.error} />
+      <ChangeError error={upload.error} />
     </>
   );
 }

@@ -1,16 +1,16 @@
 import { useState } from 'react';
 import type { listApiKeys } from '../../../src/operations/api-keys.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { useNames } from '../people/names.ts';
+import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
-import { AskFirst } from '../ui/ask-first.tsx';
 import { useNow } from '../ui/clock.ts';
+import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import type { MadeKey } from './made-key.ts';
+import type { CreatedKey } from './created-key.ts';
 import { NewKey } from './new-key.tsx';
 import './govern.css';
 
@@ -22,8 +22,8 @@ const KEYS = '/v1/auth/api-keys';
 export function ApiKeys() {
   const { may } = useSession();
   const { data, error, refetch } = useGet<Answer<typeof listApiKeys>>(`${KEYS}?limit=200`);
-  const [made, setMade] = useState<MadeKey | null>(null);
-  const nameOf = useNames();
+  const [made, setMade] = useState<CreatedKey | null>(null);
+  const nameOf = useUserNames();
   const now = useNow();
   return (
     <>
@@ -42,7 +42,7 @@ export function ApiKeys() {
         error === null ? (
           <Loading what="Loading the keys" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : data.keys.length === 0 ? (
         <Empty icon="key" title="No keys yet.">
@@ -88,37 +88,37 @@ const tones = { active: 'good', expired: 'quiet', revoked: 'bad' } as const;
 const statusOf = ({ revoked_at, expires_at }: Key, now: number): keyof typeof tones =>
   revoked_at !== null ? 'revoked' : expires_at !== null && Date.parse(expires_at) <= now ? 'expired' : 'active';
 
-const Changes = ({ of: { prefix, name }, made }: { of: Key; made(key: MadeKey): void }) => (
+const Changes = ({ of: { prefix, name }, made }: { of: Key; made(key: CreatedKey): void }) => (
   <div className="row-actions">
-    <AskFirst
+    <ConfirmButton
       label="Rotate"
       about={name}
       title={`Rotate ${name}?`}
-      verb="Rotate it"
+      confirmLabel="Rotate it"
       tone="primary"
       change={{ method: 'POST', path: `${KEYS}/rotate`, body: { prefix } }}
-      stale={[KEYS]}
-      done={(answer) => made(answer as MadeKey)}
+      stalePaths={[KEYS]}
+      onSuccess={(answer) => made(answer as CreatedKey)}
     >
       <p>A new key takes its place, with the same name, scopes and end. The old one is dead at once.</p>
-    </AskFirst>
-    <AskFirst
+    </ConfirmButton>
+    <ConfirmButton
       label="Revoke"
       about={name}
       title={`Revoke ${name}?`}
-      verb="Revoke it"
+      confirmLabel="Revoke it"
       change={{ method: 'POST', path: `${KEYS}/revoke`, body: { prefix } }}
-      stale={[KEYS]}
+      stalePaths={[KEYS]}
     >
       <p>It is dead at once, with every connection that lives on it. It cannot come back.</p>
-    </AskFirst>
+    </ConfirmButton>
   </div>
 );
 
-function Secret({ of: { key, name }, close }: { of: MadeKey; close(): void }) {
+function Secret({ of: { key, name }, close }: { of: CreatedKey; close(): void }) {
   const [copied, setCopied] = useState(false);
   return (
-    <Dialog title={`The key ${name}`} close={close}>
+    <Dialog title={`The key ${name}`} onClose={close}>
       <p>Put it where its program reads it: it is shown this once.</p>
       <code className="secret">{key}</code>
       <p role="status" className="quiet small">

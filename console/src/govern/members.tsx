@@ -1,14 +1,14 @@
 import { type FormEvent, useId, useState } from 'react';
 import { mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
 import type { listMembers } from '../../../src/operations/members.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
 import { useSession } from '../session.tsx';
-import { AskFirst } from '../ui/ask-first.tsx';
+import { ConfirmButton } from '../ui/confirm-button.tsx';
 import { Dialog } from '../ui/dialog.tsx';
-import { Failed, Failure, Loading, Pill } from '../ui/states.tsx';
+import { ChangeError, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
-import { endOf } from '../ui/words.ts';
+import { abbreviateId } from '../ui/text-format.ts';
 import './govern.css';
 
 type Member = Answer<typeof listMembers>['members'][number];
@@ -40,7 +40,7 @@ export function Members() {
         error === null ? (
           <Loading what="Loading the members" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <section className="card" aria-label="People">
@@ -56,7 +56,7 @@ export function Members() {
   );
 }
 
-const nameOf = ({ email, id }: Member): string => email ?? endOf(id);
+const nameOf = ({ email, id }: Member): string => email ?? abbreviateId(id);
 
 function Row({ of: member }: { of: Member }) {
   const { me, role: mine } = useSession();
@@ -88,7 +88,7 @@ function Row({ of: member }: { of: Member }) {
         ) : (
           member.role
         )}
-        <Failed error={change.error} />
+        <ChangeError error={change.error} />
       </td>
       <td>
         <Pill tone={invited ? 'warn' : 'good'}>{member.status}</Pill>
@@ -96,20 +96,20 @@ function Row({ of: member }: { of: Member }) {
       <td>
         <div className="row-actions">
           {(mayChange || self) && (
-            <AskFirst
+            <ConfirmButton
               label={self ? 'Leave' : invited ? 'Take back' : 'Remove'}
               about={nameOf(member)}
               title={self ? 'Leave this tenant?' : invited ? 'Take the invitation back?' : `Remove ${nameOf(member)}?`}
-              verb={self ? 'Leave it' : invited ? 'Take it back' : 'Remove them'}
+              confirmLabel={self ? 'Leave it' : invited ? 'Take it back' : 'Remove them'}
               change={{ method: 'DELETE', path: `${MEMBERS}/${member.id}` }}
-              stale={STALE}
+              stalePaths={STALE}
             >
               <p>
                 {invited
                   ? 'It can be accepted no more.'
                   : `${self ? 'You lose' : 'They lose'} access at once, and all of ${self ? 'your' : 'their'} keys are dead.`}
               </p>
-            </AskFirst>
+            </ConfirmButton>
           )}
         </div>
       </td>
@@ -138,7 +138,7 @@ function Invite() {
         Invite somebody …
       </button>
       {open && (
-        <Dialog title="Invite somebody" close={close}>
+        <Dialog title="Invite somebody" onClose={close}>
           <p>They find it when they sign in with this address. It can be accepted for 14 days.</p>
           <form onSubmit={send}>
             <label htmlFor={emailId}>Address</label>
@@ -159,7 +159,7 @@ function Invite() {
             <p id={`${roleId}-about`} className="quiet small">
               Such a member {about[role]}.
             </p>
-            <Failed error={invite.error} />
+            <ChangeError error={invite.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
                 Back

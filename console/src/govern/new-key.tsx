@@ -2,16 +2,16 @@ import { type FormEvent, useId, useState } from 'react';
 import { scopeResources, scopeVerbs } from '../../../src/domain/scopes.ts';
 import { useChange } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { Failed } from '../ui/states.tsx';
-import type { MadeKey } from './made-key.ts';
+import { ChangeError } from '../ui/feedback.tsx';
+import type { CreatedKey } from './created-key.ts';
 
 const KEYS = '/v1/auth/api-keys';
 
 const offered = scopeVerbs.flatMap((verb) => [`${verb}:*`, ...scopeResources.map((resource) => `${verb}:${resource}`)]);
 
-export function NewKey({ made }: { made(key: MadeKey): void }) {
+export function NewKey({ made }: { made(key: CreatedKey): void }) {
   const [open, setOpen] = useState(false);
-  const create = useChange<MadeKey>([KEYS]);
+  const create = useChange<CreatedKey>([KEYS]);
   const [nameId, endId] = [useId(), useId()];
   const close = (): void => {
     setOpen(false);
@@ -46,7 +46,7 @@ export function NewKey({ made }: { made(key: MadeKey): void }) {
         New key …
       </button>
       {open && (
-        <Dialog title="A new key" close={close}>
+        <Dialog title="A new key" onClose={close}>
           <form onSubmit={send}>
             <label htmlFor={nameId}>Its name</label>
             <input id={nameId} name="name" required maxLength={100} autoComplete="off" placeholder="As Night shift" />
@@ -60,7 +60,7 @@ export function NewKey({ made }: { made(key: MadeKey): void }) {
                 </label>
               ))}
             </fieldset>
-            <Failed error={create.error} />
+            <ChangeError error={create.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
                 Back

@@ -1,7 +1,7 @@
 import { type FormEvent, useId, useState } from 'react';
 import { useChange } from '../api/queries.ts';
 import { Dialog } from '../ui/dialog.tsx';
-import { Failed } from '../ui/states.tsx';
+import { ChangeError } from '../ui/feedback.tsx';
 
 export function NewRelease() {
   const [open, setOpen] = useState(false);
@@ -31,7 +31,7 @@ export function NewRelease() {
         Draft a release …
       </button>
       {open && (
-        <Dialog title="Draft a release" close={close}>
+        <Dialog title="Draft a release" onClose={close}>
           <form onSubmit={send}>
             <label htmlFor={typeId}>Type of device</label>
             <input
@@ -46,7 +46,7 @@ export function NewRelease() {
             <input id={versionId} name="version" required maxLength={64} autoComplete="off" placeholder="As 1.5.0" />
             <label htmlFor={notesId}>What is new (may be left empty)</label>
             <textarea id={notesId} name="notes" rows={3} maxLength={500} />
-            <Failed error={create.error} />
+            <ChangeError error={create.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
                 Back

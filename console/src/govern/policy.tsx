@@ -1,14 +1,14 @@
 import { type FormEvent, useId } from 'react';
 import { type confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
 import type { getPolicy } from '../../../src/operations/policy.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { Failed, Failure, Loading, Note } from '../ui/states.tsx';
+import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import './govern.css';
 
 const POLICY = '/v1/tenant/policy';
 
-const ways: readonly { by: (typeof confirmers)[number]; title: string; about: string }[] = [
+const confirmerOptions: readonly { by: (typeof confirmers)[number]; title: string; about: string }[] = [
   {
     by: 'requester',
     title: 'Anybody with the role, also who asked',
@@ -41,7 +41,7 @@ export function Policy() {
         error === null ? (
           <Loading what="Loading the policy" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <Form policy={data.policy} />
@@ -66,7 +66,7 @@ function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
     <form className="card narrow-card" onSubmit={send}>
       <fieldset className="options">
         <legend>Who confirms</legend>
-        {ways.map(({ by, title, about }) => (
+        {confirmerOptions.map(({ by, title, about }) => (
           <div key={by} className="option">
             <label>
               <input
@@ -99,7 +99,7 @@ function Form({ policy }: { policy: Answer<typeof getPolicy>['policy'] }) {
       <p id={`${ttlId}-help`} className="quiet small">
         From {MIN_CONFIRM_TTL_S} to {MAX_CONFIRM_TTL_S.toLocaleString()}; what waits already keeps its deadline.
       </p>
-      <Failed error={change.error} />
+      <ChangeError error={change.error} />
       {change.isSuccess && <Note tone="good">Kept.</Note>}
       <div className="actions">
         <button type="submit" className="button primary" disabled={change.isPending}>

@@ -1,15 +1,15 @@
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
+import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { ActorKind, ActorPage, ConfirmationPage, Overview } from '../api/shapes.ts';
-import { deviceHref } from '../devices/name.tsx';
-import { planHref } from '../plans/words.ts';
-import { inTenant } from '../platform/tenant.tsx';
+import { deviceHref } from '../devices/device-name.tsx';
+import { planHref } from '../plans/plan-display.ts';
+import { withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
+import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Icon, type IconName } from '../ui/icons.tsx';
-import { Failure, Loading } from '../ui/states.tsx';
+import { abbreviateId, sentenceCase } from '../ui/text-format.ts';
 import { Countdown, Time } from '../ui/time.tsx';
-import { endOf, headline } from '../ui/words.ts';
 
 const EVERY_MS = 10_000;
 
@@ -18,23 +18,23 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
   const { may } = useSession();
   const sees = tenant !== null || may('admin');
   const waiting = useGet<ConfirmationPage>('/v1/confirmations?limit=5', {
-    every: EVERY_MS,
+    refetchIntervalMs: EVERY_MS,
     // Those of another tenant are not an operator's to answer.
-    when: may('user') && tenant === null,
+    enabled: may('user') && tenant === null,
   });
-  const held = useGet<ActorPage>(inTenant('/v1/actors?quarantined=true&limit=5', tenant), {
-    every: EVERY_MS,
-    when: sees,
+  const held = useGet<ActorPage>(withTenant('/v1/actors?quarantined=true&limit=5', tenant), {
+    refetchIntervalMs: EVERY_MS,
+    enabled: sees,
   });
   const inspect = (kind: ActorKind, id: string): string | null =>
-    sees ? inTenant(`/actors/${kind}/${id}`, tenant) : null;
+    sees ? withTenant(`/actors/${kind}/${id}`, tenant) : null;
   // Their own pages are of the reader's tenant alone.
   const planOf = (id: string): string | null => (tenant === null && may('viewer') ? planHref(id) : inspect('plan', id));
   const deviceOf = (id: string): string | null =>
     tenant === null && may('user') ? deviceHref(id) : inspect('device', id);
   const failed = waiting.error ?? held.error;
   if (failed !== null && waiting.data === undefined && held.data === undefined) {
-    return <Failure problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;
+    return <LoadError problem={failed} retry={() => Promise.all([waiting.refetch(), held.refetch()])} />;
   }
   if (waiting.isLoading || held.isLoading) return <Loading what="Looking around" />;
   const confirmations = waiting.data?.confirmations ?? [];
@@ -65,13 +65,19 @@ export function Attention({ overview, tenant }: { overview: Overview; tenant: st
           icon="confirm"
           tone="warn"
           href="/confirmations"
-          title={`${headline(action)} waits for a confirmation`}
+          title={`${sentenceCase(action)} waits for a confirmation`}
         >
           It expires <Countdown until={expires_at} />.
         </Item>
       ))}
       {failing.map(({ id, name, failures }) => (
-        <Item key={id} icon="device" tone="warn" href={deviceOf(id)} title={`${name ?? `Device ${endOf(id)}`} fails`}>
+        <Item
+          key={id}
+          icon="device"
+          tone="warn"
+          href={deviceOf(id)}
+          title={`${name ?? `Device ${abbreviateId(id)}`} fails`}
+        >
           {failures === 1 ? 'A command' : `${failures} commands`} of the last hour failed or had no answer.
         </Item>
       ))}

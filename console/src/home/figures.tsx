@@ -1,15 +1,15 @@
 import { lazy, type ReactNode, Suspense, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
-import type { Overview } from '../api/shapes.ts';
-import { inTenant, useTenant } from '../platform/tenant.tsx';
+import type { Overview } from '../api/answer-types.ts';
+import { useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
+import { humanize } from '../ui/text-format.ts';
 import type { Tone } from '../ui/tone.ts';
-import { plain } from '../ui/words.ts';
 import type { Series } from './counters.ts';
-import { currentRates, followRates } from './rates.ts';
+import { currentRates, subscribeRates } from './rates.ts';
 
 // Drawn after the numbers are there.
-const LiveLine = lazy(() => import('./live-line.tsx').then((module) => ({ default: module.LiveLine })));
+const LiveLine = lazy(() => import('./sparkline.tsx').then((module) => ({ default: module.Sparkline })));
 
 export function DevicesFigure({ devices: { total, online } }: Pick<Overview, 'devices'>) {
   const part = total === 0 ? 0 : online / total;
@@ -43,7 +43,7 @@ const groups: readonly { title: string; tone: Tone; statuses: readonly (keyof Ov
 
 export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
   const { may } = useSession();
-  const tenant = useTenant();
+  const tenant = useChosenTenant();
   const counted = groups.map((group) => ({
     ...group,
     number: group.statuses.reduce((all, status) => all + commands[status], 0),
@@ -64,7 +64,7 @@ export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
             <li
               key={title}
               className={tone}
-              title={statuses.map((status) => `${plain(status)}: ${commands[status]}`).join(', ')}
+              title={statuses.map((status) => `${humanize(status)}: ${commands[status]}`).join(', ')}
             >
               <strong>{number.toLocaleString()}</strong> {title}
             </li>
@@ -73,7 +73,7 @@ export function CommandsFigure({ commands }: Pick<Overview, 'commands'>) {
       {all === 0 && <p className="quiet small">None was asked for.</p>}
       {(tenant !== null || may('admin')) && all > 0 && (
         <p className="small">
-          <Link href={inTenant('/actors?kind=command', tenant)}>Look at them</Link>
+          <Link href={withTenant('/actors?kind=command', tenant)}>Look at them</Link>
         </p>
       )}
     </Figure>
@@ -88,7 +88,7 @@ const lines: readonly { series: Series; title: string; about: string }[] = [
 
 /** Of the whole service: its counters know no tenant. */
 export function RateFigures() {
-  const rates = useSyncExternalStore(followRates, currentRates);
+  const rates = useSyncExternalStore(subscribeRates, currentRates);
   return lines.map(({ series, title, about }) => {
     const value = rates[series].at(-1);
     const text = value === undefined ? '…' : value < 10 ? value.toFixed(1) : Math.round(value).toLocaleString();

@@ -1,26 +1,29 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useRef } from 'react';
-import { refresh, useGet } from '../api/queries.ts';
-import type { Overview } from '../api/shapes.ts';
+import type { Overview } from '../api/answer-types.ts';
+import { invalidatePaths, useGet } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';
-import { inTenant, TenantChoice, useTenant } from '../platform/tenant.tsx';
+import { TenantChoice, useChosenTenant, withTenant } from '../platform/tenant-choice.tsx';
 import { useSession } from '../session.tsx';
-import { Failure, Loading } from '../ui/states.tsx';
+import { LoadError, Loading } from '../ui/feedback.tsx';
 import { Attention } from './attention.tsx';
 import { CommandsFigure, DevicesFigure, RateFigures } from './figures.tsx';
 import './home.css';
 
 const EVERY_MS = 10_000;
 /** However much happens, it is not asked more often what came of it. */
-const REST_MS = 1_500;
+const REFRESH_DELAY_MS = 1_500;
 
 /** What happens now, and what needs somebody. */
 export function Home() {
   const { me, may } = useSession();
-  const tenant = useTenant();
+  const tenant = useChosenTenant();
   const known = me.has_tenant || tenant !== null;
-  const overview = useGet<Overview>(inTenant('/v1/overview', tenant), { every: EVERY_MS, when: known });
-  useNews(may('user') && tenant === null);
+  const overview = useGet<Overview>(withTenant('/v1/overview', tenant), {
+    refetchIntervalMs: EVERY_MS,
+    enabled: known,
+  });
+  useLiveRefresh(may('user') && tenant === null);
   return (
     <>
       <header className="page-head">
@@ -34,7 +37,7 @@ export function Home() {
         overview.error === null ? (
           known && <Loading what="Counting" />
         ) : (
-          <Failure problem={overview.error} retry={overview.refetch} />
+          <LoadError problem={overview.error} retry={overview.refetch} />
         )
       ) : (
         <div className="home-grid">
@@ -57,7 +60,7 @@ export function Home() {
 }
 
 /** Asks anew a moment after something happened, and once while much does. */
-function useNews(when: boolean): void {
+function useLiveRefresh(when: boolean): void {
   const queries = useQueryClient();
   const waiting = useRef(false);
   const soon = (): void => {
@@ -65,14 +68,14 @@ function useNews(when: boolean): void {
     waiting.current = true;
     setTimeout(() => {
       waiting.current = false;
-      void refresh(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined']);
-    }, REST_MS);
+      void invalidatePaths(queries, ['/v1/overview', '/v1/confirmations', '/v1/actors?quarantined']);
+    }, REFRESH_DELAY_MS);
   };
   useStream({
     path: '/ws/state',
     query: { events: 'presence,command,confirmation,plan' },
-    hear: soon,
-    missed: soon,
-    when,
+    onMessage: soon,
+    onOpen: soon,
+    enabled: when,
   });
 }

@@ -1,4 +1,4 @@
-import { SERVICE } from '../base.ts';
+import { SERVICE_PATH } from '../base.ts';
 import { names, readCounters, type Series } from './counters.ts';
 
 // How fast the service works, of its own metrics. What was seen is kept while the page is open, whatever part of it is looked at.
@@ -13,7 +13,7 @@ export interface Rates {
 
 const EVERY_MS = 2_000;
 /** Five minutes. */
-const KEPT = 150;
+const MAX_SAMPLES = 150;
 
 let rates: Rates = { times: [], messages: [], turns: [], refusals: [] };
 let before: { at: number; counted: Record<Series, number> } | null = null;
@@ -22,11 +22,11 @@ let timer: ReturnType<typeof setInterval> | undefined;
 
 export const currentRates = (): Rates => rates;
 
-export function followRates(hear: () => void): () => void {
+export function subscribeRates(hear: () => void): () => void {
   listeners.add(hear);
   if (timer === undefined) {
-    timer = setInterval(() => void look(), EVERY_MS);
-    void look();
+    timer = setInterval(() => void pollMetrics(), EVERY_MS);
+    void pollMetrics();
   }
   return () => {
     listeners.delete(hear);
@@ -36,10 +36,10 @@ export function followRates(hear: () => void): () => void {
   };
 }
 
-async function look(): Promise<void> {
+async function pollMetrics(): Promise<void> {
   if (document.hidden) return;
   try {
-    const text = await (await fetch(`${SERVICE}/metrics`)).text();
+    const text = await (await fetch(`${SERVICE_PATH}/metrics`)).text();
     const [at, counted] = [Date.now(), readCounters(text)];
     if (before !== null && at > before.at) add(at, perSecond(before, { at, counted }));
     before = { at, counted };
@@ -49,16 +49,16 @@ async function look(): Promise<void> {
   }
 }
 
-type Seen = { at: number; counted: Record<Series, number> };
+type Sample = { at: number; counted: Record<Series, number> };
 
 /** A service that was started anew counts from nothing. */
-const perSecond = (from: Seen, to: Seen): Record<Series, number> =>
+const perSecond = (from: Sample, to: Sample): Record<Series, number> =>
   Object.fromEntries(
     names.map((name) => [name, (Math.max(0, to.counted[name] - from.counted[name]) * 1000) / (to.at - from.at)]),
   ) as Record<Series, number>;
 
 function add(at: number, values: Record<Series, number>): void {
-  const kept = <T>(list: readonly T[], value: T): T[] => [...list.slice(1 - KEPT), value];
+  const kept = <T>(list: readonly T[], value: T): T[] => [...list.slice(1 - MAX_SAMPLES), value];
   rates = {
     times: kept(rates.times, at / 1000),
     ...(Object.fromEntries(names.map((name) => [name, kept(rates[name], values[name])])) as Record<Series, number[]>),

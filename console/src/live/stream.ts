@@ -1,6 +1,6 @@
-import { ask, doubtSession } from '../api/client.ts';
+import { markSessionUncertain, requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
-import { SERVICE } from '../base.ts';
+import { SERVICE_PATH } from '../base.ts';
 
 // A WebSocket of the service that comes back by itself. It is opened with a ticket, so that no credential stands in a URL.
 
@@ -8,7 +8,7 @@ export type StreamState =
   | { is: 'connecting' }
   | { is: 'live' }
   /** `next`: when it is tried again, epoch milliseconds. */
-  | { is: 'lost'; since: number; next: number; why: string }
+  | { is: 'lost'; since: number; retryAt: number; why: string }
   /** Nothing would change by trying again. */
   | { is: 'refused'; why: string };
 
@@ -19,24 +19,24 @@ export interface Stream {
 }
 
 const PING_MS = 15_000;
-const PATIENCE_MS = 10_000;
-const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 15_000;
+const PONG_TIMEOUT_MS = 10_000;
+const MIN_RETRY_MS = 500;
+const MAX_RETRY_MS = 15_000;
 /** Errors that a retry cannot resolve: an invalid query, an insufficient role (contract §6). */
-const FINAL = new Set([4400, 4403]);
+const PERMANENT_CLOSE_CODES = new Set([4400, 4403]);
 /** The credential has ended, or the ticket came too late. */
 const UNAUTHENTICATED = 4401;
 
 export interface StreamParts {
   path: '/ws/state' | '/ws/actors';
   query?: Readonly<Record<string, string>>;
-  hear(message: unknown): void;
+  onMessage(message: unknown): void;
   /** It hears from now on: what happened before has to be asked for. */
-  opened(): void;
-  changed(state: StreamState): void;
+  onOpen(): void;
+  onStateChange(state: StreamState): void;
 }
 
-export function openStream({ path, query = {}, hear, opened, changed }: StreamParts): Stream {
+export function openStream({ path, query = {}, onMessage, onOpen, onStateChange }: StreamParts): Stream {
   let socket: WebSocket | null = null;
   let over = false;
   let failures = 0;
@@ -50,9 +50,9 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
     if (underway) return;
     underway = true;
     clearTimeout(waiting);
-    if (failures === 0) changed({ is: 'connecting' });
+    if (failures === 0) onStateChange({ is: 'connecting' });
     try {
-      const { ticket } = await ask<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
+      const { ticket } = await requestJson<{ ticket: string }>('POST', '/ws/ticket', { body: {} });
       if (!over) follow(new WebSocket(address(path, { ...query, token: ticket })));
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
@@ -76,7 +76,7 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
       heardAt = Date.now();
       opening.send('ping');
       watch = setInterval(() => {
-        if (Date.now() - heardAt > PING_MS + PATIENCE_MS) end('The service went silent.');
+        if (Date.now() - heardAt > PING_MS + PONG_TIMEOUT_MS) end('The service went silent.');
         else opening.send('ping');
       }, PING_MS);
     };
@@ -84,17 +84,17 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
       heardAt = Date.now();
       // The first answer says that it was let in.
       if (!isLive) letIn();
-      if (data !== 'pong') hear(JSON.parse(`${data}`));
+      if (data !== 'pong') onMessage(JSON.parse(`${data}`));
     };
     const letIn = (): void => {
       isLive = true;
       failures = 0;
-      changed({ is: 'live' });
-      opened();
+      onStateChange({ is: 'live' });
+      onOpen();
     };
     opening.onclose = ({ code, reason }) => {
-      if (code === UNAUTHENTICATED) doubtSession();
-      end(reason || 'The connection was lost.', FINAL.has(code));
+      if (code === UNAUTHENTICATED) markSessionUncertain();
+      end(reason || 'The connection was lost.', PERMANENT_CLOSE_CODES.has(code));
     };
     opening.onerror = () => end('The service does not answer.');
   }
@@ -102,13 +102,13 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
   function lost(why: string, final: boolean): void {
     underway = false;
     if (final) {
-      changed({ is: 'refused', why });
+      onStateChange({ is: 'refused', why });
       return;
     }
     if (failures === 0) since = Date.now();
-    const pause = Math.min(FIRST_PAUSE_MS * 2 ** failures, LONGEST_PAUSE_MS) * (0.75 + Math.random() / 2);
+    const pause = Math.min(MIN_RETRY_MS * 2 ** failures, MAX_RETRY_MS) * (0.75 + Math.random() / 2);
     failures += 1;
-    changed({ is: 'lost', since, next: Date.now() + pause, why });
+    onStateChange({ is: 'lost', since, retryAt: Date.now() + pause, why });
     waiting = setTimeout(() => void connect(), pause);
   }
 
@@ -130,7 +130,7 @@ export function openStream({ path, query = {}, hear, opened, changed }: StreamPa
 }
 
 function address(path: string, query: Readonly<Record<string, string>>): URL {
-  const url = new URL(SERVICE + path, location.href);
+  const url = new URL(SERVICE_PATH + path, location.href);
   url.protocol = url.protocol.replace('http', 'ws');
   url.search = `${new URLSearchParams(query)}`;
   return url;

@@ -10,7 +10,7 @@ let worst: StreamState | null = null;
 
 const rank = ({ is }: StreamState): number => ['live', 'connecting', 'lost', 'refused'].indexOf(is);
 
-function tell(): void {
+function notifyListeners(): void {
   worst = [...states.values()].reduce<StreamState | null>(
     (found, state) => (found === null || rank(state) > rank(found) ? state : found),
     null,
@@ -19,7 +19,7 @@ function tell(): void {
 }
 
 /** How the page hears of changes: null where it has no stream open. */
-export const useConnection = (): StreamState | null =>
+export const useConnectionState = (): StreamState | null =>
   useSyncExternalStore(
     (hear) => {
       listeners.add(hear);
@@ -28,32 +28,32 @@ export const useConnection = (): StreamState | null =>
     () => worst,
   );
 
-export const retryAll = (): void => {
+export const retryAllStreams = (): void => {
   for (const stream of streams.values()) stream.retry();
 };
 
-export interface StreamUse extends Pick<StreamParts, 'path' | 'query' | 'hear'> {
+export interface StreamOptions extends Pick<StreamParts, 'path' | 'query' | 'onMessage'> {
   /** It hears from now on, for the first time or again: what happened before has to be asked for. */
-  missed?(): void;
-  when?: boolean;
+  onOpen?(): void;
+  enabled?: boolean;
 }
 
 /** Keeps a stream open as long as the component is there. Another path or query is another stream. */
-export function useStream({ path, query = {}, hear, missed, when = true }: StreamUse): void {
-  const latest = useRef({ hear, missed });
-  latest.current = { hear, missed };
+export function useStream({ path, query = {}, onMessage, onOpen, enabled = true }: StreamOptions): void {
+  const latest = useRef({ hear: onMessage, missed: onOpen });
+  latest.current = { hear: onMessage, missed: onOpen };
   const asked = JSON.stringify(query);
   useEffect(() => {
-    if (!when) return;
+    if (!enabled) return;
     const me = {};
     const stream = openStream({
       path,
       query: JSON.parse(asked),
-      hear: (message) => latest.current.hear(message),
-      opened: () => latest.current.missed?.(),
-      changed(state) {
+      onMessage: (message) => latest.current.hear(message),
+      onOpen: () => latest.current.missed?.(),
+      onStateChange(state) {
         states.set(me, state);
-        tell();
+        notifyListeners();
       },
     });
     streams.set(me, stream);
@@ -61,7 +61,7 @@ export function useStream({ path, query = {}, hear, missed, when = true }: Strea
       stream.close();
       streams.delete(me);
       states.delete(me);
-      tell();
+      notifyListeners();
     };
-  }, [path, asked, when]);
+  }, [path, asked, enabled]);
 }

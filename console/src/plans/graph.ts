@@ -1,6 +1,6 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js';
 import type { Point } from '../graph/path.ts';
-import type { Step } from './words.ts';
+import type { Step } from './plan-display.ts';
 
 // A plan as a graph to be laid out: a box for each step, an arrow for each dependency.
 

@@ -1,27 +1,27 @@
 import { Link } from 'wouter';
 import type { listPlans } from '../../../src/operations/plan-view.ts';
-import { usePages } from '../api/pages.ts';
-import type { Answer } from '../api/shapes.ts';
-import { useNames } from '../people/names.ts';
-import { Empty, Failure, Loading } from '../ui/states.tsx';
+import type { Answer } from '../api/answer-types.ts';
+import { usePagedQuery } from '../api/paged-query.ts';
+import { useUserNames } from '../people/user-names.ts';
+import { Empty, LoadError, Loading } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
+import { humanize } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { plain } from '../ui/words.ts';
 import { PlanPill } from './pills.tsx';
-import { usePlanNews } from './use-plan-news.ts';
-import { type PlanRecord, planHref, type Step, titleOf, toneOfStep } from './words.ts';
+import { type PlanRecord, planHref, planTitle, type Step, toneOfStep } from './plan-display.ts';
+import { usePlanUpdates } from './use-plan-updates.ts';
 import './list.css';
 
 type PlanPage = Answer<typeof listPlans>;
 
 /** Several steps as one, newest first. */
 export function Plans() {
-  const { first, rows, whole, problem, more, again } = usePages<PlanPage, PlanRecord>(
+  const { firstPage, rows, isComplete, problem, loadMore, reload } = usePagedQuery<PlanPage, PlanRecord>(
     '/v1/plans?limit=50',
     ({ plans }) => plans,
   );
-  const nameOf = useNames();
-  usePlanNews('/v1/plans');
+  const nameOf = useUserNames();
+  usePlanUpdates('/v1/plans');
   return (
     <>
       <header className="page-head">
@@ -32,11 +32,11 @@ export function Plans() {
           </p>
         </div>
       </header>
-      {first === null ? (
+      {firstPage === null ? (
         problem === null ? (
           <Loading what="Loading the plans" />
         ) : (
-          <Failure problem={problem} retry={again} />
+          <LoadError problem={problem} retry={reload} />
         )
       ) : rows.length === 0 ? (
         <Empty icon="plan" title="No plans yet.">
@@ -48,7 +48,7 @@ export function Plans() {
             {rows.map((plan) => (
               <tr key={plan.id}>
                 <th scope="row">
-                  <Link href={planHref(plan.id)}>{titleOf(plan)}</Link>
+                  <Link href={planHref(plan.id)}>{planTitle(plan)}</Link>
                 </th>
                 <td>
                   <PlanPill status={plan.status} />
@@ -63,8 +63,8 @@ export function Plans() {
               </tr>
             ))}
           </Table>
-          {!whole && (
-            <button type="button" className="button" onClick={more}>
+          {!isComplete && (
+            <button type="button" className="button" onClick={loadMore}>
               Show older ones
             </button>
           )}
@@ -78,7 +78,7 @@ export function Plans() {
 function Progress({ steps }: { steps: readonly Step[] }) {
   const counts = new Map<string, number>();
   for (const { status } of steps) counts.set(status, (counts.get(status) ?? 0) + 1);
-  const told = [...counts].map(([status, count]) => `${count} ${plain(status)}`).join(', ');
+  const told = [...counts].map(([status, count]) => `${count} ${humanize(status)}`).join(', ');
   return (
     <span className="progress" title={told}>
       {steps.map(({ id, status }) => (

@@ -1,43 +1,45 @@
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { Link } from 'wouter';
 import type { getPlan } from '../../../src/operations/plan-view.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
 import { commandHref } from '../commands/status.tsx';
-import { DeviceName } from '../devices/name.tsx';
-import { useNames } from '../people/names.ts';
+import { DeviceName } from '../devices/device-name.tsx';
+import { useUserNames } from '../people/user-names.ts';
 import { useSession } from '../session.tsx';
 import { Dialog } from '../ui/dialog.tsx';
-import { Empty, Failed, Failure, Loading, Note } from '../ui/states.tsx';
+import { ChangeError, Empty, LoadError, Loading, Note } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
 import { Time } from '../ui/time.tsx';
-import { brief } from '../ui/values.tsx';
-import { headline } from '../ui/words.ts';
-import { PlanChart } from './drawing.tsx';
+import { formatBrief } from '../ui/values.tsx';
 import { PlanPill, StepPill } from './pills.tsx';
-import { usePlanNews } from './use-plan-news.ts';
-import { isOver, type PlanRecord, type Step, storyOf, titleOf, toneOfPlan } from './words.ts';
+import { PlanChart } from './plan-chart.tsx';
+import { isFinished, type PlanRecord, planSummary, planTitle, type Step, toneOfPlan } from './plan-display.ts';
+import { usePlanUpdates } from './use-plan-updates.ts';
 
 /** Who hears no stream asks more often. */
-const SELDOM_MS = 15_000;
-const OFTEN_MS = 3_000;
+const REFRESH_MS = 15_000;
+const REFRESH_WITHOUT_STREAM_MS = 3_000;
 
 /** One plan: what depends on what, how far each step is, and its undoing as it runs. */
 export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<string, string>> }) {
   const { may } = useSession();
   const path = `/v1/plans/${id}`;
-  const { data, error, refetch } = useGet<Answer<typeof getPlan>>(path, { every: may('user') ? SELDOM_MS : OFTEN_MS });
-  const nameOf = useNames();
-  usePlanNews(path, id);
+  const { data, error, refetch } = useGet<Answer<typeof getPlan>>(path, {
+    refetchIntervalMs: may('user') ? REFRESH_MS : REFRESH_WITHOUT_STREAM_MS,
+  });
+  const nameOf = useUserNames();
+  usePlanUpdates(path, id);
   if (data === undefined || error?.status === 404) {
-    return error === null ? <Loading what="Loading the plan" /> : <Failure problem={error} retry={refetch} />;
+    return error === null ? <Loading what="Loading the plan" /> : <LoadError problem={error} retry={refetch} />;
   }
   const { plan } = data;
   return (
     <>
       <header className="page-head">
         <div>
-          <h1>{titleOf(plan)}</h1>
+          <h1>{planTitle(plan)}</h1>
           <p className="quiet">
             <PlanPill status={plan.status} /> made by {nameOf(plan.created_by)}, <Time at={plan.created_at} />
             {plan.finished_at !== null && (
@@ -53,11 +55,11 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
             )}
           </p>
         </div>
-        {may('user') && !isOver(plan) && plan.status !== 'rolling_back' && <Cancel plan={plan} />}
+        {may('user') && !isFinished(plan) && plan.status !== 'rolling_back' && <Cancel plan={plan} />}
       </header>
       <Note tone={toneOfPlan[plan.status]}>
         <p>
-          {storyOf(plan)}
+          {planSummary(plan)}
           {plan.status === 'awaiting_confirmation' && may('user') && (
             <>
               {' '}
@@ -77,7 +79,7 @@ export function PlanPage({ params: { id = '' } }: { params: Readonly<Record<stri
         </header>
         {plan.steps.length === 0 ? (
           <Empty icon="plan" title="No steps.">
-            {isOver(plan) ? 'It ended before there were any.' : 'They appear here as soon as they are known.'}
+            {isFinished(plan) ? 'It ended before there were any.' : 'They appear here as soon as they are known.'}
           </Empty>
         ) : (
           <>
@@ -99,11 +101,11 @@ function Steps({ steps }: { steps: readonly Step[] }) {
           <th scope="row">{id}</th>
           <td>
             {command_id === undefined || !may('user') ? (
-              headline(action)
+              sentenceCase(action)
             ) : (
-              <Link href={commandHref(command_id)}>{headline(action)}</Link>
+              <Link href={commandHref(command_id)}>{sentenceCase(action)}</Link>
             )}{' '}
-            <span className="quiet small">{brief(params)}</span>
+            <span className="quiet small">{formatBrief(params)}</span>
           </td>
           <td>
             <DeviceName id={device_id} />
@@ -122,7 +124,8 @@ function Steps({ steps }: { steps: readonly Step[] }) {
               '—'
             ) : (
               <>
-                {headline(compensation.action)} <span className="quiet small">{brief(compensation.params)}</span>
+                {sentenceCase(compensation.action)}{' '}
+                <span className="quiet small">{formatBrief(compensation.params)}</span>
               </>
             )}
           </td>
@@ -156,7 +159,7 @@ function Cancel({ plan }: { plan: PlanRecord }) {
         Cancel it …
       </button>
       {open && (
-        <Dialog title={`Cancel: ${titleOf(plan)}?`} close={close}>
+        <Dialog title={`Cancel: ${planTitle(plan)}?`} onClose={close}>
           <p>Nothing new is started. What is under way is waited for.</p>
           {toUndo.length > 0 && (
             <>
@@ -164,7 +167,7 @@ function Cancel({ plan }: { plan: PlanRecord }) {
               <ul>
                 {toUndo.map(({ id, device_id, compensation }) => (
                   <li key={id}>
-                    {headline(compensation?.action ?? '')} · <DeviceName id={device_id} />
+                    {sentenceCase(compensation?.action ?? '')} · <DeviceName id={device_id} />
                   </li>
                 ))}
               </ul>
@@ -173,7 +176,7 @@ function Cancel({ plan }: { plan: PlanRecord }) {
           <form onSubmit={send}>
             <label htmlFor={reasonId}>Why (kept in its journal; may be left empty)</label>
             <input id={reasonId} ref={reason} maxLength={500} autoComplete="off" />
-            <Failed error={cancel.error} />
+            <ChangeError error={cancel.error} />
             <div className="actions">
               <button type="button" className="button" onClick={close}>
                 Back

@@ -1,9 +1,9 @@
 import type { listFlags } from '../../../src/operations/administration.ts';
+import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
-import type { Answer } from '../api/shapes.ts';
-import { AskFirst } from '../ui/ask-first.tsx';
-import { Failure, Loading, Pill } from '../ui/states.tsx';
-import { headline } from '../ui/words.ts';
+import { ConfirmButton } from '../ui/confirm-button.tsx';
+import { LoadError, Loading, Pill } from '../ui/feedback.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
 import '../govern/govern.css';
 
 type FlagName = keyof Answer<typeof listFlags>['flags'];
@@ -19,7 +19,7 @@ const about: Readonly<Record<FlagName, string>> = {
 
 /** Switches of the whole service. */
 export function Flags() {
-  const { data, error, refetch } = useGet<Answer<typeof listFlags>>(FLAGS, { every: 15_000 });
+  const { data, error, refetch } = useGet<Answer<typeof listFlags>>(FLAGS, { refetchIntervalMs: 15_000 });
   return (
     <>
       <header className="page-head">
@@ -32,7 +32,7 @@ export function Flags() {
         error === null ? (
           <Loading what="Loading the flags" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : (
         <section className="card narrow-card" aria-label="Flags of the service">
@@ -41,21 +41,21 @@ export function Flags() {
             return (
               <div key={flag} className="flag">
                 <div>
-                  <h2>{headline(flag)}</h2>
+                  <h2>{sentenceCase(flag)}</h2>
                   <p className="quiet small">{about[flag]}</p>
                 </div>
                 <Pill tone={set ? 'warn' : 'quiet'}>{set ? 'set' : 'not set'}</Pill>
-                <AskFirst
+                <ConfirmButton
                   label={set ? 'Clear' : 'Set'}
-                  about={headline(flag).toLowerCase()}
-                  title={`${set ? 'Clear' : 'Set'} ${headline(flag).toLowerCase()}?`}
-                  verb={set ? 'Clear it' : 'Set it'}
+                  about={sentenceCase(flag).toLowerCase()}
+                  title={`${set ? 'Clear' : 'Set'} ${sentenceCase(flag).toLowerCase()}?`}
+                  confirmLabel={set ? 'Clear it' : 'Set it'}
                   tone={set ? 'primary' : 'danger'}
                   change={{ method: 'POST', path: `${FLAGS}/${flag}`, body: { state: !set } }}
-                  stale={[FLAGS]}
+                  stalePaths={[FLAGS]}
                 >
                   <p>{set ? 'What it stopped goes on at once, for every tenant.' : about[flag]}</p>
-                </AskFirst>
+                </ConfirmButton>
               </div>
             );
           })}

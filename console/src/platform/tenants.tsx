@@ -2,14 +2,14 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link } from 'wouter';
 import type { listTenants } from '../../../src/operations/administration.ts';
-import { askList } from '../api/client.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { requestList } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';
-import type { Answer } from '../api/shapes.ts';
-import { AskFirst } from '../ui/ask-first.tsx';
-import { Empty, Failure, Loading, Pill } from '../ui/states.tsx';
+import { ConfirmButton } from '../ui/confirm-button.tsx';
+import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';
 import { Table } from '../ui/table.tsx';
 import { Time } from '../ui/time.tsx';
-import { inTenant } from './tenant.tsx';
+import { withTenant } from './tenant-choice.tsx';
 import '../govern/govern.css';
 
 type Tenant = Answer<typeof listTenants>[number];
@@ -26,7 +26,7 @@ export function Tenants() {
     string
   >({
     queryKey: [TENANTS],
-    queryFn: ({ pageParam }) => askList<Tenant>(pageParam),
+    queryFn: ({ pageParam }) => requestList<Tenant>(pageParam),
     initialPageParam: `${TENANTS}?limit=100`,
     getNextPageParam: ({ next }) => next,
   });
@@ -43,7 +43,7 @@ export function Tenants() {
         error === null ? (
           <Loading what="Loading the tenants" />
         ) : (
-          <Failure problem={error} retry={refetch} />
+          <LoadError problem={error} retry={refetch} />
         )
       ) : tenants.length === 0 ? (
         <Empty icon="tenant" title="No tenants yet.">
@@ -55,7 +55,7 @@ export function Tenants() {
             {tenants.map((tenant) => (
               <tr key={tenant.id}>
                 <th scope="row">
-                  <Link href={inTenant('/actors', tenant.id)}>{tenant.name}</Link>{' '}
+                  <Link href={withTenant('/actors', tenant.id)}>{tenant.name}</Link>{' '}
                   <span className="quiet small">{tenant.slug}</span>
                 </th>
                 <td>
@@ -90,15 +90,15 @@ function Changes({ of: tenant }: { of: Tenant }) {
   return (
     <div className="row-actions">
       <Tier of={tenant} />
-      <AskFirst
+      <ConfirmButton
         label={active ? 'Suspend' : 'Resume'}
         about={tenant.name}
         title={`${active ? 'Suspend' : 'Resume'} ${tenant.name}?`}
-        verb={active ? 'Suspend it' : 'Resume it'}
+        confirmLabel={active ? 'Suspend it' : 'Resume it'}
         tone={active ? 'danger' : 'primary'}
         change={{ method: 'POST', path: `${TENANTS}/${tenant.id}/${active ? 'suspend' : 'resume'}`, body }}
-        stale={[TENANTS]}
-        done={() => setReason('')}
+        stalePaths={[TENANTS]}
+        onSuccess={() => setReason('')}
       >
         <p>
           {active
@@ -113,7 +113,7 @@ function Changes({ of: tenant }: { of: Tenant }) {
           value={reason}
           onChange={({ target }) => setReason(target.value)}
         />
-      </AskFirst>
+      </ConfirmButton>
     </div>
   );
 }
@@ -122,14 +122,14 @@ function Tier({ of: { id, name, tier } }: { of: Tenant }) {
   const [wanted, setWanted] = useState(tier);
   const tierId = useId();
   return (
-    <AskFirst
+    <ConfirmButton
       label="Tier"
       about={`of ${name}`}
       title={`The tier of ${name}`}
-      verb="Set it"
+      confirmLabel="Set it"
       tone="primary"
       change={{ method: 'POST', path: `${TENANTS}/${id}/tier`, body: { tier: wanted.trim() } }}
-      stale={[TENANTS]}
+      stalePaths={[TENANTS]}
     >
       <p>It decides how many requests a minute the tenant has.</p>
       <label htmlFor={tierId}>Tier</label>
@@ -140,6 +140,6 @@ function Tier({ of: { id, name, tier } }: { of: Tenant }) {
         value={wanted}
         onChange={({ target }) => setWanted(target.value)}
       />
-    </AskFirst>
+    </ConfirmButton>
   );
 }

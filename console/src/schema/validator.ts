@@ -1,4 +1,4 @@
-import './bytes.ts';
+import './buffer-polyfill.ts';
 import { type RJSFSchema, type RJSFValidationError, toErrorSchema, type ValidatorType } from '@rjsf/utils';
 import { checkParams } from '../../../src/domain/param-schema.ts';
 import type { Json, JsonObject } from '../../../src/domain/values.ts';

@@ -1,17 +1,17 @@
 import { type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef, useState } from 'react';
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter';
-import { type PageEntry, pages } from '../pages.ts';
+import { type PageEntry, pageEntries } from '../page-entries.ts';
 import { useSession } from '../session.tsx';
+import { Empty, Loading } from '../ui/feedback.tsx';
 import { Icon, Mark } from '../ui/icons.tsx';
-import { Empty, Loading } from '../ui/states.tsx';
-import { Boundary } from './boundary.tsx';
-import { ConnectionSign, Interruption } from './connection.tsx';
+import { ConnectionBanner, ConnectionStatus } from './connection-status.tsx';
+import { ErrorBoundary } from './error-boundary.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import './frame.css';
 
 type Body = ComponentType<{ params: Readonly<Record<string, string>> }>;
 const bodies = new Map<PageEntry, Body>(
-  pages.map((page) => [page, lazy(async () => ({ default: await page.load() }))]),
+  pageEntries.map((page) => [page, lazy(async () => ({ default: await page.load() }))]),
 );
 
 const groups = ['Operate', 'Govern', 'Platform'] as const;
@@ -22,7 +22,7 @@ export function Frame() {
   const [path] = useLocation();
   const [open, setOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
-  const shown = pages.filter((page) =>
+  const shown = pageEntries.filter((page) =>
     page.platform ? platform : may(page.role) || (platform && page.anyTenant === true),
   );
 
@@ -69,7 +69,7 @@ export function Frame() {
           })}
         </nav>
         <div className="side-foot">
-          <ConnectionSign />
+          <ConnectionStatus />
           <p className="who">
             <strong>{me.user.email ?? me.user.ext_id}</strong>
             <span className="quiet">
@@ -86,8 +86,8 @@ export function Frame() {
         </div>
       </header>
       <main id="content" ref={main} tabIndex={-1}>
-        <Interruption />
-        <Boundary key={path}>
+        <ConnectionBanner />
+        <ErrorBoundary key={path}>
           <Suspense fallback={<Loading what="Loading" />}>
             <Switch>
               {shown.map((page) => (
@@ -102,7 +102,7 @@ export function Frame() {
               </Route>
             </Switch>
           </Suspense>
-        </Boundary>
+        </ErrorBoundary>
       </main>
     </div>
   );

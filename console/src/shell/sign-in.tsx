@@ -1,9 +1,9 @@
 import { type FormEvent, useEffect, useId, useRef, useState } from 'react';
-import { ask } from '../api/client.ts';
+import { requestJson } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
-import { CONSOLE, SERVICE } from '../base.ts';
+import { CONSOLE_PATH, SERVICE_PATH } from '../base.ts';
+import { Note } from '../ui/feedback.tsx';
 import { Mark } from '../ui/icons.tsx';
-import { Note } from '../ui/states.tsx';
 import './sign-in.css';
 
 /** The code of a one-time link, if this page was opened by one; taken out of the address, where it would be kept. */
@@ -34,7 +34,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
     setBusy(true);
     setSaid(null);
     try {
-      await ask('POST', '/v1/auth/session', { body: { token } });
+      await requestJson('POST', '/v1/auth/session', { body: { token } });
       await entered();
     } catch (thrown) {
       const problem = thrown instanceof Problem ? thrown : null;
@@ -76,7 +76,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
         {provider && (
           <a
             className="button primary wide"
-            href={`${SERVICE}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE) ? location.pathname + location.search : CONSOLE)}`}
+            href={`${SERVICE_PATH}/v1/auth/login?return_to=${encodeURIComponent(location.pathname.startsWith(CONSOLE_PATH) ? location.pathname + location.search : CONSOLE_PATH)}`}
           >
             Sign in with your identity provider
           </a>
@@ -110,7 +110,7 @@ export function SignIn({ entered }: { entered(): Promise<void> }) {
 function useProvider(): boolean {
   const [provider, setProvider] = useState(false);
   useEffect(() => {
-    fetch(`${CONSOLE}/about.json`)
+    fetch(`${CONSOLE_PATH}/about.json`)
       .then((response) => response.json())
       .then((about: { identity_provider: boolean }) => setProvider(about.identity_provider))
       .catch(() => {});

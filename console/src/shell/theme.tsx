@@ -8,7 +8,7 @@ const KEY = 'twinkeep.theme';
 const icons: Readonly<Record<Theme, IconName>> = { auto: 'auto', light: 'sun', dark: 'moon' };
 const names: Readonly<Record<Theme, string>> = { auto: 'as the system', light: 'light', dark: 'dark' };
 
-function kept(): Theme {
+function storedTheme(): Theme {
   try {
     return themes.find((theme) => theme === localStorage.getItem(KEY)) ?? 'auto';
   } catch {
@@ -16,7 +16,7 @@ function kept(): Theme {
   }
 }
 
-function wear(theme: Theme): void {
+function applyTheme(theme: Theme): void {
   document.documentElement.dataset.theme = theme;
   try {
     localStorage.setItem(KEY, theme);
@@ -25,14 +25,14 @@ function wear(theme: Theme): void {
   }
 }
 
-export const wearKept = (): void => wear(kept());
+export const applyStoredTheme = (): void => applyTheme(storedTheme());
 
 /** Goes round: as the system, light, dark. */
 export function ThemeSwitch() {
-  const [theme, setTheme] = useState(kept);
+  const [theme, setTheme] = useState(storedTheme);
   const turn = (): void => {
     const next = themes[(themes.indexOf(theme) + 1) % themes.length] as Theme;
-    wear(next);
+    applyTheme(next);
     setTheme(next);
   };
   return (

@@ -2,17 +2,17 @@ import { useSyncExternalStore } from 'react';
 
 // One clock for the page. Countdowns go by the service's time: a reader's computer may be minutes off.
 
-let ahead = 0;
+let serverAheadMs = 0;
 
 /** `Date` of an answer, which is whole seconds: a difference within them is none. */
 export function noteServerTime(date: string | null): void {
   const at = date === null ? Number.NaN : Date.parse(date);
   if (Number.isNaN(at)) return;
   const difference = at + 500 - Date.now();
-  ahead = Math.abs(difference) < 1_500 ? 0 : difference;
+  serverAheadMs = Math.abs(difference) < 1_500 ? 0 : difference;
 }
 
-export const serverNow = (): number => Date.now() + ahead;
+export const serverNow = (): number => Date.now() + serverAheadMs;
 
 const listeners = new Set<() => void>();
 let second = Math.floor(serverNow() / 1000) * 1000;

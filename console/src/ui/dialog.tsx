@@ -5,11 +5,11 @@ export interface DialogProps {
   title: string;
   children: ReactNode;
   /** Also where somebody presses Escape. */
-  close(): void;
+  onClose(): void;
 }
 
 /** In front of the page until it is closed; the focus goes in, and back to where it was. */
-export function Dialog({ title, children, close }: DialogProps) {
+export function Dialog({ title, children, onClose }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   useEffect(() => {
@@ -30,7 +30,7 @@ export function Dialog({ title, children, close }: DialogProps) {
       aria-labelledby={titleId}
       onCancel={(event) => {
         event.preventDefault();
-        close();
+        onClose();
       }}
     >
       <h2 id={titleId}>{title}</h2>

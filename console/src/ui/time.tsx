@@ -2,13 +2,13 @@ import { useNow } from './clock.ts';
 
 // Times in the reader's zone and language.
 
-const whole = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const ofDay = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
+const dateTimeFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+const timeFormat = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
 
 export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-export const fullTime = (at: string | number): string => whole.format(new Date(at));
+export const fullTime = (at: string | number): string => dateTimeFormat.format(new Date(at));
 
 const units: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ['day', 86_400_000],
@@ -30,8 +30,8 @@ export function Time({ at, exact = false }: { at: string | number | null; exact?
   if (at === null) return <span className="quiet">never</span>;
   const moment = new Date(at);
   return (
-    <time dateTime={moment.toISOString()} title={`${whole.format(moment)} ${zone}`}>
-      {exact ? ofDay.format(moment) : ago(moment.getTime(), now)}
+    <time dateTime={moment.toISOString()} title={`${dateTimeFormat.format(moment)} ${zone}`}>
+      {exact ? timeFormat.format(moment) : ago(moment.getTime(), now)}
     </time>
   );
 }
@@ -51,7 +51,7 @@ export function duration(milliseconds: number): string {
 }
 
 /** How long something took: `40 ms`, `3.2 s`, `2:05`. */
-export function lapse(milliseconds: number): string {
+export function elapsedTime(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.max(0, Math.round(milliseconds))} ms`;
   return milliseconds < 60_000 ? `${(milliseconds / 1000).toFixed(1)} s` : duration(milliseconds);
 }

@@ -1,16 +1,18 @@
 import type { ReactNode } from 'react';
-import { plain } from './words.ts';
+import { humanize } from './text-format.ts';
 import './values.css';
 
 /** A value as people read it; what is nested deeper than once stays JSON. */
-export function shown(value: unknown): string {
+export function formatValue(value: unknown): string {
   if (value === undefined || value === null) return '—';
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return value.toLocaleString(undefined, { maximumFractionDigits: 6 });
   if (typeof value === 'string') return value;
   const inner = Object.entries(value);
   const isFlat = !Array.isArray(value) && inner.length > 0 && inner.every(([, one]) => typeof one !== 'object');
-  return isFlat ? inner.map(([name, one]) => `${plain(name)} ${shown(one)}`).join(', ') : JSON.stringify(value);
+  return isFlat
+    ? inner.map(([name, one]) => `${humanize(name)} ${formatValue(one)}`).join(', ')
+    : JSON.stringify(value);
 }
 
 const LONG = 400;
@@ -18,7 +20,7 @@ const BEGINNING = 200;
 
 /** What is long is opened by whoever wants to read it: a device may say thousands of characters. */
 export function Value({ of }: { of: unknown }) {
-  const text = shown(of);
+  const text = formatValue(of);
   if (text.length <= LONG) return <span className="value">{text}</span>;
   return (
     <details className="value">
@@ -31,8 +33,8 @@ export function Value({ of }: { of: unknown }) {
 }
 
 /** Several values on a line, as far as there is room. */
-export function brief(values: Readonly<Record<string, unknown>>): string {
-  const text = Object.values(values).map(shown).join(', ');
+export function formatBrief(values: Readonly<Record<string, unknown>>): string {
+  const text = Object.values(values).map(formatValue).join(', ');
   return text.length <= BEGINNING ? text : `${text.slice(0, BEGINNING)}…`;
 }
 
@@ -52,7 +54,7 @@ export function Members({ of }: { of: Readonly<Record<string, unknown>> }) {
   return entries.length === 0 ? null : (
     <Facts>
       {entries.map(([name, value]) => (
-        <Fact key={name} name={plain(name)}>
+        <Fact key={name} name={humanize(name)}>
           <Value of={value} />
         </Fact>
       ))}

@@ -5,13 +5,13 @@ import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import { SERVICE_VERSION } from '../../operations/system.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import type { Gate } from '../shared/gate.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
-import type { ConsoleFiles } from './files.ts';
+import type { RateLimiter } from '../shared/rate-limiter.ts';
+import type { ConsoleFiles } from './console-files.ts';
 
 export interface ConsoleParts {
   files: ConsoleFiles;
-  gate: Pick<Gate, 'stranger'>;
+  gate: Pick<RateLimiter, 'chargeAnonymous'>;
   addressOf: AddressOf;
   /** The path of the service's URL, without a slash at the end. */
   prefix(): string;
@@ -35,7 +35,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-const FOR_EVER = 'public, max-age=31536000, immutable';
+const IMMUTABLE_CACHE = 'public, max-age=31536000, immutable';
 
 const NOT_BUILT = `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Twinkeep console</title>
@@ -45,12 +45,17 @@ const NOT_BUILT = `<!doctype html>
 `;
 
 /** `/console`: files that were built from `console/`, and the same page for all the paths that it draws itself. */
-export function consoleListener(parts: ConsoleParts): RequestListener {
+export function makeConsoleListener(parts: ConsoleParts): RequestListener {
   const { gate, addressOf, log, newId } = parts;
   return (request, response) => {
-    const answer: Answering = { request, response, requestId: requestIdOf(request.headers, newId), charged: [] };
-    const { refusal, headers } = gate.stranger(addressOf(request));
-    answer.charged = headers;
+    const answer: ConsoleExchange = {
+      request,
+      response,
+      requestId: requestIdOf(request.headers, newId),
+      rateLimitHeaders: [],
+    };
+    const { refusal, headers } = gate.chargeAnonymous(addressOf(request));
+    answer.rateLimitHeaders = headers;
     if (refusal !== null) return refuse(answer, refusal);
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       return refuse(answer, { code: 'METHOD_NOT_ALLOWED', detail: 'This path takes GET.' }, ['Allow', 'GET, HEAD']);
@@ -61,17 +66,17 @@ export function consoleListener(parts: ConsoleParts): RequestListener {
   };
 }
 
-interface Answering {
+interface ConsoleExchange {
   request: IncomingMessage;
   response: ServerResponse;
   requestId: Uuid;
-  charged: readonly string[];
+  rateLimitHeaders: readonly string[];
 }
 
 const pathOf = ({ url = '/' }: IncomingMessage): string =>
   url.replace(/^https?:\/\/[^/?]*(?=\/)/i, '').split('?', 1)[0] as string;
 
-async function serve(parts: ConsoleParts, answer: Answering): Promise<void> {
+async function serve(parts: ConsoleParts, answer: ConsoleExchange): Promise<void> {
   const within = pathOf(answer.request).replace(/^\/console\/?/, '');
   if (within === 'about.json') return about(parts, answer);
   if (within.startsWith('assets/')) return asset(parts, answer, within.slice('assets/'.length));
@@ -83,45 +88,50 @@ async function serve(parts: ConsoleParts, answer: Answering): Promise<void> {
 }
 
 /** What the console cannot know before anybody has signed in. */
-function about({ provider }: ConsoleParts, answer: Answering): void {
+function about({ provider }: ConsoleParts, answer: ConsoleExchange): void {
   const body = Buffer.from(JSON.stringify({ version: SERVICE_VERSION, identity_provider: provider }));
   send(answer, 200, { type: 'application/json', body, cache: 'no-store' });
 }
 
-async function asset({ files }: ConsoleParts, answer: Answering, name: string): Promise<void> {
+async function asset({ files }: ConsoleParts, answer: ConsoleExchange, name: string): Promise<void> {
   const file = await files.asset(name);
   if (file === null) return refuse(answer, { code: 'NOT_FOUND', detail: 'There is nothing at this path.' });
   const { type } = file;
-  const zipped = takesGzip(answer.request) ? await file.zipped() : null;
+  const zipped = acceptsGzip(answer.request) ? await file.gzipped() : null;
   const more = ['Vary', 'Accept-Encoding', ...(zipped === null ? [] : ['Content-Encoding', 'gzip'])];
-  send(answer, 200, { type, body: zipped ?? file.body, cache: FOR_EVER }, more);
+  send(answer, 200, { type, body: zipped ?? file.body, cache: IMMUTABLE_CACHE }, more);
 }
 
 const HTML = 'text/html; charset=utf-8';
 
-const takesGzip = ({ headers }: IncomingMessage): boolean =>
+const acceptsGzip = ({ headers }: IncomingMessage): boolean =>
   /(^|,)\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*(,|$))[^,]*)?(,|$)/i.test(`${headers['accept-encoding'] ?? ''}`);
 
-interface Sent {
+interface ResponseContent {
   type: string;
   body: Buffer;
   cache: string;
 }
 
-function send(answer: Answering, status: number, { type, body, cache }: Sent, more: readonly string[] = []): void {
-  const { response, request, requestId, charged } = answer;
+function send(
+  answer: ConsoleExchange,
+  status: number,
+  { type, body, cache }: ResponseContent,
+  more: readonly string[] = [],
+): void {
+  const { response, request, requestId, rateLimitHeaders } = answer;
   if (response.headersSent || response.destroyed) return;
   response.writeHead(status, [
     ...standardHeaders(requestId),
     ...['Content-Security-Policy', POLICY, 'Cross-Origin-Opener-Policy', 'same-origin', 'Cache-Control', cache],
     ...['Content-Type', type, 'Content-Length', `${body.length}`],
-    ...charged,
+    ...rateLimitHeaders,
     ...more,
   ]);
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-function refuse(answer: Answering, refusal: Refusal, more: readonly string[] = []): void {
+function refuse(answer: ConsoleExchange, refusal: Refusal, more: readonly string[] = []): void {
   const problem = problemOf(refusal, pathOf(answer.request), answer.requestId);
   const sent = { type: 'application/problem+json', body: Buffer.from(JSON.stringify(problem)), cache: 'no-store' };
   send(answer, problem.status, sent, [...refusalHeaders(refusal, false), ...more]);

@@ -2,17 +2,17 @@ import { type GraphQLSchema, Kind, type SelectionSetNode } from 'graphql';
 import { type Refusal, refuse } from '../../domain/refusals.ts';
 import { atLeast } from '../../domain/roles.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
-import type { Readied } from './documents.ts';
+import type { PreparedDocument } from './documents.ts';
 
 /** Why the schema and the explorer are not shown; null where they are. */
-export function barsIntrospection({ user, role, platformAdmin }: Caller, production: boolean): Refusal | null {
+export function introspectionRefusal({ user, role, platformAdmin }: Caller, production: boolean): Refusal | null {
   if (!production || platformAdmin || atLeast(role, 'admin')) return null;
   if (user === null) return refuse('UNAUTHENTICATED', 'The schema is shown to administrators.').refusal;
   return refuse('FORBIDDEN_ROLE', 'The schema is shown to administrators.').refusal;
 }
 
 /** Whether an operation asks for anything that nobody without a user may ask. */
-export function needsSomebody(schema: GraphQLSchema, { document, operation }: Readied): boolean {
+export function needsAuthentication(schema: GraphQLSchema, { document, operation }: PreparedDocument): boolean {
   const fields = schema.getRootType(operation.operation)?.getFields() ?? {};
   const seen = new Set<string>();
   const needs = ({ selections }: SelectionSetNode): boolean =>

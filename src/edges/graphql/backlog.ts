@@ -1,11 +1,11 @@
 import { GraphQLError } from 'graphql';
 
 /** More that waits for one subscription is kept by its subject, the newest of each. */
-const FRESH = 256;
+const CONFLATE_ABOVE = 256;
 /** Subjects that may wait; beyond it the subscription ends. */
-const MOST = 10_000;
+const MAX_PENDING = 10_000;
 
-const tooSlow = () =>
+const slowConsumerError = () =>
   new GraphQLError('Too slow: subscribe again.', { extensions: { code: 'OVERLOADED', status: 503 } });
 
 /** What happened and was not taken yet, in order; for who takes it too slowly the newest of each subject. */
@@ -22,13 +22,13 @@ export class Backlog<T> implements AsyncGenerator<T, void> {
     this.#ended = ended;
   }
 
-  put(subject: string, item: T): void {
+  push(subject: string, item: T): void {
     if (this.#over) return;
-    const key = this.#waiting.size < FRESH ? `${this.#count++}` : subject;
+    const key = this.#waiting.size < CONFLATE_ABOVE ? `${this.#count++}` : subject;
     // A newer one goes to the end: what is told last is what is so.
     this.#waiting.delete(key);
     this.#waiting.set(key, item);
-    if (this.#waiting.size > MOST) this.#end(tooSlow());
+    if (this.#waiting.size > MAX_PENDING) this.#end(slowConsumerError());
     this.#wake?.();
   }
 

@@ -10,11 +10,19 @@ import {
 } from 'graphql';
 import { LRUCache } from 'lru-cache';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
-import { asksForSchema, costOf, depthOf, type Fragments, fragmentsOf, limits, overloaded } from './limits.ts';
-import { compiled } from './plain.ts';
+import {
+  checkDocumentSize,
+  costOf,
+  depthOf,
+  documentLimits,
+  type Fragments,
+  fragmentsOf,
+  hasIntrospection,
+} from './document-limits.ts';
+import { rewriteDocument } from './leaf-nodes.ts';
 
 /** A document that may be executed. */
-export interface Readied {
+export interface PreparedDocument {
   document: DocumentNode;
   /** What is executed in its place. */
   executed: { schema: GraphQLSchema; document: DocumentNode };
@@ -24,26 +32,26 @@ export interface Readied {
 }
 
 /** Why it is not executed. */
-export interface Faulty {
+export interface InvalidDocument {
   errors: readonly GraphQLError[];
   /** It is larger than any request may be: 400, whatever is accepted (contract §2). */
   excessive: boolean;
 }
 
-export type Ready = (asked: {
+export type PrepareDocument = (asked: {
   query: string;
   operationName: string | null;
   variables: Readonly<Record<string, unknown>>;
-}) => Readied | Faulty;
+}) => PreparedDocument | InvalidDocument;
 
 /** Reads documents, and remembers those that it read lately. */
-export interface Documents extends SizeReporter {
-  ready: Ready;
+export interface DocumentCache extends SizeReporter {
+  prepare: PrepareDocument;
 }
 
-interface Known {
+interface CachedDocument {
   document: DocumentNode;
-  executed: Readied['executed'];
+  executed: PreparedDocument['executed'];
   fragments: Fragments;
   introspects: boolean;
   /** Of each operation. */
@@ -51,83 +59,87 @@ interface Known {
 }
 
 /** Documents lately asked for: what was valid once is. */
-const REMEMBERED = 500;
-const LONGEST_REMEMBERED = 16 * 1024;
+const MAX_CACHED_DOCUMENTS = 500;
+const MAX_CACHED_LENGTH = 16 * 1024;
 /** Characters of all of them: a document takes some hundred times as many bytes as its text, and anybody may send one. */
-const REMEMBERED_CHARACTERS = 256 * 1024;
+const MAX_CACHED_CHARACTERS = 256 * 1024;
 
 /** Parses and checks documents, each once as long as it is remembered. */
-export function makeDocuments(
+export function makeDocumentCache(
   /** The one that is shown and judged by, and the one that is executed. */
   [schema, running]: readonly [GraphQLSchema, GraphQLSchema],
   { hideSuggestions }: { hideSuggestions: boolean },
-): Documents {
-  const remembered = new LRUCache<string, Known>({
-    max: REMEMBERED,
-    maxSize: REMEMBERED_CHARACTERS,
+): DocumentCache {
+  const remembered = new LRUCache<string, CachedDocument>({
+    max: MAX_CACHED_DOCUMENTS,
+    maxSize: MAX_CACHED_CHARACTERS,
     sizeCalculation: (_, query) => query.length,
   });
 
-  function know(query: string): Known | Faulty {
+  function know(query: string): CachedDocument | InvalidDocument {
     const kept = remembered.get(query);
     if (kept !== undefined) return kept;
-    const document = parsed(query);
+    const document = parseDocument(query);
     if ('errors' in document) return document;
-    const excess = overloaded(document);
-    if (excess !== null) return excessive(excess);
+    const excess = checkDocumentSize(document);
+    if (excess !== null) return rejectTooComplex(excess);
     const errors = validate(schema, document, specifiedRules, { hideSuggestions });
     if (errors.length > 0) return { errors, excessive: false };
     const fragments = fragmentsOf(document);
     const operations = document.definitions.filter((one) => one.kind === Kind.OPERATION_DEFINITION);
-    const introspects = asksForSchema(document);
+    const introspects = hasIntrospection(document);
     const known = {
       document,
-      executed: introspects ? { schema, document } : { schema: running, document: compiled(document, running) },
+      executed: introspects ? { schema, document } : { schema: running, document: rewriteDocument(document, running) },
       fragments,
       introspects,
       depths: new Map(operations.map((one) => [one, depthOf(one, fragments)])),
     };
-    if (query.length <= LONGEST_REMEMBERED) remembered.set(query, known);
+    if (query.length <= MAX_CACHED_LENGTH) remembered.set(query, known);
     return known;
   }
 
-  const ready: Ready = ({ query, operationName, variables }) => {
+  const ready: PrepareDocument = ({ query, operationName, variables }) => {
     const known = know(query);
     if ('errors' in known) return known;
-    const operation = operationIn(known, operationName);
-    if (operation === null) return fault('Name the operation that is meant.');
+    const operation = findOperation(known, operationName);
+    if (operation === null) return rejectDocument('Name the operation that is meant.');
     const depth = known.depths.get(operation) ?? 0;
-    if (depth > limits.depth)
-      return excessive(`An operation goes ${limits.depth} fields deep at most; this one ${depth}.`);
+    if (depth > documentLimits.depth)
+      return rejectTooComplex(`An operation goes ${documentLimits.depth} fields deep at most; this one ${depth}.`);
     const cost = costOf(operation, { schema, fragments: known.fragments, variables });
-    if (cost > limits.cost) return excessive(`An operation costs ${limits.cost} points at most; this one ${cost}.`);
+    if (cost > documentLimits.cost)
+      return rejectTooComplex(`An operation costs ${documentLimits.cost} points at most; this one ${cost}.`);
     return { document: known.document, executed: known.executed, operation, introspects: known.introspects };
   };
-  return { ready, sizes: () => ({ graphql_documents: remembered.size }) };
+  return { prepare: ready, sizes: () => ({ graphql_documents: remembered.size }) };
 }
 
-function parsed(query: string): DocumentNode | Faulty {
+function parseDocument(query: string): DocumentNode | InvalidDocument {
   try {
-    return parse(query, { maxTokens: limits.tokens });
+    return parse(query, { maxTokens: documentLimits.tokens });
   } catch (thrown) {
     if (thrown instanceof GraphQLError) {
       return { errors: [thrown], excessive: /tokens\. Parsing aborted/.test(thrown.message) };
     }
     // So deep in brackets that the parser had no stack left.
-    if (thrown instanceof RangeError) return excessive('The document is nested too deeply.');
+    if (thrown instanceof RangeError) return rejectTooComplex('The document is nested too deeply.');
     throw thrown;
   }
 }
 
-function operationIn({ depths }: Known, name: string | null): OperationDefinitionNode | null {
+function findOperation({ depths }: CachedDocument, name: string | null): OperationDefinitionNode | null {
   const operations = [...depths.keys()];
   if (name === null) return operations.length === 1 ? (operations[0] ?? null) : null;
   return operations.find((one) => one.name?.value === name) ?? null;
 }
 
-const fault = (message: string): Faulty => ({ errors: [new GraphQLError(message)], excessive: false });
+const rejectDocument = (message: string): InvalidDocument => ({
+  errors: [new GraphQLError(message)],
+  excessive: false,
+});
 
-const excessive = (message: string): Faulty => ({
+const rejectTooComplex = (message: string): InvalidDocument => ({
   errors: [new GraphQLError(message, { extensions: { code: 'VALIDATION_FAILED', status: 400 } })],
   excessive: true,
 });

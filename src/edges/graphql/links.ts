@@ -1,101 +1,101 @@
 import { GraphQLID, GraphQLInt, GraphQLList, GraphQLNonNull } from 'graphql';
 import { refuse } from '../../domain/refusals.ts';
+import { camel } from './casing.ts';
 import type { Context } from './context.ts';
 import { load } from './loaders.ts';
-import { camel } from './names.ts';
-import type { Fields, ObjectShape, Outputs } from './outputs.ts';
-import { Refusing } from './refusing.ts';
+import type { Fields, ObjectShape, OutputTypes } from './output-types.ts';
+import { RefusalError } from './refusal-error.ts';
 
 // Where one thing leads to another. What it leads to is loaded for all of an answer at once, and needs the role and the
 // scope that it needs anywhere else.
 
 type Source = Readonly<Record<string, unknown>>;
 
-const MOST = 200;
+const MAX_LINKED_ITEMS = 200;
 const first = (defaultValue: number) => ({
   type: new GraphQLNonNull(GraphQLInt),
   default: { value: defaultValue },
-  description: `At most ${MOST}`,
+  description: `At most ${MAX_LINKED_ITEMS}`,
 });
-const bounded = (asked: number): number => Math.min(MOST, Math.max(1, asked));
+const clampFirst = (asked: number): number => Math.min(MAX_LINKED_ITEMS, Math.max(1, asked));
 
-function following(ids: readonly string[], after: unknown, { caller }: Context): readonly string[] {
+function idsAfter(ids: readonly string[], after: unknown, { caller }: Context): readonly string[] {
   if (typeof after !== 'string') return ids;
   const place = ids.indexOf(after.toLowerCase());
   if (place >= 0) return ids.slice(place + 1);
-  throw new Refusing(refuse('VALIDATION_FAILED', 'after: names no device of the group').refusal, caller.requestId);
+  throw new RefusalError(refuse('VALIDATION_FAILED', 'after: names no device of the group').refusal, caller.requestId);
 }
 
-const device = (outputs: Outputs, member = 'device_id'): Fields => ({
+const deviceLink = (outputs: OutputTypes, member = 'device_id'): Fields => ({
   device: {
-    type: outputs.named('Device'),
+    type: outputs.typeNamed('Device'),
     description: 'Null where it is deleted',
     resolve: (source, _, context) => load.device(context, `${source[member]}`),
   },
 });
 
 /** By the name of the type. */
-export const links: Readonly<Record<string, (outputs: Outputs) => Fields>> = {
+export const links: Readonly<Record<string, (outputs: OutputTypes) => Fields>> = {
   Device: (outputs) => ({
     home: {
-      type: outputs.named('Home'),
+      type: outputs.typeNamed('Home'),
       resolve: ({ home_id }, _, context) => (home_id === null ? null : load.home(context, `${home_id}`)),
     },
     room: {
-      type: outputs.named('Room'),
+      type: outputs.typeNamed('Room'),
       resolve: ({ room_id }, _, context) => (room_id === null ? null : load.room(context, `${room_id}`)),
     },
     manifest: {
-      type: outputs.named('Manifest'),
+      type: outputs.typeNamed('Manifest'),
       description: 'What it can do; null where it has no manifest',
       resolve: ({ id }, _, context) => load.manifest(context, `${id}`),
     },
   }),
   Home: (outputs) => ({
     rooms: {
-      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.named('Room')))),
+      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.typeNamed('Room')))),
       description: 'The newest first; `rooms(homeId:)` has pages of them',
       args: { first: first(20) },
       extensions: { entries: 'first' },
-      resolve: ({ id }, args, context) => load.roomsOf(context, `${id}`, bounded(args.first as number)),
+      resolve: ({ id }, args, context) => load.roomsOf(context, `${id}`, clampFirst(args.first as number)),
     },
   }),
   Room: (outputs) => ({
     home: {
-      type: outputs.named('Home'),
+      type: outputs.typeNamed('Home'),
       resolve: ({ home_id }, _, context) => load.home(context, `${home_id}`),
     },
   }),
   Group: (outputs) => ({
     devices: {
-      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.named('Device')))),
+      type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(outputs.typeNamed('Device')))),
       description: 'In the order of `deviceIds`, from the first or after another one; deleted ones are left out',
       args: { first: first(20), after: { type: GraphQLID, description: 'A device of the group' } },
       extensions: { entries: 'first' },
       resolve: async ({ device_ids }, args, context) => {
-        const ids = following(device_ids as string[], args.after, context).slice(0, bounded(args.first as number));
+        const ids = idsAfter(device_ids as string[], args.after, context).slice(0, clampFirst(args.first as number));
         const found = await Promise.all(ids.map((id) => load.device(context, id)));
         return found.filter((one) => one !== null);
       },
     },
   }),
-  Command: (outputs) => device(outputs),
-  Confirmation: (outputs) => device(outputs),
-  PlanStep: (outputs) => device(outputs),
-  StateChange: (outputs) => device(outputs),
-  PresenceChange: (outputs) => device(outputs),
-  CommandChange: (outputs) => device(outputs),
-  ConfirmationChange: (outputs) => device(outputs),
+  Command: (outputs) => deviceLink(outputs),
+  Confirmation: (outputs) => deviceLink(outputs),
+  PlanStep: (outputs) => deviceLink(outputs),
+  StateChange: (outputs) => deviceLink(outputs),
+  PresenceChange: (outputs) => deviceLink(outputs),
+  CommandChange: (outputs) => deviceLink(outputs),
+  ConfirmationChange: (outputs) => deviceLink(outputs),
 };
 
 /**
  * What only the whole record of a thing has, where a list shows some of it: the rest is loaded when it is asked for, for the
  * whole list at once.
  */
-export function completing(
+export function lazyDetailFields(
   whole: ObjectShape,
   part: ObjectShape,
-  outputs: Outputs,
+  outputs: OutputTypes,
   loadWhole: (context: Context, source: Source) => Promise<Source | null>,
 ): Fields {
   const known = new Set(part.members.map(({ name }) => name));

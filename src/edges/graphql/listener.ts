@@ -8,26 +8,26 @@ import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
-import { admit } from '../shared/admission.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
-import type { FrontDoor } from '../shared/front-door.ts';
-import type { Gate } from '../shared/gate.ts';
+import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
-import { cutOff } from '../shared/upgrade.ts';
-import { barsIntrospection, needsSomebody } from './access.ts';
+import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
+import type { RateLimiter } from '../shared/rate-limiter.ts';
+import { admitRequest } from '../shared/request-admission.ts';
+import { sendRequestTimeout } from '../shared/upgrade.ts';
+import { introspectionRefusal, needsAuthentication } from './access.ts';
+import { toClientError } from './client-errors.ts';
 import { type Context, makeContext } from './context.ts';
-import type { Faulty, Readied, Ready } from './documents.ts';
+import type { InvalidDocument, PrepareDocument, PreparedDocument } from './documents.ts';
 import { explorerFile } from './explorer/files.ts';
-import { shownError } from './faults.ts';
-import { type Asked, readAsked } from './request.ts';
+import { type RequestParams, readRequestParams } from './request-params.ts';
 
 export interface HttpParts {
   schema: GraphQLSchema;
-  ready: Ready;
-  door: FrontDoor;
-  gate: Gate;
+  prepareDocument: PrepareDocument;
+  door: HttpAuthenticator;
+  gate: RateLimiter;
   addressOf: AddressOf;
   perform: Perform;
   newId(): Uuid;
@@ -43,24 +43,24 @@ export interface HttpParts {
 export const PATH = '/graphql';
 const ALLOW = 'GET, HEAD, POST, OPTIONS';
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
-const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
 /** Queries and mutations (GraphQL over HTTP), and the explorer's page. */
-export function makeListener(parts: HttpParts): RequestListener {
+export function makeGraphqlListener(parts: HttpParts): RequestListener {
   const { log } = parts;
-  const answer = makeAnswer(parts);
+  const answer = makeExchangeHandler(parts);
   return (request, response) => {
     const exchange = exchangeOf(request, response, { newId: parts.newId, isLast: parts.draining });
-    watch(parts, exchange);
+    observeResponse(parts, exchange);
     route(parts, exchange, answer).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
-      if (thrown instanceof TooSlow) return cutOff(request, parts.newId);
+      if (thrown instanceof TooSlow) return sendRequestTimeout(request, parts.newId);
       sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
     });
   };
 }
 
-function watch({ observe, log }: HttpParts, { request, response, method, path, requestId }: Exchange): void {
+function observeResponse({ observe, log }: HttpParts, { request, response, method, path, requestId }: Exchange): void {
   const started = performance.now();
   response.on('finish', () => {
     const ms = performance.now() - started;
@@ -70,61 +70,65 @@ function watch({ observe, log }: HttpParts, { request, response, method, path, r
   });
 }
 
-type Answer = (exchange: Exchange, caller: Caller) => Promise<void>;
+type ExchangeHandler = (exchange: Exchange, caller: Caller) => Promise<void>;
 
-async function route(parts: HttpParts, exchange: Exchange, answer: Answer): Promise<void> {
+async function route(parts: HttpParts, exchange: Exchange, answer: ExchangeHandler): Promise<void> {
   const { method, path } = exchange;
   if (parts.draining()) return sendRefusal(exchange, DRAINING);
   const reads = method === 'GET' || method === 'HEAD';
   const isEndpoint = path === PATH || path === `${PATH}/`;
   const file = isEndpoint ? null : explorerFile(path.slice(PATH.length));
   if (!isEndpoint && file === null) {
-    if (pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) sendRefusal(exchange, NOWHERE);
+    if (applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request))))
+      sendRefusal(exchange, NOT_FOUND);
     return;
   }
   if (method === 'OPTIONS' || (!reads && (method !== 'POST' || file !== null))) {
-    if (!pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) return;
+    if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
     const allow = file === null ? ALLOW : 'GET, HEAD, OPTIONS';
     if (method === 'OPTIONS') return send(exchange, 204, null, ['Allow', allow]);
     const refusal: Refusal = { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` };
     return sendRefusal(exchange, refusal, ['Allow', allow]);
   }
-  const caller = await admit(exchange, parts, 'graphql');
+  const caller = await admitRequest(exchange, parts, 'graphql');
   if (caller === null) return;
-  const page = file ?? (reads && wantsPage(exchange) ? explorerFile('') : null);
+  const page = file ?? (reads && wantsExplorer(exchange) ? explorerFile('') : null);
   if (page === null) return answer(exchange, caller);
-  const barred = barsIntrospection(caller, parts.production);
+  const barred = introspectionRefusal(caller, parts.production);
   if (barred === null) send(exchange, 200, page);
   else sendRefusal(exchange, barred);
 }
 
 /** A browser that goes to the path, and asks nothing. */
-const wantsPage = ({ query, request }: Exchange): boolean =>
+const wantsExplorer = ({ query, request }: Exchange): boolean =>
   query === '' && /\btext\/html\b/.test(request.headers.accept ?? '');
 
 /** What the handler of the library is given beside the request. */
-interface Given {
-  asked: Asked;
-  ready: Readied | Faulty;
+interface HandlerInput {
+  params: RequestParams;
+  prepared: PreparedDocument | InvalidDocument;
   context: Context;
   exchange: Exchange;
 }
 
-function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts): Answer {
+function makeExchangeHandler({ schema, prepareDocument, door, perform, production, log }: HttpParts): ExchangeHandler {
   // One for each request, since its errors carry the request's id.
-  const handle = ({ asked, ready, context, exchange }: Given): Promise<Response> => {
+  const handle = ({ params, prepared, context, exchange }: HandlerInput): Promise<Response> => {
     const { requestId, method, request } = exchange;
-    const accept = accepted(request.headers.accept);
+    const accept = negotiateMediaType(request.headers.accept);
     const handler = createHandler<unknown, undefined, Context>({
-      parseRequestParams: () => ({ ...asked, extensions: null }),
+      parseRequestParams: () => ({ ...params, extensions: null }),
       onSubscribe: () => {
-        if ('errors' in ready)
-          return ready.excessive ? written(JSON.stringify({ errors: ready.errors }), 400, accept) : ready.errors;
-        if (ready.operation.operation === OperationTypeNode.SUBSCRIPTION) return [new GraphQLError(ELSEWHERE)];
+        if ('errors' in prepared)
+          return prepared.excessive
+            ? jsonResponse(JSON.stringify({ errors: prepared.errors }), 400, accept)
+            : prepared.errors;
+        if (prepared.operation.operation === OperationTypeNode.SUBSCRIPTION)
+          return [new GraphQLError(SUBSCRIPTION_NEEDS_WEBSOCKET)];
         const args: ExecutionArgs & { contextValue: Context } = {
-          ...ready.executed,
-          operationName: asked.operationName,
-          variableValues: asked.variables,
+          ...prepared.executed,
+          operationName: params.operationName,
+          variableValues: params.variables,
           contextValue: context,
           hideSuggestions: production,
         };
@@ -133,19 +137,19 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
       execute,
       // The library writes with a function that looks at each member for errors, which costs more than all the rest.
       onOperation: (_request, _args, result) =>
-        result.errors === undefined ? written(JSON.stringify(result), 200, accept) : undefined,
-      formatError: (error) => shownError(error, log, requestId),
+        result.errors === undefined ? jsonResponse(JSON.stringify(result), 200, accept) : undefined,
+      formatError: (error) => toClientError(error, log, requestId),
     });
     return handler({ method, url: PATH, headers: { accept }, body: null, raw: null, context: undefined });
   };
 
   return async (exchange, caller) => {
-    const read = await readAsked(exchange);
+    const read = await readRequestParams(exchange);
     if (!read.ok) return sendRefusal(exchange, read.refusal);
     const asked = read.value;
     const text = checkJson(asked.query);
     if (!text.ok) return sendRefusal(exchange, refuse('VALIDATION_FAILED', `query: ${text.reason}`).refusal);
-    const found = ready(asked);
+    const found = prepareDocument(asked);
     const isChange = 'operation' in found && found.operation.operation === OperationTypeNode.MUTATION;
     if ('operation' in found) {
       const barred = barsDocument(found, caller, exchange);
@@ -153,17 +157,17 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
     }
     const key = isChange ? idempotencyKeyIn(exchange.request.headers) : NO_KEY;
     if (!key.ok) return sendRefusal(exchange, key.refusal);
-    const forged = isChange ? await door.forged(exchange.request.headers, caller) : null;
-    const context = makeContext({ caller, perform, barred: forged?.refusal ?? null, key: key.value });
-    const [body, { status, headers }] = await handle({ asked, ready: found, context, exchange });
+    const forged = isChange ? await door.csrfRefusal(exchange.request.headers, caller) : null;
+    const context = makeContext({ caller, perform, changeRefusal: forged?.refusal ?? null, idempotencyKey: key.value });
+    const [body, { status, headers }] = await handle({ params: asked, prepared: found, context, exchange });
     if (body === null) return sendRefusal(exchange, NOT_ACCEPTED);
-    const { changes, replayed } = context.told;
+    const { changes, replayed } = context.changeCounts;
     const more = changes > 0 && replayed === changes ? ['Idempotent-Replayed', 'true'] : [];
     send(exchange, status, { type: headers?.['content-type'] ?? JSON_TYPE, body }, more);
   };
 
   function barsDocument(
-    found: Readied,
+    found: PreparedDocument,
     caller: Caller,
     { method }: Exchange,
   ): { refusal: Refusal; headers: string[] } | null {
@@ -173,28 +177,29 @@ function makeAnswer({ schema, ready, door, perform, production, log }: HttpParts
         headers: ['Allow', 'POST'],
       };
     }
-    if (caller.user === null && needsSomebody(schema, found)) {
+    if (caller.user === null && needsAuthentication(schema, found)) {
       const refusal: Refusal = { code: 'UNAUTHENTICATED', detail: 'A valid bearer token or API key is needed.' };
       return { refusal, headers: [] };
     }
-    const barred = found.introspects ? barsIntrospection(caller, production) : null;
+    const barred = found.introspects ? introspectionRefusal(caller, production) : null;
     return barred === null ? null : { refusal: barred, headers: [] };
   }
 }
 
-const ELSEWHERE = 'A subscription is asked for by a WebSocket on the same path (graphql-transport-ws).';
+const SUBSCRIPTION_NEEDS_WEBSOCKET =
+  'A subscription is asked for by a WebSocket on the same path (graphql-transport-ws).';
 const NO_KEY = done(null);
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-const written = (body: string, status: 200 | 400, type: Accepted): Response => [
+const jsonResponse = (body: string, status: 200 | 400, type: ResponseMediaType): Response => [
   body,
   { status, statusText: STATUS_CODES[status] ?? '', headers: { 'content-type': `${type}; charset=utf-8` } },
 ];
 
-type Accepted = 'application/json' | 'application/graphql-response+json';
+type ResponseMediaType = 'application/json' | 'application/graphql-response+json';
 
 /** The first of the two that the client accepts; who accepts neither gets JSON, as everywhere else. */
-function accepted(accept: string | undefined): Accepted {
+function negotiateMediaType(accept: string | undefined): ResponseMediaType {
   for (const range of accept?.split(',') ?? []) {
     const [type = ''] = range.trim().toLowerCase().split(';', 1);
     if (type.trim() === 'application/graphql-response+json') return 'application/graphql-response+json';

@@ -1,12 +1,12 @@
 import DataLoader from 'dataloader';
 import type { JsonObject } from '../../domain/values.ts';
 import { findDevices, findHomes, findManifests, findRooms, findRoomsOfHomes } from '../../operations/lookups.ts';
-import { type Context, read } from './context.ts';
+import { type Context, performRead } from './context.ts';
 
 // What the fields of one request ask for at the same time is asked of the operations at once. Nothing is remembered: a
 // request that changes something sees what it changed.
 
-type Thing = Readonly<Record<string, unknown>>;
+type Entity = Readonly<Record<string, unknown>>;
 
 function loader<T>(
   { loaders }: Context,
@@ -26,32 +26,40 @@ function loader<T>(
   return made;
 }
 
-const byId = <T extends Thing>(things: readonly T[], id: keyof T): ((key: string) => T | null) => {
+const byId = <T extends Entity>(things: readonly T[], id: keyof T): ((key: string) => T | null) => {
   const found = new Map<unknown, T>(things.map((thing) => [thing[id], thing]));
   return (key) => found.get(key) ?? null;
 };
 
-const things = async (context: Context, operation: Parameters<typeof read>[1], input: JsonObject, member: string) =>
-  ((await read(context, operation, input)).body as Record<string, Thing[]>)[member] as Thing[];
+const fetchEntities = async (
+  context: Context,
+  operation: Parameters<typeof performRead>[1],
+  input: JsonObject,
+  member: string,
+) => ((await performRead(context, operation, input)).body as Record<string, Entity[]>)[member] as Entity[];
 
-const many = (ids: readonly string[]): JsonObject => ({ ids: [...ids] });
+const idsInput = (ids: readonly string[]): JsonObject => ({ ids: [...ids] });
 
 export const load = {
   device: (context: Context, id: string) =>
-    loader(context, 'device', async (ids) => byId(await things(context, findDevices, many(ids), 'devices'), 'id')).load(
-      id,
-    ),
+    loader(context, 'device', async (ids) =>
+      byId(await fetchEntities(context, findDevices, idsInput(ids), 'devices'), 'id'),
+    ).load(id),
   manifest: (context: Context, deviceId: string) =>
     loader(context, 'manifest', async (ids) =>
-      byId(await things(context, findManifests, many(ids), 'manifests'), 'deviceId'),
+      byId(await fetchEntities(context, findManifests, idsInput(ids), 'manifests'), 'deviceId'),
     ).load(deviceId),
   home: (context: Context, id: string) =>
-    loader(context, 'home', async (ids) => byId(await things(context, findHomes, many(ids), 'homes'), 'id')).load(id),
+    loader(context, 'home', async (ids) =>
+      byId(await fetchEntities(context, findHomes, idsInput(ids), 'homes'), 'id'),
+    ).load(id),
   room: (context: Context, id: string) =>
-    loader(context, 'room', async (ids) => byId(await things(context, findRooms, many(ids), 'rooms'), 'id')).load(id),
+    loader(context, 'room', async (ids) =>
+      byId(await fetchEntities(context, findRooms, idsInput(ids), 'rooms'), 'id'),
+    ).load(id),
   roomsOf: (context: Context, homeId: string, limit: number) =>
     loader(context, `rooms ${limit}`, async (ids) => {
-      const rooms = await things(context, findRoomsOfHomes, { home_ids: [...ids], limit }, 'rooms');
+      const rooms = await fetchEntities(context, findRoomsOfHomes, { home_ids: [...ids], limit }, 'rooms');
       const byHome = Map.groupBy(rooms, ({ home_id }) => home_id);
       return (homeId) => byHome.get(homeId) ?? [];
     }).load(homeId),

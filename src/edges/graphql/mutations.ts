@@ -8,16 +8,16 @@ import {
   GraphQLString,
 } from 'graphql';
 import { type Refusal, refusals } from '../../domain/refusals.ts';
-import { aboutOf } from './about.ts';
-import { type Context, change } from './context.ts';
-import type { Enums } from './enums.ts';
-import type { MutationField } from './fields.ts';
-import type { Inputs } from './inputs.ts';
-import { pascal } from './names.ts';
-import type { Outputs } from './outputs.ts';
-import { membersOf } from './refusing.ts';
-import { shapeOf } from './schemas.ts';
-import { unionOf, variantOf } from './unions.ts';
+import { pascal } from './casing.ts';
+import { type Context, performChange } from './context.ts';
+import { describeOperation } from './descriptions.ts';
+import type { Enums } from './enum-types.ts';
+import type { InputTypes } from './input-types.ts';
+import { shapeOf } from './operation-shapes.ts';
+import type { OutputTypes } from './output-types.ts';
+import { refusalExtensions } from './refusal-error.ts';
+import type { MutationField } from './root-fields.ts';
+import { unionOf, variantOf } from './union-types.ts';
 
 /** What asking for a change costs (limits.ts). */
 const CHANGE_COST = 100;
@@ -30,7 +30,7 @@ class Refused {
   constructor(refusal: Refusal, { caller }: Context) {
     this.code = refusal.code;
     this.detail = refusal.detail;
-    Object.assign(this, membersOf(refusal, caller.requestId));
+    Object.assign(this, refusalExtensions(refusal, caller.requestId));
   }
 }
 
@@ -58,25 +58,29 @@ export const refusedType = (enums: Enums): GraphQLObjectType<Refused, Context> =
   });
 
 export function mutationField(
-  { inputs, outputs, refused }: { inputs: Inputs; outputs: Outputs; refused: GraphQLObjectType<Refused, Context> },
+  {
+    inputs,
+    outputs,
+    refused,
+  }: { inputs: InputTypes; outputs: OutputTypes; refused: GraphQLObjectType<Refused, Context> },
   name: string,
-  { operation, names = [] }: MutationField,
+  { operation, typeNames = [] }: MutationField,
 ): GraphQLFieldConfig<unknown, Context> {
   const place = pascal(name);
   const given = shapeOf(operation.input, 'input').shape;
-  const input = inputs.whole(given, place);
+  const input = inputs.operationInput(given, place);
   const answered = shapeOf(operation.output, 'output').shape;
   const variants = (answered.kind === 'union' ? answered.of : [answered]).map((shape, n) =>
-    variantOf(outputs, shape, names[n] ?? `${place}Result`),
+    variantOf(outputs, shape, typeNames[n] ?? `${place}Result`),
   );
   const payload = unionOf(`${place}Payload`, variants, [{ type: refused, is: (value) => value instanceof Refused }]);
   return {
     type: new GraphQLNonNull(payload),
-    description: aboutOf(operation),
+    description: describeOperation(operation),
     args: { input: { type: new GraphQLNonNull(input.type) } },
     extensions: { cost: CHANGE_COST, operation },
     resolve: async (_, { input: asked }, context, { path }) => {
-      const outcome = await change(context, operation, input.read(asked), `${path.key}`);
+      const outcome = await performChange(context, operation, input.read(asked), `${path.key}`);
       return outcome.ok ? (outcome.value.body ?? { done: true }) : new Refused(outcome.refusal, context);
     },
   };

@@ -6,66 +6,66 @@ import {
   type GraphQLOutputType,
 } from 'graphql';
 import type { Performed } from '../../operations/perform.ts';
-import { aboutOf, memberOf, membersOf } from './about.ts';
-import { connectionOf } from './connections.ts';
-import { type Context, read } from './context.ts';
-import type { QueryField } from './fields.ts';
-import type { Inputs } from './inputs.ts';
-import type { Listed } from './listed.ts';
-import { pascal } from './names.ts';
-import { type Outputs, USUAL_ENTRIES } from './outputs.ts';
-import { type Shape, shapeOf } from './schemas.ts';
-import { unionOf, variantOf } from './unions.ts';
+import { pascal } from './casing.ts';
+import type { Connection } from './connection.ts';
+import { connectionOf } from './connection-types.ts';
+import { type Context, performRead } from './context.ts';
+import { describeOperation, memberOf, membersOf } from './descriptions.ts';
+import type { InputTypes } from './input-types.ts';
+import { type Shape, shapeOf } from './operation-shapes.ts';
+import { ASSUMED_ENTRIES, type OutputTypes } from './output-types.ts';
+import type { QueryField } from './root-fields.ts';
+import { unionOf, variantOf } from './union-types.ts';
 
 /** What asking costs beside what is answered (limits.ts). */
 const READ_COST = 10;
 
 type Field = GraphQLFieldConfig<unknown, Context>;
 type Body = Readonly<Record<string, unknown>>;
-interface Makers {
-  inputs: Inputs;
-  outputs: Outputs;
+interface TypeBuilders {
+  inputs: InputTypes;
+  outputs: OutputTypes;
   /** For the schema that is executed, not for the one that is shown. */
   executed: boolean;
 }
 
-export function queryField(makers: Makers, name: string, row: QueryField): Field {
-  if (row.pages !== undefined) return pagesField(makers, name, row, row.pages);
-  const { operation, shows } = row;
+export function queryField(makers: TypeBuilders, name: string, row: QueryField): Field {
+  if (row.connectionMember !== undefined) return connectionField(makers, name, row, row.connectionMember);
+  const { operation, resultMember } = row;
   const members = membersOf(shapeOf(operation.input, 'input').shape);
   const { fields: args, read: readInput } = makers.inputs.fields(members, pascal(name));
   const body = shapeOf(operation.output, 'output').shape;
-  const shown = shows === undefined ? body : memberOf(body, shows);
+  const shown = resultMember === undefined ? body : memberOf(body, resultMember);
   return {
-    type: shownType(makers.outputs, shown, row, pascal(name)),
-    description: aboutOf(operation),
+    type: resultType(makers.outputs, shown, row, pascal(name)),
+    description: describeOperation(operation),
     args,
-    extensions: { cost: READ_COST, operation, ...(shown.kind === 'list' && { entries: USUAL_ENTRIES }) },
+    extensions: { cost: READ_COST, operation, ...(shown.kind === 'list' && { entries: ASSUMED_ENTRIES }) },
     resolve: async (_, given, context) => {
-      const { body } = await read(context, operation, readInput(given));
-      return shows === undefined ? body : (body as Body)[shows];
+      const { body } = await performRead(context, operation, readInput(given));
+      return resultMember === undefined ? body : (body as Body)[resultMember];
     },
   };
 }
 
 /** Nullable: a field that is refused leaves the others their answers. */
-function shownType(outputs: Outputs, shape: Shape, row: QueryField, place: string): GraphQLNullableOutputType {
-  const name = row.name ?? place;
+function resultType(outputs: OutputTypes, shape: Shape, row: QueryField, place: string): GraphQLNullableOutputType {
+  const name = row.typeName ?? place;
   if (shape.kind === 'union') {
     return unionOf(
       name,
-      shape.of.map((one, n) => variantOf(outputs, one, row.names?.[n] ?? `${name}${n}`)),
+      shape.of.map((one, n) => variantOf(outputs, one, row.typeNames?.[n] ?? `${name}${n}`)),
     );
   }
-  if (shape.kind !== 'list') return outputs.bare(shape, name);
-  const entry: GraphQLOutputType = new GraphQLNonNull(outputs.bare(shape.of.shape, name));
+  if (shape.kind !== 'list') return outputs.nullableType(shape, name);
+  const entry: GraphQLOutputType = new GraphQLNonNull(outputs.nullableType(shape.of.shape, name));
   return new GraphQLList(entry);
 }
 
 const PAGING = { limit: 'first', cursor: 'after' } as const;
 
-function pagesField(
-  { inputs, outputs, executed }: Makers,
+function connectionField(
+  { inputs, outputs, executed }: TypeBuilders,
   name: string,
   { operation }: QueryField,
   pages: string,
@@ -82,15 +82,15 @@ function pagesField(
   Object.assign(args.after ?? {}, { description: 'A cursor: what comes after it' });
   return {
     type: connectionOf(outputs, node, beside, executed),
-    description: aboutOf(operation),
+    description: describeOperation(operation),
     args,
     extensions: { cost: READ_COST, operation, pages: true },
     resolve: async (_, given, context) =>
-      listedOf(await read(context, operation, readInput(given)), member, typeof given.after === 'string'),
+      toConnection(await performRead(context, operation, readInput(given)), member, typeof given.after === 'string'),
   };
 }
 
-function listedOf({ body, next, cursors }: Performed, member: string | null, hasPreviousPage: boolean): Listed {
+function toConnection({ body, next, cursors }: Performed, member: string | null, hasPreviousPage: boolean): Connection {
   const whole = (member === null ? {} : body) as Body;
   const nodes = (member === null ? body : whole[member]) as readonly object[];
   const following = member === null ? next : whole.next_cursor;
@@ -100,7 +100,7 @@ function listedOf({ body, next, cursors }: Performed, member: string | null, has
     body: whole,
     hasNextPage: typeof following === 'string',
     hasPreviousPage,
-    following: typeof following === 'string' ? following : null,
+    nextCursor: typeof following === 'string' ? following : null,
     cursors() {
       made ??= cursors?.() ?? [];
       return made;

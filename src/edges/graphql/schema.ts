@@ -1,36 +1,36 @@
 import { type GraphQLFieldConfig, type GraphQLFieldConfigMap, GraphQLObjectType, GraphQLSchema } from 'graphql';
 import { getDevice, listDevices } from '../../operations/devices.ts';
-import { memberOf } from './about.ts';
 import type { Context } from './context.ts';
-import { Enums } from './enums.ts';
-import { mutations, queries } from './fields.ts';
-import { Inputs } from './inputs.ts';
-import { completing, links } from './links.ts';
+import { memberOf } from './descriptions.ts';
+import { Enums } from './enum-types.ts';
+import { InputTypes } from './input-types.ts';
+import { lazyDetailFields, links } from './links.ts';
 import { load } from './loaders.ts';
 import { mutationField, refusedType } from './mutations.ts';
-import { type ObjectShape, Outputs } from './outputs.ts';
+import { type Shape, shapeOf } from './operation-shapes.ts';
+import { type ObjectShape, OutputTypes } from './output-types.ts';
 import { queryField } from './queries.ts';
-import { type Shape, shapeOf } from './schemas.ts';
+import { mutations, queries } from './root-fields.ts';
 import { subscriptionFields } from './subscriptions.ts';
 
 let built: readonly [GraphQLSchema, GraphQLSchema] | undefined;
 
 /** The schema that is shown, and the one that is executed; built once per process, as both depend on the operations alone. */
-export const schemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
+export const getSchemas = (): readonly [GraphQLSchema, GraphQLSchema] =>
   (built ??= [makeSchema(), makeSchema({ executed: true })]);
 
 /** The whole schema, from the operations' own; `executed`: with what documents are rewritten to (plain.ts). */
 export function makeSchema({ executed = false } = {}): GraphQLSchema {
   const enums = new Enums();
-  const inputs = new Inputs(enums);
+  const inputs = new InputTypes(enums);
   const whole = objectIn(memberOf(shapeOf(getDevice.output, 'output').shape, 'device'));
   const part = objectIn(memberOf(shapeOf(listDevices.output, 'output').shape, 'devices'));
-  const outputs = new Outputs({
+  const outputs = new OutputTypes({
     enums,
     links: {
       ...links,
       Device: (outputs) => ({
-        ...completing(whole, part, outputs, (context, { id }) => load.device(context, `${id}`)),
+        ...lazyDetailFields(whole, part, outputs, (context, { id }) => load.device(context, `${id}`)),
         ...links.Device?.(outputs),
       }),
     },

@@ -13,34 +13,34 @@ import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import type { Gate } from '../shared/gate.ts';
 import { credentialIn } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
-import { type CloseCode, closeOf } from '../shared/live/close-codes.ts';
-import { keepGuests } from '../shared/live/guests.ts';
-import { type Interest, NOTHING } from '../shared/live/interest.ts';
-import { type KindName, kinds } from '../shared/live/kinds.ts';
-import { makeSignIn } from '../shared/live/sign-in.ts';
-import { asNow, bars, barsAround, isOver } from '../shared/live/standing.ts';
-import { settledRequestId, webSocketServer } from '../shared/upgrade.ts';
-import { barsIntrospection } from './access.ts';
+import { checkAccess, checkCurrentAccess, checkExpiry, refreshCaller } from '../shared/live/authorization.ts';
+import { type CloseCode, closeFrameOf } from '../shared/live/close-codes.ts';
+import { guardConnections } from '../shared/live/connection-guard.ts';
+import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
+import { type UpdateKindName, updateKinds } from '../shared/live/update-kinds.ts';
+import { makeWebSocketAuthenticator } from '../shared/live/websocket-authenticator.ts';
+import type { RateLimiter } from '../shared/rate-limiter.ts';
+import { ensureRequestId, makeWebSocketServer } from '../shared/upgrade.ts';
+import { introspectionRefusal } from './access.ts';
+import { toClientError } from './client-errors.ts';
 import { type Context, makeContext } from './context.ts';
-import type { Readied, Ready } from './documents.ts';
-import { shownError } from './faults.ts';
-import type { Feed } from './feed.ts';
-import { Refusing } from './refusing.ts';
-import { asked } from './request.ts';
-import { kindOf } from './subscriptions.ts';
+import type { PrepareDocument, PreparedDocument } from './documents.ts';
+import type { LiveEventSource } from './live-event-source.ts';
+import { RefusalError } from './refusal-error.ts';
+import { parseRequestParams } from './request-params.ts';
+import { updateKindOf } from './subscriptions.ts';
 
 export interface SocketParts {
   services: Pick<
     Services,
     'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
   >;
-  ready: Ready;
-  feed: Feed;
+  prepareDocument: PrepareDocument;
+  eventSource: LiveEventSource;
   identity: Pick<Identity, 'authenticate'>;
-  gate: Pick<Gate, 'barsSignIn' | 'failedSignIn' | 'caller'>;
+  gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn' | 'chargeCaller'>;
   addressOf: AddressOf;
   perform: Perform;
   production: boolean;
@@ -56,11 +56,11 @@ export interface SocketLimits {
   /** That run at the same time on one connection. */
   maxOperations: number;
   /** Answers that wait to be read, more than all operations can have: of whoever asks and asks, and reads nothing. */
-  maxUnread: number;
+  maxPendingSends: number;
   /** From the handshake to `connection_init`. */
   initMs: Milliseconds;
   /** How often credentials are looked at: their end closes within a second (contract §6). */
-  lookMs: Milliseconds;
+  credentialCheckMs: Milliseconds;
   /** A client that does not answer two of these is dead. */
   pingMs: Milliseconds;
 }
@@ -69,9 +69,9 @@ const defaultLimits: SocketLimits = {
   maxPayload: 256 * 1024,
   maxMessages: 200,
   maxOperations: 100,
-  maxUnread: 1_000,
+  maxPendingSends: 1_000,
   initMs: 10_000,
-  lookMs: 250,
+  credentialCheckMs: 250,
   pingMs: 30_000,
 };
 
@@ -84,9 +84,9 @@ export interface GraphqlSockets extends SizeReporter {
 }
 
 /** One thing that is listened for, as long as it is. */
-interface Hearing {
-  kind: KindName;
-  stop(): void;
+interface ActiveSubscription {
+  kind: UpdateKindName;
+  unsubscribe(): void;
 }
 
 interface Client {
@@ -94,29 +94,29 @@ interface Client {
   requestId: Uuid;
   address: string;
   caller: Caller | null;
-  interest: Interest;
+  subscription: Subscription;
   /** What its subscriptions listen for, each once. */
-  hears: Set<Hearing>;
+  activeSubscriptions: Set<ActiveSubscription>;
   messages: number;
   /** Answers that are not written yet. */
-  unread: number;
-  silent: number;
+  pendingSends: number;
+  missedPings: number;
 }
 
 /** Subscriptions, and queries and mutations on the same connection (graphql-transport-ws). */
 export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
-  const { services, ready, feed, gate, perform, production } = parts;
+  const { services, prepareDocument, eventSource, gate, perform, production } = parts;
   const { clock, log, newId } = services;
   const limits = { ...defaultLimits, ...parts.limits };
-  const signIn = makeSignIn(services, parts.identity, gate);
-  const handshakes = webSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
+  const signIn = makeWebSocketAuthenticator(services, parts.identity, gate);
+  const handshakes = makeWebSocketServer({ maxPayload: limits.maxPayload, handleProtocols }, newId);
   const clients = new Set<Client>();
-  const guests = keepGuests(services, () => clients, end);
+  const guests = guardConnections(services, () => clients, end);
   let closing: (() => void) | null = null;
   const tooMany: Refusal = { code: 'OVERLOADED', detail: `At most ${limits.maxOperations} operations run at a time.` };
 
   function end({ ws }: Client, refusal: Refusal): void {
-    const { code, reason } = closeOf(refusal);
+    const { code, reason } = closeFrameOf(refusal);
     shut(ws, code, reason);
   }
 
@@ -125,54 +125,55 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     const { requestId, address } = client;
     const who = await signIn(credentialOf(given), { via: 'graphql', requestId, address });
     if (!who.ok) return who.refusal;
-    const barred = bars(who.value, NOTHING) ?? isOver(who.value, referenceOf(clock));
+    const barred = checkAccess(who.value, NO_SUBSCRIPTION) ?? checkExpiry(who.value, referenceOf(clock));
     if (barred !== null) return barred;
     client.caller = who.value;
-    return barsAround(services, who.value, NOTHING);
+    return checkCurrentAccess(services, who.value, NO_SUBSCRIPTION);
   }
 
   async function contextFor(client: Client): Promise<Context> {
     if (client.caller === null) throw new Error('nobody asked');
-    const now = await asNow(services, client.caller);
-    if (!now.ok) throw new Refusing(now.refusal, client.requestId);
+    const now = await refreshCaller(services, client.caller);
+    if (!now.ok) throw new RefusalError(now.refusal, client.requestId);
     // Each operation is a request of its own.
     const requestId = newId();
     const caller = { ...now.value, requestId, principal: { ...now.value.principal, requestId } };
-    return makeContext({ caller, perform, feed: feedOf(client, caller) });
+    return makeContext({ caller, perform, eventSource: feedOf(client, caller) });
   }
 
   /**
    * The feed, as far as one connection hears it. What its standing is looked at for is what it really listens for, and all of
    * that ends with the connection: an id tells neither, since a client may use one again while its first operation runs on.
    */
-  function feedOf(client: Client, { requestId }: Caller): Feed {
+  function feedOf(client: Client, { requestId }: Caller): LiveEventSource {
     return {
-      ears: feed.ears,
-      listen(kind, tenantId, ear) {
-        if (!clients.has(client) || client.hears.size >= limits.maxOperations) throw new Refusing(tooMany, requestId);
-        const hearing: Hearing = { kind, stop: feed.listen(kind, tenantId, ear) };
-        client.hears.add(hearing);
-        lookFor(client);
+      subscriberCount: eventSource.subscriberCount,
+      subscribe(kind, tenantId, ear) {
+        if (!clients.has(client) || client.activeSubscriptions.size >= limits.maxOperations)
+          throw new RefusalError(tooMany, requestId);
+        const hearing: ActiveSubscription = { kind, unsubscribe: eventSource.subscribe(kind, tenantId, ear) };
+        client.activeSubscriptions.add(hearing);
+        updateAuthorizedKinds(client);
         return () => {
-          if (!client.hears.delete(hearing)) return;
-          hearing.stop();
-          lookFor(client);
+          if (!client.activeSubscriptions.delete(hearing)) return;
+          hearing.unsubscribe();
+          updateAuthorizedKinds(client);
         };
       },
     };
   }
 
   /** Why an operation is not carried out for this caller. */
-  async function barsOperation(client: Client, caller: Caller, found: Readied): Promise<Refusal | null> {
-    const barred = found.introspects ? barsIntrospection(caller, production) : null;
+  async function barsOperation(client: Client, caller: Caller, found: PreparedDocument): Promise<Refusal | null> {
+    const barred = found.introspects ? introspectionRefusal(caller, production) : null;
     if (barred !== null) return barred;
     if (found.operation.operation !== OperationTypeNode.SUBSCRIPTION) {
-      return (await gate.caller(caller, client.address)).refusal;
+      return (await gate.chargeCaller(caller, client.address)).refusal;
     }
-    const kind = subscribed(found);
+    const kind = subscribedKind(found);
     if (kind === null) return null;
-    const interest: Interest = { ...NOTHING, kinds: new Map([[kind, kinds[kind]]]) };
-    return bars(caller, interest);
+    const interest: Subscription = { ...NO_SUBSCRIPTION, kinds: new Map([[kind, updateKinds[kind]]]) };
+    return checkAccess(caller, interest);
   }
 
   const server = makeServer<Record<string, unknown>, Client>({
@@ -186,17 +187,17 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
     async onSubscribe({ extra: client, subscriptions }, _id, payload): Promise<ExecutionArgs | GraphQLError[]> {
       const context = await contextFor(client);
       const { caller } = context;
-      const refused = (refusal: Refusal) => [new Refusing(refusal, caller.requestId)];
+      const refused = (refusal: Refusal) => [new RefusalError(refusal, caller.requestId)];
       if (Object.keys(subscriptions).length > limits.maxOperations) {
         return refused(tooMany);
       }
-      const read = asked(payload as never);
+      const read = parseRequestParams(payload as never);
       if (!read.ok) return refused(read.refusal);
-      const found = ready(read.value);
+      const found = prepareDocument(read.value);
       if ('errors' in found) {
         // It was read all the same. Who goes on beyond the rate has to connect again, since a refusal would cost them nothing.
-        const { refusal } = await gate.caller(caller, client.address);
-        if (refusal !== null) throw new Refusing(refusal, caller.requestId);
+        const { refusal } = await gate.chargeCaller(caller, client.address);
+        if (refusal !== null) throw new RefusalError(refusal, caller.requestId);
         return [...found.errors];
       }
       const barred = await barsOperation(client, caller, found);
@@ -216,14 +217,14 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
   });
 
   const shown = ({ requestId }: Client, errors: readonly GraphQLError[]) =>
-    errors.map((error) => shownError(error, log, requestId).toJSON());
+    errors.map((error) => toClientError(error, log, requestId).toJSON());
 
   function serve(ws: WebSocket, requestId: Uuid, address: string): void {
     const client: Client = {
-      ...{ ws, requestId, address, caller: null, interest: NOTHING, hears: new Set() },
+      ...{ ws, requestId, address, caller: null, subscription: NO_SUBSCRIPTION, activeSubscriptions: new Set() },
       messages: 0,
-      unread: 0,
-      silent: 0,
+      pendingSends: 0,
+      missedPings: 0,
     };
     // What a client sends wrongly is answered with a close frame by the library.
     ws.on('error', () => {});
@@ -237,11 +238,11 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
         protocol: ws.protocol,
         send: (data) =>
           new Promise((resolve, reject) => {
-            if (client.unread >= limits.maxUnread) shut(ws, 1013, 'too slow: connect again');
+            if (client.pendingSends >= limits.maxPendingSends) shut(ws, 1013, 'too slow: connect again');
             if (ws.readyState !== ws.OPEN) return resolve();
-            client.unread += 1;
+            client.pendingSends += 1;
             ws.send(data, (fault) => {
-              client.unread -= 1;
+              client.pendingSends -= 1;
               if (fault) reject(fault);
               else resolve();
             });
@@ -250,7 +251,7 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
         onMessage(take) {
           ws.on('message', (data, binary) => {
             client.messages += 1;
-            client.silent = 0;
+            client.missedPings = 0;
             const text = String(data);
             // What no JSON reader should take is refused on every wire.
             if (binary || !parseJson(text).ok) return shut(ws, 4400, 'VALIDATION_FAILED: this is no valid message');
@@ -261,24 +262,24 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       client,
     );
     ws.on('pong', () => {
-      client.silent = 0;
+      client.missedPings = 0;
     });
     ws.on('close', (code, reason) => {
       clients.delete(client);
-      for (const { stop } of client.hears) stop();
+      for (const { unsubscribe } of client.activeSubscriptions) unsubscribe();
       closed(code, String(reason)).catch((thrown: unknown) => faultOf(thrown, requestId));
       if (clients.size === 0) closing?.();
     });
   }
 
   const faultOf = (thrown: unknown, requestId: Uuid): Refusal =>
-    thrown instanceof Refusing
+    thrown instanceof RefusalError
       ? thrown.refusal
       : refusalOf(thrown, log, { request_id: requestId, operation: 'graphql' });
 
   let pingAt = performance.now() + limits.pingMs;
   const looking = setInterval(() => {
-    guests.look();
+    guests.endExpired();
     const now = performance.now();
     const pinging = now >= pingAt;
     if (pinging) pingAt = now + limits.pingMs;
@@ -286,16 +287,16 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
       if (client.messages > limits.maxMessages) shut(client.ws, 1008, 'too many messages');
       client.messages = 0;
       if (!pinging) continue;
-      client.silent += 1;
-      if (client.silent > 2) client.ws.terminate();
+      client.missedPings += 1;
+      if (client.missedPings > 2) client.ws.terminate();
       else if (client.ws.readyState === client.ws.OPEN) client.ws.ping();
     }
-  }, limits.lookMs);
+  }, limits.credentialCheckMs);
   looking.unref();
 
   return {
     upgrade(request, socket, head) {
-      const requestId = settledRequestId(request, newId);
+      const requestId = ensureRequestId(request, newId);
       const address = parts.addressOf(request);
       handshakes.handleUpgrade(request, socket, head, (ws) => serve(ws, requestId, address));
     },
@@ -314,11 +315,14 @@ export function makeGraphqlSockets(parts: SocketParts): GraphqlSockets {
 }
 
 /** What the client hears now needs the role and scope that its standing is looked at for. */
-function lookFor(client: Client): void {
-  client.interest = { ...NOTHING, kinds: new Map([...client.hears].map(({ kind }) => [kind, kinds[kind]])) };
+function updateAuthorizedKinds(client: Client): void {
+  client.subscription = {
+    ...NO_SUBSCRIPTION,
+    kinds: new Map([...client.activeSubscriptions].map(({ kind }) => [kind, updateKinds[kind]])),
+  };
 }
 
-function subscribed({ operation, document }: Readied): KindName | null {
+function subscribedKind({ operation, document }: PreparedDocument): UpdateKindName | null {
   let [selection] = operation.selectionSet.selections;
   // One root field alone, which may stand in fragments: that is a rule of the language.
   while (selection !== undefined && selection.kind !== Kind.FIELD) {
@@ -334,7 +338,7 @@ function subscribed({ operation, document }: Readied): KindName | null {
         ? (inside.selectionSet?.selections[0] as typeof selection)
         : undefined;
   }
-  return selection === undefined ? null : kindOf(selection.name.value);
+  return selection === undefined ? null : updateKindOf(selection.name.value);
 }
 
 /** `{"Authorization": "Bearer …"}`, whatever the case of its name. */

@@ -11,12 +11,12 @@ import type { Caller, Services } from '../../operations/operation.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, readJson, TooSlow } from '../shared/body.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
-import type { Gate } from '../shared/gate.ts';
+import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
 import { credentialIn } from '../shared/http.ts';
 import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
-import { cutOff } from '../shared/upgrade.ts';
+import type { RateLimiter } from '../shared/rate-limiter.ts';
+import { sendRequestTimeout } from '../shared/upgrade.ts';
 import { ownHosts } from './hosts.ts';
 import { LegacyWire, MESSAGES_PATH } from './legacy.ts';
 import { counts, knowsStructure, type Posted, readMessages, revisionFault } from './messages.ts';
@@ -31,7 +31,7 @@ export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'newId' | 'revocations' | 'users'>;
   perform: Perform;
   identity: Pick<Identity, 'authenticate'>;
-  gate: Gate;
+  gate: RateLimiter;
   addressOf: AddressOf;
   /** How clients reach the service, without a slash at the end. */
   publicUrl(): string;
@@ -100,10 +100,10 @@ export function makeMcp(parts: McpParts): McpEdge {
     if (barred !== null) return sendRefusal(exchange, barred);
     const address = addressOf(request);
     const credential = credentialIn(request.headers);
-    if (credential === null && !pays(exchange, gate.stranger(address))) return;
+    if (credential === null && !applyCharge(exchange, gate.chargeAnonymous(address))) return;
     const found = await whoCalls(exchange, address);
     if (!found.ok) {
-      if (credential !== null) exchange.charged = gate.signInHeaders(address);
+      if (credential !== null) exchange.rateLimitHeaders = gate.signInRateHeaders(address);
       return sendRefusal(exchange, found.refusal, [], `, resource_metadata="${publicUrl()}${METADATA_PATH}"`);
     }
     const known: Known = { ...exchange, caller: found.value, address, credential: credential ?? '' };
@@ -194,8 +194,8 @@ export function makeMcp(parts: McpParts): McpEdge {
     const bearings: Bearing[] = [];
     const structure = knowsStructure(known.request.headers);
     for (const message of messages) {
-      const charge = counts(message) ? await gate.caller(known.caller, known.address) : null;
-      if (charge !== null) known.charged = charge.headers;
+      const charge = counts(message) ? await gate.chargeCaller(known.caller, known.address) : null;
+      if (charge !== null) known.rateLimitHeaders = charge.headers;
       bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null, structure });
     }
     return bearings;
@@ -255,7 +255,7 @@ export function makeMcp(parts: McpParts): McpEdge {
         })
         .catch((thrown: unknown) => {
           if (thrown instanceof Aborted) return;
-          if (thrown instanceof TooSlow) return cutOff(request, newId);
+          if (thrown instanceof TooSlow) return sendRequestTimeout(request, newId);
           sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
         });
     },

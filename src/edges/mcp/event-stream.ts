@@ -14,14 +14,14 @@ export class EventStream {
 
   constructor(exchange: Exchange, headers: readonly string[] = []) {
     this.#exchange = exchange;
-    const { response, requestId, charged } = exchange;
+    const { response, requestId, rateLimitHeaders } = exchange;
     response.on('error', () => {});
     response.writeHead(200, [
       ...standardHeaders(requestId),
       ...['Content-Security-Policy', API_POLICY, 'Content-Type', 'text/event-stream'],
       // A proxy that collects or changes what comes would hold everything up.
       ...['Cache-Control', 'no-store, no-transform', 'X-Accel-Buffering', 'no'],
-      ...charged,
+      ...rateLimitHeaders,
       ...headers,
     ]);
     response.flushHeaders();

@@ -6,7 +6,7 @@ import { getHome, listHomes, listRooms } from '../../operations/homes.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
 import { mayCall, type Perform } from '../../operations/perform.ts';
 import { getPlan, listPlans } from '../../operations/plan-view.ts';
-import { isUuid } from '../shared/live/interest.ts';
+import { isUuid } from '../shared/live/subscription.ts';
 import { plain, plainText } from './plain.ts';
 import { refusalFor, UNTRUSTED } from './results.ts';
 

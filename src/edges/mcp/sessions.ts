@@ -2,8 +2,8 @@ import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { type Guest, keepGuests } from '../shared/live/guests.ts';
-import { type Interest, NOTHING } from '../shared/live/interest.ts';
+import { type GuardedConnection, guardConnections } from '../shared/live/connection-guard.ts';
+import { NO_SUBSCRIPTION, type Subscription } from '../shared/live/subscription.ts';
 import type { Follower, Subscriptions } from './subscriptions.ts';
 import type { Wire } from './wire.ts';
 
@@ -28,7 +28,7 @@ export const defaultLimits: SessionLimits = {
 };
 
 /** What a client comes back to. What it asked for stands under handles; of a session only who it is and what it follows. */
-export interface Session extends Guest {
+export interface Session extends GuardedConnection {
   readonly id: string;
   /** Who may come back: whoever else does finds no such session. */
   readonly owner: string;
@@ -83,14 +83,14 @@ export function keepSessions(
     void session.wire.close();
   }
 
-  const guests = keepGuests(services, () => sessions.values(), end);
+  const guests = guardConnections(services, () => sessions.values(), end);
   const rolesChanged = users.onChange((id) => {
     for (const { server } of byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // nobody reads
   });
 
   let keptAlive = performance.now();
   const looking = setInterval(() => {
-    guests.look();
+    guests.endExpired();
     const idleSince = clock.now() - limits.idleMs;
     for (const session of sessions.values()) {
       if (session.usedAt <= idleSince && parts.isIdle(session.wire)) end(session);
@@ -138,8 +138,8 @@ export function keepSessions(
         ...{ id: wire.sessionId, owner, caller, wire, follower },
         server: parts.serverFor(wire, follower),
         usedAt: clock.now(),
-        get interest(): Interest {
-          return { ...NOTHING, kinds: subscriptions.needs(follower) };
+        get subscription(): Subscription {
+          return { ...NO_SUBSCRIPTION, kinds: subscriptions.needs(follower) };
         },
       };
       sessions.set(session.id, session);

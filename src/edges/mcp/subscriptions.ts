@@ -2,7 +2,7 @@ import type { Actors } from '../../actors/contract.ts';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
-import type { Needs } from '../shared/live/interest.ts';
+import type { AccessRequirement } from '../shared/live/subscription.ts';
 import { type ResourceKind, resources } from './resources.ts';
 
 /** Of one session. */
@@ -31,7 +31,7 @@ export interface Subscriptions extends SizeReporter {
   remove(follower: Follower, named: Followed & { id: Uuid }): void;
   leave(follower: Follower): void;
   /** What hearing what it follows takes. */
-  needs(follower: Follower): ReadonlyMap<string, Needs>;
+  needs(follower: Follower): ReadonlyMap<string, AccessRequirement>;
   /** Tells whoever did not read before what changed meanwhile. */
   flush(): void;
   /** The same for one of them. */
@@ -148,7 +148,7 @@ const actorOf: Readonly<Record<ResourceKind, ActorKind | 'home'>> = { homes: 'ho
 
 const keyOf = (kind: ResourceKind, id: Uuid): string => `${actorOf[kind]} ${id}`;
 
-function needsOf(kind: ResourceKind): [string, Needs][] {
+function needsOf(kind: ResourceKind): [string, AccessRequirement][] {
   const { role, scope } = resources[kind].operation;
   return role === null || scope === null ? [] : [[kind, { role, scope }]];
 }

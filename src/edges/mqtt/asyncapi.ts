@@ -13,12 +13,12 @@ import {
   type DeviceChannel,
   deviceChannels,
 } from '../../protocol/topics.ts';
-import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
-import { defaultLimits } from './limits.ts';
+import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi.ts';
+import { defaultMqttLimits } from './mqtt-limits.ts';
 
 type MessageType = DeviceChannel | CloudMessageType;
 
-interface Told {
+interface MessageDocs {
   /** The operation of its own; `cmd` carries three. */
   operation: string;
   title: string;
@@ -30,7 +30,7 @@ const EXAMPLE_AT = 1_767_225_600_000; // 2026-01-01T00:00:00Z
 const COMMAND_ID = '0195d9a2-7f00-7000-8000-000000000003';
 const MESSAGE_ID = '0195d9a2-7f00-7000-8000-000000000006';
 
-const told: Record<MessageType, Told> = {
+const messageDocs: Record<MessageType, MessageDocs> = {
   hello: {
     operation: 'receiveHello',
     title: 'Hello',
@@ -112,12 +112,12 @@ const exampleOf = (type: MessageType): JsonObject =>
       messageId: isFromDevice(type) ? MESSAGE_ID : '0195d9a2-7f00-7000-8000-000000000007',
       requestId: isFromDevice(type) ? '' : MESSAGE_ID,
       ...{ sequence: isFromDevice(type) ? 18 : 1, timestamp: EXAMPLE_AT, nonce: 'CYROqfAbNJQrwNIQ', type },
-      ...{ payload: told[type].example, keyVersion: 1, key: signingKey('hmac-sha256', EXAMPLE_SECRET) },
+      ...{ payload: messageDocs[type].example, keyVersion: 1, key: signingKey('hmac-sha256', EXAMPLE_SECRET) },
     }),
   ) as JsonObject;
 
 function messageOf(type: MessageType): JsonObject {
-  const { title, summary } = told[type];
+  const { title, summary } = messageDocs[type];
   const own: JsonObject = {
     message_type: { type: 'string', const: type },
     payload: ref.schema(`${schemaName(type)}Payload`),
@@ -176,7 +176,7 @@ const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
 };
 
 function operation(type: MessageType): JsonObject {
-  const { title, summary } = told[type];
+  const { title, summary } = messageDocs[type];
   const answers = isFromDevice(type) ? (replies[type] ?? []) : [];
   const acked: JsonObject = {
     channel: ref.channel('cmd_ack'),
@@ -220,7 +220,7 @@ const aboutChannel: Record<DeviceChannel, string> = {
   cmd_ack: 'Device to cloud: what became of a command.',
 };
 
-const BROKER = `MQTT 3.1.1; a version 5 CONNECT gets "unacceptable protocol version". Clean sessions only, no will, QoS 0 or 1, nothing retained, packets up to ${defaultLimits.packet} bytes. A PUBACK means that what the message caused is durable. A topic that is not one's own, QoS 2 or a retained message closes the connection without an acknowledgement; a forbidden SUBSCRIBE gets 0x80.`;
+const BROKER = `MQTT 3.1.1; a version 5 CONNECT gets "unacceptable protocol version". Clean sessions only, no will, QoS 0 or 1, nothing retained, packets up to ${defaultMqttLimits.maxPacketBytes} bytes. A PUBACK means that what the message caused is durable. A topic that is not one's own, QoS 2 or a retained message closes the connection without an acknowledgement; a forbidden SUBSCRIBE gets 0x80.`;
 
 const DEVICE_SESSION = `A device signs in (layer 1) with client identifier \`<device_id>.<unix ms>.<nonce>\` (nonce: 12 random bytes in base64url, a new one for each connection), user name \`tenant_id\`, and as password its signature over the eleven canonical fields joined by \`|\`, with \`message_type\` \`session\`, that \`client_id\`, its timestamp and nonce, empty \`message_id\` and \`request_id\`, \`sequence_number\` 0 and the \`payload_hash\` of \`{}\`. It counts once, within ${SESSION_SKEW_MS / 1000} s of its timestamp. A session lives 24 h at most; a new one closes the old one. A wrong password is CONNACK 5 "not authorized", and nothing more is said. Every message (layer 2) is signed as well, by the key that opened the session.`;
 
@@ -251,7 +251,7 @@ function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
 }
 
 /** The broker's part of `/asyncapi.json`. */
-export function mqttEvents(): EventsPart {
+export function mqttAsyncApi(): AsyncApiPart {
   const types = [...deviceChannels, ...cloudMessageTypes] as const;
   const payloads: JsonObject = {};
   for (const type of deviceChannels) payloads[`${schemaName(type)}Payload`] = toJsonSchema(devicePayloads[type]);
@@ -270,7 +270,7 @@ export function mqttEvents(): EventsPart {
       ),
     },
     operations: {
-      ...Object.fromEntries(types.map((type) => [told[type].operation, operation(type)])),
+      ...Object.fromEntries(types.map((type) => [messageDocs[type].operation, operation(type)])),
       ...Object.fromEntries(deviceChannels.map((name) => [`relay${schemaName(name)}`, relay(name, [name])])),
       relayCmd: relay(COMMAND_CHANNEL, cloudMessageTypes),
     },

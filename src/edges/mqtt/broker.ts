@@ -2,23 +2,29 @@ import type { EventEmitter } from 'node:events';
 import { Aedes, type AedesOptions, type AuthenticateError, type Client, type PublishPacket } from 'aedes';
 import type { Log } from '../../domain/log.ts';
 import type { Connection } from './connection.ts';
-import { UNACCEPTABLE_VERSION } from './frames.ts';
-import { type Connect, isUserName, newUserClientId, type Peer, type SignIn } from './gatekeeper.ts';
-import type { MqttLimits } from './limits.ts';
-import type { MqttMeter } from './meter.ts';
-import type { Wire } from './wire.ts';
+import {
+  type ConnectPacket,
+  isJwtUsername,
+  newUserClientId,
+  type Peer,
+  type SignInOutcome,
+} from './mqtt-authenticator.ts';
+import type { MqttConnection } from './mqtt-connection.ts';
+import type { MqttLimits } from './mqtt-limits.ts';
+import type { MqttMeter } from './mqtt-meter.ts';
+import { UNACCEPTABLE_VERSION } from './packets.ts';
 
 /** What the broker asks of the house; everything that is not answered yes is refused. */
-export interface BrokerEnds {
-  signIn(connect: Connect, wire: Connection): Promise<SignIn>;
+export interface BrokerCallbacks {
+  signIn(connect: ConnectPacket, wire: Connection): Promise<SignInOutcome>;
   /** The CONNACK is about to be written. Answers false where the connection came to an end meanwhile. */
-  enter(peer: Peer): boolean;
+  beforeConnack(peer: Peer): boolean;
   /** The CONNACK is written: more may be read. */
-  ready(peer: Peer): void;
+  afterConnack(peer: Peer): void;
   maySubscribe(peer: Peer, filter: string, qos: number): boolean;
   /** The SUBACK is written. */
-  subscribed(peer: Peer, filter: string, qos: number): void;
-  unsubscribed(peer: Peer, filter: string): void;
+  afterSuback(peer: Peer, filter: string, qos: number): void;
+  afterUnsubscribe(peer: Peer, filter: string): void;
 }
 
 /** Below it the library closes the connection before anything of ours is asked; own topics have five levels. */
@@ -33,7 +39,7 @@ const MQTT_3_1 = 3;
  * nothing, so that nobody can be reached but by a write to that one client (`publish.ts`, `users.ts`), and sees no
  * message (`wire.ts`), because it would read the next ones only when all of a batch are acknowledged.
  */
-class SilentBroker extends Aedes {
+class NonRoutingBroker extends Aedes {
   override publish(_packet: PublishPacket, ...rest: unknown[]): void {
     const done = rest.at(-1);
     if (typeof done === 'function') done();
@@ -42,16 +48,16 @@ class SilentBroker extends Aedes {
 
 /** Makes the library's broker; connections are handed to it as wires. */
 export async function createBroker(
-  ends: BrokerEnds,
+  ends: BrokerCallbacks,
   { limits, meter, log }: { limits: MqttLimits; meter: MqttMeter; log: Log },
-): Promise<{ handle(wire: Wire): void; close(): Promise<void> }> {
-  const connects = new WeakMap<Wire, Pick<Connect, 'clean' | 'will'>>();
-  const peers = new WeakMap<Wire, Peer>();
-  const peerOf = (client: Client): Peer | undefined => peers.get(wireOf(client));
+): Promise<{ handle(wire: MqttConnection): void; close(): Promise<void> }> {
+  const connects = new WeakMap<MqttConnection, Pick<ConnectPacket, 'clean' | 'will'>>();
+  const peers = new WeakMap<MqttConnection, Peer>();
+  const peerOf = (client: Client): Peer | undefined => peers.get(connectionOf(client));
 
   const hooks: AedesOptions = {
     preConnect(client, packet, done) {
-      const wire = wireOf(client);
+      const wire = connectionOf(client);
       if (packet.protocolVersion === MQTT_3_1) {
         wire.send(UNACCEPTABLE_VERSION);
         wire.reason = 'refused';
@@ -59,23 +65,23 @@ export async function createBroker(
       }
       connects.set(wire, { clean: packet.clean === true, will: packet.will !== undefined });
       // The library sees too few of the packets to know silence.
-      wire.keepAlive(packet.keepalive ?? 0);
+      wire.setKeepAlive(packet.keepalive ?? 0);
       packet.keepalive = 0;
-      if (isUserName(packet.username)) packet.clientId = newUserClientId();
+      if (isJwtUsername(packet.username)) packet.clientId = newUserClientId();
       done(null, true);
     },
 
     authenticate(client, username, password, done) {
-      const wire = wireOf(client);
+      const wire = connectionOf(client);
       const asked = connects.get(wire) ?? { clean: false, will: true };
-      const connect: Connect = { ...asked, clientId: client.id, username, password };
+      const connect: ConnectPacket = { ...asked, clientId: client.id, username, password };
       void ends.signIn(connect, wire).then((answer) => {
         if (typeof answer === 'string') {
           meter.signIn(answer);
           wire.reason ??= 'refused';
           return done(refusal(answer), false);
         }
-        if (!ends.enter(answer)) return done(refusal('unavailable'), false);
+        if (!ends.beforeConnack(answer)) return done(refusal('unavailable'), false);
         meter.signIn(answer.kind);
         peers.set(wire, answer);
         done(null, true);
@@ -96,7 +102,7 @@ export async function createBroker(
     authorizeForward: () => null,
   };
 
-  const broker = new SilentBroker({
+  const broker = new NonRoutingBroker({
     ...hooks,
     concurrency: 0,
     connectTimeout: limits.connectMs,
@@ -107,16 +113,16 @@ export async function createBroker(
   emitter.on('error', (error: Error) => log.error({ err: error }, 'the broker library failed'));
   broker.on('clientReady', (client) => {
     const peer = peerOf(client);
-    if (peer !== undefined) ends.ready(peer);
+    if (peer !== undefined) ends.afterConnack(peer);
   });
   broker.on('subscribe', (subscriptions, client) => {
     const peer = peerOf(client);
     if (peer === undefined) return;
-    for (const { topic, qos } of subscriptions) if (qos <= 2) ends.subscribed(peer, topic, qos);
+    for (const { topic, qos } of subscriptions) if (qos <= 2) ends.afterSuback(peer, topic, qos);
   });
   broker.on('unsubscribe', (filters, client) => {
     const peer = peerOf(client);
-    if (peer !== undefined) for (const filter of filters) ends.unsubscribed(peer, filter);
+    if (peer !== undefined) for (const filter of filters) ends.afterUnsubscribe(peer, filter);
   });
   await broker.listen();
 
@@ -127,7 +133,7 @@ export async function createBroker(
 }
 
 /** Every connection is handed over as a wire, by `handle` above. */
-const wireOf = (client: Client): Wire => client.conn as Wire;
+const connectionOf = (client: Client): MqttConnection => client.conn as MqttConnection;
 
 function refusal(why: 'refused' | 'unavailable'): AuthenticateError {
   const returnCode = why === 'refused' ? NOT_AUTHORIZED : SERVER_UNAVAILABLE;

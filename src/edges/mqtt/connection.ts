@@ -1,14 +1,14 @@
-import type { CloseReason } from './meter.ts';
+import type { CloseReason } from './mqtt-meter.ts';
 
 /** Handles the packets of a signed-in peer. */
-export interface Gate {
+export interface PacketHandler {
   /**
    * Asked at the first byte of each packet. 0 lets it through; else in how many milliseconds to ask again, `Infinity`
    * until `Connection.proceed`.
    */
   admit(type: number): number;
   /** A PUBLISH has come whole: the flags of its fixed header, and where what follows that stands. */
-  publish(flags: number, bytes: Buffer, from: number, to: number): void;
+  onPublish(flags: number, bytes: Buffer, from: number, to: number): void;
 }
 
 /**
@@ -23,14 +23,14 @@ export interface Connection {
   /** Nothing more is read or written, or soon will not be. */
   readonly closing: boolean;
   /** The CONNECT was accepted: packets are passed to `gate` as it admits them. */
-  open(gate: Gate): void;
+  open(gate: PacketHandler): void;
   /** Asks the gate again for the packet that was held. */
-  proceed(): void;
+  resumeReading(): void;
   /** Writes at once, or answers false: then no byte of the frame has left or ever will. */
   send(frame: Buffer): boolean;
   /** Ends the connection after what was written; nothing more is read. */
-  finish(reason: CloseReason): void;
+  close(reason: CloseReason): void;
   /** Ends the connection now. */
-  cut(reason: CloseReason): void;
+  terminate(reason: CloseReason): void;
   once(event: 'close', listener: () => void): unknown;
 }

@@ -5,21 +5,21 @@ import { type FastPathSession, fastPathSession } from '../../protocol/fast-path.
 import type { CloudPayload } from '../../protocol/payloads.ts';
 import type { SigningKey, VerifyingKey } from '../../protocol/signature.ts';
 import { COMMAND_CHANNEL, type DeviceChannel, deviceTopic, isDeviceChannel } from '../../protocol/topics.ts';
-import { type Ack, Acks, type AckWriter } from './acks.ts';
 import type { Connection } from './connection.ts';
-import type { Flow } from './flow.ts';
-import { nextPacketId } from './frames.ts';
+import type { FlowControl } from './flow-control.ts';
 import type { Inbox } from './inbox.ts';
-import type { CloseReason } from './meter.ts';
+import type { CloseReason } from './mqtt-meter.ts';
+import { nextPacketId } from './packets.ts';
+import { type AckWriter, type PendingPuback, PubackQueue } from './puback-queue.ts';
 
 /** What waits for the `cmd` subscription; composed and signed when it is written. */
-export interface Kept {
+export interface PendingReply {
   content: Extract<CloudPayload, { type: 'hello_ack' | 'error' }>;
   requestId: string;
 }
 
 /** Errors kept for one session (contract §4). */
-const KEPT_ERRORS = 8;
+const MAX_PENDING_ERRORS = 8;
 const MINUTE_MS = 60_000;
 
 /** A device's signed-in connection. The secret that opened it lives here and nowhere else. */
@@ -36,15 +36,15 @@ export class DeviceSession implements MessageSession {
   /** Signs what the device receives: its own secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
-  readonly wire: Connection;
-  readonly flow: Flow;
-  readonly acks: Acks;
+  readonly connection: Connection;
+  readonly flow: FlowControl;
+  readonly acks: PubackQueue;
   readonly commandTopic: string;
   expiresAt: EpochMs;
   /** The QoS that its own `cmd` subscription was granted, or null while there is none. */
   commandQos: 0 | 1 | null = null;
   /** How often it subscribed since nobody asks for its pending commands; while that is not 0, somebody does. */
-  asking = 0;
+  unreportedSubscriptions = 0;
   /** A message of it was lost sight of: it ends soon, without another acknowledgement. */
   failing = false;
   /** What still waits to be sent to its actor; made with the first message. */
@@ -56,8 +56,8 @@ export class DeviceSession implements MessageSession {
   /** The last that it may publish on, with its channel: most messages of a device have the same. */
   #topic: { text: string; channel: DeviceChannel } | null = null;
   #packetId = 0;
-  #helloAck: Kept | null = null;
-  #errors: Kept[] = [];
+  #helloAck: PendingReply | null = null;
+  #errors: PendingReply[] = [];
   #refusals: EpochMs[] = [];
 
   constructor(
@@ -65,7 +65,7 @@ export class DeviceSession implements MessageSession {
       DeviceSession,
       'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
     >,
-    connection: { wire: Connection; flow: Flow; ackWriter: AckWriter },
+    connection: { wire: Connection; flow: FlowControl; ackWriter: AckWriter },
   ) {
     this.deviceId = identity.deviceId;
     this.tenantId = identity.tenantId;
@@ -75,16 +75,16 @@ export class DeviceSession implements MessageSession {
     this.fastPath = fastPathSession(identity);
     this.cloudKey = identity.cloudKey;
     this.expiresAt = identity.expiresAt;
-    this.wire = connection.wire;
+    this.connection = connection.wire;
     this.flow = connection.flow;
-    this.acks = new Acks(connection.wire, connection.ackWriter);
+    this.acks = new PubackQueue(connection.wire, connection.ackWriter);
     this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
     this.#prefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
   }
 
   get ended(): boolean {
-    return this.wire.closing;
+    return this.connection.closing;
   }
 
   /** The channel of a topic that this device may publish on, or null. */
@@ -102,13 +102,13 @@ export class DeviceSession implements MessageSession {
     if (this.ended) return;
     this.inbox?.close();
     this.acks.write();
-    this.wire.finish(reason);
+    this.connection.close(reason);
   }
 
   /** A message needs no more attention: acknowledged in its turn when it was QoS 1. */
-  settle(arrived: { ack: Ack | null; length: number }): void {
-    if (arrived.ack !== null) this.acks.settle(arrived.ack);
-    this.flow.settled(arrived.length);
+  completeMessage(arrived: { ack: PendingPuback | null; length: number }): void {
+    if (arrived.ack !== null) this.acks.ready(arrived.ack);
+    this.flow.finishMessage(arrived.length);
   }
 
   nextPacketId(): number {
@@ -116,16 +116,16 @@ export class DeviceSession implements MessageSession {
     return this.#packetId;
   }
 
-  keep(kept: Kept): void {
+  queueReply(kept: PendingReply): void {
     if (kept.content.type === 'hello_ack') this.#helloAck = kept;
     else {
       this.#errors.push(kept);
-      if (this.#errors.length > KEPT_ERRORS) this.#errors.shift();
+      if (this.#errors.length > MAX_PENDING_ERRORS) this.#errors.shift();
     }
   }
 
   /** What was kept, the `hello_ack` first; it is not kept any more. */
-  takeKept(): Kept[] {
+  takePendingReplies(): PendingReply[] {
     const kept = this.#helloAck === null ? this.#errors : [this.#helloAck, ...this.#errors];
     this.#helloAck = null;
     this.#errors = [];

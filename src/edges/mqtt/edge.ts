@@ -9,24 +9,24 @@ import type { DeviceContext, VerificationWatch } from '../../machines/device-typ
 import type { Services } from '../../operations/operation.ts';
 import type { SigningKey } from '../../protocol/signature.ts';
 import type { AddressOf } from '../shared/client-address.ts';
-import { AckWriter } from './acks.ts';
-import { type BrokerEnds, createBroker } from './broker.ts';
-import { Buckets } from './buckets.ts';
+import { type BrokerCallbacks, createBroker } from './broker.ts';
+import { CommandWriter } from './command-writer.ts';
 import type { Connection } from './connection.ts';
+import { isDeviceKnownInactive, isTenantKnownInactive } from './device-access.ts';
 import { type DeviceSession, DeviceSessions } from './device-session.ts';
-import { type Published, readPublish } from './frames.ts';
-import { Gatekeeper, type Peer } from './gatekeeper.ts';
-import { defaultLimits, type MqttLimits } from './limits.ts';
-import { type MqttMeter, type Transport, unmetered } from './meter.ts';
-import { Downlink } from './publish.ts';
-import { Receiver } from './receive.ts';
-import { DeviceSignIn } from './sign-in.ts';
-import { type Accept, openSockets, type SocketSettings } from './sockets.ts';
-import { isKnownClosed, isKnownParked } from './standing.ts';
-import { type AuthenticateUser, Listeners, type UserSession } from './users.ts';
-import { Wire } from './wire.ts';
+import { DeviceSignIn } from './device-sign-in.ts';
+import { MessageReceiver } from './message-receiver.ts';
+import { MqttAuthenticator, type Peer } from './mqtt-authenticator.ts';
+import { MqttConnection } from './mqtt-connection.ts';
+import { defaultMqttLimits, type MqttLimits } from './mqtt-limits.ts';
+import { type AcceptConnection, type ListenerSettings, openListeners } from './mqtt-listeners.ts';
+import { type MqttMeter, noopMqttMeter, type Transport } from './mqtt-meter.ts';
+import { decodePublish, type PublishPacket } from './packets.ts';
+import { AckWriter } from './puback-queue.ts';
+import { TokenBuckets } from './token-buckets.ts';
+import { type AuthenticateUser, type UserSession, UserSessions } from './user-session.ts';
 
-export interface MqttSettings extends SocketSettings {
+export interface MqttSettings extends ListenerSettings {
   /** Messages a second and their burst, per device. */
   deviceRate: { perSecond: number; burst: number };
 }
@@ -67,14 +67,14 @@ const LAST_RETRY_MS = 10_000;
 
 /** Opens the MQTT edge. Sessions from before this moment count for nothing. */
 export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
-  const edge = new Edge(parts);
+  const edge = new MqttSessionLayer(parts);
   return edge.open();
 }
 
 /** A running edge, whatever carries its connections. */
-export interface Started {
+export interface RunningMqtt {
   /** Takes over a stream whose writes are guarded by the lease. */
-  accept: Accept;
+  accept: AcceptConnection;
   /** Lets what is in flight be committed and acknowledged, and ends every connection. */
   drain(): Promise<void>;
   /** Cuts every connection now. */
@@ -82,37 +82,45 @@ export interface Started {
 }
 
 /** The sessions of all connections: `start` puts the broker library in front of them, and `open` sockets in front of that. */
-export class Edge implements BrokerEnds {
+export class MqttSessionLayer implements BrokerCallbacks {
   readonly #parts: MqttParts;
   readonly #limits: MqttLimits;
   readonly #meter: MqttMeter;
   readonly #devices = new DeviceSessions();
-  readonly #listeners: Listeners;
-  readonly #gatekeeper: Gatekeeper;
-  readonly #downlink: Downlink;
-  readonly #receiver: Receiver;
+  readonly #listeners: UserSessions;
+  readonly #gatekeeper: MqttAuthenticator;
+  readonly #downlink: CommandWriter;
+  readonly #receiver: MessageReceiver;
   readonly #wires = new Set<Connection>();
   #stopping = false;
 
   constructor(parts: MqttParts) {
     const { services, settings, log } = parts;
-    const limits = { ...defaultLimits, ...parts.limits };
-    const meter = parts.meter ?? unmetered;
+    const limits = { ...defaultMqttLimits, ...parts.limits };
+    const meter = parts.meter ?? noopMqttMeter;
     const devices = this.#devices;
-    const listeners = new Listeners(limits);
+    const listeners = new UserSessions(limits);
     const lease = parts.lease ?? unlimitedLease;
-    const downlink = new Downlink({ services, devices, listeners, lease, meter, log });
+    const downlink = new CommandWriter({ services, devices, userSessions: listeners, lease, meter, log });
     this.#parts = parts;
     this.#limits = limits;
     this.#meter = meter;
     this.#listeners = listeners;
     this.#downlink = downlink;
-    this.#receiver = new Receiver({ services, watches: parts.watches, downlink, listeners, limits, meter, log });
-    this.#gatekeeper = new Gatekeeper({
+    this.#receiver = new MessageReceiver({
+      services,
+      watches: parts.watches,
+      commandWriter: downlink,
+      userSessions: listeners,
+      limits,
+      meter,
+      log,
+    });
+    this.#gatekeeper = new MqttAuthenticator({
       services,
       deviceSignIn: new DeviceSignIn(services, parts.signingKey),
       authenticateUser: parts.authenticateUser,
-      rates: new Buckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
+      rates: new TokenBuckets(settings.deviceRate.perSecond, settings.deviceRate.burst),
       ackWriter: new AckWriter(),
       limits,
       log,
@@ -122,7 +130,7 @@ export class Edge implements BrokerEnds {
   async open(): Promise<MqttEdge> {
     const { settings, addressOf, services, lease = unlimitedLease } = this.#parts;
     const started = await this.start();
-    const sockets = await openSockets(settings, this.#limits, started.accept, {
+    const sockets = await openListeners(settings, this.#limits, started.accept, {
       addressOf,
       newId: services.newId,
       lease,
@@ -157,7 +165,7 @@ export class Edge implements BrokerEnds {
   }
 
   /** Starts the broker library, follows the actors, and ends sessions when their time is up. */
-  async start(): Promise<Started> {
+  async start(): Promise<RunningMqtt> {
     const { settings, log } = this.#parts;
     const broker = await createBroker(this, { limits: this.#limits, meter: this.#meter, log });
     const unfollow = this.#follow();
@@ -170,7 +178,7 @@ export class Edge implements BrokerEnds {
     return {
       accept: (source, address, transport) => {
         if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
-        const wire = new Wire(source, address, this.#limits);
+        const wire = new MqttConnection(source, address, this.#limits);
         this.#attach(wire, transport);
         broker.handle(wire);
         return wire;
@@ -184,65 +192,65 @@ export class Edge implements BrokerEnds {
       abort: () => {
         stop();
         unfollow();
-        for (const wire of this.#wires) wire.cut('stopping');
+        for (const wire of this.#wires) wire.terminate('stopping');
       },
     };
   }
 
   // BrokerEnds
 
-  async signIn(...[connect, wire]: Parameters<BrokerEnds['signIn']>): ReturnType<BrokerEnds['signIn']> {
+  async signIn(...[connect, wire]: Parameters<BrokerCallbacks['signIn']>): ReturnType<BrokerCallbacks['signIn']> {
     return this.#stopping ? 'unavailable' : this.#gatekeeper.signIn(connect, wire);
   }
 
-  enter(peer: Peer): boolean {
-    const { wire } = peer;
-    if (wire.closing || this.#stopping) return false;
+  beforeConnack(peer: Peer): boolean {
+    const { connection } = peer;
+    if (connection.closing || this.#stopping) return false;
     const { sessions, actors } = this.#parts.services;
     if (peer.kind === 'user') {
-      if (isKnownParked(actors, peer.tenantId)) return false;
+      if (isTenantKnownInactive(actors, peer.tenantId)) return false;
       this.#listeners.add(peer);
-      wire.once('close', () => this.#listeners.remove(peer));
+      connection.once('close', () => this.#listeners.remove(peer));
       return true;
     }
     const { deviceId, tenantId, clientId: sessionId, keyVersion } = peer;
-    if (isKnownClosed(actors, deviceId, tenantId)) return false;
+    if (isDeviceKnownInactive(actors, deviceId, tenantId)) return false;
     const old = this.#devices.add(peer);
     sessions.open({ deviceId, tenantId, sessionId, keyVersion, subscribed: false });
     old?.end('takeover');
     // The key may have been rotated while the sign-in was checked.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
     if (device !== undefined) this.#keyChanged(device.snapshot.context);
-    wire.once('close', () => {
-      peer.inbox?.peerLeft();
+    connection.once('close', () => {
+      peer.inbox?.onPeerClosed();
       this.#devices.remove(peer);
       sessions.close(deviceId, sessionId);
     });
     return true;
   }
 
-  ready(peer: Peer): void {
-    peer.wire.open({
+  afterConnack(peer: Peer): void {
+    peer.connection.open({
       admit: (type) => peer.flow.admit(type),
-      publish: (flags, bytes, from, to) => this.#published(peer, readPublish(flags, bytes, from, to)),
+      onPublish: (flags, bytes, from, to) => this.#published(peer, decodePublish(flags, bytes, from, to)),
     });
   }
 
-  maySubscribe(...[peer, filter, qos]: Parameters<BrokerEnds['maySubscribe']>): boolean {
+  maySubscribe(...[peer, filter, qos]: Parameters<BrokerCallbacks['maySubscribe']>): boolean {
     if (peer.kind === 'device') return filter === peer.commandTopic;
-    return this.#listeners.subscribe(peer, filter, qos);
+    return this.#listeners.addFilter(peer, filter, qos);
   }
 
-  subscribed(...[peer, , qos]: Parameters<BrokerEnds['subscribed']>): void {
+  afterSuback(...[peer, , qos]: Parameters<BrokerCallbacks['afterSuback']>): void {
     if (peer.kind === 'user') return;
     const stood = peer.commandQos !== null;
     peer.commandQos = qos > 0 ? 1 : 0;
     if (stood) return;
-    this.#downlink.tellKept(peer);
+    this.#downlink.sendPending(peer);
     void this.#announce(peer);
   }
 
-  unsubscribed(...[peer, filter]: Parameters<BrokerEnds['unsubscribed']>): void {
+  afterUnsubscribe(...[peer, filter]: Parameters<BrokerCallbacks['afterUnsubscribe']>): void {
     if (peer.kind === 'user') peer.filters.delete(filter);
     else if (filter === peer.commandTopic) peer.commandQos = null;
   }
@@ -259,7 +267,7 @@ export class Edge implements BrokerEnds {
     });
   }
 
-  #published(peer: Peer, packet: Published | null): void {
+  #published(peer: Peer, packet: PublishPacket | null): void {
     if (packet === null) peer.end('protocol');
     else if (peer.kind === 'user') peer.end('forbidden');
     else {
@@ -277,22 +285,22 @@ export class Edge implements BrokerEnds {
    * another subscription meanwhile has it said once more.
    */
   async #announce(session: DeviceSession): Promise<void> {
-    session.asking += 1;
-    if (session.asking > 1) return;
+    session.unreportedSubscriptions += 1;
+    if (session.unreportedSubscriptions > 1) return;
     const { services, log } = this.#parts;
     let wait = FIRST_RETRY_MS;
     while (!session.ended && session.commandQos !== null) {
-      const heard = session.asking;
+      const heard = session.unreportedSubscriptions;
       try {
         await services.sessions.markSubscribed(session.deviceId, session.clientId);
-        if (session.asking === heard) break;
+        if (session.unreportedSubscriptions === heard) break;
       } catch (error) {
         log.warn({ err: error, deviceId: session.deviceId }, 'pending commands wait for the store');
         await after(wait, undefined, { ref: false });
         wait = Math.min(wait * 2, LAST_RETRY_MS);
       }
     }
-    session.asking = 0;
+    session.unreportedSubscriptions = 0;
   }
 
   /** What the actors say that ends sessions or is to be written to them. */
@@ -303,7 +311,7 @@ export class Edge implements BrokerEnds {
         if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
         else if (item.about !== 'presented') this.#lookAgain();
       }),
-      actors.subscribe('command.write', this.#downlink.command),
+      actors.subscribe('command.write', this.#downlink.onCommandWrite),
       actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
         // Not one key ended, but the device.
@@ -313,7 +321,7 @@ export class Edge implements BrokerEnds {
       actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
         if (!suspended) return;
         for (const session of this.#devices.all()) if (session.tenantId === tenantId) session.end('suspended');
-        for (const session of this.#listeners.of(tenantId)) session.end('suspended');
+        for (const session of this.#listeners.ofTenant(tenantId)) session.end('suspended');
       }),
       actors.subscribeTransitions(({ ref, snapshot }, { type }) => {
         if (ref.kind !== 'device' || (type !== 'rotate' && type !== 'reinstate')) return;
@@ -346,7 +354,7 @@ export class Edge implements BrokerEnds {
   #lookAgain(at: (session: UserSession) => boolean = () => true): void {
     for (const session of this.#listeners.all()) {
       if (!at(session)) continue;
-      void this.#gatekeeper.stillHolds(session).then((holds) => {
+      void this.#gatekeeper.isCredentialValid(session).then((holds) => {
         if (!holds) session.end('credential');
       });
     }
@@ -354,13 +362,13 @@ export class Edge implements BrokerEnds {
 
   async #drain(): Promise<void> {
     const sessions = [...this.#devices.all()];
-    for (const { flow } of sessions) flow.wait();
+    for (const { flow } of sessions) flow.pause();
     const until = performance.now() + this.#limits.drainMs;
     const busy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
     while (busy() && performance.now() < until) await after(DRAIN_LOOK_MS);
     await nextPass();
     for (const session of sessions) session.end('stopping');
-    for (const wire of this.#wires) wire.finish('stopping');
+    for (const wire of this.#wires) wire.close('stopping');
     await nextPass();
   }
 }

@@ -1,12 +1,12 @@
 import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract.ts';
 import type { DeviceEvent } from '../../machines/device-types.ts';
-import type { Ack } from './acks.ts';
+import type { PendingPuback } from './puback-queue.ts';
 
 /** A verified message on its way to the device's actor. */
-export interface Arrival {
+export interface PendingMessage {
   /** Counts the arrivals of one session. */
-  n: number;
-  ack: Ack | null;
+  index: number;
+  ack: PendingPuback | null;
   /** Remaining length of its packet. */
   length: number;
   event: DeviceEvent;
@@ -14,13 +14,13 @@ export interface Arrival {
   lookup: (() => Promise<void>) | null;
 }
 
-export interface InboxEnds {
-  send(arrival: Arrival, waiter: ReplyHandler): void;
-  committed(arrival: Arrival, reply: Reply): void;
-  failed(arrival: Arrival, error: unknown): void;
+export interface InboxCallbacks {
+  send(arrival: PendingMessage, waiter: ReplyHandler): void;
+  onCommitted(arrival: PendingMessage, reply: Reply): void;
+  onFailed(arrival: PendingMessage, error: unknown): void;
   /** Nothing more is to be read for now, and then again. */
-  stopReading(): void;
-  readOn(): void;
+  pauseReading(): void;
+  resumeReading(): void;
 }
 
 const FIRST_RETRY_MS = 25;
@@ -31,8 +31,8 @@ const LAST_RETRY_MS = 1_000;
  * came. One that must wait (for a lookup, or because the runtime is overloaded) holds up those behind it.
  */
 export class Inbox {
-  readonly #ends: InboxEnds;
-  #waiting: Arrival[] = [];
+  readonly #ends: InboxCallbacks;
+  #waiting: PendingMessage[] = [];
   #blocked = false;
   #closed = false;
   #looking = false;
@@ -40,11 +40,11 @@ export class Inbox {
   #retryMs = FIRST_RETRY_MS;
   #retryTimer: NodeJS.Timeout | null = null;
 
-  constructor(ends: InboxEnds) {
+  constructor(ends: InboxCallbacks) {
     this.#ends = ends;
   }
 
-  put(arrival: Arrival): void {
+  enqueue(arrival: PendingMessage): void {
     if (this.#closed) return;
     if (this.#blocked) this.#waiting.push(arrival);
     else this.#begin(arrival);
@@ -61,12 +61,12 @@ export class Inbox {
    * The connection is gone. What waits for a lookup is still sent; what the runtime has no room for is dropped and not
    * retried: it would outlive the session, and nothing can acknowledge it.
    */
-  peerLeft(): void {
+  onPeerClosed(): void {
     this.#peerLeft = true;
     if (this.#retryTimer !== null) this.close();
   }
 
-  #begin(arrival: Arrival): void {
+  #begin(arrival: PendingMessage): void {
     const { lookup } = arrival;
     if (lookup === null) {
       this.#send(arrival);
@@ -82,27 +82,27 @@ export class Inbox {
         this.#unblock();
       },
       (error: unknown) => {
-        if (!this.#closed) this.#ends.failed(arrival, error);
+        if (!this.#closed) this.#ends.onFailed(arrival, error);
       },
     );
   }
 
-  #send(arrival: Arrival): void {
+  #send(arrival: PendingMessage): void {
     this.#ends.send(arrival, new Sent(this, arrival));
   }
 
-  committed(arrival: Arrival, reply: Reply): void {
+  onCommitted(arrival: PendingMessage, reply: Reply): void {
     if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
-    this.#ends.committed(arrival, reply);
+    this.#ends.onCommitted(arrival, reply);
   }
 
-  failed(arrival: Arrival, error: unknown): void {
+  onFailed(arrival: PendingMessage, error: unknown): void {
     if (error instanceof Overloaded) this.#retryLater(arrival);
-    else if (!this.#closed) this.#ends.failed(arrival, error);
+    else if (!this.#closed) this.#ends.onFailed(arrival, error);
   }
 
   /** It was not taken, and neither is what comes behind it until it is. */
-  #retryLater(arrival: Arrival): void {
+  #retryLater(arrival: PendingMessage): void {
     if (this.#closed) return;
     if (this.#peerLeft) {
       this.close();
@@ -110,7 +110,7 @@ export class Inbox {
     }
     this.#putBack(arrival);
     this.#blocked = true;
-    this.#ends.stopReading();
+    this.#ends.pauseReading();
     if (this.#retryTimer !== null) return;
     const wait = this.#retryMs * (0.5 + Math.random() / 2);
     this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
@@ -120,8 +120,8 @@ export class Inbox {
     }, wait);
   }
 
-  #putBack(arrival: Arrival): void {
-    const behind = this.#waiting.findIndex(({ n }) => n > arrival.n);
+  #putBack(arrival: PendingMessage): void {
+    const behind = this.#waiting.findIndex(({ index }) => index > arrival.index);
     this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, arrival);
   }
 
@@ -133,25 +133,25 @@ export class Inbox {
       if (next === undefined) break;
       this.#begin(next);
     }
-    if (!this.#blocked) this.#ends.readOn();
+    if (!this.#blocked) this.#ends.resumeReading();
   }
 }
 
 /** A message that its actor has to answer. */
 class Sent implements ReplyHandler {
   readonly #inbox: Inbox;
-  readonly #arrival: Arrival;
+  readonly #arrival: PendingMessage;
 
-  constructor(inbox: Inbox, arrival: Arrival) {
+  constructor(inbox: Inbox, arrival: PendingMessage) {
     this.#inbox = inbox;
     this.#arrival = arrival;
   }
 
   resolve(reply: Reply): void {
-    this.#inbox.committed(this.#arrival, reply);
+    this.#inbox.onCommitted(this.#arrival, reply);
   }
 
   reject(reason: Error): void {
-    this.#inbox.failed(this.#arrival, reason);
+    this.#inbox.onFailed(this.#arrival, reason);
   }
 }

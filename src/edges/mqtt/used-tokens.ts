@@ -24,7 +24,7 @@ export class UsedTokens {
   }
 
   /** False where the token was used before, or where no more can be remembered, of its device or in all. */
-  use({ clientId, deviceId }: SessionToken, now: EpochMs): boolean {
+  markUsed({ clientId, deviceId }: SessionToken, now: EpochMs): boolean {
     this.#forget(now);
     if (this.#used.has(clientId) || this.#used.size >= MAX_REMEMBERED) return false;
     const own = this.#byDevice.get(deviceId) ?? 0;

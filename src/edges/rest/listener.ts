@@ -6,14 +6,14 @@ import { refusalOf } from '../../operations/faults.ts';
 import type { Perform } from '../../operations/perform.ts';
 import { Aborted, discardRest, TooSlow } from '../shared/body.ts';
 import { type AddressOf, clientAddress } from '../shared/client-address.ts';
-import { type Exchange, exchangeOf, pays, send, sendRefusal } from '../shared/exchange.ts';
-import type { FrontDoor } from '../shared/front-door.ts';
-import type { Gate } from '../shared/gate.ts';
-import { cutOff } from '../shared/upgrade.ts';
-import { type Answering, answering } from './answer.ts';
-import type { Page } from './page.ts';
-import { ROOTS, type Route } from './route.ts';
-import { type Found, makeRouter } from './router.ts';
+import { applyCharge, type Exchange, exchangeOf, send, sendRefusal } from '../shared/exchange.ts';
+import type { HttpAuthenticator } from '../shared/http-authenticator.ts';
+import type { RateLimiter } from '../shared/rate-limiter.ts';
+import { sendRequestTimeout } from '../shared/upgrade.ts';
+import { type ExchangeHandler, makeOperationHandler } from './operation-handler.ts';
+import type { PublicResource } from './public-resource.ts';
+import { BASE_PATHS, type Route } from './route.ts';
+import { makeRouter, type RouteMatch } from './router.ts';
 
 /** Runs a request's answering where its trace can follow it; `route` is null where there is none. */
 export type TraceRequest = (
@@ -29,10 +29,10 @@ export type TraceRequest = (
 
 export interface RestParts {
   routes: readonly Route[];
-  pages: readonly Page[];
-  door: FrontDoor;
+  resources: readonly PublicResource[];
+  door: HttpAuthenticator;
   perform: Perform;
-  gate: Gate;
+  gate: RateLimiter;
   /** How clients reach this server, without a slash at the end; empty: links are relative. */
   publicUrl?(): string;
   newId(): Uuid;
@@ -48,7 +48,7 @@ export interface RestParts {
   mounts?: Readonly<Record<string, RequestListener>>;
 }
 
-interface Entry {
+interface RouteEntry {
   method: string;
   path: string;
   root: string;
@@ -56,15 +56,15 @@ interface Entry {
   label: string;
   /** The path itself is not to be logged. */
   secret?: boolean;
-  answer: Answering;
+  answer: ExchangeHandler;
 }
 
 /** The request listener of the HTTP server: the routes are a table that is looked up, not a chain that is tried. */
-export function makeRest(given: RestParts): RequestListener {
+export function makeRestListener(given: RestParts): RequestListener {
   const parts = { ...given, addressOf: clientAddress(given.trustedProxies) };
   const router = makeRouter([
-    ...parts.routes.flatMap((route) => entriesOf(parts, route)),
-    ...parts.pages.flatMap((page) => pagesOf(parts, page)),
+    ...parts.routes.flatMap((route) => routeEntries(parts, route)),
+    ...parts.resources.flatMap((page) => resourceEntries(parts, page)),
   ]);
   const mounts = new Map(Object.entries(parts.mounts ?? {}));
   const ends = { newId: parts.newId, isLast: parts.draining };
@@ -89,7 +89,7 @@ export function makeRest(given: RestParts): RequestListener {
 
 function aboutRequest(
   { method, request, requestId, response }: Exchange,
-  found: Found<Entry>,
+  found: RouteMatch<RouteEntry>,
 ): Parameters<TraceRequest>[0] {
   const route = found !== null && 'entry' in found ? found.entry.label : null;
   return { route, method, headers: request.headers, requestId, response };
@@ -97,7 +97,7 @@ function aboutRequest(
 
 type Parts = RestParts & { addressOf: AddressOf };
 
-function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
+function serve(parts: Parts, exchange: Exchange, found: RouteMatch<RouteEntry>): void {
   const started = performance.now();
   const entry = found !== null && 'entry' in found ? found.entry : null;
   exchange.response.on('finish', () => {
@@ -109,15 +109,15 @@ function serve(parts: Parts, exchange: Exchange, found: Found<Entry>): void {
     parts.log.debug({ request_id: requestId, method, path: shown, status: response.statusCode, ms: took }, 'answered');
   });
   if (found === null || !('entry' in found)) {
-    if (!pays(exchange, parts.gate.stranger(parts.addressOf(exchange.request)))) return;
-    if (found === null) sendRefusal(exchange, NOWHERE);
+    if (!applyCharge(exchange, parts.gate.chargeAnonymous(parts.addressOf(exchange.request)))) return;
+    if (found === null) sendRefusal(exchange, NOT_FOUND);
     else refuseMethod(exchange, found.allow);
   } else if (parts.draining() && !found.entry.label.startsWith('/health')) {
     sendRefusal(exchange, DRAINING);
   } else {
     found.entry.answer(exchange, found.values, found.entry.root).catch((thrown: unknown) => {
       if (thrown instanceof Aborted) return;
-      if (thrown instanceof TooSlow) return cutOff(exchange.request, parts.newId);
+      if (thrown instanceof TooSlow) return sendRequestTimeout(exchange.request, parts.newId);
       refuseThrown(parts, exchange, thrown);
     });
   }
@@ -127,7 +127,7 @@ const refuseThrown = ({ log }: Parts, exchange: Exchange, thrown: unknown): void
   sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId }));
 
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
-const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+const NOT_FOUND: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
 function refuseMethod(exchange: Exchange, allow: string): void {
   const headers = ['Allow', allow];
@@ -135,25 +135,26 @@ function refuseMethod(exchange: Exchange, allow: string): void {
   else sendRefusal(exchange, { code: 'METHOD_NOT_ALLOWED', detail: `This path takes ${allow}.` }, headers);
 }
 
-function entriesOf(parts: Parts, route: Route): Entry[] {
-  const answer = answering(parts, route);
-  const roots = rootsOf(route);
+function routeEntries(parts: Parts, route: Route): RouteEntry[] {
+  const answer = makeOperationHandler(parts, route);
+  const roots = basePathsOf(route);
   const { method, path: label } = route;
-  const secret = route.secrets !== undefined;
+  const secret = route.secretHeaders !== undefined;
   return roots.map((root) => ({ method, path: root + label, root, label, secret, answer }));
 }
 
-const rootsOf = ({ atRoot }: Route): readonly string[] => (atRoot === 'only' ? [''] : atRoot ? [...ROOTS, ''] : ROOTS);
+const basePathsOf = ({ atRoot }: Route): readonly string[] =>
+  atRoot === 'only' ? [''] : atRoot ? [...BASE_PATHS, ''] : BASE_PATHS;
 
-function pagesOf({ gate, addressOf }: Parts, page: Page): Entry[] {
-  const answer: Answering = async (exchange, values) => {
-    if (!page.outsideRate && !pays(exchange, gate.stranger(addressOf(exchange.request)))) return;
+function resourceEntries({ gate, addressOf }: Parts, page: PublicResource): RouteEntry[] {
+  const answer: ExchangeHandler = async (exchange, values) => {
+    if (!page.rateLimitExempt && !applyCharge(exchange, gate.chargeAnonymous(addressOf(exchange.request)))) return;
     const { path, query, requestId } = exchange;
-    const content = await page.content(values, { headers: exchange.request.headers, path, query, requestId });
-    if (content === null) sendRefusal(exchange, NOWHERE);
+    const content = await page.respond(values, { headers: exchange.request.headers, path, query, requestId });
+    if (content === null) sendRefusal(exchange, NOT_FOUND);
     else if ('refusal' in content) sendRefusal(exchange, content.refusal);
     else send(exchange, content.status ?? 200, content, [...(content.headers ?? [])]);
   };
-  const roots = page.everywhere ? [...ROOTS, ''] : page.versioned ? ROOTS : [''];
+  const roots = page.atRootAndVersioned ? [...BASE_PATHS, ''] : page.versionedOnly ? BASE_PATHS : [''];
   return roots.map((root) => ({ method: 'GET', path: root + page.path, root, label: page.path, answer }));
 }

@@ -3,7 +3,7 @@ import { isObject } from '../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 
 /** Turns zod's schemas into those of a document; named ones (`meta({ id })`) become shared components. */
-export class Schemas {
+export class SchemaComponents {
   readonly components: JsonObject = {};
 
   input(schema: ZodType): JsonObject {

@@ -5,11 +5,11 @@ import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
 import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
 import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
-import { ABOUT } from './openapi-about.ts';
-import { documentedPages } from './openapi-pages.ts';
-import { Schemas } from './openapi-schemas.ts';
+import { API_DESCRIPTION } from './openapi-description.ts';
+import { documentedResources } from './openapi-resources.ts';
+import { SchemaComponents } from './openapi-schemas.ts';
 import { securityOf, securitySchemes } from './openapi-security.ts';
-import { isKeyable, ROOTS, type Route } from './route.ts';
+import { acceptsIdempotencyKey, BASE_PATHS, type Route } from './route.ts';
 
 const problem = z
   .object({
@@ -25,15 +25,15 @@ const problem = z
   .meta({ id: 'Problem', description: 'RFC 9457, with a stable code' });
 
 /** A part of the API reference. */
-export interface Chapter {
+export interface RouteGroup {
   title: string;
   about: string;
   routes: readonly Route[];
 }
 
 /** OpenAPI 3.1, from the same rows and schemas that serve the requests. */
-export function openApi(chapters: readonly Chapter[]): JsonObject {
-  const schemas = new Schemas();
+export function buildOpenApi(chapters: readonly RouteGroup[]): JsonObject {
+  const schemas = new SchemaComponents();
   schemas.output(z.object({ problem })); // makes the component
   const responses: JsonObject = {};
   const paths: Record<string, JsonObject> = {};
@@ -49,12 +49,12 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
     info: {
       title: SERVICE_NAME,
       version: SERVICE_VERSION,
-      description: ABOUT,
+      description: API_DESCRIPTION,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: ROOT_SERVERS,
     tags: chapters.map(({ title, about }) => ({ name: title, description: about })),
-    paths: { ...paths, ...documentedPages({ ...COMMON_HEADERS, ...RATE_HEADERS }, serversOf({ atRoot: true })) },
+    paths: { ...paths, ...documentedResources({ ...COMMON_HEADERS, ...RATE_HEADERS }, serversOf({ atRoot: true })) },
     components: {
       schemas: schemas.components,
       responses,
@@ -91,7 +91,7 @@ export function openApi(chapters: readonly Chapter[]): JsonObject {
   };
 }
 
-const ROOT_SERVERS: Json[] = ROOTS.map((url) => ({ url }));
+const ROOT_SERVERS: Json[] = BASE_PATHS.map((url) => ({ url }));
 
 /** Where a path stands, if not under the roots alone. */
 function serversOf({ atRoot }: Pick<Route, 'atRoot'>): JsonObject {
@@ -111,28 +111,28 @@ const RATE_HEADERS: JsonObject = {
   RateLimit: headerRef('RateLimit'),
 };
 
-const headersOf = ({ outsideRate }: Route): JsonObject =>
-  outsideRate ? COMMON_HEADERS : { ...COMMON_HEADERS, ...RATE_HEADERS };
+const headersOf = ({ rateLimitExempt }: Route): JsonObject =>
+  rateLimitExempt ? COMMON_HEADERS : { ...COMMON_HEADERS, ...RATE_HEADERS };
 
-function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonObject): JsonObject {
+function operationOf(route: Route, tag: string, schemas: SchemaComponents, shared: JsonObject): JsonObject {
   const { operation, method } = route;
   const input = schemas.input(operation.input);
   const members = isObject(input.properties) ? input.properties : {};
   const required = Array.isArray(input.required) ? input.required : [];
   const inPath = [...route.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
-  const secrets = Object.entries(route.secrets ?? {});
+  const secrets = Object.entries(route.secretHeaders ?? {});
   const elsewhere = [...inPath, ...secrets.map(([, member]) => member)];
   const rest = Object.keys(members).filter((name) => !elsewhere.includes(name));
   const inQuery = rest.filter((name) => method === 'GET' || method === 'DELETE' || route.query?.includes(name));
   const inBody = rest.filter((name) => !inQuery.includes(name));
-  const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? membersOf(input, inPath, inBody) : null;
+  const body = Array.isArray(input.oneOf) ? input : inBody.length > 0 ? bodySchema(input, inPath, inBody) : null;
   const parameters: Json[] = [
     ...inPath.map((name) => ({ name, in: 'path', required: true, schema: members[name] ?? {} })),
     ...inQuery.map((name) => ({
       ...{ name, in: 'query', required: required.includes(name), schema: members[name] ?? {} },
       ...describedAs(members[name]),
     })),
-    ...Object.entries(route.headers ?? {}).map(([name, member]) => ({
+    ...Object.entries(route.conditionHeaders ?? {}).map(([name, member]) => ({
       ...{ name, in: 'header', required: false, schema: { type: 'string' } },
       description: `May carry \`${member}\` instead of the body`,
     })),
@@ -140,7 +140,7 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
       ...{ name, in: 'header', required: required.includes(member), schema: members[member] ?? {} },
       ...describedAs(members[member]),
     })),
-    ...(isKeyable(route) ? [IDEMPOTENCY_KEY] : []),
+    ...(acceptsIdempotencyKey(route) ? [IDEMPOTENCY_KEY] : []),
   ];
   return {
     operationId: operation.name,
@@ -156,7 +156,7 @@ function operationOf(route: Route, tag: string, schemas: Schemas, shared: JsonOb
   };
 }
 
-function responsesOf(route: Route, { schemas, shared }: { schemas: Schemas; shared: JsonObject }): JsonObject {
+function responsesOf(route: Route, { schemas, shared }: { schemas: SchemaComponents; shared: JsonObject }): JsonObject {
   const answers = answersOf(route, schemas);
   return { ...answers, ...problemsOf(route, { answers, shared }) };
 }
@@ -173,7 +173,7 @@ const describedAs = (schema: Json | undefined): JsonObject =>
   isObject(schema) && typeof schema.description === 'string' ? { description: schema.description } : {};
 
 /** The members of the input that come in the body. */
-function membersOf(input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
+function bodySchema(input: JsonObject, inPath: string[], inBody: string[]): JsonObject {
   const members = input.properties as JsonObject;
   const required = (Array.isArray(input.required) ? input.required : []).filter((name) => !inPath.includes(`${name}`));
   return {
@@ -197,11 +197,11 @@ const uploadOf = ({ type }: Upload): JsonObject => ({
   content: { [type]: { schema: { type: 'string', contentMediaType: type } } },
 });
 
-function answersOf(route: Route, schemas: Schemas): JsonObject {
+function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
   const { operation, success } = route;
   const headers = {
     ...headersOf(route),
-    ...(isKeyable(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
+    ...(acceptsIdempotencyKey(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
     ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
   };
   if (operation.gives !== undefined) return fileAnswers(operation.gives, headers);
@@ -254,7 +254,7 @@ function fileAnswers(type: string, headers: JsonObject): JsonObject {
 /** Every refusal the operation may answer with: a response for each status, shared with who refuses for the same. */
 function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; shared: JsonObject }): JsonObject {
   const byStatus = new Map<number, RefusalCode[]>();
-  for (const code of new Set(codesOf(route))) {
+  for (const code of new Set(refusalCodesOf(route))) {
     const { status } = refusals[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
@@ -263,9 +263,9 @@ function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; sh
       const name = codes.sort().join('-');
       const answer = answers[status];
       const response = () => problemResponse(status, codes, headersOf(route));
-      if (isObject(answer)) return [status, both(answer, response())];
+      if (isObject(answer)) return [status, mergeResponses(answer, response())];
       // The shared ones tell of the rate.
-      if (route.outsideRate) return [status, response()];
+      if (route.rateLimitExempt) return [status, response()];
       shared[name] ??= response();
       return [status, { $ref: `#/components/responses/${name}` }];
     }),
@@ -273,7 +273,7 @@ function problemsOf(route: Route, { answers, shared }: { answers: JsonObject; sh
 }
 
 /** A status that is an answer's and a refusal's: the media type tells which. */
-const both = (answer: JsonObject, problem: JsonObject): JsonObject => ({
+const mergeResponses = (answer: JsonObject, problem: JsonObject): JsonObject => ({
   description: `${answer.description}. ${problem.description}`,
   headers: { ...(problem.headers as JsonObject), ...(answer.headers as JsonObject) },
   content: { ...(answer.content as JsonObject), ...(problem.content as JsonObject) },
@@ -299,7 +299,7 @@ const exampleOf = (code: RefusalCode): JsonObject => ({
   request_id: '0195d9a2-7f00-7000-8000-000000000000',
 });
 
-function codesOf(route: Route): RefusalCode[] {
+function refusalCodesOf(route: Route): RefusalCode[] {
   const { role, scope, platform, person, changes, inMaintenance, inSuspension, stoppedBy, refuses } = route.operation;
   const named = role !== null;
   const inTenant = named && role !== 'none' && !platform;
@@ -311,7 +311,7 @@ function codesOf(route: Route): RefusalCode[] {
   } as const;
   return [
     'VALIDATION_FAILED',
-    ...(route.outsideRate ? [] : (['RATE_LIMIT_EXCEEDED'] as const)),
+    ...(route.rateLimitExempt ? [] : (['RATE_LIMIT_EXCEEDED'] as const)),
     ...(named ? (['UNAUTHENTICATED'] as const) : []),
     ...(inTenant ? (['TENANT_REQUIRED', 'FORBIDDEN_ROLE'] as const) : []),
     ...(named && !platform && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
@@ -323,7 +323,7 @@ function codesOf(route: Route): RefusalCode[] {
     ...(route.method !== 'GET' && route.method !== 'DELETE'
       ? (['PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE'] as const)
       : []),
-    ...(isKeyable(route) && named ? (['CONFLICT', 'IDEMPOTENCY_MISMATCH'] as const) : []),
+    ...(acceptsIdempotencyKey(route) && named ? (['CONFLICT', 'IDEMPOTENCY_MISMATCH'] as const) : []),
     ...(changes && !inMaintenance ? (['MAINTENANCE'] as const) : []),
     ...(stoppedBy !== undefined ? [stops[stoppedBy]] : []),
     ...(refuses ?? []),

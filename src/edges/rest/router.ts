@@ -1,17 +1,17 @@
 /** What a path leads to: an entry with the texts of its `{…}` segments, or the methods it has instead, or nothing. */
-export type Found<T> = { entry: T; values: readonly string[] } | { allow: string } | null;
+export type RouteMatch<T> = { entry: T; values: readonly string[] } | { allow: string } | null;
 
 export interface Router<T> {
-  find(method: string, path: string): Found<T>;
+  find(method: string, path: string): RouteMatch<T>;
 }
 
 interface Node<T> {
   literal: Map<string, Node<T>>;
-  any: Node<T> | null;
+  parameter: Node<T> | null;
   entries: Map<string, T>;
 }
 
-const newNode = <T>(): Node<T> => ({ literal: new Map(), any: null, entries: new Map() });
+const newNode = <T>(): Node<T> => ({ literal: new Map(), parameter: null, entries: new Map() });
 
 /**
  * A lookup of our own, because express tries its routes one by one and knows no 405. A literal segment goes before a
@@ -37,7 +37,7 @@ export function makeRouter<T extends { method: string; path: string }>(entries: 
         const segment = path.slice(from, to);
         const literal: Node<T> | undefined = node.literal.get(segment);
         if (literal === undefined && segment !== '') values.push(decoded(segment));
-        node = literal ?? (segment === '' ? null : node.any);
+        node = literal ?? (segment === '' ? null : node.parameter);
         if (node === null) return null;
         from = to + 1;
       }
@@ -50,8 +50,8 @@ export function makeRouter<T extends { method: string; path: string }>(entries: 
 
 function child<T>(node: Node<T>, segment: string): Node<T> {
   if (segment.startsWith('{')) {
-    node.any ??= newNode();
-    return node.any;
+    node.parameter ??= newNode();
+    return node.parameter;
   }
   let next = node.literal.get(segment);
   if (next === undefined) {

@@ -2,13 +2,17 @@ import type { RequestListener } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { exchangeOf, sendJson, sendRefusal } from '../shared/exchange.ts';
-import { ROOTS } from './route.ts';
+import { BASE_PATHS } from './route.ts';
 
 /** What everything but health answers meanwhile. */
-export const STANDBY: Refusal = { code: 'STANDBY', detail: 'Another process serves; this one waits.', retryAfterS: 5 };
+export const STANDBY_REFUSAL: Refusal = {
+  code: 'STANDBY',
+  detail: 'Another process serves; this one waits.',
+  retryAfterS: 5,
+};
 
 /** What answers while another process is the active one of the database (contract §1). */
-export function makeStandby(parts: {
+export function makeStandbyListener(parts: {
   newId(): Uuid;
   uptimeS(): number;
   /** The host's clock minus the database's, where it is too far off to become active; else null. */
@@ -16,7 +20,7 @@ export function makeStandby(parts: {
 }): RequestListener {
   return (request, response) => {
     const exchange = exchangeOf(request, response, parts);
-    const root = ROOTS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
+    const root = BASE_PATHS.find((root) => exchange.path.startsWith(`${root}/`)) ?? '';
     switch (exchange.path.slice(root.length)) {
       case '/health/live':
         sendJson(exchange, 200, { status: 'alive', uptime: parts.uptimeS() });
@@ -28,7 +32,7 @@ export function makeStandby(parts: {
         sendJson(exchange, 503, { status: 'degraded', ...checksOf(parts.clockOffsetMs()) });
         break;
       default:
-        sendRefusal(exchange, STANDBY);
+        sendRefusal(exchange, STANDBY_REFUSAL);
     }
   };
 }

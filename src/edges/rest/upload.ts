@@ -4,9 +4,9 @@ import { tooLarge, UploadBroken } from '../../operations/artifacts.ts';
 import type { Upload } from '../../operations/operation.ts';
 
 /** Without a byte for so long an upload is given up; and in all it takes no longer than `serverLimits` allow a request. */
-const SILENCE_MS = 30_000;
+const IDLE_TIMEOUT_MS = 30_000;
 /** The body of a request as it comes in; refuses what is seen to be wrong before a byte of it is read. */
-export function uploadIn(request: IncomingMessage, { type, maxBytes }: Upload): Outcome<AsyncIterable<Uint8Array>> {
+export function openUpload(request: IncomingMessage, { type, maxBytes }: Upload): Outcome<AsyncIterable<Uint8Array>> {
   const { headers } = request;
   const [given = ''] = (headers['content-type'] ?? '').split(';', 1);
   if (given.trim().toLowerCase() !== type) return refuse('UNSUPPORTED_MEDIA_TYPE', `The body is sent as ${type}.`);
@@ -19,7 +19,7 @@ export function uploadIn(request: IncomingMessage, { type, maxBytes }: Upload): 
 }
 
 async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
-  const silence = setTimeout(() => request.destroy(), SILENCE_MS);
+  const silence = setTimeout(() => request.destroy(), IDLE_TIMEOUT_MS);
   try {
     // Who stops reading still has to answer: the request outlives its iteration.
     for await (const chunk of request.iterator({ destroyOnReturn: false })) {

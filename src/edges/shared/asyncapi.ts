@@ -10,7 +10,7 @@ export interface Addresses {
 }
 
 /** What one edge adds to the document: its names must not be another's. */
-export interface EventsPart {
+export interface AsyncApiPart {
   tag: { name: string; description: string };
   servers(addresses: Addresses): JsonObject;
   channels: JsonObject;
@@ -21,7 +21,7 @@ export interface EventsPart {
 }
 
 /** AsyncAPI 3.0: everything that is no request and answer, from the same declarations as the checks. */
-export function asyncApi(parts: readonly EventsPart[], addresses: Addresses): JsonObject {
+export function asyncApi(parts: readonly AsyncApiPart[], addresses: Addresses): JsonObject {
   return {
     asyncapi: '3.0.0',
     info: {

@@ -27,7 +27,9 @@ export class Aborted extends Error {
 export async function readBody(request: IncomingMessage): Promise<Outcome<JsonObject>> {
   const read = await readJson(request);
   if (!read.ok) return read;
-  return isObject(read.value) ? done(read.value) : notTaken('The body must be a JSON object.', 'must be a JSON object');
+  return isObject(read.value)
+    ? done(read.value)
+    : invalidBody('The body must be a JSON object.', 'must be a JSON object');
 }
 
 /** Any JSON, or an empty object where there is no body. Throws `Aborted`, `TooSlow`. */
@@ -44,11 +46,11 @@ export async function readJson(request: IncomingMessage): Promise<Outcome<Json>>
   if (bytes === null) return tooLarge();
   if (bytes.length === 0) return done({});
   const read = parseJson(bytes);
-  if (!read.ok) return notTaken(`The body is refused: ${read.reason}.`, read.reason);
+  if (!read.ok) return invalidBody(`The body is refused: ${read.reason}.`, read.reason);
   return done(read.value);
 }
 
-const notTaken = (detail: string, message: string) =>
+const invalidBody = (detail: string, message: string) =>
   refuse('VALIDATION_FAILED', detail, { errors: [{ path: '', message }] });
 
 const tooLarge = () => refuse('PAYLOAD_TOO_LARGE', `A body holds at most ${MAX_BODY_BYTES} bytes.`);

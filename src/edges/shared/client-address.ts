@@ -16,7 +16,7 @@ const NAMED: Readonly<Record<string, readonly string[]>> = {
  * none. Whatever a client writes there itself stands further left and counts for nothing.
  */
 export function clientAddress(trustedProxies: readonly string[]): AddressOf {
-  const peerOf = ({ socket }: IncomingMessage) => plainAddress(socket.remoteAddress ?? '');
+  const peerOf = ({ socket }: IncomingMessage) => normalizeAddress(socket.remoteAddress ?? '');
   if (trustedProxies.length === 0) return peerOf;
   const trusted = listOf(trustedProxies);
   const isTrusted = (address: string) => trusted.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
@@ -24,7 +24,7 @@ export function clientAddress(trustedProxies: readonly string[]): AddressOf {
     let address = peerOf(request);
     const forwarded = `${request.headers['x-forwarded-for'] ?? ''}`.split(',');
     while (forwarded.length > 0 && isIP(address) !== 0 && isTrusted(address)) {
-      const before = plainAddress((forwarded.pop() as string).trim());
+      const before = normalizeAddress((forwarded.pop() as string).trim());
       if (isIP(before) === 0) break;
       address = before;
     }
@@ -44,7 +44,7 @@ function listOf(proxies: readonly string[]): BlockList {
 }
 
 /** Without an IPv6 zone, and an IPv4 address as one where a socket of both families wraps it. */
-export function plainAddress(address: string): string {
+export function normalizeAddress(address: string): string {
   const percent = address.indexOf('%');
   const bare = percent === -1 ? address : address.slice(0, percent);
   return /^::ffff:\d+\.\d+\.\d+\.\d+$/i.test(bare) ? bare.slice(7) : bare;

@@ -10,7 +10,7 @@ export type CookieName = keyof typeof sameSite;
 export interface Cookies {
   read(headers: IncomingHttpHeaders, name: CookieName): string | null;
   /** Undefined where none was sent at all. */
-  of(headers: IncomingHttpHeaders): BrowserCookies | undefined;
+  readBrowserCookies(headers: IncomingHttpHeaders): BrowserCookies | undefined;
   /** A `Set-Cookie` header: its name and its value. */
   set(change: Omit<CookieChange, 'name'> & { name: CookieName }): [string, string];
 }
@@ -31,7 +31,7 @@ export function makeCookies({ secure, clock }: { secure: boolean; clock: Clock }
 
   return {
     read,
-    of: (headers) =>
+    readBrowserCookies: (headers) =>
       headers.cookie === undefined ? undefined : { session: read(headers, 'session'), csrf: read(headers, 'csrf') },
     set({ name, value, until }) {
       const attributes = [`${nameOf(name)}=${value ?? ''}`, 'Path=/', 'HttpOnly', `SameSite=${sameSite[name]}`];

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Charge } from './gate.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from './http.ts';
+import type { Charge } from './rate-limiter.ts';
 
 /** One request and its answer. */
 export interface Exchange {
@@ -17,7 +17,7 @@ export interface Exchange {
   /** Asked when the answer is written: nothing more is to come on this connection. */
   isLast(): boolean;
   /** What this request was charged, as headers of whatever is answered. */
-  charged: readonly string[];
+  rateLimitHeaders: readonly string[];
 }
 
 export function exchangeOf(
@@ -35,7 +35,7 @@ export function exchangeOf(
     method,
     requestId: requestIdOf(request.headers, newId),
     isLast,
-    charged: [],
+    rateLimitHeaders: [],
     path: question === -1 ? url : url.slice(0, question),
     query: question === -1 ? '' : url.slice(question + 1),
   };
@@ -63,7 +63,7 @@ export function send(exchange: Exchange, status: number, content: Content | null
   headers.push('Content-Security-Policy', content?.policy ?? API_POLICY, 'Cache-Control', content?.cache ?? 'no-store');
   const length = content === null ? 0 : Buffer.byteLength(content.body);
   if (content !== null) headers.push('Content-Type', content.type, 'Content-Length', `${length}`);
-  if (exchange.charged.length > 0) headers.push(...exchange.charged);
+  if (exchange.rateLimitHeaders.length > 0) headers.push(...exchange.rateLimitHeaders);
   if (more.length > 0) headers.push(...more);
   if (exchange.isLast()) response.shouldKeepAlive = false;
   response.writeHead(status, headers);
@@ -84,8 +84,8 @@ export function sendRefusal(exchange: Exchange, refusal: Refusal, more: string[]
 }
 
 /** False where the request goes no further: then it is answered. */
-export function pays(exchange: Exchange, charge: Charge): boolean {
-  exchange.charged = charge.headers;
+export function applyCharge(exchange: Exchange, charge: Charge): boolean {
+  exchange.rateLimitHeaders = charge.headers;
   if (charge.refusal !== null) sendRefusal(exchange, charge.refusal);
   return charge.refusal === null;
 }

@@ -18,7 +18,7 @@ import {
   verifyToken,
 } from '../../operations/tokens.ts';
 import type { User, Users } from '../../operations/users.ts';
-import type { Gate } from './gate.ts';
+import type { RateLimiter } from './rate-limiter.ts';
 
 /** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
 export type Credential = string;
@@ -26,7 +26,7 @@ export type Credential = string;
 /** What a verifier found out about a credential. */
 export interface Proof {
   /** A subject whose user is made on first sight, or a user that is known already. */
-  who: Pick<User, 'iss' | 'sub' | 'email' | 'emailVerified'> | { userId: Uuid };
+  subject: Pick<User, 'iss' | 'sub' | 'email' | 'emailVerified'> | { userId: Uuid };
   /** The API key's prefix. */
   key?: string;
   /** It acts in this tenant only: dead once its user has left it. */
@@ -46,7 +46,7 @@ export interface Proof {
   until: EpochMs;
 }
 
-export type ProofOfUser = Proof & { who: { userId: Uuid } };
+export type ProofOfUser = Proof & { subject: { userId: Uuid } };
 
 /** One kind of credential. The first verifier that recognises a credential decides on it. */
 export interface Verifier {
@@ -54,7 +54,7 @@ export interface Verifier {
   verify(credential: Credential): Promise<Proof | null>;
 }
 
-export interface Asking {
+export interface RequestOrigin {
   /** The edge: `rest`, `websocket`, … */
   via: string;
   requestId: Uuid;
@@ -69,13 +69,13 @@ export interface Identity extends SizeReporter {
    * is counted against the client's address, and refused with `RATE_LIMIT_EXCEEDED` where there were too many. A token
    * that comes by `/mcp` is no person's from then on, by any edge: that is durable before it is answered.
    */
-  authenticate(credential: Credential | null, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  authenticate(credential: Credential | null, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** Who a proof about a known user stands for now, where the edge found the proof by itself: a cookie's session. */
-  recognise(proof: ProofOfUser, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>>;
+  resolveCaller(proof: ProofOfUser, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>>;
   /** Why nobody looks at what was never seen before: its address failed far too often. Null where it is looked at. */
-  barsUnseen(asking: Asking): Outcome<Caller> | null;
+  refuseUnseenCredential(asking: RequestOrigin): Outcome<Caller> | null;
   /** What is answered to a credential that is none: counted against the client's address. */
-  notValid(asking: Asking): Outcome<Caller>;
+  refuseCredential(asking: RequestOrigin): Outcome<Caller>;
 }
 
 /** The edge whose callers are no persons (contract §5). */
@@ -83,7 +83,7 @@ const AGENTS = 'mcp';
 const REMEMBERED = 20_000;
 const MAX_CREDENTIAL_LENGTH = 8_192;
 
-interface Remembered {
+interface CachedProof {
   proof: Proof;
   userId: Uuid;
 }
@@ -94,14 +94,14 @@ export function makeIdentity(parts: {
   revocations: Revocations;
   presented: PresentedTokens;
   news: News;
-  gate: Pick<Gate, 'barsSignIn' | 'failedSignIn'>;
+  gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }): Identity {
   const { verifiers, users, revocations, presented, gate, clock, newId } = parts;
   /** Where the proof of a key is remembered. */
   const ofKey = new Map<string, string>();
-  const remembered = new LRUCache<string, Remembered>({
+  const remembered = new LRUCache<string, CachedProof>({
     max: REMEMBERED,
     dispose: ({ proof: { key } }) => void (key !== undefined && ofKey.delete(key)),
   });
@@ -114,27 +114,29 @@ export function makeIdentity(parts: {
     remembered.delete(ofKey.get(item.prefix) ?? '');
   });
 
-  function remember(digest: string, found: Remembered): void {
+  function remember(digest: string, found: CachedProof): void {
     remembered.set(digest, found);
     if (found.proof.key !== undefined) ofKey.set(found.proof.key, digest);
   }
 
-  function notValid({ address }: Asking): Outcome<Caller> {
-    const refusal = address === null ? null : gate.failedSignIn(address);
-    return refusal === null ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.') : no(refusal);
+  function notValid({ address }: RequestOrigin): Outcome<Caller> {
+    const refusal = address === null ? null : gate.recordFailedSignIn(address);
+    return refusal === null
+      ? refuse('UNAUTHENTICATED', 'The credential is not valid, or no longer.')
+      : refused(refusal);
   }
 
-  function barsUnseen({ address }: Asking): Outcome<Caller> | null {
-    const refusal = address === null ? null : gate.barsSignIn(address);
-    return refusal === null ? null : no(refusal);
+  function barsUnseen({ address }: RequestOrigin): Outcome<Caller> | null {
+    const refusal = address === null ? null : gate.signInRefusal(address);
+    return refusal === null ? null : refused(refusal);
   }
 
-  function isPerson({ proof, userId }: Remembered, { via }: Asking): boolean {
+  function isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
     if (!proof.person || via === AGENTS) return false;
     return proof.token === null || !presented.has(userId, proof.token.id);
   }
 
-  function callerOf(found: Remembered, user: User | null, asking: Asking): Outcome<Caller> {
+  function callerOf(found: CachedProof, user: User | null, asking: RequestOrigin): Outcome<Caller> {
     const { proof } = found;
     if (user === null || (proof.token !== null && revocations.has(proof.token.id))) return notValid(asking);
     if (proof.tenantId !== undefined && proof.tenantId !== user.tenantId) return notValid(asking);
@@ -161,7 +163,7 @@ export function makeIdentity(parts: {
     });
   }
 
-  function standing(found: Remembered, asking: Asking): Outcome<Caller> | Promise<Outcome<Caller>> {
+  function standing(found: CachedProof, asking: RequestOrigin): Outcome<Caller> | Promise<Outcome<Caller>> {
     const marking = mark(found, asking);
     if (marking !== undefined) return marking.then(() => standing(found, asking));
     const user = users.cached(found.userId);
@@ -171,7 +173,7 @@ export function makeIdentity(parts: {
   }
 
   /** Undefined where there is nothing (more) to mark. */
-  function mark({ proof, userId }: Remembered, { via }: Asking): Promise<void> | undefined {
+  function mark({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
     return via === AGENTS && proof.token !== null ? presented.add(userId, proof.token) : undefined;
   }
 
@@ -184,14 +186,16 @@ export function makeIdentity(parts: {
     }
   }
 
-  async function firstSight(credential: Credential, digest: string, asking: Asking): Promise<Outcome<Caller>> {
+  async function firstSight(credential: Credential, digest: string, asking: RequestOrigin): Promise<Outcome<Caller>> {
     const barred = barsUnseen(asking);
     if (barred !== null) return barred;
     const { proof, since } = await proofOf(credential);
     if (proof === null) return notValid(asking);
-    const { who } = proof;
+    const { subject } = proof;
     const userId =
-      'userId' in who ? who.userId : (await users.signIn({ id: newId(), ...who, createdAt: clock.now() })).id;
+      'userId' in subject
+        ? subject.userId
+        : (await users.signIn({ id: newId(), ...subject, createdAt: clock.now() })).id;
     const found = { proof, userId };
     if (since === forgotten) remember(digest, found);
     await mark(found, asking);
@@ -200,7 +204,7 @@ export function makeIdentity(parts: {
 
   return {
     authenticate(credential, asking) {
-      if (credential === null) return done(nobody(asking));
+      if (credential === null) return done(anonymousCaller(asking));
       if (credential.length > MAX_CREDENTIAL_LENGTH) return notValid(asking);
       const digest = hash('sha256', credential, 'base64url');
       const found = remembered.get(digest);
@@ -211,22 +215,22 @@ export function makeIdentity(parts: {
       }
       return standing(found, asking);
     },
-    barsUnseen,
-    notValid,
+    refuseUnseenCredential: barsUnseen,
+    refuseCredential: notValid,
     sizes: () => ({ credentials: remembered.size, credentials_of_keys: ofKey.size }),
-    recognise: (proof, asking) => standing({ proof, userId: proof.who.userId }, asking),
+    resolveCaller: (proof, asking) => standing({ proof, userId: proof.subject.userId }, asking),
   };
 }
 
 /** Internal tokens: EdDSA, signed with our own key. */
-export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
+export const internalTokenVerifier = (key: TokenKey, clock: Clock): Verifier => ({
   recognises: isInternalToken,
   async verify(credential) {
     const claims = await verifyToken(key, credential, referenceOf(clock));
     if (claims === null) return null;
     const { iss, sub, userId, email, emailVerified, scopes, platformAdmin, token } = claims;
     return {
-      who: userId === null ? { iss, sub, email, emailVerified } : { userId },
+      subject: userId === null ? { iss, sub, email, emailVerified } : { userId },
       scopes,
       platformAdmin,
       person: true,
@@ -236,7 +240,7 @@ export const internalTokens = (key: TokenKey, clock: Clock): Verifier => ({
   },
 });
 
-const nobody = ({ via, requestId, address }: Asking): Caller => ({
+const anonymousCaller = ({ via, requestId, address }: RequestOrigin): Caller => ({
   user: null,
   principal: { kind: 'user', id: 'nobody', via, requestId },
   tenantId: null,
@@ -249,4 +253,4 @@ const nobody = ({ via, requestId, address }: Asking): Caller => ({
   address,
 });
 
-const no = (refusal: Refusal): Outcome<Caller> => ({ ok: false, refusal });
+const refused = (refusal: Refusal): Outcome<Caller> => ({ ok: false, refusal });

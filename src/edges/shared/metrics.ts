@@ -4,19 +4,19 @@ import type { RuntimeMeter } from '../../actors/runtime-meter.ts';
 /** What the service counts, in Prometheus' text form. Labels come from closed lists: never an id, never a path. */
 export interface Metrics {
   /** The media type of `text`. */
-  type: string;
-  text(): Promise<string>;
+  contentType: string;
+  render(): Promise<string>;
   /** An HTTP answer by the pattern of its route. */
-  request(route: string, method: string, status: number, milliseconds: number): void;
+  recordRequest(route: string, method: string, status: number, milliseconds: number): void;
   /** A command that reached this status; `code` is why it was refused or failed a check, `none` where nothing was wrong. */
-  command(status: string, code: string): void;
+  recordCommand(status: string, code: string): void;
   runtime: RuntimeMeter;
   /** A counter of one label, for an edge's own meter: `mqtt_refusals`, by `code`. */
-  tally(name: string, help: string, label: string): (value: string) => void;
+  labelledCounter(name: string, help: string, label: string): (value: string) => void;
   /** Read when somebody looks. */
   gauge(name: string, help: string, read: () => number): void;
   /** The same by the values of one label. */
-  gauges(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void;
+  labelledGauge(name: string, help: string, label: string, read: () => Readonly<Record<string, number>>): void;
 }
 
 const PREFIX = 'twinkeep_';
@@ -48,7 +48,7 @@ export function makeMetrics(): Metrics {
       else counted.count++;
     };
   }
-  const tally: Metrics['tally'] = (name, help, label) => {
+  const tally: Metrics['labelledCounter'] = (name, help, label) => {
     const add = tallies(name, help, [label]);
     return (value) => add(value, () => ({ [label]: value }));
   };
@@ -78,13 +78,13 @@ export function makeMetrics(): Metrics {
   const passivated = count('actors_passivated', 'Idle actors that left memory');
 
   return {
-    type: registry.contentType,
-    text: () => registry.metrics(),
-    request(route, method, status, milliseconds) {
+    contentType: registry.contentType,
+    render: () => registry.metrics(),
+    recordRequest(route, method, status, milliseconds) {
       requests(`${method} ${status} ${route}`, () => ({ route, method, status: `${status}` }));
       took.observe({ route, method }, milliseconds / 1000);
     },
-    command: (status, code) => commands(`${status} ${code}`, () => ({ status, code })),
+    recordCommand: (status, code) => commands(`${status} ${code}`, () => ({ status, code })),
     runtime: {
       batchCommitted(actors, events, milliseconds) {
         turnActors.observe(actors);
@@ -97,7 +97,7 @@ export function makeMetrics(): Metrics {
       quarantined: () => quarantined(),
       passivated: (many) => passivated(many),
     },
-    tally,
+    labelledCounter: tally,
     gauge(name, help, read) {
       new Gauge({
         name: PREFIX + name,
@@ -108,7 +108,7 @@ export function makeMetrics(): Metrics {
         },
       });
     },
-    gauges(name, help, label, read) {
+    labelledGauge(name, help, label, read) {
       new Gauge({
         name: PREFIX + name,
         help,

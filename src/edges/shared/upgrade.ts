@@ -8,7 +8,7 @@ import { type Problem, problemOf, refusalHeaders, requestIdOf, standardHeaders }
 // What is answered on a socket that has no response object: the handshakes of WebSockets, and what never was a request.
 
 /** The whole text of an answer that ends its connection. `headers` are names and values in turn. */
-export function problemText(problem: Problem, headers: readonly string[] = []): string {
+export function formatProblemResponse(problem: Problem, headers: readonly string[] = []): string {
   const body = JSON.stringify(problem);
   const reason = STATUS_CODES[problem.status] ?? 'Refused';
   const lines = linesOf([
@@ -24,23 +24,26 @@ export function problemText(problem: Problem, headers: readonly string[] = []): 
 const LINGER_MS = 2_000;
 
 /** Says the last word on a connection. Who keeps it open after that is hung up on: nothing else ends such a one. */
-export function sayLast(socket: Duplex, text: string): void {
+export function endConnection(socket: Duplex, text: string): void {
   socket.on('error', () => {});
   socket.end(text);
   const cut = setTimeout(() => socket.destroy(), LINGER_MS).unref();
   socket.once('close', () => clearTimeout(cut));
 }
 
-export const TOO_SLOW = 'The request did not arrive in time.';
+export const REQUEST_TIMEOUT_TITLE = 'The request did not arrive in time.';
 
 /** For a body that does not come: the request is answered like one whose headers do not. */
-export function cutOff(request: IncomingMessage, newId: () => Uuid): void {
-  const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: TOO_SLOW };
-  sayLast(request.socket, problemText({ ...problemOf(refusal, '', newId()), title: TOO_SLOW, status: 408 }));
+export function sendRequestTimeout(request: IncomingMessage, newId: () => Uuid): void {
+  const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: REQUEST_TIMEOUT_TITLE };
+  endConnection(
+    request.socket,
+    formatProblemResponse({ ...problemOf(refusal, '', newId()), title: REQUEST_TIMEOUT_TITLE, status: 408 }),
+  );
 }
 
 /** The id of an upgrade request, the same for everybody who asks for it later. */
-export function settledRequestId(request: IncomingMessage, newId: () => Uuid): Uuid {
+export function ensureRequestId(request: IncomingMessage, newId: () => Uuid): Uuid {
   const requestId = requestIdOf(request.headers, newId);
   request.headers['x-request-id'] = requestId;
   return requestId;
@@ -54,15 +57,15 @@ export function refuseUpgrade(
   { newId, headers = [] }: { newId(): Uuid; headers?: readonly string[] },
 ): void {
   const [path = '/'] = (request.url ?? '/').split('?', 1);
-  const problem = problemOf(refusal, path, settledRequestId(request, newId));
-  sayLast(socket, problemText(problem, [...refusalHeaders(refusal, false), ...headers]));
+  const problem = problemOf(refusal, path, ensureRequestId(request, newId));
+  endConnection(socket, formatProblemResponse(problem, [...refusalHeaders(refusal, false), ...headers]));
 }
 
 /** A WebSocket server for upgrades that is answered like the rest: its handshakes carry the headers of every answer. */
-export function webSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
+export function makeWebSocketServer(options: ServerOptions, newId: () => Uuid): WebSocketServer {
   const server = new WebSocketServer({ ...options, noServer: true, clientTracking: false, perMessageDeflate: false });
   server.on('headers', (headers, request) => {
-    headers.push(...linesOf(standardHeaders(settledRequestId(request, newId))));
+    headers.push(...linesOf(standardHeaders(ensureRequestId(request, newId))));
   });
   server.on('wsClientError', (error, socket, request) => {
     const refusal: Refusal = { code: 'VALIDATION_FAILED', detail: `This is no WebSocket handshake: ${error.message}.` };

@@ -5,10 +5,10 @@ import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import { eventText, stateText } from '../../domain/state-path.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
-import { type Interest, isUuid, type Needs } from '../shared/live/interest.ts';
-import type { Stream } from './stream.ts';
+import { type AccessRequirement, isUuid, type Subscription } from '../shared/live/subscription.ts';
+import type { UpdateStream } from './update-stream.ts';
 
-export const actorNeeds: Needs = { role: 'admin', scope: 'read:actors' };
+export const actorAccessRequirement: AccessRequirement = { role: 'admin', scope: 'read:actors' };
 
 /** As `GET /actors` knows them. */
 export const actorKinds: readonly ActorKind[] = ['device', 'command', 'tenant', 'plan'];
@@ -30,11 +30,11 @@ export const transitionFields: FieldSchemas = {
  * `/ws/actors` (contract §6): transitions that changed an actor's state, and what people did to it without changing that.
  * What devices report all the time and leaves the state as it is, is not told.
  */
-export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransitions'> }): Stream => ({
+export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransitions'> }): UpdateStream => ({
   path: '/ws/actors',
-  read,
+  parseQuery,
   sizes: () => ({}),
-  listen: (tell) =>
+  subscribe: (tell) =>
     actors.subscribeTransitions(({ ref, version, snapshot }, { type, at, by }, before) => {
       const { value } = snapshot;
       if (version > 1 && by?.kind !== 'user' && isSameStateValue(before, value)) return;
@@ -55,13 +55,13 @@ export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransit
         subject: `${ref.kind}:${ref.id}`,
         version: null,
         message,
-        pieces: () => [JSON.stringify(message())],
+        fragments: () => [JSON.stringify(message())],
       });
     }),
   snapshot: () => null,
 });
 
-function read(query: URLSearchParams): Outcome<Interest> {
+function parseQuery(query: URLSearchParams): Outcome<Subscription> {
   const named = query.getAll('kind').flatMap((list) => list.split(','));
   const kinds = named.length === 0 ? actorKinds : actorKinds.filter((kind) => named.includes(kind));
   if (named.some((name) => !actorKinds.some((kind) => kind === name))) {
@@ -70,7 +70,7 @@ function read(query: URLSearchParams): Outcome<Interest> {
   const tenantId = query.get('tenant_id');
   if (tenantId !== null && !isUuid(tenantId)) return refuse('VALIDATION_FAILED', 'tenant_id must be a UUID');
   return done({
-    kinds: new Map(kinds.map((kind) => [kind, actorNeeds])),
+    kinds: new Map(kinds.map((kind) => [kind, actorAccessRequirement])),
     devices: null,
     snapshot: false,
     tenantId: tenantId === null ? null : tenantId.toLowerCase(),

@@ -1,9 +1,9 @@
 import { toJsonSchema } from '../../domain/message-schema.ts';
 import type { JsonObject } from '../../domain/values.ts';
-import { type Addresses, type EventsPart, ref } from '../shared/asyncapi.ts';
+import { type Addresses, type AsyncApiPart, ref } from '../shared/asyncapi.ts';
 import { closeReasons } from '../shared/live/close-codes.ts';
-import { type KindName, kindNames, kinds } from '../shared/live/kinds.ts';
-import { actorKinds, actorNeeds, transitionFields } from './actor-stream.ts';
+import { type UpdateKindName, updateKindNames, updateKinds } from '../shared/live/update-kinds.ts';
+import { actorAccessRequirement, actorKinds, transitionFields } from './actor-stream.ts';
 
 const TAG = 'WebSocket';
 const SERVER = 'websocket';
@@ -25,15 +25,15 @@ const samples: Readonly<Record<string, JsonObject[string]>> = {
   timestamp: EXAMPLE_AT,
 };
 
-const nameOf = (kind: KindName): string => `${kind}_update`;
-const schemaNameOf = (kind: KindName): string => `${kind[0]?.toUpperCase()}${kind.slice(1)}Update`;
+const nameOf = (kind: UpdateKindName): string => `${kind}_update`;
+const schemaNameOf = (kind: UpdateKindName): string => `${kind[0]?.toUpperCase()}${kind.slice(1)}Update`;
 
-function updateOf(kind: KindName): JsonObject {
-  const { about, role, scope, fields, optional } = kinds[kind];
+function updateOf(kind: UpdateKindName): JsonObject {
+  const { description, role, scope, fields, optional } = updateKinds[kind];
   return {
     name: nameOf(kind),
     title: nameOf(kind),
-    summary: about,
+    summary: description,
     description: `With \`events=${kind}\`. Needs the role \`${role}\` and, with scopes, \`${scope}\`.`,
     payload: ref.schema(schemaNameOf(kind)),
     examples: [
@@ -70,8 +70,8 @@ const query: JsonObject = {
     events: {
       type: 'string',
       default: 'state',
-      description: `The exact list of kinds, separated by commas: ${kindNames.join(', ')}`,
-      examples: [kindNames.join(',')],
+      description: `The exact list of kinds, separated by commas: ${updateKindNames.join(', ')}`,
+      examples: [updateKindNames.join(',')],
     },
     device_id: {
       type: 'array',
@@ -115,7 +115,7 @@ const transition: JsonObject = {
   name: TRANSITION,
   title: TRANSITION,
   summary: "An actor's state changed, or a person did something to it.",
-  description: `Needs the role \`${actorNeeds.role}\` and, with scopes, \`${actorNeeds.scope}\`.`,
+  description: `Needs the role \`${actorAccessRequirement.role}\` and, with scopes, \`${actorAccessRequirement.scope}\`.`,
   payload: ref.schema('ActorTransition'),
   examples: [
     {
@@ -133,9 +133,9 @@ const transition: JsonObject = {
 const ABOUT_ACTORS = `What happens to the actors of one tenant, for its administrators: each change of a state, and what people did without changing one. What devices report all the time is not told; /ws/state has it. A client that reads too slowly gets the latest transition of each actor. It is let in, looked at and sent away as at /ws/state.`;
 
 /** The part of `/asyncapi.json` that is heard over WebSockets. */
-export function webSocketEvents(): EventsPart {
+export function webSocketAsyncApi(): AsyncApiPart {
   const messages: JsonObject = {
-    ...Object.fromEntries(kindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
+    ...Object.fromEntries(updateKindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
     ping: text('ping', 'Asks for `pong`. Everything else that a client sends is ignored.'),
     pong: text('pong', 'Answers `ping`, once the client was let in and had its snapshot.'),
   };
@@ -184,7 +184,7 @@ export function webSocketEvents(): EventsPart {
         channel: ref.channel('stateStream'),
         title: 'Tell what happened',
         summary: 'Of the kinds that `events` asked for. Only what is durable is told.',
-        messages: kindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
+        messages: updateKindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
       },
@@ -221,9 +221,9 @@ export function webSocketEvents(): EventsPart {
     messages: { ...messages, ...actorMessages },
     schemas: {
       ...Object.fromEntries(
-        kindNames.map((kind) => [
+        updateKindNames.map((kind) => [
           schemaNameOf(kind),
-          toJsonSchema({ required: kinds[kind].fields, optional: kinds[kind].optional }),
+          toJsonSchema({ required: updateKinds[kind].fields, optional: updateKinds[kind].optional }),
         ]),
       ),
       ActorTransition: toJsonSchema({ required: transitionFields, optional: {} }),

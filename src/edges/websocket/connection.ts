@@ -2,12 +2,12 @@ import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Caller } from '../../operations/operation.ts';
 import type { CloseCode } from '../shared/live/close-codes.ts';
-import type { Interest } from '../shared/live/interest.ts';
-import { bytesOf, type Chunk, chunksOf, framed, type Told } from './frames.ts';
-import type { SocketLimits } from './limits.ts';
+import type { Subscription } from '../shared/live/subscription.ts';
+import { type Chunk, chunksOf, encodeUpdateFrame, frameBytes, type UpdateFrame } from './frames.ts';
 import type { Snapshot } from './snapshots.ts';
+import type { WebSocketLimits } from './websocket-limits.ts';
 
-const PONG = framed('pong', null, ['pong']);
+const PONG = encodeUpdateFrame('pong', null, ['pong']);
 /** How long a peer may take to answer a close frame. */
 const CLOSE_MS = 2_000;
 
@@ -17,15 +17,15 @@ const CLOSE_MS = 2_000;
  * newer update replaces an older one.
  */
 export class Connection {
-  readonly interest: Interest;
+  readonly subscription: Subscription;
   /** Who it is, once that is known. */
   caller: Caller | null = null;
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
-  readonly #limits: SocketLimits;
-  #waiting = new Map<string, Told>();
+  readonly #limits: WebSocketLimits;
+  #waiting = new Map<string, UpdateFrame>();
   /** What came since the last flush for a client that is apart, but not behind: nothing of it is left out. */
-  #fresh: Told[] = [];
+  #fresh: UpdateFrame[] = [];
   #open = false;
   #blocked = false;
   /** What the snapshot told: an update that comes out late for a state that was read already is no news. */
@@ -36,10 +36,16 @@ export class Connection {
   #silentLooks = 0;
   #answered = false;
 
-  constructor(parts: { ws: WebSocket; socket: Duplex; interest: Interest; limits: SocketLimits; drained(): void }) {
+  constructor(parts: {
+    ws: WebSocket;
+    socket: Duplex;
+    interest: Subscription;
+    limits: WebSocketLimits;
+    drained(): void;
+  }) {
     this.#ws = parts.ws;
     this.#socket = parts.socket;
-    this.interest = parts.interest;
+    this.subscription = parts.interest;
     this.#limits = parts.limits;
     this.#socket.on('drain', () => {
       this.#blocked = false;
@@ -59,11 +65,11 @@ export class Connection {
   }
 
   /** Whether it can get the same bytes as its audience from now on. */
-  get level(): boolean {
-    return this.#open && this.waiting === 0 && this.#told === null && !this.#blocked;
+  get isCaughtUp(): boolean {
+    return this.#open && this.pendingCount === 0 && this.#told === null && !this.#blocked;
   }
 
-  get waiting(): number {
+  get pendingCount(): number {
     return this.#waiting.size + this.#fresh.length;
   }
 
@@ -72,7 +78,7 @@ export class Connection {
   }
 
   /** It may have what waits: the snapshot first, then what came meanwhile and is newer. */
-  admit(snapshot: Snapshot | null, now: number): void {
+  activate(snapshot: Snapshot | null, now: number): void {
     if (snapshot !== null) {
       const meanwhile = this.#waiting;
       this.#waiting = new Map();
@@ -83,14 +89,14 @@ export class Connection {
       }
       for (const [subject, told] of meanwhile) this.#waiting.set(subject, told);
       this.#told = snapshot;
-      this.#toldUntil = now + this.#limits.settleMs;
+      this.#toldUntil = now + this.#limits.snapshotWindowMs;
     }
     this.#open = true;
-    this.drain();
+    this.flushPending();
   }
 
   /** While apart: for a client that is not let in yet or is behind, only the newest of each subject. */
-  keep(told: Told): void {
+  enqueue(told: UpdateFrame): void {
     if (!this.alive) return;
     const known = this.#told?.get(told.subject);
     if (known !== undefined && !isOlder(known, told)) return;
@@ -98,15 +104,15 @@ export class Connection {
     else this.#put(told);
   }
 
-  #put(told: Told): void {
+  #put(told: UpdateFrame): void {
     this.#waiting.delete(told.subject);
     this.#waiting.set(told.subject, told);
-    if (this.#waiting.size > this.#limits.maxWaiting) this.close(1013, 'too slow: connect again');
+    if (this.#waiting.size > this.#limits.maxPendingUpdates) this.close(1013, 'too slow: connect again');
   }
 
   /** While apart: writes what waits, as far as the client reads it. */
-  drain(): void {
-    if (!this.#open || this.#blocked || this.waiting === 0) return;
+  flushPending(): void {
+    if (!this.#open || this.#blocked || this.pendingCount === 0) return;
     const items = [...this.#waiting.values(), ...this.#fresh];
     this.#waiting.clear();
     this.#fresh = [];
@@ -127,10 +133,10 @@ export class Connection {
   }
 
   /** A look from time to time: ends who floods or is dead. True when its snapshot may be forgotten from now on. */
-  look(now: number, pinging: boolean): boolean {
+  checkHealth(now: number, pinging: boolean): boolean {
     const settled = this.#told !== null && now >= this.#toldUntil;
     if (settled) this.#told = null;
-    if (this.#heard > this.#limits.maxMessages) this.close(1008, 'too many messages');
+    if (this.#heard > this.#limits.maxMessagesPerCheck) this.close(1008, 'too many messages');
     this.#heard = 0;
     if (pinging) this.#ping();
     return settled;
@@ -152,8 +158,8 @@ export class Connection {
   /** Who is not let in yet, or reads slowly, gets one answer to all its pings. */
   #pong(): void {
     if (!this.alive) return;
-    if (this.#blocked || !this.#open) this.keep(PONG);
-    else this.write({ bytes: bytesOf(PONG) });
+    if (this.#blocked || !this.#open) this.enqueue(PONG);
+    else this.write({ bytes: frameBytes(PONG) });
   }
 
   close(code: CloseCode, reason: string): void {
@@ -166,7 +172,7 @@ export class Connection {
 }
 
 /** Whether `one` was overtaken by `other`, which is about the same subject. */
-const isOlder = (one: Told, other: Told): boolean =>
+const isOlder = (one: UpdateFrame, other: UpdateFrame): boolean =>
   one.version === null || other.version === null || one.version < other.version;
 
 const bytesWritten = (socket: Duplex): number =>

@@ -1,5 +1,5 @@
 import { copySpan, spanLength } from '../../domain/json/span.ts';
-import type { Pieces } from '../shared/live/update.ts';
+import type { JsonFragments } from '../shared/live/update.ts';
 
 // Our own framing of server-to-client texts (RFC 6455 §5.2): `ws` would build a frame per client and write it in two parts.
 
@@ -22,9 +22,9 @@ export interface Frame {
   readonly to: number;
 }
 
-export const bytesOf = ({ block, from, to }: Frame): Buffer => block.subarray(from, to);
+export const frameBytes = ({ block, from, to }: Frame): Buffer => block.subarray(from, to);
 
-export function textFrame(pieces: Pieces): Frame {
+export function encodeTextFrame(pieces: JsonFragments): Frame {
   let least = 0;
   let most = 0;
   for (const piece of pieces) {
@@ -37,7 +37,7 @@ export function textFrame(pieces: Pieces): Frame {
 }
 
 /** Written at once: how many bytes it came to is known then. */
-function mediumFrame(pieces: Pieces, most: number): Frame {
+function mediumFrame(pieces: JsonFragments, most: number): Frame {
   if (used + MEDIUM.head + most > BLOCK_BYTES) {
     block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
     used = 0;
@@ -52,7 +52,7 @@ function mediumFrame(pieces: Pieces, most: number): Frame {
   return { block, from, to: used };
 }
 
-function measuredFrame(pieces: Pieces): Frame {
+function measuredFrame(pieces: JsonFragments): Frame {
   let length = 0;
   for (const piece of pieces) length += typeof piece === 'string' ? Buffer.byteLength(piece) : spanLength(piece);
   const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
@@ -71,60 +71,60 @@ function measuredFrame(pieces: Pieces): Frame {
 }
 
 /** Answers where it ends. */
-function write(pieces: Pieces, into: Buffer, start: number): number {
+function write(pieces: JsonFragments, into: Buffer, start: number): number {
   let at = start;
   for (const piece of pieces) at += typeof piece === 'string' ? into.write(piece, at) : copySpan(piece, into, at);
   return at;
 }
 
 /** A framed update, as many clients may get it. */
-export interface Told extends Frame {
+export interface UpdateFrame extends Frame {
   /** What it is about, and which of several about it. */
   readonly subject: string;
   readonly version: number | null;
 }
 
-export function framed(subject: string, version: number | null, pieces: Pieces): Told {
-  const { block, from, to } = textFrame(pieces);
+export function encodeUpdateFrame(subject: string, version: number | null, pieces: JsonFragments): UpdateFrame {
+  const { block, from, to } = encodeTextFrame(pieces);
   return { block, from, to, subject, version };
 }
 
 export interface Chunk {
   bytes: Buffer;
   /** The updates in it, in order. */
-  items: readonly Told[];
+  items: readonly UpdateFrame[];
 }
 
 /** Joins frames, in order, into buffers of about 64 KiB; a larger frame stands alone. One chunk is made at a time. */
-export function* chunksOf(items: readonly Told[]): Generator<Chunk> {
+export function* chunksOf(items: readonly UpdateFrame[]): Generator<Chunk> {
   let start = 0;
   while (start < items.length) {
     let end = start;
     let bytes = 0;
     for (; end < items.length; end++) {
-      const { from, to } = items[end] as Told;
+      const { from, to } = items[end] as UpdateFrame;
       const length = to - from;
       if (end > start && bytes + length > CHUNK_BYTES) break;
       bytes += length;
     }
     const part = items.slice(start, end);
-    yield { bytes: join(part, bytes), items: part };
+    yield { bytes: concatFrames(part, bytes), items: part };
     start = end;
   }
 }
 
 /** What was framed in one go is one piece already. */
-function join(items: readonly Frame[], bytes: number): Buffer {
+function concatFrames(items: readonly Frame[], bytes: number): Buffer {
   const runs: Buffer[] = [];
   let run: Frame | null = null;
   for (const { block, from, to } of items) {
     if (run !== null && run.block === block && run.to === from) run = { block, from: run.from, to };
     else {
-      if (run !== null) runs.push(bytesOf(run));
+      if (run !== null) runs.push(frameBytes(run));
       run = { block, from, to };
     }
   }
-  if (run !== null) runs.push(bytesOf(run));
+  if (run !== null) runs.push(frameBytes(run));
   const [first] = runs;
   return runs.length === 1 && first !== undefined ? first : Buffer.concat(runs, bytes);
 }

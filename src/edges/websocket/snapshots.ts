@@ -1,11 +1,11 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { Services } from '../../operations/operation.ts';
-import { statePieces, stateSubject } from '../shared/live/kinds.ts';
-import { framed, type Told } from './frames.ts';
+import { stateFragments, stateSubject } from '../shared/live/update-kinds.ts';
+import { encodeUpdateFrame, type UpdateFrame } from './frames.ts';
 
 /** Current states by subject, framed; shared by all who asked at about the same time. */
-export type Snapshot = ReadonlyMap<string, Told>;
+export type Snapshot = ReadonlyMap<string, UpdateFrame>;
 
 /**
  * Reads the current states of tenants. Who asks while a tenant's states are being read gets the next reading, for the
@@ -52,12 +52,12 @@ export class Snapshots {
 
   /** A device that never reported has no state to tell. */
   async #load(tenantId: Uuid, ids?: readonly Uuid[]): Promise<Snapshot> {
-    const snapshot = new Map<string, Told>();
+    const snapshot = new Map<string, UpdateFrame>();
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;
       const subject = stateSubject(deviceId);
-      const pieces = statePieces(deviceId, JSON.stringify(state), reportedAt);
-      snapshot.set(subject, framed(subject, stateVersion, pieces));
+      const pieces = stateFragments(deviceId, JSON.stringify(state), reportedAt);
+      snapshot.set(subject, encodeUpdateFrame(subject, stateVersion, pieces));
     }
     return snapshot;
   }

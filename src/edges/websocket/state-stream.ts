@@ -1,22 +1,22 @@
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
 import type { Services } from '../../operations/operation.ts';
-import { type Interest, isUuid, type Needs } from '../shared/live/interest.ts';
-import { kindNames, kinds } from '../shared/live/kinds.ts';
+import { type AccessRequirement, isUuid, type Subscription } from '../shared/live/subscription.ts';
+import { updateKindNames, updateKinds } from '../shared/live/update-kinds.ts';
 import { Snapshots } from './snapshots.ts';
-import type { Stream } from './stream.ts';
+import type { UpdateStream } from './update-stream.ts';
 
 /** `/ws/state` (contract §6). */
 export function stateStream(services: {
   actors: Pick<Services['actors'], 'subscribe'>;
   store: { devices: Pick<Services['store']['devices'], 'states'> };
-}): Stream {
+}): UpdateStream {
   const snapshots = new Snapshots((tenantId, ids) => services.store.devices.states(tenantId, ids));
   return {
     path: '/ws/state',
-    read,
+    parseQuery,
     sizes: () => snapshots.sizes(),
-    listen(tell) {
-      const ears = Object.values(kinds).map((kind) => kind.listen(services.actors, tell));
+    subscribe(tell) {
+      const ears = Object.values(updateKinds).map((kind) => kind.subscribe(services.actors, tell));
       return () => {
         for (const stop of ears) stop();
       };
@@ -26,12 +26,12 @@ export function stateStream(services: {
   };
 }
 
-function read(query: URLSearchParams): Outcome<Interest> {
-  const asked = new Map<string, Needs>();
+function parseQuery(query: URLSearchParams): Outcome<Subscription> {
+  const asked = new Map<string, AccessRequirement>();
   for (const name of (query.has('events') ? query.getAll('events') : ['state']).flatMap((list) => list.split(','))) {
-    const kind = kindNames.find((known) => known === name);
-    if (kind === undefined) return refuse('VALIDATION_FAILED', `events knows only ${kindNames.join(', ')}`);
-    asked.set(kind, kinds[kind]);
+    const kind = updateKindNames.find((known) => known === name);
+    if (kind === undefined) return refuse('VALIDATION_FAILED', `events knows only ${updateKindNames.join(', ')}`);
+    asked.set(kind, updateKinds[kind]);
   }
   const devices = query.getAll('device_id');
   if (!devices.every(isUuid)) return refuse('VALIDATION_FAILED', 'device_id must be a UUID');

@@ -3,8 +3,8 @@ import { Backlog } from '../../../src/edges/graphql/backlog.ts';
 
 it('keeps the newest of each subject for who is slow, and all of it in order for who is not', async () => {
   const backlog = new Backlog<number>(() => {});
-  for (let n = 0; n < 256; n++) backlog.put('lamp', n);
-  for (let n = 256; n < 400; n++) backlog.put(n % 2 === 0 ? 'lamp' : 'lock', n);
+  for (let n = 0; n < 256; n++) backlog.push('lamp', n);
+  for (let n = 256; n < 400; n++) backlog.push(n % 2 === 0 ? 'lamp' : 'lock', n);
   const told: number[] = [];
   for (let n = 0; n < 258; n++) told.push((await backlog.next()).value as number);
   expect(told).toEqual([...Array.from({ length: 256 }, (_, n) => n), 398, 399]);
@@ -15,7 +15,7 @@ it('ends with a refusal for who takes nothing, and asks for nothing more', async
   const backlog = new Backlog<number>(() => {
     ended += 1;
   });
-  for (let n = 0; n < 11_000; n++) backlog.put(`lamp ${n}`, n);
+  for (let n = 0; n < 11_000; n++) backlog.push(`lamp ${n}`, n);
   expect(ended).toBe(1);
   await expect(backlog.next()).rejects.toMatchObject({ extensions: { code: 'OVERLOADED' } });
   await backlog.return();

@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { makeDocuments } from '../../../src/edges/graphql/documents.ts';
+import { makeDocumentCache } from '../../../src/edges/graphql/documents.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 
 it('remembers documents that are asked for again, and of long ones only a few', () => {
-  const { ready } = makeDocuments([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
+  const { prepare } = makeDocumentCache([makeSchema(), makeSchema({ executed: true })], { hideSuggestions: false });
   const documentOf = (query: string) => {
-    const found = ready({ query, operationName: null, variables: {} });
+    const found = prepare({ query, operationName: null, variables: {} });
     if ('errors' in found) throw found.errors[0];
     return found.document;
   };

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { getIntrospectionQuery } from 'graphql';
 import { afterEach, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { makeFeed } from '../../../src/edges/graphql/feed.ts';
+import { makeLiveEventSource } from '../../../src/edges/graphql/live-event-source.ts';
 import type { Update } from '../../../src/edges/shared/live/update.ts';
 import { eventually } from '../../support/clock.ts';
 import type { House, HouseOptions } from '../../support/house.ts';
@@ -30,7 +30,7 @@ async function connected(url: string): Promise<WebSocket> {
 }
 
 it('who asks and asks, and reads none of the answers, is sent away', async () => {
-  const { graphql, url } = await open({ graphqlLimits: { maxUnread: 20 } });
+  const { graphql, url } = await open({ graphqlLimits: { maxPendingSends: 20 } });
   const { tokens } = await makeTenancy(house as House);
   const client = await connected(url);
   const acked = new Promise((resolve) => client.once('message', resolve));
@@ -71,7 +71,7 @@ const UPGRADE = [
 
 it('what stops listening twice takes nothing from who listens since', () => {
   let tell: (output: object) => void = () => {};
-  const feed = makeFeed({
+  const feed = makeLiveEventSource({
     on(_: string, listener: (output: never) => void) {
       tell = listener as never;
       return () => {
@@ -79,11 +79,11 @@ it('what stops listening twice takes nothing from who listens since', () => {
       };
     },
   } as never);
-  const stop = feed.listen('state', 't', () => {});
+  const stop = feed.subscribe('state', 't', () => {});
   stop();
   const heard: Update[] = [];
-  feed.listen('state', 't', (update) => heard.push(update));
+  feed.subscribe('state', 't', (update) => heard.push(update));
   stop();
   tell({ type: 'device.state', tenantId: 't', deviceId: 'd', state: {}, stateVersion: 1, at: 0 });
-  expect([heard.length, feed.ears('state', 't')]).toEqual([1, 1]);
+  expect([heard.length, feed.subscriberCount('state', 't')]).toEqual([1, 1]);
 });

@@ -1,6 +1,6 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { limits } from '../../../src/edges/graphql/limits.ts';
+import { documentLimits } from '../../../src/edges/graphql/document-limits.ts';
 import { askGraphql } from '../../support/graphql.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
@@ -78,7 +78,7 @@ describe('an operation', () => {
       `mutation { ${Array.from({ length: n }, (_, i) => `a${i}: deleteHome(input: {homeId: "x"}) { __typename }`).join(' ')} }`;
     expect((await ask(change(30))).status).toBe(200);
     expect((await ask(change(31))).status).toBe(400);
-    expect(limits.cost / 100).toBe(100);
+    expect(documentLimits.cost / 100).toBe(100);
   });
 
   it('of another tenant finds nothing', async () => {

@@ -1,13 +1,13 @@
 import { parse, print } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { compiled } from '../../../src/edges/graphql/plain.ts';
+import { rewriteDocument } from '../../../src/edges/graphql/leaf-nodes.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 import { askGraphql } from '../../support/graphql.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 
 const schema = makeSchema({ executed: true });
-const executed = (query: string): string => print(compiled(parse(query), schema));
+const executed = (query: string): string => print(rewriteDocument(parse(query), schema));
 
 let house: House;
 let mine: Tenancy;

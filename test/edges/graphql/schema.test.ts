@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { isEnumType, isObjectType, isUnionType, printSchema, validateSchema } from 'graphql';
 import { describe, expect, it } from 'vitest';
 import { commandStatuses } from '../../../src/domain/command.ts';
-import { mutations, queries } from '../../../src/edges/graphql/fields.ts';
+import { mutations, queries } from '../../../src/edges/graphql/root-fields.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
-import { routes } from '../../../src/edges/rest/table.ts';
+import { routes } from '../../../src/edges/rest/routes.ts';
 
 const schema = makeSchema();
 

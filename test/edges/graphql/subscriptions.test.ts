@@ -62,7 +62,7 @@ function listen(client: Client, query: string, variables: Record<string, unknown
 
 /** Until the service listens for it: what happens before is not told. */
 async function listening(kind: string): Promise<void> {
-  await expect.poll(() => house.graphql.hears(mine.tenantId, kind as never)).toBeGreaterThan(0);
+  await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, kind as never)).toBeGreaterThan(0);
 }
 
 describe('a subscription', () => {
@@ -135,7 +135,7 @@ describe('a subscription', () => {
     await expect.poll(() => told.length).toBe(1);
     expect(told[0].data.stateChanged.deviceId).toBe(own);
     end();
-    await expect.poll(() => house.graphql.hears(mine.tenantId, 'state')).toBe(0);
+    await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
   it('needs the role and the scope of what it tells', async () => {
@@ -190,7 +190,7 @@ describe('an id that is used again before its first operation has ended', () => 
     subscribe('1', STATE);
     await listening('state');
     socket.close();
-    await expect.poll(() => house.graphql.hears(mine.tenantId, 'state')).toBe(0);
+    await expect.poll(() => house.graphql.subscriberCount(mine.tenantId, 'state')).toBe(0);
   });
 
   it('ends all the same with the role that it needs', async () => {

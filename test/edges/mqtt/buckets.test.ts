@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { Buckets } from '../../../src/edges/mqtt/buckets.ts';
+import { TokenBuckets } from '../../../src/edges/mqtt/token-buckets.ts';
 
 describe('a bucket', () => {
   let now = 0;
   const buckets = (perSecond: number, burst: number) => {
     now = 0;
-    return new Buckets(perSecond, burst, () => now);
+    return new TokenBuckets(perSecond, burst, () => now);
   };
 
   it('gives its burst at once, and then says when there is more', () => {
-    const bucket = buckets(50, 3).of('device');
+    const bucket = buckets(50, 3).limitFor('device');
     expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 20]);
     now = 19;
     expect(bucket.take()).toBe(1);
@@ -20,29 +20,29 @@ describe('a bucket', () => {
   });
 
   it('lets one go into debt, up to a burst', () => {
-    const bucket = buckets(1, 2).of('address');
-    expect([1, 2, 3, 4, 5, 6].map(() => bucket.owe())).toEqual([0, 0, 1_000, 2_000, 2_000, 2_000]);
+    const bucket = buckets(1, 2).limitFor('address');
+    expect([1, 2, 3, 4, 5, 6].map(() => bucket.reserve())).toEqual([0, 0, 1_000, 2_000, 2_000, 2_000]);
     now = 2_000;
-    expect(bucket.owe()).toBe(1_000);
+    expect(bucket.reserve()).toBe(1_000);
   });
 
   it('is its payer’s own, and forgotten when it is full again', () => {
     const all = buckets(10, 10);
-    all.of('one').take();
-    for (let n = 0; n < 10; n++) all.of('two').take();
+    all.limitFor('one').take();
+    for (let n = 0; n < 10; n++) all.limitFor('two').take();
     now = 1_000;
-    all.of('three');
+    all.limitFor('three');
     expect(all.size).toBe(1);
   });
 
   it('is the same for two connections of a payer, of which the first was idle when it was forgotten', () => {
     const all = buckets(10, 10);
-    const first = all.of('one');
+    const first = all.limitFor('one');
     now = 5_000;
-    all.of('two');
+    all.limitFor('two');
     expect(all.size).toBe(1);
     for (let n = 0; n < 10; n++) expect(first.take()).toBe(0);
-    const second = all.of('one');
+    const second = all.limitFor('one');
     expect([first.take(), second.take()]).toEqual([100, 100]);
   });
 });

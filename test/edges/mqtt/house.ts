@@ -12,8 +12,8 @@ import type { Clock } from '../../../src/domain/clock.ts';
 
 import { acceptSequence, emptyWindow, judgeSequence, type ReplayWindow } from '../../../src/domain/replay-window.ts';
 import { type MqttEdge, type MqttParts, openMqtt } from '../../../src/edges/mqtt/edge.ts';
-import type { MqttMeter } from '../../../src/edges/mqtt/meter.ts';
-import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
+import type { MqttMeter } from '../../../src/edges/mqtt/mqtt-meter.ts';
+import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';

@@ -1,7 +1,7 @@
 import { connectAsync } from 'mqtt';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
-import { userAuthentication } from '../../../src/edges/mqtt/users.ts';
+import { userAuthentication } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import type { House } from '../../support/house.ts';

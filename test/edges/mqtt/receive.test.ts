@@ -371,7 +371,7 @@ describe('when a message cannot be kept', () => {
   it.each([new StoreUnavailable('away'), new EventFailed('thrown'), new Quarantined('by an operator')])(
     'its session ends without acknowledging it or what came after: %s',
     async (fault) => {
-      const client = await open({ limits: { spreadMs: 50 } });
+      const client = await open({ limits: { closeJitterMs: 50 } });
       house.commit = async ({ event }) => {
         if ((event as unknown as { mark: { sequenceNumber: number } }).mark.sequenceNumber === 2) throw fault;
       };
@@ -389,7 +389,7 @@ describe('when a message cannot be kept', () => {
   );
 
   it('and neither does one whose command was not told', async () => {
-    const client = await open({ limits: { spreadMs: 50 } });
+    const client = await open({ limits: { closeJitterMs: 50 } });
     const id = randomUUID();
     house.commands.set(id, { deviceId: device.deviceId });
     house.told = async () => {
@@ -401,7 +401,7 @@ describe('when a message cannot be kept', () => {
   });
 
   it('sessions end spread over time, reading nothing until then', async () => {
-    edge = await house.open({ limits: { spreadMs: 2_000 } });
+    edge = await house.open({ limits: { closeJitterMs: 2_000 } });
     const clients = await Promise.all(
       Array.from({ length: 20 }, () => Device.connect(house, house.addDevice(), edge.port)),
     );

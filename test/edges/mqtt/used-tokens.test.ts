@@ -11,26 +11,30 @@ it('one device that signs in all the time takes nobody else the room, and has it
   const used = new UsedTokens();
   const [busy, other] = [randomUUID(), randomUUID()];
   let taken = 0;
-  for (let n = 0; n < 5_000; n++) if (used.use(token(busy, START), START)) taken += 1;
+  for (let n = 0; n < 5_000; n++) if (used.markUsed(token(busy, START), START)) taken += 1;
   expect(taken).toBeGreaterThan(100);
-  expect(used.use(token(busy, START), START)).toBe(false);
-  expect(used.use(token(other, START), START)).toBe(true);
+  expect(used.markUsed(token(busy, START), START)).toBe(false);
+  expect(used.markUsed(token(other, START), START)).toBe(true);
   const later = START + 120_001;
-  for (let n = 0; n < taken; n++) expect(used.use(token(busy, later), later)).toBe(true);
-  expect(used.use(token(busy, later), later)).toBe(false);
+  for (let n = 0; n < taken; n++) expect(used.markUsed(token(busy, later), later)).toBe(true);
+  expect(used.markUsed(token(busy, later), later)).toBe(false);
 });
 
 it('a token works once', () => {
   const used = new UsedTokens();
   const once = token(randomUUID(), START);
-  expect([used.use(once, START), used.use(once, START), used.use(once, START + 120_000)]).toEqual([true, false, false]);
+  expect([used.markUsed(once, START), used.markUsed(once, START), used.markUsed(once, START + 120_000)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });
 
 it('a token dated a year ahead, while a clock was wrong, keeps no other from being forgotten', () => {
   const used = new UsedTokens();
-  expect(used.use(token(randomUUID(), START + 365 * 86_400_000), START)).toBe(true);
-  for (let n = 1; n <= 100; n++) used.use(token(randomUUID(), START + n), START + n);
+  expect(used.markUsed(token(randomUUID(), START + 365 * 86_400_000), START)).toBe(true);
+  for (let n = 1; n <= 100; n++) used.markUsed(token(randomUUID(), START + n), START + n);
   expect(used.sizes().mqtt_used_tokens).toBe(101);
-  used.use(token(randomUUID(), START + 300_000), START + 300_000);
+  used.markUsed(token(randomUUID(), START + 300_000), START + 300_000);
   expect(used.sizes().mqtt_used_tokens).toBe(1);
 });

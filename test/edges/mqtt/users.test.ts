@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { connectAsync, type MqttClient } from 'mqtt';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
-import { readFilter, takes } from '../../../src/edges/mqtt/filters.ts';
-import type { MqttUser } from '../../../src/edges/mqtt/users.ts';
+import { matchesTopic, parseTopicFilter } from '../../../src/edges/mqtt/topic-filters.ts';
+import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
 import { connack, Device, eventually, gone, packets, quiet, Raw } from './client.ts';
 import { House, type TestDevice } from './house.ts';
 
@@ -14,7 +14,7 @@ let device: TestDevice;
 beforeEach(async () => {
   house = new House();
   device = house.addDevice();
-  edge = await house.open({ limits: { filters: 4 } });
+  edge = await house.open({ limits: { maxFilters: 4 } });
 });
 afterEach(() => edge.close());
 
@@ -255,11 +255,11 @@ describe('a tenant user', () => {
 
 describe('a filter', () => {
   const tenant = '0190b4f3-0000-7000-8000-000000000000';
-  const levels = (rest: string) => readFilter(`proto/${tenant}/device/${rest}`, tenant);
+  const levels = (rest: string) => parseTopicFilter(`proto/${tenant}/device/${rest}`, tenant);
 
   it('takes what MQTT says it takes', () => {
     const topic = ['d1', 'state'];
-    const takesIt = (rest: string) => takes(levels(rest) ?? [], topic);
+    const takesIt = (rest: string) => matchesTopic(levels(rest) ?? [], topic);
     expect(['#', '+/+', '+/state', 'd1/+', 'd1/#', 'd1/state', 'd1/state/#', '+/#'].map(takesIt)).toEqual(
       Array.from({ length: 8 }, () => true),
     );

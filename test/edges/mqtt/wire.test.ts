@@ -1,7 +1,7 @@
 import { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { defaultLimits } from '../../../src/edges/mqtt/limits.ts';
-import { Wire } from '../../../src/edges/mqtt/wire.ts';
+import { MqttConnection } from '../../../src/edges/mqtt/mqtt-connection.ts';
+import { defaultMqttLimits } from '../../../src/edges/mqtt/mqtt-limits.ts';
 import { packets } from './client.ts';
 
 const FRAME = 1_000;
@@ -34,12 +34,12 @@ class Peer extends Duplex {
 }
 
 let peer: Peer;
-let wire: Wire;
+let wire: MqttConnection;
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   peer = new Peer();
-  wire = new Wire(peer as Duplex, 'here', defaultLimits);
+  wire = new MqttConnection(peer as Duplex, 'here', defaultMqttLimits);
 });
 afterEach(() => {
   wire.destroy();
@@ -63,13 +63,13 @@ describe('a peer with much to take', () => {
   });
 
   it('is not cut while it takes a little more than is sent meanwhile', async () => {
-    await pass(2 * defaultLimits.stallMs, 1.02 * FRAME);
+    await pass(2 * defaultMqttLimits.stallMs, 1.02 * FRAME);
     expect(wire.reason).toBeNull();
     expect(peer.taken).toBeGreaterThan(9_500 * FRAME);
   });
 
   it('is cut where it takes nothing', async () => {
-    await pass(2 * defaultLimits.stallMs, 0);
+    await pass(2 * defaultMqttLimits.stallMs, 0);
     expect(wire.reason).toBe('slow');
   });
 });
@@ -83,7 +83,7 @@ describe('a peer that is being let go', () => {
     ['before it said who it is', Buffer.alloc(0)],
   ])('%s has nothing more of it read', (_when, said) => {
     if (said.length > 0) hear(said);
-    wire.finish('stopping');
+    wire.close('stopping');
     for (const packet of [packets.ping, packets.publish('a', 'b'), packets.disconnect]) hear(packet);
     expect(wire.reason).toBe('stopping');
     expect(wire.read()?.length ?? 0).toBe(said.length);
@@ -92,8 +92,8 @@ describe('a peer that is being let go', () => {
   it('with a packet that was held has that read no more', () => {
     hear(connect);
     hear(packets.ping);
-    wire.finish('stopping');
-    wire.proceed();
+    wire.close('stopping');
+    wire.resumeReading();
     expect(wire.read()?.length).toBe(connect.length);
   });
 });

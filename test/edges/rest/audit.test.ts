@@ -1,6 +1,6 @@
 import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { routes } from '../../../src/edges/rest/table.ts';
+import { routes } from '../../../src/edges/rest/routes.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { browserAt } from '../../support/browser.ts';
 import { eventually } from '../../support/clock.ts';

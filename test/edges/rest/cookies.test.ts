@@ -268,8 +268,11 @@ describe('under HTTPS', () => {
   });
 
   it('one without that name is not read', () => {
-    expect(cookies.of({ cookie: 'twinkeep_session=x' })).toEqual({ session: null, csrf: null });
-    expect(cookies.of({ cookie: 'a=b; __Host-twinkeep_session=y' })).toEqual({ session: 'y', csrf: null });
-    expect(cookies.of({})).toBeUndefined();
+    expect(cookies.readBrowserCookies({ cookie: 'twinkeep_session=x' })).toEqual({ session: null, csrf: null });
+    expect(cookies.readBrowserCookies({ cookie: 'a=b; __Host-twinkeep_session=y' })).toEqual({
+      session: 'y',
+      csrf: null,
+    });
+    expect(cookies.readBrowserCookies({})).toBeUndefined();
   });
 });

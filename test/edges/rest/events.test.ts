@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { messageRefusalCodes } from '../../../src/domain/refusals.ts';
 import { html, prose } from '../../../src/edges/rest/docs/markup.ts';
 import { closeReasons } from '../../../src/edges/shared/live/close-codes.ts';
-import { kindNames } from '../../../src/edges/shared/live/kinds.ts';
+import { updateKindNames } from '../../../src/edges/shared/live/update-kinds.ts';
 import { checkMessage } from '../../../src/protocol/envelope.ts';
 import { verifyingKey } from '../../../src/protocol/signature.ts';
 import { deviceChannels } from '../../../src/protocol/topics.ts';
@@ -32,7 +32,8 @@ describe('the AsyncAPI document', () => {
       expect(Object.keys(events.channels[channel].parameters)).toEqual(['tenantId', 'deviceId']);
     }
     expect(Object.keys(events.channels.cmd.messages)).toEqual(['cmd', 'hello_ack', 'error']);
-    for (const kind of kindNames) expect(Object.keys(events.channels.stateStream.messages)).toContain(`${kind}_update`);
+    for (const kind of updateKindNames)
+      expect(Object.keys(events.channels.stateStream.messages)).toContain(`${kind}_update`);
     expect(Object.keys(events.channels.stateStream.messages)).toEqual(expect.arrayContaining(['ping', 'pong']));
   });
 

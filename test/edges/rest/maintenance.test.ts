@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { routes } from '../../../src/edges/rest/table.ts';
+import { routes } from '../../../src/edges/rest/routes.ts';
 
 /** Contract §3: what goes on under `maintenance_mode` although it changes something. */
 const goesOn: readonly RegExp[] = [

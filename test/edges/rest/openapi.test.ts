@@ -1,11 +1,11 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it } from 'vitest';
 import { refusals } from '../../../src/domain/refusals.ts';
-import { openApi } from '../../../src/edges/rest/openapi.ts';
-import { chapters, routes } from '../../../src/edges/rest/table.ts';
+import { buildOpenApi } from '../../../src/edges/rest/openapi.ts';
+import { routeGroups, routes } from '../../../src/edges/rest/routes.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
-const document = JSON.parse(JSON.stringify(openApi(chapters))) as any;
+const document = JSON.parse(JSON.stringify(buildOpenApi(routeGroups))) as any;
 const operations = Object.entries<Record<string, object>>(document.paths).flatMap(([path, { servers: _, ...item }]) =>
   // biome-ignore lint/suspicious/noExplicitAny: as above
   Object.entries<any>(item).map(([method, operation]) => ({ path, method, operation })),

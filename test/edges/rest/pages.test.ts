@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { connect } from 'node:net';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { makeStandby } from '../../../src/edges/rest/standby.ts';
+import { makeStandbyListener } from '../../../src/edges/rest/standby.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
@@ -130,7 +130,7 @@ describe('what is no HTTP', () => {
 describe('a process that stands by', () => {
   it('lives, is not ready, and sends everything else away', async () => {
     const server = createServer(
-      makeStandby({ newId: house.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
+      makeStandbyListener({ newId: house.services.newId, clockOffsetMs: () => null, uptimeS: () => 3 }),
     );
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { ownPath } from '../../../src/edges/rest/sign-in/return-to.ts';
+import { parseReturnPath } from '../../../src/edges/rest/sign-in/return-to.ts';
 import { fc } from '../../support/properties.ts';
 
 describe('where a person goes back to', () => {
   it.each(['/', '/docs', '/v1/auth/cli?code=a&challenge=b', '/console/#/devices', '/a//b'])('may be %s', (path) => {
-    expect(ownPath(path)).toBe(path);
+    expect(parseReturnPath(path)).toBe(path);
   });
 
   it.each([
@@ -12,7 +12,7 @@ describe('where a person goes back to', () => {
     ...['/..//evil.example', '/.//evil.example', '/%2e%2e//evil.example', '/\t/evil.example', '/\n/evil.example'],
     ...['javascript:alert(1)', '/x\r\nSet-Cookie: a=b', '/ä', '/ x', ' /x', `/${'x'.repeat(3_000)}`],
   ])('may not be %j', (path) => {
-    expect(ownPath(path)).toBeNull();
+    expect(parseReturnPath(path)).toBeNull();
   });
 
   it('is never another host, whatever is asked', () => {
@@ -34,7 +34,7 @@ describe('where a person goes back to', () => {
     );
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
-        const path = ownPath(`/${pieces.join('')}`);
+        const path = parseReturnPath(`/${pieces.join('')}`);
         if (path === null) return;
         expect(new URL(path, 'https://twinkeep.example').host).toBe('twinkeep.example');
       }),

@@ -1,7 +1,7 @@
 import { decodeJwt } from 'jose';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
-  internalTokens,
+  internalTokenVerifier,
   makeIdentity,
   type Proof,
   type ProofOfUser,
@@ -170,7 +170,7 @@ describe('another kind of credential', () => {
     const { tenantId, userId } = await house.owner();
     const { users, revocations, presented, news, clock, newId } = house.services;
     const proof: Proof = {
-      who: { userId },
+      subject: { userId },
       key: 'abcdefgh',
       ...{ tenantId, roleCap: 'admin', scopes: ['read:devices'], platformAdmin: false, person: false, token: null },
       until: Number.POSITIVE_INFINITY,
@@ -184,7 +184,7 @@ describe('another kind of credential', () => {
       },
     };
     const identity = makeIdentity({
-      verifiers: [internalTokens(house.key, clock), keys],
+      verifiers: [internalTokenVerifier(house.key, clock), keys],
       ...{ users, revocations, presented, news, clock, newId, gate: house.gate },
     });
     const ask = async () => identity.authenticate('tk_good', asking);
@@ -282,7 +282,7 @@ describe('a token that comes by /mcp', () => {
     await ask(token);
     const { users, revocations, news, clock, newId, store } = house.services;
     const next = makeIdentity({
-      verifiers: [internalTokens(house.key, clock)],
+      verifiers: [internalTokenVerifier(house.key, clock)],
       ...{ users, revocations, news, clock, newId, gate: house.gate },
       presented: await loadPresented(store.identity, clock),
     });
@@ -305,12 +305,12 @@ describe('a token that comes by /mcp', () => {
   it('makes its cookie session no person’s either, opened before or after', async () => {
     const token = await house.token('ada');
     const proofOf = (): ProofOfUser => ({
-      who: { userId: [...house.store.users.values()][0]?.id ?? '' },
+      subject: { userId: [...house.store.users.values()][0]?.id ?? '' },
       ...{ scopes: null, platformAdmin: false, person: true, cookie: true, until: house.clock.now() + 1_000 },
       token: { id: tokenId(token), expiresAt: house.clock.now() + 1_000 },
     });
     const recognised = async (via: string) => {
-      const answer = await house.identity.recognise(proofOf(), { via, requestId, address: null });
+      const answer = await house.identity.resolveCaller(proofOf(), { via, requestId, address: null });
       return answer.ok && answer.value.principal.person;
     };
     await ask(token, 'rest');
@@ -325,11 +325,11 @@ describe('a token that comes by /mcp', () => {
     const token = await house.token('ada');
     await ask(token, 'rest');
     const proof: ProofOfUser = {
-      who: { userId: [...house.store.users.values()][0]?.id ?? '' },
+      subject: { userId: [...house.store.users.values()][0]?.id ?? '' },
       ...{ scopes: null, platformAdmin: false, person: true, cookie: true, until: house.clock.now() + 1_000 },
       token: { id: tokenId(token), expiresAt: house.clock.now() + 1_000 },
     };
-    await house.identity.recognise(proof, { via: 'mcp', requestId, address: null });
+    await house.identity.resolveCaller(proof, { via: 'mcp', requestId, address: null });
     expect(await ask(token, 'rest')).toBe(false);
   });
 

@@ -3,8 +3,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Refusal } from '../../../src/domain/refusals.ts';
-import { serverLimits, tend } from '../../../src/edges/rest/server.ts';
-import { cutOff, refuseUpgrade, webSocketServer } from '../../../src/edges/shared/upgrade.ts';
+import { handleProtocolErrors, serverLimits } from '../../../src/edges/rest/server.ts';
+import { makeWebSocketServer, refuseUpgrade, sendRequestTimeout } from '../../../src/edges/shared/upgrade.ts';
 import { eventually } from '../../support/clock.ts';
 
 const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
@@ -12,9 +12,9 @@ let server: Server;
 const clients: Socket[] = [];
 
 beforeEach(async () => {
-  server = createServer(serverLimits, (request) => cutOff(request, v7));
-  tend(server, v7);
-  const sockets = webSocketServer({}, v7);
+  server = createServer(serverLimits, (request) => sendRequestTimeout(request, v7));
+  handleProtocolErrors(server, v7);
+  const sockets = makeWebSocketServer({}, v7);
   server.on('upgrade', (request, socket, head) => {
     if (request.url === '/ws') sockets.handleUpgrade(request, socket, head, () => {});
     else refuseUpgrade(request, socket, NOWHERE, { newId: v7 });

@@ -1,9 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonSpan } from '../../../src/domain/json/span.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { kinds } from '../../../src/edges/shared/live/kinds.ts';
-import type { Pieces, Update } from '../../../src/edges/shared/live/update.ts';
-import { bytesOf, chunksOf, framed, type Told, textFrame } from '../../../src/edges/websocket/frames.ts';
+import type { JsonFragments, Update } from '../../../src/edges/shared/live/update.ts';
+import { updateKinds } from '../../../src/edges/shared/live/update-kinds.ts';
+import {
+  chunksOf,
+  encodeTextFrame,
+  encodeUpdateFrame,
+  frameBytes,
+  type UpdateFrame,
+} from '../../../src/edges/websocket/frames.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { spanText } from '../../support/json-span.ts';
 import { fc } from '../../support/properties.ts';
@@ -19,13 +25,13 @@ function plainFrame(text: string): Buffer {
   return Buffer.concat([Buffer.of(0x81, length < 65_536 ? 126 : 127), size, payload]);
 }
 
-const frameOf = (...pieces: Pieces): Buffer => bytesOf(textFrame(pieces));
+const frameOf = (...pieces: JsonFragments): Buffer => frameBytes(encodeTextFrame(pieces));
 /** The same text as part of other bytes. */
 const spanOf = (text: string): JsonSpan => {
   const bytes = Buffer.from(`before${text}é`);
   return { bytes, from: 6, to: bytes.length - 2 };
 };
-const textOf = (pieces: Pieces): string =>
+const textOf = (pieces: JsonFragments): string =>
   pieces.map((piece) => (typeof piece === 'string' ? piece : spanText(piece))).join('');
 
 describe('a text frame', () => {
@@ -48,8 +54,8 @@ describe('a text frame', () => {
 
   it('stays what it is while others are made', () => {
     const texts = Array.from({ length: 2_000 }, (_, n) => `${n} `.repeat(1 + ((n * 7) % 160)) + 'é'.repeat(n % 130));
-    const frames = texts.map((text, n) => textFrame([n % 2 === 0 ? text : spanOf(text)]));
-    expect(frames.every((frame, n) => bytesOf(frame).equals(plainFrame(texts[n] as string)))).toBe(true);
+    const frames = texts.map((text, n) => encodeTextFrame([n % 2 === 0 ? text : spanOf(text)]));
+    expect(frames.every((frame, n) => frameBytes(frame).equals(plainFrame(texts[n] as string)))).toBe(true);
   });
 });
 
@@ -69,9 +75,9 @@ describe('frames in one write', () => {
     );
     fc.assert(
       fc.property(made, (made) => {
-        const ours: Told[] = [];
+        const ours: UpdateFrame[] = [];
         for (const [n, { pieces, ours: isOurs }] of made.entries()) {
-          const told = framed(`${n}`, n, pieces);
+          const told = encodeUpdateFrame(`${n}`, n, pieces);
           if (isOurs > 0) ours.push(told);
         }
         const chunks = [...chunksOf(ours)].map(({ bytes, items }) => ({ bytes: Buffer.from(bytes), items }));
@@ -86,22 +92,26 @@ describe('frames in one write', () => {
   });
 
   it('are not copied where they were made one after another', () => {
-    const three = ['x', 'y', 'z'].map((letter) => framed(letter, 1, [letter.repeat(200)])) as [Told, Told, Told];
+    const three = ['x', 'y', 'z'].map((letter) => encodeUpdateFrame(letter, 1, [letter.repeat(200)])) as [
+      UpdateFrame,
+      UpdateFrame,
+      UpdateFrame,
+    ];
     // One of them may have been the first of a block.
     const [one, other] = three[0].block === three[1].block ? three : [three[1], three[2]];
     const [both] = chunksOf([one, other]);
     expect(both?.bytes.buffer).toBe(one.block.buffer);
-    expect(both?.bytes.equals(Buffer.concat([bytesOf(one), bytesOf(other)]))).toBe(true);
+    expect(both?.bytes.equals(Buffer.concat([frameBytes(one), frameBytes(other)]))).toBe(true);
     const [chunk] = chunksOf([other, one]);
     expect(chunk?.bytes.buffer).not.toBe(one.block.buffer);
-    expect(chunk?.bytes.equals(Buffer.concat([bytesOf(other), bytesOf(one)]))).toBe(true);
+    expect(chunk?.bytes.equals(Buffer.concat([frameBytes(other), frameBytes(one)]))).toBe(true);
   });
 });
 
 describe('the text of an update', () => {
   const heard = (output: VolatileOutput & { type: 'device.state' }): Update => {
     let heard: Update | undefined;
-    kinds.state.listen(
+    updateKinds.state.subscribe(
       {
         subscribe: (_, sink) => {
           sink(output as never);
@@ -129,7 +139,7 @@ describe('the text of an update', () => {
     JSON.parse('{"__proto__":{"a":1},"toJSON":1,"-0":-0}') as JsonObject,
   ])('is the JSON of its message: %j', (state) => {
     const update = heard({ ...device, state });
-    expect(textOf(update.pieces())).toBe(JSON.stringify(update.message()));
+    expect(textOf(update.fragments())).toBe(JSON.stringify(update.message()));
     expect(update).toMatchObject({ kind: 'state', subject: `state ${update.deviceId}`, version: 7 });
   });
 
@@ -138,7 +148,7 @@ describe('the text of an update', () => {
     const bytes = Buffer.from(`before${words}behind`);
     const state = JSON.parse(words) as JsonObject;
     const update = heard({ ...device, state, written: { bytes, from: 6, to: bytes.length - 6 } });
-    expect(textOf(update.pieces())).toContain(`"state":${words},"timestamp"`);
-    expect(JSON.parse(textOf(update.pieces()))).toEqual(update.message());
+    expect(textOf(update.fragments())).toContain(`"state":${words},"timestamp"`);
+    expect(JSON.parse(textOf(update.fragments()))).toEqual(update.message());
   });
 });

@@ -97,7 +97,7 @@ describe('a client that does not read', () => {
   });
 
   it('is sent away when too much of different things waits for it', async () => {
-    edge = await openSockets(house, { highWater: 64 * 1024, maxWaiting: 50 });
+    edge = await openSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
     const client = await edge.connect(owner.token);
     await eventually(() => edge.sockets.counts().apart === 0);
     client.socket.pause();
@@ -111,7 +111,7 @@ describe('a client that does not read', () => {
   });
 
   it('is taken for dead when it neither answers nor takes a byte', async () => {
-    edge = await openSockets(house, { pingMs: 500 });
+    edge = await openSockets(house, { pingIntervalMs: 500 });
     const living = await edge.connect(owner.token);
     const { hostname, port } = new URL(house.url);
     const dead = connect(Number(port), hostname);

@@ -22,7 +22,7 @@ let stored: Map<string, number>;
 beforeEach(async () => {
   stored = new Map();
   // So late an update comes out on no machine.
-  edge = await openSockets(house, { settleMs: 3_000 });
+  edge = await openSockets(house, { snapshotWindowMs: 3_000 });
   edge.store.states = async (_, ids) => rows(ids);
 });
 afterEach(() => edge.close());

@@ -11,7 +11,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A message is acknowledged when it arrives, before it is stored',
     changes: [
       {
-        file: 'src/edges/mqtt/receive.ts',
+        file: 'src/edges/mqtt/message-receiver.ts',
         from: 'this.#inboxOf(session).put({',
         to: 'if (ack !== null) session.acks.settle(ack);\n    this.#inboxOf(session).put({',
       },
@@ -122,7 +122,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'The old key of a device stops verifying at the rotation',
     changes: [
       {
-        file: 'src/edges/mqtt/sign-in.ts',
+        file: 'src/edges/mqtt/device-sign-in.ts',
         from: 'graceUntil === null || graceUntil > now);',
         to: 'graceUntil === null);',
       },
@@ -136,7 +136,7 @@ export const defects: Readonly<Record<string, Defect>> = {
         from: "  if (device.revoked) return refused('DEVICE_REVOKED', 'The device is revoked.');\n",
         to: '',
       },
-      { file: 'src/edges/mqtt/standing.ts', from: ' && !isRevoked(device);', to: ';' },
+      { file: 'src/edges/mqtt/device-access.ts', from: ' && !isRevoked(device);', to: ';' },
     ],
   },
   'late-report-overwrites': {
@@ -252,7 +252,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A CONNECT that opened a session opens another one at the next process',
     changes: [
       {
-        file: 'src/edges/mqtt/sign-in.ts',
+        file: 'src/edges/mqtt/device-sign-in.ts',
         from: ' || !(await this.#ledger.use(token))) return null;',
         to: ') return null;\n    await this.#ledger.use(token);',
       },
@@ -266,7 +266,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Messages are acknowledged in the order in which they are stored',
     changes: [
       {
-        file: 'src/edges/mqtt/acks.ts',
+        file: 'src/edges/mqtt/puback-queue.ts',
         from: '    ack.settled = true;\n',
         to: '    ack.settled = true;\n    this.#owed.unshift(...this.#owed.splice(this.#owed.indexOf(ack), 1));\n',
       },
@@ -276,7 +276,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Of a PUBLISH that arrives in pieces only the last piece is kept',
     changes: [
       {
-        file: 'src/edges/mqtt/wire.ts',
+        file: 'src/edges/mqtt/mqtt-connection.ts',
         from: '    this.#parts.push(bytes.subarray(from, to));',
         to: '    this.#parts = [bytes.subarray(from, to)];',
       },
@@ -286,7 +286,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A connection stays open however long its client sends nothing',
     changes: [
       {
-        file: 'src/edges/mqtt/wire.ts',
+        file: 'src/edges/mqtt/mqtt-connection.ts',
         from: "        if (silent >= longest) this.cut('silent');",
         to: "        if (silent < 0) this.cut('silent');",
       },
@@ -316,12 +316,12 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A module keeps the packet identifiers of all connections',
     changes: [
       {
-        file: 'src/edges/mqtt/acks.ts',
+        file: 'src/edges/mqtt/puback-queue.ts',
         from: 'export type { Ack };\n',
         to: 'export type { Ack };\nconst packetIds = new Set<number>();\n',
       },
       {
-        file: 'src/edges/mqtt/acks.ts',
+        file: 'src/edges/mqtt/puback-queue.ts',
         from: '    this.#owed.push(ack);\n',
         to: '    this.#owed.push(ack);\n    packetIds.add(packetId);\n',
       },

@@ -1,9 +1,9 @@
 import type { Packet } from 'mqtt-packet';
 import { guardWrites } from '../../../src/domain/guard-writes.ts';
 import type { Lease } from '../../../src/domain/lease.ts';
-import type { Started } from '../../../src/edges/mqtt/edge.ts';
-import type { CloseReason } from '../../../src/edges/mqtt/meter.ts';
-import { PUBLISH, type Wire } from '../../../src/edges/mqtt/wire.ts';
+import type { RunningMqtt } from '../../../src/edges/mqtt/edge.ts';
+import { type MqttConnection, PUBLISH } from '../../../src/edges/mqtt/mqtt-connection.ts';
+import type { CloseReason } from '../../../src/edges/mqtt/mqtt-meter.ts';
 import { type End, Link, type Network } from '../network/link.ts';
 import { packetReader } from '../network/packets.ts';
 import { SimulatedSocket } from '../network/socket.ts';
@@ -38,7 +38,7 @@ const unfair: ReadonlySet<CloseReason> = new Set(['protocol', 'oversized', 'forb
 
 export interface ListenerParts {
   world: World;
-  accept: Started['accept'];
+  accept: RunningMqtt['accept'];
   owner: Owner;
   network: Network;
   lease: Lease;
@@ -107,7 +107,7 @@ export class MqttListener {
     for (const link of this.#links) link.reset();
   }
 
-  #serve(socket: SimulatedSocket, address: string, deviceId: string): Wire | null {
+  #serve(socket: SimulatedSocket, address: string, deviceId: string): MqttConnection | null {
     const { accept, lease, reads } = this.#parts;
     guardWrites(socket, () => lease.valid());
     const wire = accept(socket, address, 'tcp');

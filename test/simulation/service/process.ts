@@ -5,8 +5,8 @@ import type { Lease } from '../../../src/domain/lease.ts';
 import type { Log } from '../../../src/domain/log.ts';
 import { makeSealer } from '../../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../../src/domain/signed-url.ts';
-import { Edge } from '../../../src/edges/mqtt/edge.ts';
-import { fixedRates, makeGate } from '../../../src/edges/shared/gate.ts';
+import { MqttSessionLayer } from '../../../src/edges/mqtt/edge.ts';
+import { fixedRates, makeRateLimiter } from '../../../src/edges/shared/rate-limiter.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
 import { callerServices } from '../../../src/main/callers.ts';
@@ -62,7 +62,7 @@ export interface Service {
   services: Services;
   runtime: Runtime;
   perform: Perform;
-  gate: ReturnType<typeof makeGate>;
+  gate: ReturnType<typeof makeRateLimiter>;
   mqtt: MqttListener;
   /** Ends properly: what is in flight is finished. */
   stop(): Promise<void>;
@@ -134,7 +134,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
   runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
   await runtime.start();
-  const edge = new Edge({
+  const edge = new MqttSessionLayer({
     services,
     settings: { host: '', port: 0, tls: null, maxConnections: 1_000, deviceRate: parts.deviceRate },
     signingKey: keys.deviceSigning,
@@ -154,7 +154,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     services,
     runtime,
     perform: makePerform(services),
-    gate: makeGate(services, fixedRates),
+    gate: makeRateLimiter(services, fixedRates),
     mqtt: new MqttListener({
       ...{ world, owner, network },
       accept: started.accept,

@@ -121,7 +121,7 @@ async function perform(
   const caller = await callerOf(service, person, requestId).catch(() => null);
   if (caller === null) return { body: null, code: 'STORE_UNAVAILABLE' };
   const address = '192.0.2.1';
-  const charged = await Promise.resolve(service.gate.caller(caller, address)).catch(() => null);
+  const charged = await Promise.resolve(service.gate.chargeCaller(caller, address)).catch(() => null);
   if (charged === null) return { body: null, code: 'STORE_UNAVAILABLE' };
   if (charged.refusal !== null) return { body: null, code: charged.refusal.code };
   const outcome = await service.perform(operation, { input, caller, keyed: operation.changes ? keyed : null });

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { nextPacketId } from '../../../src/edges/mqtt/frames.ts';
+import { nextPacketId } from '../../../src/edges/mqtt/packets.ts';
 import type { SigningKey } from '../../../src/protocol/signature.ts';
 import type { DeviceChannel } from '../../../src/protocol/topics.ts';
 import { encoded, QOS_1, type Violation, violations } from '../network/packets.ts';

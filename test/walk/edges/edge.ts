@@ -28,7 +28,10 @@ export interface Edge {
 }
 
 /** The members of an operation's input, from where REST carries them. */
-export function inputOf({ path: template, operation, secrets = {}, headers = {} }: Route, ask: Ask): JsonObject {
+export function inputOf(
+  { path: template, operation, secretHeaders = {}, conditionHeaders = {} }: Route,
+  ask: Ask,
+): JsonObject {
   const [path = '', query = ''] = ask.path.split('?', 2);
   const names = template
     .split('/')
@@ -37,7 +40,7 @@ export function inputOf({ path: template, operation, secrets = {}, headers = {} 
   const input: JsonObject = { ...(ask.body as JsonObject) };
   for (const [name, value] of new URLSearchParams(query)) input[name] = typed(operation.input, name, value);
   for (const [name, n] of names) input[name] = decodeURIComponent(values[n] ?? '');
-  for (const [header, name] of Object.entries({ ...secrets, ...headers })) {
+  for (const [header, name] of Object.entries({ ...secretHeaders, ...conditionHeaders })) {
     const sent = ask.headers?.[header];
     if (sent !== undefined) input[name] = typed(operation.input, name, sent.replaceAll('"', ''));
   }

@@ -10,8 +10,8 @@ import {
   isObjectType,
   isUnionType,
 } from 'graphql';
-import { mutations, queries } from '../../../src/edges/graphql/fields.ts';
-import { camel, capitals } from '../../../src/edges/graphql/names.ts';
+import { camel, constantCase } from '../../../src/edges/graphql/casing.ts';
+import { mutations, queries } from '../../../src/edges/graphql/root-fields.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
 import type { Answered, Edge } from './edge.ts';
 
@@ -56,7 +56,7 @@ function everything(type: GraphQLOutputType): string {
 function variable(type: GraphQLInputType, value: unknown): unknown {
   if (isNonNullType(type)) return variable(type.ofType, value);
   if (isListType(type)) return Array.isArray(value) ? value.map((one) => variable(type.ofType, one)) : value;
-  if (isEnumType(type)) return typeof value === 'string' ? capitals(value) : value;
+  if (isEnumType(type)) return typeof value === 'string' ? constantCase(value) : value;
   if (!isInputObjectType(type) || typeof value !== 'object' || value === null) return value;
   const fields = type.getFields();
   if (type.isOneOf) {
@@ -127,11 +127,13 @@ function answered(body: any, name: string, row: (typeof queries)[string]): Answe
   const given = body.data[name];
   if (given.__typename === 'Refused') return given;
   if (given.__typename === 'Done') return { body: null };
-  if (row.pages !== undefined) {
+  if (row.connectionMember !== undefined) {
     const { nodes, pageInfo, totalCount } = given;
-    if (row.pages === 'the body') return { body: nodes };
+    if (row.connectionMember === 'the body') return { body: nodes };
     const next_cursor = pageInfo.hasNextPage ? pageInfo.endCursor : null;
-    return { body: { [row.pages]: nodes, next_cursor, ...(totalCount !== undefined && { count: totalCount }) } };
+    return {
+      body: { [row.connectionMember]: nodes, next_cursor, ...(totalCount !== undefined && { count: totalCount }) },
+    };
   }
-  return { body: row.shows === undefined ? given : { [row.shows]: given } };
+  return { body: row.resultMember === undefined ? given : { [row.resultMember]: given } };
 }

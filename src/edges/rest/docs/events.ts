@@ -1,6 +1,6 @@
 import { isObject } from '../../../domain/json/value.ts';
 import type { Json, JsonObject } from '../../../domain/values.ts';
-import { framed } from './frame.ts';
+import { renderPage } from './frame.ts';
 import { html, inline, type Markup, prose } from './markup.ts';
 import { fieldsOf, refName, schemaCard } from './schema.ts';
 
@@ -28,7 +28,7 @@ ${channels.filter(([, channel]) => isTagged(channel, tag.name)).map(([name, chan
 <h2 id="schemas">Schemas</h2>
 ${schemas.map(([name, schema]) => schemaCard(name, schema))}
 </main>`;
-  return framed({ path: '/docs/events', title: `${textOf(info.title)}`, styles: ['style.css'], body });
+  return renderPage({ path: '/docs/events', title: `${textOf(info.title)}`, styles: ['style.css'], body });
 }
 
 function serverCard(document: JsonObject, name: string, server: JsonObject): Markup {

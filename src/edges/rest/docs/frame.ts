@@ -1,6 +1,6 @@
 import { html, type Markup } from './markup.ts';
 
-const places = [
+const navigation = [
   { path: '/docs', name: 'REST API' },
   { path: '/docs/events', name: 'Events' },
   { path: '/graphql', name: 'GraphQL' },
@@ -9,7 +9,7 @@ const places = [
 ] as const;
 
 /** A page under the bar that leads from one reference to the other. Nothing inline: the policy forbids it. */
-export function framed(page: {
+export function renderPage(page: {
   path: string;
   title: string;
   styles: readonly string[];
@@ -27,7 +27,7 @@ ${page.styles.map((file) => html`<link rel="stylesheet" href="/docs/${file}">\n`
 <body>
 <a class="skip" href="#content">To the content</a>
 <nav class="bar" aria-label="API reference"><strong>Twinkeep</strong>
-${places.map(({ path, name }) => html`<a href="${path}"${path === page.path && html` aria-current="page"`}>${name}</a>\n`)}</nav>
+${navigation.map(({ path, name }) => html`<a href="${path}"${path === page.path && html` aria-current="page"`}>${name}</a>\n`)}</nav>
 ${page.body}
 ${(page.scripts ?? []).map((file) => html`<script src="/docs/${file}"></script>\n`)}</body>
 </html>

@@ -16,7 +16,7 @@ export const identityRoutes: Route[] = [
     path: '/auth/handshake/{code}',
     operation: pollHandshake,
     success: 200,
-    secrets: { 'x-handshake-verifier': 'verifier' },
+    secretHeaders: { 'x-handshake-verifier': 'verifier' },
   },
   { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
   { method: 'POST', path: '/auth/session', operation: openSession, success: 204 },

@@ -14,5 +14,11 @@ export const manifestRoutes: Route[] = [
   { method: 'GET', path: '/manifest/types', operation: listCategories, success: 200 },
   { method: 'GET', path: '/devices/{deviceId}/manifest', operation: getManifest, success: 200 },
   { method: 'POST', path: '/devices/{deviceId}/manifest', operation: registerManifest, success: 201 },
-  { method: 'PUT', path: '/devices/{deviceId}/manifest', operation: updateManifest, success: 200, headers },
+  {
+    method: 'PUT',
+    path: '/devices/{deviceId}/manifest',
+    operation: updateManifest,
+    success: 200,
+    conditionHeaders: headers,
+  },
 ];

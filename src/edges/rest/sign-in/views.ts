@@ -6,7 +6,7 @@ const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; " +
   "base-uri 'none'; frame-ancestors 'none'";
 
-export interface Approval {
+export interface ApprovalPageData {
   /** Of the service, as the person sees it in the address bar. */
   service: string;
   /** What the command line says about where it runs; nobody vouches for it. */
@@ -18,7 +18,7 @@ export interface Approval {
 }
 
 /** The page that a command line opens: sign in, then type what the terminal shows. */
-export const approvalPage = ({ service, computer, openedAt, until, provider }: Approval): Content =>
+export const approvalPage = ({ service, computer, openedAt, until, provider }: ApprovalPageData): Content =>
   page(
     'Sign in a command line',
     html`<p>A command line${computer !== null && html` on a computer that calls itself <strong>${computer}</strong>`} asks to act

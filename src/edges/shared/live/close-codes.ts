@@ -45,7 +45,7 @@ const codes: Readonly<Record<(typeof refusals)[RefusalCode]['status'], CloseCode
 };
 
 /** A close frame's reason has 123 bytes at most. */
-export const closeOf = ({ code, detail }: Refusal): { code: CloseCode; reason: string } => ({
+export const closeFrameOf = ({ code, detail }: Refusal): { code: CloseCode; reason: string } => ({
   code: codes[refusals[code].status],
   reason: `${code}: ${detail}`.slice(0, 120),
 });

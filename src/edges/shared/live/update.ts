@@ -2,7 +2,7 @@ import type { JsonSpan } from '../../../domain/json/span.ts';
 import type { JsonObject, Uuid } from '../../../domain/values.ts';
 
 /** A JSON text in the parts that it is made of, one behind the other. */
-export type Pieces = readonly (string | JsonSpan)[];
+export type JsonFragments = readonly (string | JsonSpan)[];
 
 /** One thing to tell the clients of a tenant. */
 export interface Update {
@@ -16,5 +16,5 @@ export interface Update {
   version: number | null;
   message(): JsonObject;
   /** The same as JSON text. */
-  pieces(): Pieces;
+  fragments(): JsonFragments;
 }

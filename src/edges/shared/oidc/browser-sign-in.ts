@@ -7,13 +7,13 @@ import type { Sealer } from '../../../domain/sealing.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import { ProviderAway } from '../../../operations/faults.ts';
 import { LEEWAY_S } from '../../../operations/tokens.ts';
+import { type PlatformClaim, type ProofOfSubject, proofOf } from './external-tokens.ts';
 import { boundedFetch } from './fetch-json.ts';
 import type { Provider } from './provider.ts';
-import { type PlatformClaim, type ProofOfSubject, proofOf } from './tokens.ts';
 
 /** How long a person has at the provider. */
 const LIFE_MS = 600_000;
-const BOUND_TO = 'sign-in at the identity provider';
+const SEALING_CONTEXT = 'sign-in at the identity provider';
 const SCOPE = 'openid email';
 
 const attemptSchema = z.object({
@@ -32,7 +32,7 @@ export interface BrowserSignIn {
   finish(query: string, cookie: string | null): Promise<Outcome<{ proof: ProofOfSubject; returnTo: string }>>;
 }
 
-export interface SignInSettings {
+export interface BrowserSignInSettings {
   client: { id: string; secret: string | null };
   platformClaim: PlatformClaim | null;
   /** Where the provider sends people back to; known when the service listens. */
@@ -41,7 +41,7 @@ export interface SignInSettings {
 
 export function makeBrowserSignIn(
   provider: Provider,
-  settings: SignInSettings,
+  settings: BrowserSignInSettings,
   { sealer, clock, log }: { sealer: Sealer; clock: Clock; log: Log },
 ): BrowserSignIn {
   async function client(): Promise<oidc.Configuration> {
@@ -68,7 +68,7 @@ export function makeBrowserSignIn(
 
   function opened(cookie: string | null): z.infer<typeof attemptSchema> | null {
     try {
-      const attempt = attemptSchema.parse(JSON.parse(sealer.open(cookie ?? '', BOUND_TO)));
+      const attempt = attemptSchema.parse(JSON.parse(sealer.open(cookie ?? '', SEALING_CONTEXT)));
       return referenceOf(clock) < attempt.until ? attempt : null;
     } catch {
       return null;
@@ -111,7 +111,7 @@ export function makeBrowserSignIn(
         code_challenge: await oidc.calculatePKCECodeChallenge(attempt.verifier),
         code_challenge_method: 'S256',
       });
-      return { url: url.href, cookie: sealer.seal(JSON.stringify(attempt), BOUND_TO), until };
+      return { url: url.href, cookie: sealer.seal(JSON.stringify(attempt), SEALING_CONTEXT), until };
     },
 
     async finish(query, cookie) {

@@ -12,8 +12,8 @@ import { z } from 'zod';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
 import { isTokenType, LEEWAY_S } from '../../../operations/tokens.ts';
+import { type CachedDocument, makeCachedDocument } from './cached-document.ts';
 import { fetchJson } from './fetch-json.ts';
-import { type Kept, makeKept } from './kept.ts';
 
 /** Contract §3. Nothing symmetric: whoever verifies with such a key could sign with it. */
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA'];
@@ -45,10 +45,10 @@ export function makeProvider(
 ): Provider {
   const { issuer } = settings;
   const { clock } = around;
-  const metadata = makeKept('discovery', () => discover(issuer), around);
-  const keys = makeKept(
+  const metadata = makeCachedDocument('discovery', () => discover(issuer), around);
+  const keys = makeCachedDocument(
     'keys',
-    async () => keySet(settings.jwksUri ?? allowed((await metadata.get()).jwks_uri, issuer)),
+    async () => keySet(settings.jwksUri ?? requireSecureUri((await metadata.get()).jwks_uri, issuer)),
     around,
   );
 
@@ -81,14 +81,14 @@ function isPlausible(token: string): boolean {
 }
 
 async function verifyWith(
-  keys: Kept<LocalJWKSet>,
+  keys: CachedDocument<LocalJWKSet>,
   token: string,
   options: JWTVerifyOptions,
 ): Promise<JWTPayload | null> {
   const tried = await attempt(await keys.get(), token, options);
   if (tried !== 'unknown key') return tried;
   // The provider may have a new key since.
-  const again = (await keys.renew()) ? await attempt(await keys.get(), token, options) : null;
+  const again = (await keys.refresh()) ? await attempt(await keys.get(), token, options) : null;
   return again === 'unknown key' ? null : again;
 }
 
@@ -130,7 +130,7 @@ async function discover(issuer: string): Promise<Metadata> {
 }
 
 /** Where an issuer says that its keys are; an operator who says it in a setting knows the way there. */
-export function allowed(uri: string, issuer: string): string {
+export function requireSecureUri(uri: string, issuer: string): string {
   const { protocol } = new URL(uri);
   if (protocol === 'https:' || (protocol === 'http:' && issuer.startsWith('http:'))) return uri;
   throw new Error('the keys of an issuer with https are read by https alone');

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Proof } from '../../../../src/edges/shared/identity.ts';
-import { allowed, makeProvider } from '../../../../src/edges/shared/oidc/provider.ts';
-import { externalTokens } from '../../../../src/edges/shared/oidc/tokens.ts';
+import { externalTokenVerifier } from '../../../../src/edges/shared/oidc/external-tokens.ts';
+import { makeProvider, requireSecureUri } from '../../../../src/edges/shared/oidc/provider.ts';
 import { ProviderAway } from '../../../../src/operations/faults.ts';
 import { type TestClock, testClock } from '../../../support/clock.ts';
 import { quiet } from '../../../support/service.ts';
@@ -25,7 +25,7 @@ interface More {
 
 function verifier({ jwksUri, platformClaim, issuer: named = issuer.url }: More = {}) {
   const provider = makeProvider({ issuer: named, jwksUri: jwksUri ?? null }, { clock, log: quiet });
-  return externalTokens(provider, { audience: AUDIENCE, platformClaim: platformClaim ?? null }, clock);
+  return externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim: platformClaim ?? null }, clock);
 }
 
 const now = () => Math.floor(clock.now() / 1000);
@@ -124,9 +124,9 @@ describe('a token of the provider', () => {
 
   it('has an email when the provider verified it, and none when it did not', async () => {
     const email = 'ada@example.com';
-    expect((await verified({ email, email_verified: true }))?.who).toMatchObject({ email, emailVerified: true });
+    expect((await verified({ email, email_verified: true }))?.subject).toMatchObject({ email, emailVerified: true });
     for (const email_verified of [false, 'true', 1, undefined]) {
-      expect((await verified({ email, email_verified }))?.who).toMatchObject({ email: null, emailVerified: false });
+      expect((await verified({ email, email_verified }))?.subject).toMatchObject({ email: null, emailVerified: false });
     }
   });
 
@@ -211,9 +211,9 @@ describe('the provider’s keys', () => {
     const https = 'https://127.0.0.1:1';
     const token = await issuer.token({ iss: https });
     expect(await verifier({ issuer: https, jwksUri: `${issuer.url}/keys` }).verify(token)).not.toBeNull();
-    expect(() => allowed(`${issuer.url}/keys`, https)).toThrow('https');
-    expect(allowed(`${issuer.url}/keys`, issuer.url)).toBe(`${issuer.url}/keys`);
-    expect(() => allowed('file:///etc/passwd', issuer.url)).toThrow();
+    expect(() => requireSecureUri(`${issuer.url}/keys`, https)).toThrow('https');
+    expect(requireSecureUri(`${issuer.url}/keys`, issuer.url)).toBe(`${issuer.url}/keys`);
+    expect(() => requireSecureUri('file:///etc/passwd', issuer.url)).toThrow();
   });
 
   it('are read again for a key that is new, at most every 10 s', async () => {

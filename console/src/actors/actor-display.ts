@@ -1,0 +1,50 @@
+import type { ActorKind } from '../api/answer-types.ts';
+import type { IconName } from '../ui/icons.tsx';
+import type { Tone } from '../ui/tone.ts';
+
+// A machine's own names, for people.
+
+export const kinds: readonly ActorKind[] = ['device', 'command', 'plan', 'tenant'];
+export const plural: Readonly<Record<ActorKind, string>> = {
+  device: 'Devices',
+  command: 'Commands',
+  plan: 'Plans',
+  tenant: 'Tenant',
+};
+export const iconOf = (kind: ActorKind): IconName => kind;
+
+/** `a.b,c.d` → its paths. */
+export const pathsIn = (state: string): string[] => (state === '' ? [] : state.split(','));
+
+export const leafOf = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
+
+/** Whether a path, or something inside it, is among the entered ones. */
+export const isEntered = (path: string, entered: readonly string[]): boolean =>
+  path === '' || entered.some((one) => one === path || one.startsWith(`${path}.`));
+
+const tones: Readonly<Record<Tone, readonly string[]>> = {
+  good: ['online', 'active', 'one_key', 'succeeded', 'verified', 'running'],
+  info: ['dispatched', 'acknowledged', 'in_progress', 'queued', 'submitted', 'pending', 'open', 'watching', 'waiting'],
+  warn: [
+    'two_keys',
+    'awaiting_confirmation',
+    'rolling_back',
+    'stopping',
+    'expired',
+    'cancelled',
+    'rolled_back',
+    'suspended',
+  ],
+  bad: ['failed', 'rejected', 'timed_out', 'rollback_failed', 'mismatched', 'revoked', 'deleted'],
+  quiet: [],
+};
+
+/** How a state reads at a glance; what is not known here is neither good nor bad. */
+export function toneOf(path: string): Tone {
+  const leaf = leafOf(path);
+  return (Object.keys(tones) as Tone[]).find((tone) => tones[tone].includes(leaf)) ?? 'quiet';
+}
+
+export const idSuffix = (id: string): string => id.slice(-8);
+
+export const actorHref = (kind: ActorKind, id: string): string => `/actors/${kind}/${id}`;

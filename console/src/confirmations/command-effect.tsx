@@ -1,0 +1,67 @@
+import { DeviceName } from '../devices/device-name.tsx';
+import { humanize, sentenceCase } from '../ui/text-format.ts';
+import { Members, Value } from '../ui/values.tsx';
+import type { PendingConfirmation } from './pending-confirmation.ts';
+import './effect.css';
+
+type PreviewedCommand = Pick<PendingConfirmation, 'preview' | 'params' | 'device_id' | 'compensation'>;
+
+/** What the device reports now, and what it will once it is done. */
+export function CommandEffect({ of: { preview, params, compensation, device_id } }: { of: PreviewedCommand }) {
+  const { changes, current, expected } = preview;
+  const parameters = <Members of={params} />;
+  return (
+    <>
+      {changes !== null && Object.keys(changes).length > 0 ? (
+        <table className="effect">
+          <caption className="unseen">What it changes</caption>
+          <thead>
+            <tr>
+              <th scope="col">Property</th>
+              <th scope="col">Now</th>
+              <th scope="col">
+                <span className="unseen">becomes</span>
+              </th>
+              <th scope="col">After</th>
+            </tr>
+          </thead>
+          <tbody>
+            {Object.entries(changes).map(([name, { from, to }]) => (
+              <tr key={name}>
+                <th scope="row">{humanize(name)}</th>
+                <td>
+                  <Value of={from} />
+                </td>
+                <td aria-hidden="true">→</td>
+                <td className="after">
+                  <Value of={to} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ) : (
+        <p className="quiet">
+          {expected === null
+            ? 'What it changes cannot be foretold: no state of the device proves it.'
+            : 'The device already reports what it leads to.'}
+          {expected === null && Object.keys(current).length === 0 && ' The device has not reported a state yet.'}
+        </p>
+      )}
+      {parameters}
+      {compensation !== undefined && (
+        <p className="quiet">
+          Approving covers undoing it, too, should its plan fail: {sentenceCase(compensation.action)} on{' '}
+          <DeviceName id={device_id} />
+          {Object.keys(compensation.params).length > 0 && (
+            <>
+              {' '}
+              with <Value of={compensation.params} />
+            </>
+          )}
+          .
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,3 +1,0 @@
-import type { ConfirmationPage } from '../api/shapes.ts';
-
-export type Waiting = ConfirmationPage['confirmations'][number];

@@ -1,0 +1,48 @@
+import { Link } from 'wouter';
+import type { listCommands } from '../../../src/operations/command-view.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { commandHref, StatusPill } from '../commands/status.tsx';
+import { LoadError, Loading } from '../ui/feedback.tsx';
+import { Table } from '../ui/table.tsx';
+import { sentenceCase } from '../ui/text-format.ts';
+import { Time } from '../ui/time.tsx';
+import { formatBrief } from '../ui/values.tsx';
+
+/** The last commands of a device. */
+export function CommandHistory({ id }: { id: string }) {
+  const { data, error, refetch } = useGet<Answer<typeof listCommands>>(`/v1/device/${id}/commands?limit=10`);
+  return (
+    <section className="card" aria-labelledby="history">
+      <header>
+        <h2 id="history">Last commands</h2>
+      </header>
+      {data === undefined ? (
+        error === null ? (
+          <Loading what="Loading the commands" />
+        ) : (
+          <LoadError problem={error} retry={refetch} />
+        )
+      ) : data.commands.length === 0 ? (
+        <p className="quiet">Nothing was asked of it yet.</p>
+      ) : (
+        <Table label="Last commands" columns={['Command', 'Status', 'Asked']}>
+          {data.commands.map(({ id: commandId, action, params, status, timestamp }) => (
+            <tr key={commandId}>
+              <th scope="row">
+                <Link href={commandHref(commandId)}>{sentenceCase(action)}</Link>{' '}
+                <span className="quiet small">{formatBrief(params)}</span>
+              </th>
+              <td>
+                <StatusPill status={status} />
+              </td>
+              <td className="quiet">
+                <Time at={timestamp} />
+              </td>
+            </tr>
+          ))}
+        </Table>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,26 @@
+import { Link } from 'wouter';
+import type { getDevice } from '../../../src/operations/devices.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { useSession } from '../session.tsx';
+import { abbreviateId } from '../ui/text-format.ts';
+
+export type DeviceRecord = Answer<typeof getDevice>['device'];
+
+export const deviceHref = (id: string): string => `/devices/${id}`;
+
+export const deviceNameOf = ({ id, name, device_type }: Pick<DeviceRecord, 'id' | 'name' | 'device_type'>): string =>
+  name ?? `${device_type} ${abbreviateId(id)}`;
+
+/** Its name where the reader may see it, else the end of its id. */
+export function useDeviceName(id: string): string {
+  const { may } = useSession();
+  const { data } = useGet<Answer<typeof getDevice>>(`/v1/devices/${id}`, { enabled: may('user') });
+  return data === undefined ? `device ${abbreviateId(id)}` : deviceNameOf(data.device);
+}
+
+export function DeviceName({ id }: { id: string }) {
+  const { may } = useSession();
+  const name = useDeviceName(id);
+  return may('user') ? <Link href={deviceHref(id)}>{name}</Link> : name;
+}

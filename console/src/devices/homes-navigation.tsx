@@ -1,0 +1,50 @@
+import { Link } from 'wouter';
+import type { listHomes, listRooms } from '../../../src/operations/homes.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { LoadError } from '../ui/feedback.tsx';
+
+const current = (is: boolean) => (is ? { 'aria-current': 'true' as const } : {});
+
+/** Homes, and the rooms of the one that is looked at. */
+export function HomesNavigation({ query }: { query: URLSearchParams }) {
+  const { data, error, refetch } = useGet<Answer<typeof listHomes>>('/v1/homes?limit=200');
+  const home = query.get('home');
+  if (data === undefined && error !== null) return <LoadError problem={error} retry={refetch} />;
+  return (
+    <nav className="places card" aria-label="Homes and rooms">
+      <ul>
+        <li>
+          <Link href="/devices" {...current(home === null)}>
+            All homes
+          </Link>
+        </li>
+        {data?.homes.map(({ id, home_name }) => (
+          <li key={id}>
+            <Link href={`/devices?home=${id}`} {...current(home === id && !query.has('room'))}>
+              {home_name}
+            </Link>
+            {home === id && <Rooms home={id} room={query.get('room')} />}
+          </li>
+        ))}
+      </ul>
+      {data?.next_cursor != null && <p className="quiet small">The newest 200 homes.</p>}
+    </nav>
+  );
+}
+
+function Rooms({ home, room }: { home: string; room: string | null }) {
+  const { data } = useGet<Answer<typeof listRooms>>(`/v1/homes/${home}/rooms?limit=200`);
+  if (data === undefined || data.rooms.length === 0) return null;
+  return (
+    <ul>
+      {data.rooms.map(({ id, name }) => (
+        <li key={id}>
+          <Link href={`/devices?home=${home}&room=${id}`} {...current(room === id)}>
+            {name}
+          </Link>
+        </li>
+      ))}
+    </ul>
+  );
+}

@@ -1,0 +1,74 @@
+import { useEffect, useRef } from 'react';
+import UPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import type { Series } from './counters.ts';
+import type { Rates } from './rates.ts';
+
+const HEIGHT = 72;
+
+/** A line that grows to the right. What it says last stands beside it in words. */
+export function Sparkline({ rates, series, label }: { rates: Rates; series: Series; label: string }) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<UPlot>(null);
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const colour = (name: string): string => getComputedStyle(element).getPropertyValue(name).trim();
+    const draw = (): void => {
+      plot.current?.destroy();
+      plot.current = new UPlot(optionsOf(element.clientWidth, colour), [[], []], element);
+    };
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    const themed = new MutationObserver(draw);
+    const sized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
+    draw();
+    dark.addEventListener('change', draw);
+    themed.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    sized.observe(element);
+    return () => {
+      dark.removeEventListener('change', draw);
+      themed.disconnect();
+      sized.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, []);
+  useEffect(() => plot.current?.setData([[...rates.times], [...rates[series]]]), [rates, series]);
+  return <div ref={place} className="live-line" role="img" aria-label={label} />;
+}
+
+/** To 1, 2 or 5 and zeros: numbers that are read at a glance. */
+function roundUp(value: number): number {
+  if (!(value > 1)) return 1;
+  const power = 10 ** Math.floor(Math.log10(value));
+  return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;
+}
+
+const optionsOf = (width: number, colour: (name: string) => string): UPlot.Options => ({
+  width,
+  height: HEIGHT,
+  legend: { show: false },
+  cursor: { show: false },
+  padding: [6, 0, 6, 0],
+  scales: { y: { range: (_, __, most) => [0, roundUp(most)] } },
+  axes: [
+    { show: false },
+    {
+      size: 34,
+      stroke: colour('--quiet'),
+      font: '11px system-ui',
+      grid: { stroke: colour('--line'), width: 1 },
+      ticks: { show: false },
+      splits: (_, __, ___, most) => [0, most / 2, most],
+    },
+  ],
+  series: [
+    {},
+    {
+      stroke: colour('--accent'),
+      width: 2,
+      fill: `color-mix(in srgb, ${colour('--accent')} 14%, transparent)`,
+      points: { show: false },
+    },
+  ],
+});

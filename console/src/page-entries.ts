@@ -1,0 +1,99 @@
+import type { ComponentType } from 'react';
+import type { Role } from '../../src/domain/roles.ts';
+import type { IconName } from './ui/icons.tsx';
+
+/** A page of the console. Its code is loaded when it is first gone to. */
+export interface PageEntry {
+  /** In the console, with wouter's `:parameters`, which the component is given. */
+  path: string;
+  /** As the menu calls it; a page without a label is reached from others. */
+  label?: string;
+  icon?: IconName;
+  group?: 'Operate' | 'Govern' | 'Platform';
+  /** The least role; who has less does not see it. */
+  role: Role;
+  /** For platform operators alone. */
+  platform?: true;
+  /** Platform operators see it of any tenant, whatever their role in their own. */
+  anyTenant?: true;
+  load(): Promise<ComponentType<{ params: Readonly<Record<string, string>> }>>;
+}
+
+/** In the order of the menu. */
+export const pageEntries: readonly PageEntry[] = [
+  {
+    ...{ path: '/', label: 'Home', icon: 'home', group: 'Operate', role: 'viewer', anyTenant: true },
+    load: () => import('./home/home.tsx').then(({ Home }) => Home),
+  },
+  {
+    ...{ path: '/actors', label: 'Actors', icon: 'actors', group: 'Operate', role: 'admin', anyTenant: true },
+    load: () => import('./actors/list.tsx').then(({ Actors }) => Actors),
+  },
+  {
+    ...{ path: '/actors/:kind/:id', role: 'admin', anyTenant: true },
+    load: () => import('./actors/actor.tsx').then(({ Actor }) => Actor),
+  },
+  {
+    ...{ path: '/devices', label: 'Devices', icon: 'device', group: 'Operate', role: 'user' },
+    load: () => import('./devices/list.tsx').then(({ Devices }) => Devices),
+  },
+  {
+    ...{ path: '/devices/:id', role: 'user' },
+    load: () => import('./devices/page.tsx').then(({ DevicePage }) => DevicePage),
+  },
+  {
+    ...{ path: '/plans', label: 'Plans', icon: 'plan', group: 'Operate', role: 'viewer' },
+    load: () => import('./plans/list.tsx').then(({ Plans }) => Plans),
+  },
+  {
+    ...{ path: '/plans/:id', role: 'viewer' },
+    load: () => import('./plans/page.tsx').then(({ PlanPage }) => PlanPage),
+  },
+  {
+    ...{ path: '/confirmations', label: 'Confirmations', icon: 'confirm', group: 'Operate', role: 'user' },
+    load: () => import('./confirmations/inbox.tsx').then(({ Confirmations }) => Confirmations),
+  },
+  {
+    ...{ path: '/commands/:id', role: 'user' },
+    load: () => import('./commands/page.tsx').then(({ CommandPage }) => CommandPage),
+  },
+  {
+    ...{ path: '/audit', label: 'Audit', icon: 'audit', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/audit.tsx').then(({ Audit }) => Audit),
+  },
+  {
+    ...{ path: '/keys', label: 'API keys', icon: 'key', group: 'Govern', role: 'viewer' },
+    load: () => import('./govern/keys.tsx').then(({ ApiKeys }) => ApiKeys),
+  },
+  {
+    ...{ path: '/members', label: 'Members', icon: 'people', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/members.tsx').then(({ Members }) => Members),
+  },
+  {
+    ...{ path: '/firmware', label: 'Firmware', icon: 'firmware', group: 'Govern', role: 'viewer' },
+    load: () => import('./govern/firmware.tsx').then(({ Firmware }) => Firmware),
+  },
+  {
+    ...{ path: '/policy', label: 'Policy', icon: 'policy', group: 'Govern', role: 'admin' },
+    load: () => import('./govern/policy.tsx').then(({ Policy }) => Policy),
+  },
+  {
+    ...{ path: '/platform/tenants', label: 'Tenants', icon: 'tenant', group: 'Platform', role: 'none', platform: true },
+    load: () => import('./platform/tenants.tsx').then(({ Tenants }) => Tenants),
+  },
+  {
+    ...{ path: '/platform/flags', label: 'Flags', icon: 'flag', group: 'Platform', role: 'none', platform: true },
+    load: () => import('./platform/flags.tsx').then(({ Flags }) => Flags),
+  },
+  {
+    ...{
+      path: '/platform/audit',
+      label: 'Service audit',
+      icon: 'audit',
+      group: 'Platform',
+      role: 'none',
+      platform: true,
+    },
+    load: () => import('./govern/audit.tsx').then(({ PlatformAudit }) => PlatformAudit),
+  },
+];

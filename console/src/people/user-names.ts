@@ -1,0 +1,16 @@
+import type { listMembers } from '../../../src/operations/members.ts';
+import type { Answer } from '../api/answer-types.ts';
+import { useGet } from '../api/queries.ts';
+import { useSession } from '../session.tsx';
+import { abbreviateId } from '../ui/text-format.ts';
+
+/** What to call whoever did something: only admins may see who the other members are. */
+export function useUserNames(): (id: string) => string {
+  const { me, may } = useSession();
+  const { data } = useGet<Answer<typeof listMembers>>('/v1/tenant/members?limit=200', { enabled: may('admin') });
+  return (id) => {
+    if (id === me.user.id) return 'you';
+    if (id === 'twinkeep') return 'the service';
+    return data?.members.find((member) => member.id === id)?.email ?? `user ${abbreviateId(id)}`;
+  };
+}

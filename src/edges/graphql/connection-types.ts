@@ -1,0 +1,77 @@
+import {
+  GraphQLBoolean,
+  type GraphQLFieldConfigMap,
+  GraphQLList,
+  GraphQLNonNull,
+  GraphQLObjectType,
+  GraphQLString,
+} from 'graphql';
+import type { Connection } from './connection.ts';
+import type { Context } from './context.ts';
+import { withLeafNodes } from './leaf-nodes.ts';
+import type { Member } from './operation-shapes.ts';
+import type { Fields, OutputTypes } from './output-types.ts';
+
+interface Edge {
+  node: object;
+  cursor(): string;
+}
+
+const pageInfo = new GraphQLObjectType<Connection, Context>({
+  name: 'PageInfo',
+  fields: {
+    hasNextPage: { type: new GraphQLNonNull(GraphQLBoolean) },
+    hasPreviousPage: {
+      type: new GraphQLNonNull(GraphQLBoolean),
+      description: 'Whether the page begins after a cursor; lists are gone through forwards alone',
+    },
+    startCursor: { type: GraphQLString, resolve: ({ cursors }) => cursors()[0] },
+    endCursor: { type: GraphQLString, resolve: ({ nextCursor, cursors }) => nextCursor ?? cursors().at(-1) },
+  },
+});
+
+/** The Relay connection of a list, with the members that its body has beside the entries. */
+export function connectionOf(
+  outputs: OutputTypes,
+  node: GraphQLObjectType,
+  beside: readonly Member[],
+  executed: boolean,
+): GraphQLObjectType<Connection, Context> {
+  const edge = new GraphQLObjectType<Edge, Context>({
+    name: `${node.name.replace(/Entry$/, '')}Edge`,
+    fields: {
+      cursor: { type: new GraphQLNonNull(GraphQLString), resolve: (edge) => edge.cursor() },
+      node: { type: new GraphQLNonNull(node) },
+    },
+  });
+  return new GraphQLObjectType<Connection, Context>({
+    name: `${node.name.replace(/Entry$/, '')}Connection`,
+    fields: () => {
+      const fields: GraphQLFieldConfigMap<Connection, Context> = {
+        edges: {
+          type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(edge))),
+          resolve: ({ nodes, cursors }) =>
+            nodes.map((node, n): Edge => ({ node, cursor: () => cursors()[n] as string })),
+        },
+        nodes: { type: new GraphQLNonNull(new GraphQLList(new GraphQLNonNull(node))) },
+        pageInfo: { type: new GraphQLNonNull(pageInfo), resolve: (listed) => listed },
+        ...bodyFields(outputs.fields(beside, node.name)),
+      };
+      return executed ? withLeafNodes(fields) : fields;
+    },
+  });
+}
+
+function bodyFields(fields: Fields): GraphQLFieldConfigMap<Connection, Context> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, { type, description, resolve }]) => [
+      name === 'count' ? 'totalCount' : name,
+      {
+        type,
+        description: description ?? null,
+        resolve: ({ body }: Connection, args, context: Context, info) =>
+          resolve === undefined ? body[name] : resolve(body, args, context, info),
+      },
+    ]),
+  );
+}

@@ -1,0 +1,180 @@
+import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/actors.ts';
+import {
+  listFlags,
+  listTenants,
+  resumeTenant,
+  setFlag,
+  setTier,
+  suspendTenant,
+} from '../../operations/administration.ts';
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../operations/api-keys.ts';
+import { listAudit } from '../../operations/audit.ts';
+import { getMe } from '../../operations/auth.ts';
+import { orchestrateCommand } from '../../operations/cognition/goals.ts';
+import { postObservation } from '../../operations/cognition/observations.ts';
+import { acceptProposal, getProposal, listProposals, refuseProposal } from '../../operations/cognition/proposals.ts';
+import { commandDevices, commandGroup, commandRoom } from '../../operations/command-batches.ts';
+import { getCommand, listCommands } from '../../operations/command-view.ts';
+import { cancelCommand, commandDevice, confirmCommand } from '../../operations/commands.ts';
+import { approveConfirmation, listConfirmations, refuseConfirmation } from '../../operations/confirmations.ts';
+import { getDeviceActivity } from '../../operations/device-activity.ts';
+import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/device-keys.ts';
+import { registerDevice } from '../../operations/device-registration.ts';
+import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices.ts';
+import {
+  checkFirmware,
+  createRelease,
+  getRelease,
+  listReleases,
+  releaseFirmware,
+  withdrawFirmware,
+} from '../../operations/firmware.ts';
+import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../operations/groups.ts';
+import {
+  createHome,
+  createRoom,
+  deleteHome,
+  deleteRoom,
+  getHome,
+  listHomes,
+  listRooms,
+  updateHome,
+} from '../../operations/homes.ts';
+import { postIntent } from '../../operations/intents.ts';
+import { acceptInvitation } from '../../operations/invitations.ts';
+import { getMachine, listMachines } from '../../operations/machines.ts';
+import {
+  getManifest,
+  listCapabilities,
+  listCategories,
+  registerManifest,
+  updateManifest,
+} from '../../operations/manifests.ts';
+import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/members.ts';
+import { deleteMemory, listMemories, writeMemory } from '../../operations/memories.ts';
+import type { Operation } from '../../operations/operation.ts';
+import { getOverview } from '../../operations/overview.ts';
+import { getPlan, listPlans } from '../../operations/plan-view.ts';
+import { cancelPlan, createPlan } from '../../operations/plans.ts';
+import { getPolicy, updatePolicy } from '../../operations/policy.ts';
+import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/system.ts';
+import { registerTenant } from '../../operations/tenants.ts';
+
+/** A read. What it answers has the name of its schema, else the one that is given. */
+export interface QueryField {
+  operation: Operation;
+  /** A member of the body that is the answer; without it the whole body is. */
+  resultMember?: string;
+  /** The member of the body that is a list in pages, or the body itself: a connection. */
+  connectionMember?: string | 'the body';
+  typeName?: string;
+  /** Where the body may be several things. */
+  typeNames?: readonly string[];
+}
+
+/** A change. What it answers beside `Refused` has the name of its schema, else of the operation, else the one that is given. */
+export interface MutationField {
+  operation: Operation;
+  typeNames?: readonly (string | null)[];
+}
+
+/** Every read of REST but what belongs to a browser's sign-in, to a probe or to a file. */
+export const queries: Readonly<Record<string, QueryField>> = {
+  status: { operation: getStatus, typeName: 'ServiceStatus' },
+  version: { operation: getVersion, typeName: 'ServiceVersion' },
+  health: { operation: getHealth, typeNames: ['Healthy', 'Degraded'] },
+  changelog: { operation: getChangelog, resultMember: 'entries', typeName: 'ChangelogEntry' },
+  me: { operation: getMe, typeName: 'Me' },
+  device: { operation: getDevice, resultMember: 'device' },
+  devices: { operation: listDevices, connectionMember: 'devices' },
+  deviceActivity: { operation: getDeviceActivity, resultMember: 'activity' },
+  deviceKeys: { operation: keyHistory, resultMember: 'keys' },
+  command: { operation: getCommand, resultMember: 'command' },
+  commands: { operation: listCommands, connectionMember: 'commands' },
+  confirmations: { operation: listConfirmations, connectionMember: 'confirmations' },
+  policy: { operation: getPolicy, resultMember: 'policy' },
+  home: { operation: getHome, resultMember: 'home' },
+  homes: { operation: listHomes, connectionMember: 'homes' },
+  rooms: { operation: listRooms, connectionMember: 'rooms' },
+  groups: { operation: listGroups, connectionMember: 'groups' },
+  capabilities: { operation: listCapabilities, resultMember: 'capabilities' },
+  categories: { operation: listCategories, resultMember: 'categories' },
+  manifest: { operation: getManifest },
+  memories: { operation: listMemories, connectionMember: 'memories' },
+  proposal: { operation: getProposal, resultMember: 'proposal' },
+  proposals: { operation: listProposals, connectionMember: 'proposals' },
+  plan: { operation: getPlan, resultMember: 'plan' },
+  plans: { operation: listPlans, connectionMember: 'plans' },
+  firmwareUpdate: { operation: checkFirmware, typeName: 'FirmwareUpdate' },
+  firmwareRelease: { operation: getRelease, resultMember: 'release' },
+  firmwareReleases: { operation: listReleases, connectionMember: 'releases' },
+  actor: { operation: getActor, resultMember: 'actor' },
+  actors: { operation: listActors, connectionMember: 'actors' },
+  actorJournal: { operation: getActorJournal, connectionMember: 'entries' },
+  machine: { operation: getMachine, resultMember: 'machine' },
+  machines: { operation: listMachines, resultMember: 'machines', typeName: 'MachineSummary' },
+  overview: { operation: getOverview, typeName: 'Overview' },
+  audit: { operation: listAudit, connectionMember: 'entries' },
+  apiKeys: { operation: listApiKeys, connectionMember: 'keys' },
+  members: { operation: listMembers, connectionMember: 'members' },
+  tenants: { operation: listTenants, connectionMember: 'the body' },
+  flags: { operation: listFlags, resultMember: 'flags', typeName: 'Flags' },
+};
+
+const changes: readonly (Operation | MutationField)[] = [
+  { operation: commandDevice, typeNames: [null, 'DryRunRequired'] },
+  confirmCommand,
+  cancelCommand,
+  commandDevices,
+  commandRoom,
+  commandGroup,
+  approveConfirmation,
+  refuseConfirmation,
+  postIntent,
+  orchestrateCommand,
+  postObservation,
+  acceptProposal,
+  refuseProposal,
+  createPlan,
+  cancelPlan,
+  registerDevice,
+  patchDevice,
+  deleteDevice,
+  rotateSecret,
+  revokeDevice,
+  reinstateDevice,
+  registerManifest,
+  updateManifest,
+  createHome,
+  updateHome,
+  deleteHome,
+  createRoom,
+  deleteRoom,
+  createGroup,
+  joinGroup,
+  leaveGroup,
+  deleteGroup,
+  writeMemory,
+  deleteMemory,
+  createRelease,
+  releaseFirmware,
+  withdrawFirmware,
+  updatePolicy,
+  inviteMember,
+  changeMember,
+  removeMember,
+  acceptInvitation,
+  createApiKey,
+  revokeApiKey,
+  rotateApiKey,
+  registerTenant,
+  releaseActor,
+  suspendTenant,
+  resumeTenant,
+  setTier,
+  setFlag,
+];
+
+export const mutations: Readonly<Record<string, MutationField>> = Object.fromEntries(
+  changes.map((one) => ('operation' in one ? one : { operation: one })).map((field) => [field.operation.name, field]),
+);

@@ -1,0 +1,182 @@
+import { setTimeout as after } from 'node:timers/promises';
+import { NoSuchActor, type VolatileOutputHandler } from '../../actors/contract.ts';
+import { referenceOf } from '../../domain/clock.ts';
+import type { Lease } from '../../domain/lease.ts';
+import type { Log } from '../../domain/log.ts';
+import { type Json, SYSTEM } from '../../domain/values.ts';
+import type { CommandEvent } from '../../machines/command-types.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import type { CommittedDevice } from '../../operations/device-view.ts';
+import type { Services } from '../../operations/operation.ts';
+import { composeMessage } from '../../protocol/envelope.ts';
+import type { CloudPayload } from '../../protocol/payloads.ts';
+import { newNonce } from '../../protocol/signature.ts';
+import { isDeviceKnownInactive, isSessionKeyValid, isTenantKnownInactive } from './device-access.ts';
+import type { DeviceSession, DeviceSessions, PendingReply } from './device-session.ts';
+import type { MqttMeter } from './mqtt-meter.ts';
+import { encodePublish } from './packets.ts';
+import type { UserSessions } from './user-session.ts';
+
+const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
+
+type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
+
+export interface CommandWriterParts {
+  services: Pick<Services, 'actors' | 'clock' | 'newId'>;
+  devices: DeviceSessions;
+  userSessions: UserSessions;
+  lease: Lease;
+  meter: MqttMeter;
+  log: Log;
+}
+
+/** What goes to a device on its `cmd`: to the one session it is meant for, signed as it is written. */
+export class CommandWriter {
+  readonly #parts: CommandWriterParts;
+
+  constructor(parts: CommandWriterParts) {
+    this.#parts = parts;
+  }
+
+  /** A `hello_ack` or an `error`: written when the subscription stands, kept for it until then. */
+  send(session: DeviceSession, requestId: string, content: PendingReply['content']): void {
+    if (session.commandQos === null) session.queueReply({ content, requestId });
+    else this.#write(session, content, this.#parts.services.newId(), requestId);
+  }
+
+  /** What was kept for the subscription. */
+  sendPending(session: DeviceSession): void {
+    for (const { content, requestId } of session.takePendingReplies()) this.send(session, requestId, content);
+  }
+
+  /**
+   * The sink of `command.write`: that the command is written, and to this session, is committed. Looks once more, and
+   * has the mark taken back where it knows that no byte left.
+   */
+  readonly onCommandWrite = (output: CommandWrite): void => {
+    const { actors } = this.#parts.services;
+    const live = actors.peek<DeviceContext>({ kind: 'device', id: output.deviceId });
+    if (live !== undefined) {
+      this.#command(output, this.#mayWrite(output, live));
+      return;
+    }
+    // Rarely is the device of a live session not in memory.
+    actors.read<DeviceContext>({ kind: 'device', id: output.deviceId }).then(
+      (device) => {
+        const { deviceId, tenantId } = output;
+        this.#command(output, this.#mayWrite(output, device) && !isDeviceKnownInactive(actors, deviceId, tenantId));
+      },
+      (error: unknown) => {
+        this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
+        void this.#undo(output);
+      },
+    );
+  };
+
+  /** The key that opened the session may have ended. */
+  #mayWrite({ deviceId, tenantId }: CommandWrite, device: CommittedDevice | null): boolean {
+    const session = this.#parts.devices.get(deviceId);
+    return session !== undefined && isSessionKeyValid(device, { tenantId, keyVersion: session.keyVersion });
+  }
+
+  #command(output: CommandWrite, active: boolean): void {
+    try {
+      if (active && this.#writeCommand(output)) return;
+    } catch (error) {
+      this.#parts.log.error({ err: error, commandId: output.commandId }, 'a command could not be written');
+    }
+    void this.#undo(output);
+  }
+
+  #writeCommand(output: CommandWrite): boolean {
+    const { services, devices, lease } = this.#parts;
+    const { message } = output;
+    const session = devices.get(output.deviceId);
+    const now = services.clock.now();
+    return (
+      lease.valid() &&
+      message.expiresAt > now &&
+      session?.clientId === output.sessionId &&
+      session.tenantId === output.tenantId &&
+      session.expiresAt > now &&
+      !isTenantKnownInactive(services.actors, output.tenantId) &&
+      this.#write(
+        session,
+        {
+          type: 'cmd',
+          payload: {
+            command_id: output.commandId,
+            action: message.action,
+            params: message.params,
+            issued_at: message.issuedAt,
+            expires_at: message.expiresAt,
+          },
+        },
+        message.messageId,
+        message.requestId,
+      )
+    );
+  }
+
+  /** False where no byte of it left or will leave. */
+  #write(session: DeviceSession, content: CloudPayload, messageId: string, requestId: string): boolean {
+    const { services, userSessions, meter } = this.#parts;
+    if (session.commandQos === null || session.ended) return false;
+    const text = composeMessage({
+      deviceId: session.deviceId,
+      tenantId: session.tenantId,
+      clientId: session.clientId,
+      messageId,
+      requestId,
+      sequence: session.sequence + 1,
+      timestamp: referenceOf(services.clock),
+      nonce: newNonce(),
+      type: content.type,
+      payload: content.payload as unknown as Json & object,
+      keyVersion: session.keyVersion,
+      key: session.cloudKey,
+    });
+    const packetId = session.commandQos === 1 ? session.nextPacketId() : null;
+    if (!session.connection.send(encodePublish(session.commandTopic, text, packetId))) return false;
+    session.sequence += 1;
+    meter.written(content.type);
+    userSessions.publish(session.tenantId, session.commandTopic, text, 1);
+    return true;
+  }
+
+  /** Tried again while the runtime or the store cannot take it; in the end the command's own clock decides. */
+  async #undo(output: CommandWrite): Promise<void> {
+    const { services, meter, log } = this.#parts;
+    const { commandId, sessionId } = output;
+    meter.undone();
+    const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
+    for (const wait of UNDO_AGAIN_MS) {
+      try {
+        await services.actors.send({ kind: 'command', id: commandId }, event);
+        await this.#offerAnew(output);
+        return;
+      } catch (error) {
+        if (error instanceof NoSuchActor) return;
+        log.warn({ err: error, commandId }, 'the mark of a command that was not written stays for now');
+      }
+      await after(wait, undefined, { ref: false });
+    }
+  }
+
+  /**
+   * To the session that took the other one's place: it asked for what is pending before the mark was taken back, and
+   * would not ask again.
+   */
+  async #offerAnew({ commandId, deviceId, sessionId }: CommandWrite): Promise<void> {
+    const { services, devices } = this.#parts;
+    const session = devices.get(deviceId);
+    if (session === undefined || session.clientId === sessionId || session.commandQos === null || session.ended) return;
+    const event: CommandEvent = {
+      type: 'session.ready',
+      at: services.clock.now(),
+      by: SYSTEM,
+      sessionId: session.clientId,
+    };
+    await services.actors.send({ kind: 'command', id: commandId }, event);
+  }
+}

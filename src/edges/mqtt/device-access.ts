@@ -1,0 +1,36 @@
+import type { Actors, Committed } from '../../actors/contract.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import type { TenantContext } from '../../machines/tenant-types.ts';
+import { belongs, type CommittedDevice, isKeyReplaced, isRevoked } from '../../operations/device-view.ts';
+
+type CommittedTenant = Committed<TenantContext>;
+
+/** Whether a device may talk now: it exists, belongs to this tenant and is not revoked. */
+export function isDeviceActive(device: CommittedDevice | null | undefined, tenantId: string): boolean {
+  return device !== null && device !== undefined && belongs(device, tenantId) && !isRevoked(device);
+}
+
+/** Whether the device is active and a session that this version of its key opened is still valid. */
+export function isSessionKeyValid(
+  device: CommittedDevice | null | undefined,
+  { tenantId, keyVersion }: { tenantId: string; keyVersion: number },
+): boolean {
+  return isDeviceActive(device, tenantId) && !isKeyReplaced(device as CommittedDevice, keyVersion);
+}
+
+/** Whether a tenant's devices and users may talk now. */
+export function isTenantActive(tenant: CommittedTenant | null | undefined): boolean {
+  return tenant?.snapshot.value === 'active';
+}
+
+/** What is live in memory says no. What is not live says nothing. */
+export function isDeviceKnownInactive(actors: Pick<Actors, 'peek'>, deviceId: string, tenantId: string): boolean {
+  const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
+  return (device !== undefined && !isDeviceActive(device, tenantId)) || isTenantKnownInactive(actors, tenantId);
+}
+
+/** The same of a tenant alone. */
+export function isTenantKnownInactive(actors: Pick<Actors, 'peek'>, tenantId: string): boolean {
+  const tenant = actors.peek<TenantContext>({ kind: 'tenant', id: tenantId });
+  return tenant !== undefined && !isTenantActive(tenant);
+}

@@ -1,0 +1,46 @@
+import type { MessageRefusalCode } from '../../domain/refusals.ts';
+import type { Channel, CloudMessageType } from '../../protocol/topics.ts';
+
+/** Why a connection ended; a closed list, because it becomes a label. */
+export type CloseReason =
+  | 'peer'
+  | 'protocol'
+  | 'oversized'
+  | 'slow'
+  | 'silent'
+  | 'crowded'
+  | 'refused'
+  | 'forbidden'
+  | 'refusals'
+  | 'takeover'
+  | 'expired'
+  | 'ended'
+  | 'suspended'
+  | 'credential'
+  | 'failed'
+  | 'stopping';
+
+export type Transport = 'tcp' | 'tls' | 'websocket';
+
+/** What the edge counts; the metrics stand behind it. Labels come from closed lists, never an id. */
+export interface MqttMeter {
+  connected(transport: Transport): void;
+  closed(reason: CloseReason): void;
+  signIn(outcome: 'device' | 'user' | 'refused' | 'unavailable'): void;
+  /** A device's message whose envelope was right, and one that was refused. */
+  received(channel: Channel): void;
+  refused(code: MessageRefusalCode): void;
+  written(type: CloudMessageType): void;
+  /** A command that was marked as written and of which no byte left. */
+  undone(): void;
+}
+
+export const noopMqttMeter: MqttMeter = {
+  connected() {},
+  closed() {},
+  signIn() {},
+  received() {},
+  refused() {},
+  written() {},
+  undone() {},
+};

@@ -1,0 +1,90 @@
+/*
+ * The few packets that are read and written without the broker library, which has no way to acknowledge late while it
+ * reads on, or to write to one client and say whether it could. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
+ */
+
+const PUBACK = 0x40;
+const PUBLISH = 0x30;
+const PACKET_IDS = 65_535;
+
+/** CONNACK with return code 1. */
+export const UNACCEPTABLE_VERSION: Buffer = Buffer.from([0x20, 2, 0, 1]);
+
+/** PUBACKs in one piece, in this order. */
+export function encodePubacks(owed: readonly { packetId: number }[]): Buffer {
+  const frame = Buffer.allocUnsafe(owed.length * 4);
+  let at = 0;
+  for (const { packetId: id } of owed) {
+    frame[at] = PUBACK;
+    frame[at + 1] = 2;
+    frame[at + 2] = id >> 8;
+    frame[at + 3] = id & 0xff;
+    at += 4;
+  }
+  return frame;
+}
+
+/** A PUBLISH without dup and retain. `packetId` null is QoS 0, a number is QoS 1. */
+export function encodePublish(topic: string, payload: Uint8Array | string, packetId: number | null): Buffer {
+  const topicBytes = Buffer.byteLength(topic);
+  const payloadBytes = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
+  const length = 2 + topicBytes + (packetId === null ? 0 : 2) + payloadBytes;
+  const frame = Buffer.allocUnsafe(1 + lengthBytes(length) + length);
+  frame[0] = packetId === null ? PUBLISH : PUBLISH | 0x02;
+  let at = 1;
+  for (let left = length; ; ) {
+    const low = left & 0x7f;
+    left >>= 7;
+    frame[at++] = left > 0 ? low | 0x80 : low;
+    if (left === 0) break;
+  }
+  at = frame.writeUInt16BE(topicBytes, at);
+  at += frame.write(topic, at);
+  if (packetId !== null) at = frame.writeUInt16BE(packetId, at);
+  if (typeof payload === 'string') frame.write(payload, at);
+  else frame.set(payload, at);
+  return frame;
+}
+
+/** A PUBLISH as it came. */
+export interface PublishPacket {
+  /** One character a byte: what is not ASCII equals no topic of ours. */
+  topic: string;
+  payload: Buffer;
+  qos: 0 | 1 | 2;
+  retain: boolean;
+  /** Null in QoS 0. */
+  packetId: number | null;
+  /** Its remaining length. */
+  length: number;
+}
+
+/** Reads what follows the fixed header of a PUBLISH, and stands in `bytes` there; null where that is none. */
+export function decodePublish(flags: number, bytes: Buffer, from: number, to: number): PublishPacket | null {
+  const qos = (flags >> 1) & 0x03;
+  if (qos === 3 || to - from < 2) return null;
+  const topicEnd = from + 2 + bytes.readUInt16BE(from);
+  const payloadAt = qos === 0 ? topicEnd : topicEnd + 2;
+  if (payloadAt > to) return null;
+  const packetId = qos === 0 ? null : bytes.readUInt16BE(topicEnd);
+  if (packetId === 0) return null;
+  return {
+    topic: bytes.toString('latin1', from + 2, topicEnd),
+    payload: bytes.subarray(payloadAt, to),
+    qos: qos as 0 | 1 | 2,
+    retain: (flags & 0x01) !== 0,
+    packetId,
+    length: to - from,
+  };
+}
+
+/** Packet identifiers of one connection's QoS 1 messages: 1 to 65,535, and again. */
+export function nextPacketId(last: number): number {
+  return (last % PACKET_IDS) + 1;
+}
+
+function lengthBytes(length: number): number {
+  if (length < 0x80) return 1;
+  if (length < 0x4000) return 2;
+  return length < 0x20_0000 ? 3 : 4;
+}

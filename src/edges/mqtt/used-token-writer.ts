@@ -1,0 +1,49 @@
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Services } from '../../operations/operation.ts';
+import type { SessionToken } from '../../protocol/session-token.ts';
+
+interface Waiter {
+  token: SessionToken;
+  resolve(isFirst: boolean): void;
+  reject(error: unknown): void;
+}
+
+const BATCH = 500;
+
+/** Marks session tokens as used in the store; those that arrive while a statement is under way share the next one. */
+export class UsedTokenWriter {
+  readonly #store: Pick<Services['store'], 'signIns'>;
+  #waiting: Waiter[] = [];
+  #running = false;
+
+  constructor(store: Pick<Services['store'], 'signIns'>) {
+    this.#store = store;
+  }
+
+  sizes(): CollectionSizes {
+    return { mqtt_sign_ins_marking: this.#waiting.length };
+  }
+
+  /** Resolves when it is durable: false where the token was used before. */
+  markUsed(token: SessionToken): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ token, resolve, reject });
+      if (this.#running) return;
+      this.#running = true;
+      setImmediate(() => void this.#run());
+    });
+  }
+
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, BATCH);
+      try {
+        const first = await this.#store.signIns.markUsed(batch.map(({ token }) => token));
+        for (const { token, resolve } of batch) resolve(first.has(token.clientId));
+      } catch (error) {
+        for (const { reject } of batch) reject(error);
+      }
+    }
+    this.#running = false;
+  }
+}

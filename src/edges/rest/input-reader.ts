@@ -1,0 +1,116 @@
+import type { IncomingMessage } from 'node:http';
+import { z } from 'zod';
+import { setOwn } from '../../domain/json/value.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
+import { readBody } from '../shared/body.ts';
+import type { Route } from './route.ts';
+
+/** Builds the operation's one input object from the places where HTTP carries its members. */
+export type InputReader = (
+  request: IncomingMessage,
+  values: readonly string[],
+  query: string,
+) => Outcome<JsonObject> | Promise<Outcome<JsonObject>>;
+
+type ParamKind = 'integer' | 'number' | 'boolean' | 'text';
+
+const paramPatterns: Record<Exclude<ParamKind, 'text'>, RegExp> = {
+  integer: /^-?(0|[1-9]\d{0,15})$/,
+  number: /^-?\d{1,15}(\.\d{1,15})?$/,
+  boolean: /^(true|false)$/,
+};
+
+export function makeInputReader(route: Route): InputReader {
+  const kinds = paramKinds(route);
+  const names = pathParameters(route.path);
+  const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.takes !== undefined;
+  const inUrl = route.query ?? [];
+  const headers = Object.entries(route.conditionHeaders ?? {});
+  const secrets = Object.entries(route.secretHeaders ?? {});
+
+  function complete(input: JsonObject, values: readonly string[], request: IncomingMessage): Outcome<JsonObject> {
+    for (const [header, member] of headers) {
+      const sent = request.headers[header];
+      if (typeof sent !== 'string') continue;
+      const value = typed(sent.replace(/^"(.*)"$/, '$1'), kinds.get(member));
+      // A condition is never left out of account: `*`, a weak tag and what the body contradicts name no such version.
+      const holds = typeof value === 'number' && (!Object.hasOwn(input, member) || input[member] === value);
+      if (!holds) return refuse('CONFLICT', `${header} does not name the ${member} that is meant.`);
+      setOwn(input, member, value);
+    }
+    for (const [header, member] of secrets) {
+      if (Object.hasOwn(input, member)) return unknownField(member);
+      const sent = request.headers[header];
+      if (typeof sent === 'string') setOwn(input, member, sent);
+    }
+    for (let n = 0; n < names.length; n++) {
+      const name = names[n] as string;
+      if (Object.hasOwn(input, name)) return unknownField(name);
+      input[name] = values[n] as string;
+    }
+    return done(input);
+  }
+
+  return (request, values, query) => {
+    const asked = query === '' ? done<JsonObject>({}) : readQuery(query, kinds);
+    if (!asked.ok) return asked;
+    if (inQuery) return complete(asked.value, values, request);
+    const stray = Object.keys(asked.value).find((name) => !inUrl.includes(name));
+    if (stray !== undefined) return unknownField(stray);
+    return readBody(request).then((body) => {
+      if (!body.ok) return body;
+      const twice = inUrl.find((name) => Object.hasOwn(body.value, name));
+      return twice === undefined ? complete({ ...body.value, ...asked.value }, values, request) : unknownField(twice);
+    });
+  };
+}
+
+/** The members that stand in the path. */
+export const pathParameters = (path: string): string[] =>
+  [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+
+/** How each member is written in a query, from the operation's own schema. */
+function paramKinds({ operation }: Route): Map<string, ParamKind> {
+  const schema = z.toJSONSchema(operation.input, { io: 'input', unrepresentable: 'any' });
+  const members = Object.entries(schema.properties ?? {});
+  return new Map(
+    members.map(([name, member]) => {
+      const type = typeof member === 'object' ? member.type : undefined;
+      return [name, type === 'integer' || type === 'number' || type === 'boolean' ? type : 'text'];
+    }),
+  );
+}
+
+function readQuery(query: string, kinds: Map<string, ParamKind>): Outcome<JsonObject> {
+  const input: JsonObject = {};
+  for (const part of query.split('&')) {
+    if (part === '') continue;
+    const equals = part.indexOf('=');
+    const name = decoded(equals === -1 ? part : part.slice(0, equals));
+    const value = decoded(equals === -1 ? '' : part.slice(equals + 1));
+    if (name === null || value === null) return invalidInput('', 'The query is not valid percent-encoded UTF-8.');
+    if (Object.hasOwn(input, name)) return invalidInput(name, `The query repeats ${name}.`);
+    setOwn(input, name, typed(value, kinds.get(name)));
+  }
+  return done(input);
+}
+
+/** A text that is not of its kind stays a text, and the schema refuses it. */
+function typed(text: string, kind: ParamKind = 'text'): Json {
+  if (kind === 'text' || !paramPatterns[kind].test(text)) return text;
+  return kind === 'boolean' ? text === 'true' : Number(text);
+}
+
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    return null;
+  }
+}
+
+const unknownField = (name: string) => invalidInput(name, `${name}: is not known here`, 'is not known here');
+
+const invalidInput = (path: string, detail: string, message = detail) =>
+  refuse('VALIDATION_FAILED', detail, { errors: [{ path, message }] });

@@ -1,0 +1,47 @@
+import type { JWK } from 'jose';
+import type { JsonObject } from '../../domain/values.ts';
+import type { Metrics } from '../shared/metrics.ts';
+import { METADATA_PATH } from '../shared/protected-resource.ts';
+import { docsResources } from './docs/docs-resources.ts';
+import { buildOpenApi } from './openapi.ts';
+import type { PublicResource } from './public-resource.ts';
+import { routeGroups } from './routes.ts';
+import { type SignInParts, signInResources } from './sign-in/sign-in-resources.ts';
+
+let document: JsonObject | undefined;
+
+/** The OpenAPI document of the routes; built once per process. */
+const restDocument = (): JsonObject => (document ??= buildOpenApi(routeGroups));
+
+export function publicResources(parts: {
+  metrics: Metrics;
+  publicKeys: readonly JWK[];
+  events(): JsonObject;
+  protectedResource(): JsonObject;
+  signIn: SignInParts;
+}): PublicResource[] {
+  const keys = JSON.stringify({ keys: parts.publicKeys });
+  return [
+    {
+      path: '/metrics',
+      atRootAndVersioned: true,
+      rateLimitExempt: true,
+      respond: async () => ({ type: parts.metrics.contentType, body: await parts.metrics.render() }),
+    },
+    {
+      path: '/.well-known/jwks.json',
+      rateLimitExempt: true,
+      respond: () => ({ type: 'application/jwk-set+json', body: keys, cache: 'public, max-age=300' }),
+    },
+    // RFC 9728 puts the path of the resource behind; clients ask there first.
+    ...[METADATA_PATH, `${METADATA_PATH}/mcp` as const].map(
+      (path): PublicResource => ({
+        path: path as `/${string}`,
+        rateLimitExempt: true,
+        respond: () => ({ type: 'application/json', body: JSON.stringify(parts.protectedResource()) }),
+      }),
+    ),
+    ...signInResources(parts.signIn),
+    ...docsResources({ openApi: restDocument(), events: parts.events }),
+  ];
+}

@@ -1,0 +1,23 @@
+import { isApiKey } from '../../domain/api-key.ts';
+import { scopesOfKey } from '../../domain/scopes.ts';
+import type { KeyRing } from '../../operations/key-ring.ts';
+import type { Verifier } from './identity.ts';
+
+/** API keys: they act for the user who made them, in that tenant, and are never a person. */
+export const apiKeyVerifier = (keys: Pick<KeyRing, 'prove' | 'used'>): Verifier => ({
+  recognises: isApiKey,
+  async verify(credential) {
+    const key = await keys.prove(credential);
+    if (key === null) return null;
+    const { prefix, userId, tenantId, roleCap, scopes, expiresAt } = key;
+    return {
+      subject: { userId },
+      key: prefix,
+      ...{ tenantId, roleCap, platformAdmin: false, person: false, token: null },
+      scopes: scopesOfKey(scopes),
+      ...(expiresAt !== null && { endsAt: expiresAt }),
+      used: (at) => keys.used(prefix, at),
+      until: expiresAt ?? Number.POSITIVE_INFINITY,
+    };
+  },
+});
