@@ -114,7 +114,7 @@ module.exports = {
       to: {
         pathNot: [
           '^sidecar/$1/',
-          '^sidecar/(model|schema|undo|summary|obey)\\.ts$',
+          '^sidecar/(planner-types|json-schema|compensation|summary|direct-action)\\.ts$',
           'node_modules/@bufbuild/protobuf/',
           '^timers/promises$',
         ],

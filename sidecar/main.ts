@@ -1,18 +1,18 @@
-import { languageModel } from './language-model/planner.ts';
+import { languageModelPlanner } from './language-model/planner.ts';
 import { makeLog } from './log.ts';
-import { rules } from './rules/planner.ts';
+import { rulesPlanner } from './rules/planner.ts';
 import { serve } from './server.ts';
 import { readSettings } from './settings.ts';
 
 // The reference sidecar as a process of its own: started by the service as its child, or by anybody with these variables:
 // SIDECAR_ADDRESS, LLM_BASE_URL, LLM_MODEL, LLM_API_KEY, LOG_LEVEL.
 
-const ALIVE_MS = 5_000;
+const HEARTBEAT_MS = 5_000;
 
 async function main(): Promise<void> {
   const { listen, llm, logLevel } = readSettings(process.env);
   const log = makeLog(process.stdout, logLevel);
-  const planner = llm === null ? rules : languageModel(llm);
+  const planner = llm === null ? rulesPlanner : languageModelPlanner(llm);
   const server = await serve(listen, { planner, log });
   const host = listen.slice(0, listen.lastIndexOf(':'));
   log.info({ address: `${host}:${server.port}`, planner: planner.name }, 'the sidecar listens');
@@ -30,7 +30,7 @@ async function main(): Promise<void> {
   process.stdout.on('error', () => {});
   process.send?.({ listening: `${host}:${server.port}` });
   // Whoever started it cannot see otherwise that it still does something.
-  setInterval(() => process.connected && process.send?.({ alive: true }), ALIVE_MS).unref();
+  setInterval(() => process.connected && process.send?.({ alive: true }), HEARTBEAT_MS).unref();
 }
 
 main().catch((error: unknown) => {

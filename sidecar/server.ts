@@ -7,10 +7,10 @@ import {
   type RuntimeEvent,
   RuntimeEventSchema,
 } from '#proto/cognition/v1/runtime_pb.js';
-import { health, healthService } from './health.ts';
+import { healthHandlers, healthService } from './health.ts';
 import type { Log } from './log.ts';
-import type { Planner } from './model.ts';
-import { attend, hangUp, type Stream } from './stream.ts';
+import type { Planner } from './planner-types.ts';
+import { abortStream, handleStream, type Stream } from './stream.ts';
 
 export interface RunningServer {
   /** The one that was taken, where port 0 was asked for. */
@@ -35,27 +35,27 @@ const definition: ServiceDefinition = {
 /** A home of hundreds of devices with large states is told at once. */
 const MAX_EVENT_BYTES = 32 * 1024 * 1024;
 /** One service has one; a second may come before the first is known to be gone. */
-const MOST_STREAMS = 8;
+const MAX_STREAMS = 8;
 const CLOSE_MS = 1_000;
 
 /** Serves the sidecar at `host:port`, without TLS: it is internal (specification, 1). */
 export async function serve(address: string, { planner, log }: { planner: Planner; log: Log }): Promise<RunningServer> {
   const server = new Server({
     'grpc.max_receive_message_length': MAX_EVENT_BYTES,
-    'grpc.max_concurrent_streams': MOST_STREAMS,
+    'grpc.max_concurrent_streams': MAX_STREAMS,
     'grpc.enable_channelz': 0,
   });
   const streams = new Set<Stream>();
   let closing = false;
 
   function hear(stream: Stream): void {
-    if (streams.size >= MOST_STREAMS || closing) {
-      hangUp(stream, 'too many streams');
+    if (streams.size >= MAX_STREAMS || closing) {
+      abortStream(stream, 'too many streams');
       return;
     }
     streams.add(stream);
     log.info({ streams: streams.size, planner: planner.name }, 'the service opened a stream');
-    attend(stream, {
+    handleStream(stream, {
       planner,
       log,
       over(why) {
@@ -68,7 +68,7 @@ export async function serve(address: string, { planner, log }: { planner: Planne
   server.addService(definition, { [orchestrate.name]: hear });
   server.addService(
     healthService,
-    health([CognitionRuntime.typeName], () => !closing),
+    healthHandlers([CognitionRuntime.typeName], () => !closing),
   );
   const port = await new Promise<number>((resolve, reject) =>
     server.bindAsync(address, ServerCredentials.createInsecure(), (error, taken) =>

@@ -6,46 +6,46 @@ import type {
   PerceptionUpdate,
   RuntimeEvent,
 } from '#proto/cognition/v1/runtime_pb.js';
+import { contextOf, deviceOf, memoryOf, nodeStateOf, outcomeOf, toolsOf } from './event-decoder.ts';
 import type { Log } from './log.ts';
-import type { Planner, Tools } from './model.ts';
-import { contextOf, deviceOf, memoryOf, outcomeOf, stateOf, toolsOf } from './perceive.ts';
-import { proposal } from './speak.ts';
-import { type Part, type Thought, think } from './thought.ts';
+import type { Planner, Tools } from './planner-types.ts';
+import { type PlanningTask, startPlanning, type WorldState } from './planning-task.ts';
+import { encodeProposal } from './proposal-encoder.ts';
 
 export interface SessionParts {
   planner: Planner;
   log: Log;
-  say(message: CognitionProposal): void;
+  send(message: CognitionProposal): void;
   /** Ends the stream; all that is needed is told again in the next one. */
-  startOver(why: string): void;
+  resetStream(why: string): void;
 }
 
 /** One stream: what the service told in it, and a thought for each context. Nothing outlives it. */
 export interface Session {
-  heard(event: RuntimeEvent): void;
-  over(): void;
+  handleEvent(event: RuntimeEvent): void;
+  close(): void;
 }
 
 /** Manifests of their own that tenants change again and again are not kept for ever. */
-const MOST_SETS = 2_000;
+const MAX_CAPABILITY_SETS = 2_000;
 
 /** Contexts whose end was said, of which no more was heard. */
-const MOST_ENDED = 1_000;
+const MAX_ENDED_CONTEXTS = 1_000;
 
 /** `ContextPhase` and `NodeState` of the protocol. */
 const THINKING = 1;
 const REJECTED = 10;
 
-export function converse({ planner, log, say, startOver }: SessionParts): Session {
+export function startSession({ planner, log, send, resetStream }: SessionParts): Session {
   const sets = new Map<string, Tools>();
-  const parts = new Map<string, Part>();
-  const thoughts = new Map<string, { thought: Thought; part: string }>();
+  const parts = new Map<string, WorldState>();
+  const thoughts = new Map<string, { thought: PlanningTask; part: string }>();
   const ended = new Set<string>();
   let said = 0;
 
   function sync({ sets: told }: CapabilitySync): void {
     for (const set of told) sets.set(set.capabilitySetId, toolsOf(set));
-    if (sets.size > MOST_SETS) startOver('too many manifests');
+    if (sets.size > MAX_CAPABILITY_SETS) resetStream('too many manifests');
   }
 
   function perceive(update: PerceptionUpdate): void {
@@ -68,25 +68,25 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
       const known = thoughts.get(id);
       const thought = known?.thought ?? begin(context, key);
       thoughts.set(id, { thought, part: key });
-      thought.told(context, (one.phase as number) === THINKING);
-      if (!thought.isOver()) ended.delete(id);
+      thought.updateContext(context, (one.phase as number) === THINKING);
+      if (!thought.hasEnded()) ended.delete(id);
     }
     release(key);
   }
 
-  const begin = (context: Parameters<typeof think>[0], key: string): Thought =>
-    think(context, {
+  const begin = (context: Parameters<typeof startPlanning>[0], key: string): PlanningTask =>
+    startPlanning(context, {
       planner,
-      part: () => parts.get(key) ?? { devices: [], memories: [] },
-      say: (word) => say(proposal(context.id, `${++said}`, word)),
-      ended: () => forget(context.id, key),
-      broken: (error) => log.error({ context: context.id, err: String(error) }, 'the planner failed'),
+      world: () => parts.get(key) ?? { devices: [], memories: [] },
+      send: (word) => send(encodeProposal(context.id, `${++said}`, word)),
+      onEnded: () => forget(context.id, key),
+      onPlannerError: (error) => log.error({ context: context.id, err: String(error) }, 'the planner failed'),
     });
 
   function forget(id: string, key: string): void {
     ended.add(id);
     release(key);
-    for (const oldest of ended) if (ended.size > MOST_ENDED) drop(oldest);
+    for (const oldest of ended) if (ended.size > MAX_ENDED_CONTEXTS) drop(oldest);
   }
 
   /** The service may never tell of that part again: it is kept for those who still think. */
@@ -105,20 +105,20 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
     const thought = thoughts.get(contextId)?.thought;
     if ((to as number) === REJECTED) {
       log.debug({ context: contextId, node: nodeId, code }, 'a word was refused');
-      thought?.refused(nodeId, { code, detail });
+      thought?.handleRejection(nodeId, { code, detail });
       return;
     }
-    const state = stateOf(to);
-    if (state !== null) thought?.moved(nodeId, state, { code, detail });
+    const state = nodeStateOf(to);
+    if (state !== null) thought?.updateNode(nodeId, state, { code, detail });
   }
 
   function observe(told: ObservationOutcome): void {
     // What undoes a step says nothing about the step.
-    if (!told.compensation) thoughts.get(told.contextId)?.thought.outcome(told.nodeId, outcomeOf(told));
+    if (!told.compensation) thoughts.get(told.contextId)?.thought.recordOutcome(told.nodeId, outcomeOf(told));
   }
 
   return {
-    heard({ event }) {
+    handleEvent({ event }) {
       switch (event.case) {
         case 'capabilitySync':
           return sync(event.value);
@@ -132,7 +132,7 @@ export function converse({ planner, log, say, startOver }: SessionParts): Sessio
           return drop(event.value.contextId);
       }
     },
-    over() {
+    close() {
       for (const id of [...thoughts.keys()]) drop(id);
     },
   };

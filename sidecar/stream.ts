@@ -1,16 +1,16 @@
 import { Metadata, type ServerDuplexStream, status } from '@grpc/grpc-js';
 import type { CognitionProposal, RuntimeEvent } from '#proto/cognition/v1/runtime_pb.js';
 import type { Log } from './log.ts';
-import type { Planner } from './model.ts';
-import { converse } from './session.ts';
+import type { Planner } from './planner-types.ts';
+import { startSession } from './session.ts';
 
 export type Stream = ServerDuplexStream<RuntimeEvent, CognitionProposal>;
 
 /** Words that the service does not read. */
-const MOST_UNREAD = 20_000;
+const MAX_UNREAD_PROPOSALS = 20_000;
 
 /** Leads the conversation of a stream from its first event to its end, which is told once. */
-export function attend(
+export function handleStream(
   stream: Stream,
   { planner, log, over }: { planner: Planner; log: Log; over(why: string): void },
 ): void {
@@ -23,22 +23,22 @@ export function attend(
   const end = (why: string) => {
     if (ended) return;
     ended = true;
-    session.over();
+    session.close();
     over(why);
   };
   const startOver = (why: string) => {
     end(why);
-    hangUp(stream, why);
+    abortStream(stream, why);
   };
-  const session = converse({
+  const session = startSession({
     planner,
     log,
-    startOver,
-    say(message) {
+    resetStream: startOver,
+    send(message) {
       if (ended) return;
       unread.push(message);
       flush();
-      if (unread.length > MOST_UNREAD) startOver('the service does not read');
+      if (unread.length > MAX_UNREAD_PROPOSALS) startOver('the service does not read');
     },
   });
   // Says that the stream is taken, before there is anything to propose.
@@ -48,7 +48,7 @@ export function attend(
     flush();
   });
   stream.on('data', (event: RuntimeEvent) => {
-    if (!ended) session.heard(event);
+    if (!ended) session.handleEvent(event);
   });
   stream.on('end', () => {
     end('the service ended it');
@@ -60,5 +60,5 @@ export function attend(
 }
 
 // To destroy it would end it without a word.
-export const hangUp = (stream: Stream, why: string): void =>
+export const abortStream = (stream: Stream, why: string): void =>
   void stream.emit('error', Object.assign(new Error(why), { code: status.RESOURCE_EXHAUSTED, details: why }));

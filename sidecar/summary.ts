@@ -1,13 +1,13 @@
-import { type JsonObject, type JsonValue, type Node, titleOf, type View } from './model.ts';
+import { displayNameOf, type JsonObject, type JsonValue, type Node, type PlannerInput } from './planner-types.ts';
 
 const SHOWN_STEPS = 10;
 
 /** What was done, in a sentence. */
-export function summaryOf({ context, devices }: View): string {
+export function summaryOf({ context, devices }: PlannerInput): string {
   const done = context.nodes.filter(({ state }) => state === 'succeeded');
   const told = done.slice(0, SHOWN_STEPS).map(({ deviceId, action }) => {
     const device = devices.find(({ id }) => id === deviceId);
-    return `${device === undefined ? deviceId : titleOf(device).slice(0, 60)}: ${action}`;
+    return `${device === undefined ? deviceId : displayNameOf(device).slice(0, 60)}: ${action}`;
   });
   const more = done.length > told.length ? `, and ${done.length - told.length} more` : '';
   return `${done.length} of ${context.nodes.length} steps done (${told.join(', ')}${more}).`;
@@ -18,7 +18,7 @@ const VALUE_CHARACTERS = 100;
 const SHOWN_DEVICES = 50;
 
 /** Of each device that was acted on, what the actions say about its state, as it was last reported. */
-export function finalStateOf({ context, devices }: View): JsonObject {
+export function finalStateOf({ context, devices }: PlannerInput): JsonObject {
   const states: Record<string, JsonObject> = {};
   for (const node of context.nodes) {
     const device = devices.find(({ id }) => id === node.deviceId);

@@ -1,7 +1,7 @@
-import type { Device, Memory } from '../model.ts';
-import { type Quality, qualityOf } from './instructions.ts';
+import type { Device, Memory } from '../planner-types.ts';
+import { type Quality, qualityOf } from './instruction-parser.ts';
 import { isAbout } from './targets.ts';
-import { bare, plain, wordsOf } from './words.ts';
+import { normalizeText, stripFillerWords, tokenize } from './text-normalizer.ts';
 
 // What a tenant's memories say to the rules. Their newest word counts; they come newest first.
 
@@ -11,16 +11,16 @@ export interface Condition {
   relation: 'above' | 'below' | 'is';
   value: number | boolean | string;
   /** Sentences of the grammar. */
-  call: string;
+  instructions: string;
   subject: string;
 }
 
 /** The text of the routine of that name. */
-export function routineOf(name: string, memories: readonly Memory[]): string | null {
-  const wanted = bare(plain(name));
+export function findRoutine(name: string, memories: readonly Memory[]): string | null {
+  const wanted = stripFillerWords(normalizeText(name));
   const found = memories.find(
     ({ kind, subject, content }) =>
-      kind === 'routine' && bare(plain(subject)) === wanted && conditionOf(content) === null,
+      kind === 'routine' && stripFillerWords(normalizeText(subject)) === wanted && parseCondition(content) === null,
   );
   return found?.content ?? null;
 }
@@ -32,20 +32,25 @@ export function conditionsOf(memories: readonly Memory[]): Condition[] {
   return memories
     .filter(({ kind }) => kind === 'routine' || kind === 'preference')
     .flatMap(({ subject, content }) => {
-      const condition = conditionOf(content);
+      const condition = parseCondition(content);
       return condition === null ? [] : [{ ...condition, subject }];
     });
 }
 
-function conditionOf(content: string): Omit<Condition, 'subject'> | null {
-  const found = CONDITION.exec(plain(content));
+function parseCondition(content: string): Omit<Condition, 'subject'> | null {
+  const found = CONDITION.exec(normalizeText(content));
   if (found === null) return null;
   const [, measurement = '', said = '', value = '', call = ''] = found;
   const number = Number(value);
   const relation = /above|over|more|least/.test(said) ? 'above' : /below|under|less|most/.test(said) ? 'below' : 'is';
   if (relation !== 'is' && Number.isNaN(number)) return null;
   const word = value === 'true' || value === 'yes' ? true : value === 'false' || value === 'no' ? false : value;
-  return { measurement: bare(measurement), relation, value: Number.isNaN(number) ? word : number, call };
+  return {
+    measurement: stripFillerWords(measurement),
+    relation,
+    value: Number.isNaN(number) ? word : number,
+    instructions: call,
+  };
 }
 
 type Unit = 'celsius' | 'percent' | 'kelvin';
@@ -55,40 +60,40 @@ const units: Readonly<Record<Unit, RegExp>> = {
   kelvin: /(\d+(?:\.\d+)?) ?(?:k|kelvin)(?![a-z])/,
 };
 
-const LONGEST_NAME = 200;
+const MAX_NAME = 200;
 
 /** What somebody prefers. */
 export interface Preferences {
   /** The number for this device and quality: one about its room or itself comes before one about no place. */
-  number(quality: Quality, unit: Unit, device: Device): number | null;
+  valueFor(quality: Quality, unit: Unit, device: Device): number | null;
   /** It is never to be switched so: `never turn off the fridge`. */
-  spares(be: 'on' | 'off', device: Device): boolean;
+  isExcluded(be: 'on' | 'off', device: Device): boolean;
 }
 
 /** Each memory is read once, however many devices ask. */
 export function preferencesOf(memories: readonly Memory[], devices: readonly Device[]): Preferences {
-  const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => preferenceIn(memory, devices));
+  const all = memories.filter(({ kind }) => kind === 'preference').map((memory) => parsePreference(memory, devices));
   return {
-    number(quality, unit, device) {
+    valueFor(quality, unit, device) {
       const saying = all.filter(({ qualities, numbers }) => qualities.has(quality) && numbers[unit] !== null);
       const own = saying.find(({ about }) => about.has(device)) ?? saying.find(({ about }) => about.size === 0);
       return own?.numbers[unit] ?? null;
     },
-    spares: (be, device) => all.some(({ never }) => never?.be === be && never.devices.has(device)),
+    isExcluded: (be, device) => all.some(({ never }) => never?.be === be && never.devices.has(device)),
   };
 }
 
-function preferenceIn({ subject, content, tags }: Memory, devices: readonly Device[]) {
-  const text = plain(content);
+function parsePreference({ subject, content, tags }: Memory, devices: readonly Device[]) {
+  const text = normalizeText(content);
   const number = (unit: Unit): number | null => {
     const found = units[unit].exec(text)?.[1];
     return found === undefined ? null : Number(found);
   };
-  const about = (said: string) => new Set(devices.filter((device) => isAbout(said.slice(0, LONGEST_NAME), device)));
-  const [, be, what = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(bare(text)) ?? [];
+  const about = (said: string) => new Set(devices.filter((device) => isAbout(said.slice(0, MAX_NAME), device)));
+  const [, be, what = subject] = /^never (?:turn|switch) (on|off)(?: (.+))?$/.exec(stripFillerWords(text)) ?? [];
   return {
     about: about(subject),
-    qualities: new Set([subject, content, ...tags].flatMap((said) => wordsOf(said).map(qualityOf))),
+    qualities: new Set([subject, content, ...tags].flatMap((said) => tokenize(said).map(qualityOf))),
     numbers: { celsius: number('celsius'), percent: number('percent'), kelvin: number('kelvin') },
     never: be === undefined ? null : { be, devices: about(what) },
   };

@@ -1,43 +1,43 @@
-import { type Decision, type Planner, titleOf, type View } from '../model.ts';
-import { obey } from '../obey.ts';
+import { decideDirectAction } from '../direct-action.ts';
+import { type Decision, displayNameOf, type Planner, type PlannerInput } from '../planner-types.ts';
 import { finalStateOf, summaryOf } from '../summary.ts';
-import { customOf } from './customs.ts';
-import { draw, shown } from './graph.ts';
-import { type Instruction, type Named, type Understood, understand } from './instructions.ts';
-import { routineOf } from './memories.ts';
-import { callsOf } from './thresholds.ts';
+import { builtInRoutineOf } from './built-in-routines.ts';
+import { type Instruction, type ParseResult, parseInstructions, type RoutineLookup } from './instruction-parser.ts';
+import { findRoutine } from './memories.ts';
+import { reactionsTo } from './observation-rules.ts';
+import { buildGraph, truncateName } from './step-graph.ts';
 
 /** Plans by rules alone: the same words about the same world are always the same plan. */
-export const rules: Planner = {
+export const rulesPlanner: Planner = {
   name: 'rules',
-  thinksForS: 0,
-  next: async (view) => decide(view),
+  timeoutS: 0,
+  decide: async (view) => decide(view),
 };
 
 /**
  * What is asked is planned anew each time, and what the context has of it already is left out: so nothing is forgotten
  * where a plan was cut off in the middle, and the end is reached when nothing is left.
  */
-export function decide(view: View): Decision {
+export function decide(view: PlannerInput): Decision {
   const { context, refusals } = view;
-  if (context.act !== null) return obey(view, context.act);
+  if (context.requestedAction !== null) return decideDirectAction(view, context.requestedAction);
   const refused = refusals[0];
   // The same view would lead to the same step again.
   if (refused !== undefined) {
     return { code: refused.code, failed: `The step ${refused.step.action} was refused: ${refused.detail}` };
   }
-  if (context.kind === 'observation') return observe(view);
-  const decision = pursue(view);
+  if (context.kind === 'observation') return decideObservation(view);
+  const decision = decideGoal(view);
   const over = context.nodes.length > 0 && !('steps' in decision);
   return over ? { done: summaryOf(view), finalState: finalStateOf(view) } : decision;
 }
 
 /** A goal, or one for a device: then that device is all there is. */
-function pursue(view: View): Decision {
+function decideGoal(view: PlannerInput): Decision {
   const { context, memories } = view;
   const devices = context.deviceId === null ? view.devices : view.devices.filter(({ id }) => id === context.deviceId);
   if (devices.length === 0) return { code: 'NO_SUCH_DEVICE', failed: 'There are no devices here.' };
-  const understood = understand(context.text, namedIn(view));
+  const understood = parseInstructions(context.text, routineLookupFor(view));
   if (!('instructions' in understood)) return notUnderstood(understood);
   if (understood.instructions.length === 0) return notUnderstood({ unclear: context.text });
   // What is said to one device is about it, whatever else the words name.
@@ -45,13 +45,18 @@ function pursue(view: View): Decision {
     context.deviceId === null
       ? understood.instructions
       : understood.instructions.map((one) => ({ ...one, target: '', beside: [] }));
-  return drawn(instructions, { ...view, devices, memories }, 'Everything is so already.');
+  return decisionFromGraph(instructions, { ...view, devices, memories }, 'Everything is so already.');
 }
 
-function drawn(instructions: readonly Instruction[], view: View, nothing: string, because = ''): Decision {
-  const graph = draw(instructions, view, view.context.nodes);
+function decisionFromGraph(
+  instructions: readonly Instruction[],
+  view: PlannerInput,
+  nothing: string,
+  because = '',
+): Decision {
+  const graph = buildGraph(instructions, view, view.context.nodes);
   if ('impossible' in graph) return { code: graph.code, failed: graph.impossible };
-  const away = graph.leftOut.map((device) => shown(titleOf(device))).slice(0, 10);
+  const away = graph.leftOut.map((device) => truncateName(displayNameOf(device))).slice(0, 10);
   const left = away.length === 0 ? '' : ` Left out, because not connected: ${away.join(', ')}.`;
   const [first, ...more] = graph.steps;
   if (first === undefined) {
@@ -61,35 +66,35 @@ function drawn(instructions: readonly Instruction[], view: View, nothing: string
   return { steps: [first, ...more], because: `${because}${left}`.trim() };
 }
 
-const notUnderstood = (why: Exclude<Understood, { instructions: unknown }>): Decision =>
+const notUnderstood = (why: Exclude<ParseResult, { instructions: unknown }>): Decision =>
   'endless' in why
     ? { code: 'GOAL_TOO_LONG', failed: 'That comes to more sentences than the rules read for a goal.' }
-    : { code: 'GOAL_NOT_UNDERSTOOD', failed: `The rules do not understand "${shown(why.unclear)}".` };
+    : { code: 'GOAL_NOT_UNDERSTOOD', failed: `The rules do not understand "${truncateName(why.unclear)}".` };
 
-const namedIn =
-  ({ memories }: View): Named =>
+const routineLookupFor =
+  ({ memories }: PlannerInput): RoutineLookup =>
   (name) => {
     const asked = name.replace(/^(?:run|start|activate|execute|do|set) /, '').replace(/ (?:routine|scene|mode)$/, '');
     for (const one of new Set([name, asked])) {
-      const routine = routineOf(one, memories);
+      const routine = findRoutine(one, memories);
       if (routine !== null) return { text: routine, lenient: false };
-      const custom = customOf(one);
+      const custom = builtInRoutineOf(one);
       if (custom !== null) return { text: custom, lenient: true };
     }
     return null;
   };
 
-function observe(view: View): Decision {
+function decideObservation(view: PlannerInput): Decision {
   const { context, devices } = view;
   const by = devices.find(({ id }) => id === context.deviceId) ?? null;
-  const calls = callsOf(context.data, by, view);
+  const calls = reactionsTo(context.data, by, view);
   if (calls.length === 0) return { done: 'Nothing that was measured calls for anything.', finalState: {} };
   const because = calls.map((call) => call.because).join(' ');
   const instructions: Instruction[] = [];
   for (const { text, lenient } of calls) {
-    const understood = understand(text, namedIn(view));
+    const understood = parseInstructions(text, routineLookupFor(view));
     if (!('instructions' in understood)) return notUnderstood(understood);
     instructions.push(...understood.instructions.map((one) => (lenient ? { ...one, lenient } : one)));
   }
-  return drawn(instructions, view, 'There is nothing to do it with, or it is done.', because);
+  return decisionFromGraph(instructions, view, 'There is nothing to do it with, or it is done.', because);
 }

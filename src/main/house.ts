@@ -8,9 +8,9 @@ import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSealer } from '../domain/sealing.ts';
 import { makeGraphql } from '../edges/graphql/edge.ts';
-import type { SidecarLimits } from '../edges/grpc/limits.ts';
-import { makeMcp } from '../edges/mcp/edge.ts';
-import type { SessionLimits } from '../edges/mcp/sessions.ts';
+import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
+import { makeMcpEdge } from '../edges/mcp/edge.ts';
+import type { SessionLimits } from '../edges/mcp/session-registry.ts';
 import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
 import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
 import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
@@ -207,7 +207,7 @@ export async function buildHouse(
   const idempotencyKeys = new IdempotencyKeys(services);
   const perform = makePerform(services, idempotencyKeys);
   const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
-  const mcp = makeMcp({
+  const mcp = makeMcpEdge({
     ...{ services, perform, identity, gate, addressOf, publicUrl, log },
     host: config.host,
     observe: metrics.recordRequest,

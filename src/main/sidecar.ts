@@ -4,7 +4,7 @@ import type { SizeReporter } from '../domain/collection-sizes.ts';
 import type { Lease } from '../domain/lease.ts';
 import type { Log } from '../domain/log.ts';
 import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
-import type { SidecarLimits } from '../edges/grpc/limits.ts';
+import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import { type Cognition, noSidecar, type Sidecar } from '../operations/cognition/contract.ts';
 import type { Services } from '../operations/operation.ts';
@@ -40,7 +40,7 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
     sizes: () => edge.sizes(),
     open(cognition, services) {
       if (mode === 'embedded') {
-        child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.again() });
+        child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.retryNow() });
       }
       const whither = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
       edge.open({ address: whither, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
@@ -59,10 +59,18 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
 function meterOf(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
   metrics.gauge('sidecar_connected', '1 while a sidecar is connected', () => Number(edge.connected()));
   return {
-    told: metrics.labelledCounter('sidecar_events', 'Events that a sidecar was told', 'kind'),
-    heard: metrics.labelledCounter('sidecar_proposals', 'Proposals of a sidecar, whatever became of them', 'kind'),
-    refused: metrics.labelledCounter('sidecar_proposals_refused', 'Proposals of a sidecar that were refused', 'code'),
-    stream: metrics.labelledCounter(
+    eventSent: metrics.labelledCounter('sidecar_events', 'Events that a sidecar was told', 'kind'),
+    proposalReceived: metrics.labelledCounter(
+      'sidecar_proposals',
+      'Proposals of a sidecar, whatever became of them',
+      'kind',
+    ),
+    proposalRefused: metrics.labelledCounter(
+      'sidecar_proposals_refused',
+      'Proposals of a sidecar that were refused',
+      'code',
+    ),
+    streamChanged: metrics.labelledCounter(
       'sidecar_streams',
       'Streams that began and ended, and those that were flooded',
       'what',

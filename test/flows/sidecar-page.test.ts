@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { rules } from '../../sidecar/rules/planner.ts';
+import { rulesPlanner } from '../../sidecar/rules/planner.ts';
 import * as flat from '../sidecar/world.ts';
 import { goal, Lamps, planWith } from '../support/lamps.ts';
 import { startService, type TestService } from '../support/service.ts';
@@ -62,7 +62,7 @@ describe('the page on sidecars', () => {
     ];
     for (const text of sentences) {
       expect(page.toLowerCase()).toContain(text.toLowerCase().replace(' the living room', ''));
-      expect(await rules.next(flat.goal(text), new AbortController().signal)).toHaveProperty('steps');
+      expect(await rulesPlanner.decide(flat.goal(text), new AbortController().signal)).toHaveProperty('steps');
     }
   });
 });

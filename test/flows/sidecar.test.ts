@@ -8,7 +8,7 @@ import { freePort } from '../support/programs.ts';
 import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
 import { type Stream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
-const limits = { sidecar: { backoff: { firstMs: 20, mostMs: 100 }, coalesceMs: 100, quietMs: 50 } };
+const limits = { sidecar: { backoff: { initialMs: 20, maxMs: 100 }, coalesceMs: 100, idleHomeIntervalMs: 50 } };
 
 const rejected = (stream: Stream) => stream.told('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
 const shown = (stream: Stream, contextId: string) =>

@@ -3,8 +3,8 @@ import { create, type MessageInitShape, toJson } from '@bufbuild/protobuf';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { RuntimeEventSchema } from '#proto/cognition/v1/runtime_pb.js';
 import { automaticManifest } from '../../src/domain/capability-registry.ts';
-import { perception } from '../../src/edges/grpc/showing.ts';
-import { registrySets } from '../../src/edges/grpc/tools.ts';
+import { registryCapabilitySets } from '../../src/edges/grpc/capability-sets.ts';
+import { buildPerceptionUpdate } from '../../src/edges/grpc/perception.ts';
 import { newId } from '../../src/main/ids.ts';
 import { superviseSidecar } from '../../src/main/sidecar-child.ts';
 import type { ActiveContext, WorldDevice } from '../../src/operations/cognition/contract.ts';
@@ -57,9 +57,9 @@ describe('a client that knows the .proto alone', () => {
     };
     const world = { tenantId, homeId, devices: [lamp], hash: 'a'.repeat(64) };
     const client = curl(address);
-    client.tell({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registrySets() } } });
-    const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], waiting: 0, memories: [] };
-    client.tell({ eventId: 2n, event: { case: 'perceptionUpdate', value: perception(shown) } });
+    client.tell({ eventId: 1n, event: { case: 'capabilitySync', value: { sets: registryCapabilitySets() } } });
+    const shown = { tenantId, homeId, deviceId: null, world, contexts: [context], contextsNotRead: 0, memories: [] };
+    client.tell({ eventId: 2n, event: { case: 'perceptionUpdate', value: buildPerceptionUpdate(shown) } });
     await eventually(() => {
       if (client.said.code !== null) throw new Error(client.said.err);
       return client.said.out.includes('"action"');

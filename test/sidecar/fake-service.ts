@@ -12,7 +12,7 @@ import {
   RuntimeEventSchema,
   SafetyClass,
 } from '#proto/cognition/v1/runtime_pb.js';
-import type { Device } from '../../sidecar/model.ts';
+import type { Device } from '../../sidecar/planner-types.ts';
 import { flat } from './world.ts';
 
 type EventInit = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { callablesOf } from '../../sidecar/language-model/functions.ts';
-import { languageModel } from '../../sidecar/language-model/planner.ts';
-import type { Decision, Step, Tool, View } from '../../sidecar/model.ts';
+import { deviceFunctionsOf } from '../../sidecar/language-model/device-functions.ts';
+import { languageModelPlanner } from '../../sidecar/language-model/planner.ts';
+import type { Decision, PlannerInput, Step, Tool } from '../../sidecar/planner-types.ts';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { calls, type ModelServer, modelServer, type Reply, says } from './model-server.ts';
@@ -16,12 +16,12 @@ async function planner(...replies: (Reply | ((n: number) => Promise<Reply>))[]) 
     const reply = replies[Math.min(n, replies.length - 1)] as Reply | ((n: number) => Promise<Reply>);
     return typeof reply === 'function' ? reply(n) : reply;
   });
-  const model = languageModel(
+  const model = languageModelPlanner(
     { baseUrl: server.url, model: 'small', apiKey: KEY },
     { pause: async (ms) => void pauses.push(ms), random: () => 1 },
   );
   const { asked } = server;
-  return { asked, next: (of: View, signal = new AbortController().signal) => model.next(of, signal) };
+  return { asked, next: (of: PlannerInput, signal = new AbortController().signal) => model.decide(of, signal) };
 }
 
 afterEach(async () => {
@@ -30,7 +30,7 @@ afterEach(async () => {
   pauses.length = 0;
 });
 
-const withNodes = (of: View, decision: Decision): View => ({
+const withNodes = (of: PlannerInput, decision: Decision): PlannerInput => ({
   ...of,
   context: {
     ...of.context,
@@ -184,7 +184,7 @@ describe('the language model as a planner', () => {
   it('needs no model for an action that is asked for as it is', async () => {
     const { asked, next } = await planner(says('no'));
     const act = { action: 'turn_off', params: {} };
-    const request = view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', act }) });
+    const request = view({ context: context({ kind: 'device', deviceId: 'id-of-Bed light', requestedAction: act }) });
     expect(told(await next(request))).toEqual(['Bed light turn_off undone by turn_on']);
     expect(asked).toHaveLength(0);
   });
@@ -233,7 +233,7 @@ describe('what a tenant wrote in its manifests', () => {
         tools: new Map(Array.from({ length: 100 }, (_, a) => [`a${a}`, tool(`a${a}`, '', n)])),
       }),
     );
-    const cost = relativeCost(() => expect(new Set(callablesOf(devices).map(({ name }) => name)).size).toBe(127));
+    const cost = relativeCost(() => expect(new Set(deviceFunctionsOf(devices).map(({ name }) => name)).size).toBe(127));
     expect(cost).toBeLessThan(100);
   });
 });

@@ -1,8 +1,8 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../sidecar/log.ts';
-import type { Planner } from '../../sidecar/model.ts';
-import { rules } from '../../sidecar/rules/planner.ts';
+import type { Planner } from '../../sidecar/planner-types.ts';
+import { rulesPlanner } from '../../sidecar/rules/planner.ts';
 import { type RunningServer, serve } from '../../sidecar/server.ts';
 import { ContextKind, ContextPhase, capabilities, dial, type FakeService, goal, NodeState } from './fake-service.ts';
 
@@ -10,7 +10,7 @@ const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
 let server: RunningServer;
 const services: FakeService[] = [];
 
-async function stand(planner: Planner = rules) {
+async function stand(planner: Planner = rulesPlanner) {
   server = await serve('127.0.0.1:0', { planner, log: quiet });
   return again();
 }
@@ -127,11 +127,11 @@ describe('the stream of the reference sidecar', () => {
 
   it('stops thinking when it is interrupted, and begins anew when it is told again', async () => {
     const asked: AbortSignal[] = [];
-    const answers: ((value: Awaited<ReturnType<Planner['next']>>) => void)[] = [];
+    const answers: ((value: Awaited<ReturnType<Planner['decide']>>) => void)[] = [];
     const slow: Planner = {
       name: 'slow',
-      thinksForS: 120,
-      next: (_view, signal) => {
+      timeoutS: 120,
+      decide: (_view, signal) => {
         asked.push(signal);
         return new Promise((resolve) => answers.push(resolve));
       },
@@ -156,7 +156,7 @@ describe('the stream of the reference sidecar', () => {
   });
 
   it('contains a planner that throws, and events that it does not know', async () => {
-    const service = await stand({ name: 'broken', thinksForS: 0, next: () => Promise.reject(new Error('oh')) });
+    const service = await stand({ name: 'broken', timeoutS: 0, decide: () => Promise.reject(new Error('oh')) });
     service.send({ case: undefined });
     service.move('nobody', 'nothing', NodeState.RUNNING);
     service.send({ case: 'interruptSignal', value: { contextId: 'nobody' } });

@@ -1,4 +1,13 @@
-import type { Context, Decision, Device, JsonObject, Memory, Node, Tool, View } from '../../sidecar/model.ts';
+import type {
+  Context,
+  Decision,
+  Device,
+  JsonObject,
+  Memory,
+  Node,
+  PlannerInput,
+  Tool,
+} from '../../sidecar/planner-types.ts';
 import { actionsByCategory, maintenanceActions } from '../../src/domain/capability-actions.ts';
 
 // A home as a planner sees it, with the actions that the service's own categories have.
@@ -56,18 +65,19 @@ export const memory = (kind: string, subject: string, content: string, tags: str
 });
 
 export const context = (more: Partial<Context> = {}): Context => ({
-  ...{ id: 'context', kind: 'goal', text: '', deviceId: null, act: null, data: {}, note: '', nodes: [] },
+  ...{ id: 'context', kind: 'goal', text: '', deviceId: null, requestedAction: null, data: {}, note: '', nodes: [] },
   ...more,
 });
 
-export const view = (more: Partial<View> = {}): View => ({
+export const view = (more: Partial<PlannerInput> = {}): PlannerInput => ({
   ...{ context: context(), devices: flat(), memories: [], refusals: [] },
   ...more,
 });
 
-export const goal = (text: string, more: Partial<View> = {}): View => view({ context: context({ text }), ...more });
+export const goal = (text: string, more: Partial<PlannerInput> = {}): PlannerInput =>
+  view({ context: context({ text }), ...more });
 
-export const observed = (data: JsonObject, by: string, more: Partial<View> = {}): View =>
+export const observed = (data: JsonObject, by: string, more: Partial<PlannerInput> = {}): PlannerInput =>
   view({ context: context({ kind: 'observation', deviceId: `id-of-${by}`, data }), ...more });
 
 /** Steps in short: `Front door lock`, with parameters and what they wait for and how they are undone. */

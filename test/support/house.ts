@@ -12,8 +12,8 @@ import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeUrlSigner } from '../../src/domain/signed-url.ts';
 import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
 import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
-import { type McpEdge, makeMcp } from '../../src/edges/mcp/edge.ts';
-import type { SessionLimits } from '../../src/edges/mcp/sessions.ts';
+import { type McpEdge, makeMcpEdge } from '../../src/edges/mcp/edge.ts';
+import type { SessionLimits } from '../../src/edges/mcp/session-registry.ts';
 import { makeRestListener, type RestParts } from '../../src/edges/rest/listener.ts';
 import { publicResources } from '../../src/edges/rest/public-resources.ts';
 import { routes } from '../../src/edges/rest/routes.ts';
@@ -196,7 +196,7 @@ export async function makeHouseOn<Kept extends Store>(
   });
   const door = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
-  const mcp = makeMcp({
+  const mcp = makeMcpEdge({
     ...{ services, perform, identity, gate, publicUrl, log },
     ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
     observe: (route, _, status) => void observed.push({ route, status }),

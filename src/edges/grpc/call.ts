@@ -17,7 +17,7 @@ import {
   RuntimeEventSchema,
 } from '#proto/cognition/v1/runtime_pb.js';
 import type { Lease } from '../../domain/lease.ts';
-import type { SidecarLimits } from './limits.ts';
+import type { SidecarLimits } from './sidecar-limits.ts';
 
 // All that touches the gRPC library: one attempt to stand in a stream with a sidecar.
 
@@ -27,11 +27,11 @@ const encode = (event: RuntimeEvent): Buffer => {
   const bytes = toBinary(RuntimeEventSchema, event);
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 };
-interface Heard {
+interface DecodedProposal {
   proposal: CognitionProposal;
   bytes: number;
 }
-const decode = (bytes: Buffer): Heard => ({
+const decode = (bytes: Buffer): DecodedProposal => ({
   proposal: fromBinary(CognitionProposalSchema, bytes),
   bytes: bytes.length,
 });
@@ -42,22 +42,22 @@ export interface Call {
   /** Nothing more is read from the socket than a few messages. */
   pause(): void;
   resume(): void;
-  hangUp(why: string): void;
+  cancel(why: string): void;
 }
 
 export interface CallListener {
   /** The connection stands, and what is written now will arrive if the sidecar takes the stream. */
-  ready(call: Call): void;
+  onReady(call: Call): void;
   /** The sidecar took the stream. */
-  taken(): void;
+  onAccepted(): void;
   /** `bytes`: how much of the wire it took. */
-  heard(proposal: CognitionProposal, bytes: number): void;
+  onProposal(proposal: CognitionProposal, bytes: number): void;
   /** Once, whatever became of it. `why` is short, and the sidecar may have written it. */
-  over(why: string): void;
+  onClose(why: string): void;
 }
 
-const options = ({ maxProposal, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits): ClientOptions => ({
-  'grpc.max_receive_message_length': maxProposal,
+const channelOptions = ({ maxProposalBytes, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits): ClientOptions => ({
+  'grpc.max_receive_message_length': maxProposalBytes,
   'grpc.max_send_message_length': -1,
   'grpc.keepalive_time_ms': keepaliveMs,
   'grpc.keepalive_timeout_ms': keepaliveTimeoutMs,
@@ -73,17 +73,17 @@ const options = ({ maxProposal, keepaliveMs, keepaliveTimeoutMs }: SidecarLimits
  * Dials `address` (`host:port`) and opens the stream. Internal, without TLS: the specification has it so. Once `lease` is over
  * nothing is written and nothing that was received is passed on: the connection is cut.
  */
-export function call(
+export function openCall(
   address: string,
   limits: SidecarLimits,
   lease: Pick<Lease, 'valid'>,
   listener: CallListener,
-): Pick<Call, 'hangUp'> {
+): Pick<Call, 'cancel'> {
   const sockets = new Set<Socket>();
   const client = new Client(
     address,
-    plainly((socket) => sockets.add(socket)),
-    options(limits),
+    insecureCredentials((socket) => sockets.add(socket)),
+    channelOptions(limits),
   );
   let over = false;
   let stream: ReturnType<typeof open> | null = null;
@@ -102,15 +102,15 @@ export function call(
     stream?.cancel();
     client.close();
     if (stream === null) cut();
-    else setTimeout(cut, LAST_WORDS_MS).unref();
-    listener.over(brief(why));
+    else setTimeout(cut, CANCEL_FLUSH_MS).unref();
+    listener.onClose(sanitizeForLog(why));
   }
 
   const isOver = (): boolean => {
     if (!over && !lease.valid()) end('the lease of this process is over');
     return over;
   };
-  const open = () => client.makeBidiStreamRequest<RuntimeEvent, Heard>(PATH, encode, decode);
+  const open = () => client.makeBidiStreamRequest<RuntimeEvent, DecodedProposal>(PATH, encode, decode);
 
   function converse(): void {
     const opened = open();
@@ -119,18 +119,18 @@ export function call(
     const taken = () => {
       if (isTaken || isOver()) return;
       isTaken = true;
-      listener.taken();
+      listener.onAccepted();
     };
     opened.on('metadata', taken);
-    opened.on('data', ({ proposal, bytes }: Heard) => {
+    opened.on('data', ({ proposal, bytes }: DecodedProposal) => {
       if (isOver()) return;
       taken();
-      listener.heard(proposal, bytes);
+      listener.onProposal(proposal, bytes);
     });
     opened.on('error', ({ code, details }: ServiceError) => end(`${status[code] ?? code}: ${details}`));
     opened.on('end', () => end('the sidecar ended the stream'));
-    after(limits.graceMs, taken);
-    listener.ready({
+    after(limits.acceptanceGraceMs, taken);
+    listener.onReady({
       write: (event) =>
         new Promise((resolve) => {
           if (isOver()) return resolve(false);
@@ -139,32 +139,32 @@ export function call(
             clearTimeout(stalled);
             resolve(written);
           };
-          const stalled = setTimeout(() => end('the sidecar does not read'), limits.stallMs);
+          const stalled = setTimeout(() => end('the sidecar does not read'), limits.stallTimeoutMs);
           waiting.add(settle);
           opened.write(event, () => settle(!over));
         }),
       pause: () => opened.pause(),
       resume: () => opened.resume(),
-      hangUp: end,
+      cancel: end,
     });
   }
 
-  after(limits.connectMs, () => {
+  after(limits.connectTimeoutMs, () => {
     if (stream === null) end('the connection does not stand');
   });
-  stands(client.getChannel(), (yes) => {
+  awaitConnection(client.getChannel(), (yes) => {
     if (isOver()) return;
     if (yes) converse();
     else end('the connection was refused');
   });
-  return { hangUp: end };
+  return { cancel: end };
 }
 
 /** What was cancelled is told to the sidecar within this time, or never. */
-const LAST_WORDS_MS = 1_000;
+const CANCEL_FLUSH_MS = 1_000;
 
 /** Without TLS, and with a hold on the sockets: the library waits for ever for a peer that answers nothing, even when it is closed. */
-function plainly(hold: (socket: Socket) => void): ChannelCredentials {
+function insecureCredentials(hold: (socket: Socket) => void): ChannelCredentials {
   const plain = credentials.createInsecure();
   const connector = plain._createSecureConnector.bind(plain);
   plain._createSecureConnector = (...given) => {
@@ -181,7 +181,7 @@ function plainly(hold: (socket: Socket) => void): ChannelCredentials {
 }
 
 /** Says once whether the connection stands or failed; a channel that is closed says nothing. */
-function stands(channel: ReturnType<Client['getChannel']>, say: (yes: boolean) => void): void {
+function awaitConnection(channel: ReturnType<Client['getChannel']>, say: (yes: boolean) => void): void {
   const look = () => {
     const state = channel.getConnectivityState(true);
     if (state === connectivityState.READY) return say(true);
@@ -193,6 +193,6 @@ function stands(channel: ReturnType<Client['getChannel']>, say: (yes: boolean) =
   look();
 }
 
-const UNSEEN = /\p{Cc}+/gu;
+const CONTROL_CHARACTERS = /\p{Cc}+/gu;
 /** What somebody else wrote, for a line of the log. */
-const brief = (text: string): string => text.replace(UNSEEN, ' ').slice(0, 200);
+const sanitizeForLog = (text: string): string => text.replace(CONTROL_CHARACTERS, ' ').slice(0, 200);

@@ -2,14 +2,14 @@ import type { CognitionProposal } from '#proto/cognition/v1/runtime_pb.js';
 import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Milliseconds } from '../../domain/values.ts';
-import { type Call, call } from './call.ts';
-import type { SidecarLimits } from './limits.ts';
+import { type Call, openCall } from './call.ts';
+import type { SidecarLimits } from './sidecar-limits.ts';
 
 /** What is done with a stream that stands. */
-export interface Conversation {
-  heard(proposal: CognitionProposal, bytes: number): void;
+export interface StreamHandler {
+  onProposal(proposal: CognitionProposal, bytes: number): void;
   /** The stream is gone: nothing more can be said. */
-  over(): void;
+  onClose(): void;
 }
 
 export interface DiallerParts {
@@ -21,34 +21,34 @@ export interface DiallerParts {
   log: Log;
   /** From 0 to below 1. */
   random?(): number;
-  converse(call: Call): Conversation;
+  handleStream(call: Call): StreamHandler;
   /** A stream stands that the sidecar took, or does not any more. */
-  changed?(connected: boolean): void;
+  onConnectionChange?(connected: boolean): void;
 }
 
 export interface Dialler {
   connected(): boolean;
   /** Dials at once, where nothing stands and nothing is being tried. */
-  again(): void;
+  retryNow(): void;
   close(): void;
 }
 
-const WORTH_A_WORD = 4;
+const WARN_AFTER_FAILURES = 4;
 
 /** The pause before attempt number `failed` + 1: doubled each time, half of it by chance, so that many do not come at once. */
-export function pauseAfter(
+export function backoffDelay(
   failed: number,
-  { firstMs, mostMs }: SidecarLimits['backoff'],
+  { initialMs, maxMs }: SidecarLimits['backoff'],
   random: number,
 ): Milliseconds {
-  const whole = Math.min(mostMs, firstMs * 2 ** Math.min(failed - 1, 30));
+  const whole = Math.min(maxMs, initialMs * 2 ** Math.min(failed - 1, 30));
   return whole / 2 + (whole / 2) * random;
 }
 
 /** Keeps a stream to the sidecar for as long as the service lives. */
 export function dial(parts: DiallerParts): Dialler {
-  const { address, limits, lease, log, random = Math.random, converse, changed } = parts;
-  let current: Pick<Call, 'hangUp'> | null = null;
+  const { address, limits, lease, log, random = Math.random, handleStream, onConnectionChange } = parts;
+  let current: Pick<Call, 'cancel'> | null = null;
   let connected = false;
   let closed = false;
   let failed = 0;
@@ -60,31 +60,31 @@ export function dial(parts: DiallerParts): Dialler {
     const to = address();
     if (to === null) {
       // It is just being started: who starts it tells when it listens, and says what keeps it from that.
-      pause = setTimeout(attempt, limits.backoff.mostMs);
+      pause = setTimeout(attempt, limits.backoff.maxMs);
       pause.unref();
       return;
     }
-    let conversation: Conversation | null = null;
+    let conversation: StreamHandler | null = null;
     let takenAt: number | null = null;
-    current = call(to, limits, lease, {
-      ready(stream) {
-        conversation = converse(stream);
+    current = openCall(to, limits, lease, {
+      onReady(stream) {
+        conversation = handleStream(stream);
       },
-      taken() {
+      onAccepted() {
         takenAt = performance.now();
         connected = true;
         log.info({ address: to }, 'the sidecar is connected');
-        changed?.(true);
+        onConnectionChange?.(true);
       },
-      heard: (proposal, bytes) => conversation?.heard(proposal, bytes),
-      over(why) {
+      onProposal: (proposal, bytes) => conversation?.onProposal(proposal, bytes),
+      onClose(why) {
         current = null;
-        conversation?.over();
-        if (takenAt !== null && performance.now() - takenAt >= limits.steadyMs) failed = 0;
+        conversation?.onClose();
+        if (takenAt !== null && performance.now() - takenAt >= limits.stableAfterMs) failed = 0;
         if (connected) {
           connected = false;
           if (!closed) log.warn({ address: to, why }, 'the sidecar is gone');
-          changed?.(false);
+          onConnectionChange?.(false);
         }
         later(why);
       },
@@ -94,9 +94,10 @@ export function dial(parts: DiallerParts): Dialler {
   function later(why: string): void {
     if (closed || !lease.valid()) return;
     failed += 1;
-    const ms = pauseAfter(failed, limits.backoff, random());
+    const ms = backoffDelay(failed, limits.backoff, random());
     // One that is just being started is no news.
-    if (failed === WORTH_A_WORD) log.warn({ why }, 'the sidecar cannot be reached; it is dialled again and again');
+    if (failed === WARN_AFTER_FAILURES)
+      log.warn({ why }, 'the sidecar cannot be reached; it is dialled again and again');
     else log.debug({ why, pause_ms: Math.round(ms) }, 'the sidecar is dialled again');
     pause = setTimeout(attempt, ms);
     pause.unref();
@@ -105,7 +106,7 @@ export function dial(parts: DiallerParts): Dialler {
   attempt();
   return {
     connected: () => connected,
-    again() {
+    retryNow() {
       if (pause === null || closed) return;
       clearTimeout(pause);
       attempt();
@@ -113,7 +114,7 @@ export function dial(parts: DiallerParts): Dialler {
     close() {
       closed = true;
       if (pause !== null) clearTimeout(pause);
-      current?.hangUp('the service is shutting down');
+      current?.cancel('the service is shutting down');
     },
   };
 }

@@ -9,21 +9,21 @@ import type { DeviceContext } from '../../machines/device-types.ts';
 import type { Cognition, ContextChange, Sidecar } from '../../operations/cognition/contract.ts';
 import type { Services } from '../../operations/operation.ts';
 import type { Call } from './call.ts';
-import { type Conversation, type Dialler, dial } from './dialler.ts';
-import { Hearing } from './hearing.ts';
-import { defaultLimits, type SidecarLimits } from './limits.ts';
-import { interruptReasons, nodeStates } from './showing.ts';
-import { type Event, Telling } from './telling.ts';
+import { type Dialler, dial, type StreamHandler } from './dialler.ts';
+import { EventSender, type OutgoingEvent } from './event-sender.ts';
+import { interruptReasons, nodeStates } from './perception.ts';
+import { ProposalReceiver } from './proposal-receiver.ts';
+import { defaultSidecarLimits, type SidecarLimits } from './sidecar-limits.ts';
 
 /** What is counted; each word comes from a closed list. */
 export interface SidecarMeter {
   /** An event was written. */
-  told(kind: string): void;
+  eventSent(kind: string): void;
   /** A proposal came. */
-  heard(kind: string): void;
-  refused(code: string): void;
+  proposalReceived(kind: string): void;
+  proposalRefused(code: string): void;
   /** A stream was `taken` or `lost`; `flooded`: too much waited for a sidecar that reads too slowly. */
-  stream(what: 'taken' | 'lost' | 'flooded'): void;
+  streamChanged(what: 'taken' | 'lost' | 'flooded'): void;
 }
 
 export interface SidecarParts {
@@ -47,28 +47,28 @@ export interface SidecarEdge extends Sidecar, SizeReporter {
   /** Dials until it is closed. */
   open(parts: SidecarParts): void;
   /** Dials at once, where it waits for another attempt. */
-  again(): void;
+  retryNow(): void;
   close(): void;
 }
 
 /** Nothing is dialled before it is opened: operations may know it earlier. */
 export function makeSidecarEdge(): SidecarEdge {
   let dialler: Dialler | null = null;
-  let stream: Stream | null = null;
+  let stream: SidecarStream | null = null;
   return {
     connected: () => dialler?.connected() ?? false,
     sizes: () => stream?.sizes() ?? {},
-    tell: (change) => stream?.change(change),
+    tell: (change) => stream?.forwardContextChange(change),
     open(parts) {
-      const limits = { ...defaultLimits, ...parts.limits };
+      const limits = { ...defaultSidecarLimits, ...parts.limits };
       dialler = dial({
         address: parts.address,
         limits,
         lease: parts.lease,
         log: parts.log,
-        changed: (connected) => parts.meter.stream(connected ? 'taken' : 'lost'),
-        converse(call) {
-          const opened = new Stream(call, parts, limits, () => {
+        onConnectionChange: (connected) => parts.meter.streamChanged(connected ? 'taken' : 'lost'),
+        handleStream(call) {
+          const opened = new SidecarStream(call, parts, limits, () => {
             if (stream === opened) stream = null;
           });
           stream = opened;
@@ -76,77 +76,77 @@ export function makeSidecarEdge(): SidecarEdge {
         },
       });
     },
-    again: () => dialler?.again(),
+    retryNow: () => dialler?.retryNow(),
     close: () => dialler?.close(),
   };
 }
 
 /** One stream: what happens in the house is told on it, and what it says is done. */
-class Stream implements Conversation {
+class SidecarStream implements StreamHandler {
   private readonly parts: SidecarParts;
-  private readonly telling: Telling;
-  private readonly hearing: Hearing;
-  private readonly ears: readonly (() => void)[];
-  private readonly gone: () => void;
+  private readonly sender: EventSender;
+  private readonly receiver: ProposalReceiver;
+  private readonly unsubscribers: readonly (() => void)[];
+  private readonly onClosed: () => void;
 
   constructor(call: Call, parts: SidecarParts, limits: SidecarLimits, gone: () => void) {
     const { cognition, clock, lease, log, meter } = parts;
     this.parts = parts;
-    this.gone = gone;
-    this.telling = new Telling({
+    this.onClosed = gone;
+    this.sender = new EventSender({
       ...{ call, cognition, clock, limits, log },
-      wrote: meter.told,
-      flooded() {
-        meter.stream('flooded');
-        call.hangUp('the sidecar reads too slowly');
+      onSent: meter.eventSent,
+      onOverflow() {
+        meter.streamChanged('flooded');
+        call.cancel('the sidecar reads too slowly');
       },
     });
-    this.hearing = new Hearing({
+    this.receiver = new ProposalReceiver({
       ...{ call, cognition, clock, lease, limits, log },
-      say: (event) => this.telling.say(event),
-      settled: (contextId) => this.telling.close(contextId),
-      heard: meter.heard,
-      refused: meter.refused,
+      send: (event) => this.sender.send(event),
+      onContextEnded: (contextId) => this.sender.closeContext(contextId),
+      onReceived: meter.proposalReceived,
+      onRefused: meter.proposalRefused,
     });
-    this.ears = this.listen();
-    this.telling.run().catch((error: unknown) => {
+    this.unsubscribers = this.subscribeToActors();
+    this.sender.run().catch((error: unknown) => {
       log.error({ err: error }, 'a stream to the sidecar failed');
-      call.hangUp('it failed on our side');
+      call.cancel('it failed on our side');
     });
   }
 
   sizes(): CollectionSizes {
-    return { ...this.telling.sizes(), ...this.hearing.sizes() };
+    return { ...this.sender.sizes(), ...this.receiver.sizes() };
   }
 
-  heard: Conversation['heard'] = (proposal, bytes) => this.hearing.hear(proposal, bytes);
+  onProposal: StreamHandler['onProposal'] = (proposal, bytes) => this.receiver.receive(proposal, bytes);
 
-  over(): void {
-    for (const stop of this.ears) stop();
-    this.telling.end();
-    this.gone();
+  onClose(): void {
+    for (const stop of this.unsubscribers) stop();
+    this.sender.stop();
+    this.onClosed();
   }
 
-  change(change: ContextChange): void {
+  forwardContextChange(change: ContextChange): void {
     switch (change.type) {
       case 'opened':
-        this.telling.open(change.contextId);
+        this.sender.openContext(change.contextId);
         return;
       case 'interrupted':
-        this.telling.close(change.contextId);
-        this.telling.say(interruption(change));
+        this.sender.closeContext(change.contextId);
+        this.sender.send(interruptEventOf(change));
         return;
       case 'node':
-        this.telling.say(this.transition(change));
+        this.sender.send(this.nodeUpdateOf(change));
         return;
       case 'outcome':
-        this.telling.say(() => this.outcome(change));
+        this.sender.send(() => this.outcomeEventOf(change));
     }
   }
 
-  private transition(change: Extract<ContextChange, { type: 'node' }>): Event {
+  private nodeUpdateOf(change: Extract<ContextChange, { type: 'node' }>): OutgoingEvent {
     const { contextId, nodeId, from, to, commandId, error, at } = change;
-    const proposed = from === null && this.telling.attention.onlyProposes(contextId);
+    const proposed = from === null && this.sender.scheduler.isProposalOnly(contextId);
     const state = proposed ? NodeState.PROPOSED : nodeStates[to];
     return {
       case: 'graphStateUpdate',
@@ -154,12 +154,14 @@ class Stream implements Conversation {
         ...{ contextId, nodeId, to: state, at: timestampFromMs(at), commandId: commandId ?? '' },
         ...(from !== null && { from: nodeStates[from] }),
         ...(error && { code: error.code, detail: error.detail }),
-        proposalId: from === null ? this.hearing.proposalOf(contextId, nodeId) : '',
+        proposalId: from === null ? this.receiver.takeProposalId(contextId, nodeId) : '',
       },
     };
   }
 
-  private async outcome(change: Extract<ContextChange, { type: 'outcome' }>): Promise<Exclude<Event, () => unknown>> {
+  private async outcomeEventOf(
+    change: Extract<ContextChange, { type: 'outcome' }>,
+  ): Promise<Exclude<OutgoingEvent, () => unknown>> {
     const { contextId, nodeId, commandId, compensation, success, status, verification, code } = change;
     // That it is over matters more than how the device stands, which is told with the world too.
     const deviceState = await this.parts.cognition.stateOf(change.tenantId, change.deviceId).catch(() => null);
@@ -168,51 +170,55 @@ class Stream implements Conversation {
   }
 
   /** Only while a stream stands does anything that devices report cost anything here. */
-  private listen(): (() => void)[] {
+  private subscribeToActors(): (() => void)[] {
     const { actors } = this.parts.services;
-    const { attention } = this.telling;
+    const { scheduler } = this.sender;
     const moved = ({ tenantId, deviceId }: { tenantId: Uuid; deviceId: Uuid }) => {
       const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId })?.snapshot.context;
-      if (attention.moved(tenantId, deviceId, device?.homeId ?? null)) this.telling.stir();
+      if (scheduler.markDeviceChanged(tenantId, deviceId, device?.homeId ?? null)) this.sender.notify();
     };
     return [
       actors.subscribe('device.state', moved),
       actors.subscribe('device.presence', moved),
       actors.subscribeTransitions(({ ref, snapshot }, event) => {
-        if (ref.kind !== 'device' || !changesDevices.has(event.type)) return;
+        if (ref.kind !== 'device' || !deviceEvents.has(event.type)) return;
         const device = snapshot.context as DeviceContext;
         moved({ tenantId: device.tenantId, deviceId: device.id });
-        if (changesPlaces.has(event.type)) this.place(device);
-        if (changesManifests.has(event.type)) this.learn(device);
+        if (placementEvents.has(event.type)) this.markTenantChanged(device);
+        if (manifestEvents.has(event.type)) this.syncManifest(device);
       }),
     ];
   }
 
   /** Where it was nobody knows any more: a home that lost it did not report anything. */
-  private place({ tenantId }: DeviceContext): void {
-    this.telling.attention.placed(tenantId);
-    this.telling.stir();
+  private markTenantChanged({ tenantId }: DeviceContext): void {
+    this.sender.scheduler.markTenantChanged(tenantId);
+    this.sender.notify();
   }
 
-  private learn({ id, manifestVersion }: DeviceContext): void {
+  private syncManifest({ id, manifestVersion }: DeviceContext): void {
     const { services, log } = this.parts;
     services.manifests
       .of([{ id, manifestVersion }])
       .then((found) => {
         const manifest = found.get(id);
-        if (manifest !== undefined) this.telling.learn(manifest);
+        if (manifest !== undefined) this.sender.enqueueManifest(manifest);
       })
       .catch((error: unknown) => log.warn({ err: error }, 'a sidecar was not told of a manifest'));
   }
 }
 
 /** What a person changes of a device that a sidecar may see. */
-const changesManifests = new Set(['manifest.register', 'manifest.update']);
-const changesDevices = new Set(['register', 'patch', 'revoke', 'reinstate', 'delete', ...changesManifests]);
+const manifestEvents = new Set(['manifest.register', 'manifest.update']);
+const deviceEvents = new Set(['register', 'patch', 'revoke', 'reinstate', 'delete', ...manifestEvents]);
 /** What may take a device out of its home. */
-const changesPlaces = new Set(['patch', 'revoke', 'delete']);
+const placementEvents = new Set(['patch', 'revoke', 'delete']);
 
-const interruption = ({ contextId, reason, detail }: Extract<ContextChange, { type: 'interrupted' }>): Event => ({
+const interruptEventOf = ({
+  contextId,
+  reason,
+  detail,
+}: Extract<ContextChange, { type: 'interrupted' }>): OutgoingEvent => ({
   case: 'interruptSignal',
   value: { contextId, reason: interruptReasons[reason], detail },
 });

@@ -3,24 +3,26 @@ import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Caller } from '../../operations/operation.ts';
 import { mayCall, type Perform } from '../../operations/perform.ts';
-import { argumentKind, promptsFor } from './prompts.ts';
-import { type ResourceKind, resources, templates } from './resources.ts';
+import { promptArgumentKind, promptsFor } from './prompts.ts';
+import { type ResourceKind, resources, resourceTemplates } from './resources.ts';
 
 /** MCP's bound. */
-const MOST = 100;
+const MAX_VALUES = 100;
 /** The newest of a kind are looked through. */
-const LOOKED_THROUGH = 200;
+const SCAN_LIMIT = 200;
 
 /** Ids that begin with what was typed, or of things whose name holds it. Throws where there is nothing to complete. */
-export async function completed(
+export async function completeArgument(
   perform: Perform,
   caller: Caller,
   { ref, argument }: CompleteRequest['params'],
 ): Promise<CompleteResult> {
   const kind =
-    ref.type === 'ref/prompt' ? ofPrompt(caller, ref.name, argument.name) : ofTemplate(ref.uri, argument.name);
+    ref.type === 'ref/prompt'
+      ? kindOfPromptArgument(caller, ref.name, argument.name)
+      : kindOfTemplateArgument(ref.uri, argument.name);
   if (kind === null || mayCall(resources[kind].list, caller) !== null) return { completion: { values: [] } };
-  const input = { limit: LOOKED_THROUGH };
+  const input = { limit: SCAN_LIMIT };
   const outcome = await perform(resources[kind].list, { input, caller, keyed: null });
   if (!outcome.ok) return { completion: { values: [] } };
   const typed = argument.value.toLowerCase();
@@ -29,17 +31,17 @@ export async function completed(
     (entry) =>
       String(entry.id).startsWith(typed) || `${resources[kind].nameOf(entry) ?? ''}`.toLowerCase().includes(typed),
   );
-  const values = found.slice(0, MOST).map(({ id }) => String(id));
-  return { completion: { values, hasMore: found.length > MOST || body.next_cursor !== null } };
+  const values = found.slice(0, MAX_VALUES).map(({ id }) => String(id));
+  return { completion: { values, hasMore: found.length > MAX_VALUES || body.next_cursor !== null } };
 }
 
-function ofPrompt(caller: Caller, name: string, argument: string): ResourceKind | null {
-  if (promptsFor(caller).some((prompt) => prompt.name === name)) return argumentKind(name, argument);
+function kindOfPromptArgument(caller: Caller, name: string, argument: string): ResourceKind | null {
+  if (promptsFor(caller).some((prompt) => prompt.name === name)) return promptArgumentKind(name, argument);
   throw new McpError(ErrorCode.InvalidParams, 'There is no such prompt.');
 }
 
-function ofTemplate(uri: string, argument: string): ResourceKind | null {
-  const found = templates.find(({ uriTemplate }) => uriTemplate === uri);
+function kindOfTemplateArgument(uri: string, argument: string): ResourceKind | null {
+  const found = resourceTemplates.find(({ uriTemplate }) => uriTemplate === uri);
   if (found === undefined) throw new McpError(ErrorCode.InvalidParams, 'There is no such resource template.');
   return argument === 'id' ? found.name : null;
 }

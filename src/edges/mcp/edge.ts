@@ -17,15 +17,21 @@ import type { Identity } from '../shared/identity.ts';
 import { METADATA_PATH } from '../shared/protected-resource.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';
 import { sendRequestTimeout } from '../shared/upgrade.ts';
-import { ownHosts } from './hosts.ts';
-import { LegacyWire, MESSAGES_PATH } from './legacy.ts';
-import { counts, knowsStructure, type Posted, readMessages, revisionFault } from './messages.ts';
-import * as plain from './plain.ts';
-import { makeServer, type ServerParts } from './server.ts';
-import { defaultLimits, keepSessions, type Session, type SessionLimits } from './sessions.ts';
-import { StreamableWire } from './streamable.ts';
-import { type Follower, followActors } from './subscriptions.ts';
-import type { Bearing, Wire } from './wire.ts';
+import { makeHostCheck } from './host-check.ts';
+import {
+  isRateLimited,
+  type ParsedPost,
+  parseMessages,
+  protocolVersionRefusal,
+  supportsStructuredContent,
+} from './json-rpc-messages.ts';
+import { LegacySseTransport, MESSAGES_PATH } from './legacy-sse-transport.ts';
+import { type McpServerParts, makeMcpServer } from './mcp-server.ts';
+import type { McpTransport, RequestContext } from './mcp-transport.ts';
+import * as plain from './sanitizer.ts';
+import { defaultSessionLimits, makeSessionRegistry, type Session, type SessionLimits } from './session-registry.ts';
+import { StreamableHttpTransport } from './streamable-http-transport.ts';
+import { makeSubscriptions, type Subscriber } from './subscriptions.ts';
 
 export interface McpParts {
   services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'newId' | 'revocations' | 'users'>;
@@ -54,37 +60,41 @@ export interface McpEdge extends SizeReporter {
 /** How long what is under way is waited for at the end of the process. */
 const DRAIN_MS = 3_000;
 
-const NOWHERE: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
-const NO_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'There is no such session: begin with initialize.' };
+const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
+const UNKNOWN_SESSION: Refusal = { code: 'NOT_FOUND', detail: 'There is no such session: begin with initialize.' };
 const DRAINING: Refusal = { code: 'OVERLOADED', detail: 'This process is shutting down.', retryAfterS: 1 };
-const FULL: Refusal = { code: 'OVERLOADED', detail: 'There are too many sessions; try again later.', retryAfterS: 60 };
+const TOO_MANY_SESSIONS: Refusal = {
+  code: 'OVERLOADED',
+  detail: 'There are too many sessions; try again later.',
+  retryAfterS: 60,
+};
 
 /** A request of whom the identity check knows. */
-interface Known extends Exchange {
+interface AuthenticatedExchange extends Exchange {
   caller: Caller;
   address: string;
   credential: string;
 }
 
-export function makeMcp(parts: McpParts): McpEdge {
+export function makeMcpEdge(parts: McpParts): McpEdge {
   const { services, perform, identity, gate, addressOf, publicUrl, log } = parts;
   const { newId, clock } = services;
-  const limits = { ...defaultLimits, ...parts.limits };
-  const hosts = ownHosts(parts);
+  const limits = { ...defaultSessionLimits, ...parts.limits };
+  const hosts = makeHostCheck(parts);
   const stopping = new AbortController();
-  const subscriptions = followActors(services.actors);
-  const serverParts: ServerParts = {
+  const subscriptions = makeSubscriptions(services.actors);
+  const serverParts: McpServerParts = {
     ...{ perform, services, subscriptions, log },
     validator: new AjvJsonSchemaValidator(),
     stopping: stopping.signal,
   };
   /** Of requests without a session: all that each needs comes with it, so that one wire does for all. */
-  const passing = new StreamableWire({ session: false });
-  const connected = makeServer(serverParts, passing, null).connect(passing);
-  const sessions = keepSessions(services, {
+  const passing = new StreamableHttpTransport({ session: false });
+  const connected = makeMcpServer(serverParts, passing, null).connect(passing);
+  const sessions = makeSessionRegistry(services, {
     ...{ subscriptions, limits, passing },
-    serverFor: (wire: Wire, follower: Follower) => makeServer(serverParts, wire, follower),
-    isIdle: (wire) => wire instanceof StreamableWire && !wire.listening && wire.pending === 0,
+    serverFor: (wire: McpTransport, follower: Subscriber) => makeMcpServer(serverParts, wire, follower),
+    isIdle: (wire) => wire instanceof StreamableHttpTransport && !wire.hasEventStream && wire.pending === 0,
   });
 
   async function whoCalls(exchange: Exchange, address: string): Promise<Outcome<Caller>> {
@@ -96,7 +106,7 @@ export function makeMcp(parts: McpParts): McpEdge {
 
   async function serve(exchange: Exchange): Promise<void> {
     const { request } = exchange;
-    const barred = hosts.bars(request.headers) ?? (stopping.signal.aborted ? DRAINING : null);
+    const barred = hosts.refusalFor(request.headers) ?? (stopping.signal.aborted ? DRAINING : null);
     if (barred !== null) return sendRefusal(exchange, barred);
     const address = addressOf(request);
     const credential = credentialIn(request.headers);
@@ -106,15 +116,15 @@ export function makeMcp(parts: McpParts): McpEdge {
       if (credential !== null) exchange.rateLimitHeaders = gate.signInRateHeaders(address);
       return sendRefusal(exchange, found.refusal, [], `, resource_metadata="${publicUrl()}${METADATA_PATH}"`);
     }
-    const known: Known = { ...exchange, caller: found.value, address, credential: credential ?? '' };
+    const known: AuthenticatedExchange = { ...exchange, caller: found.value, address, credential: credential ?? '' };
     const path = exchange.path.replace(/\/$/, '');
     if (path === '/mcp') return atMcp(known);
-    if (path !== MESSAGES_PATH) return sendRefusal(known, NOWHERE);
+    if (path !== MESSAGES_PATH) return sendRefusal(known, UNKNOWN_PATH);
     if (known.method !== 'POST') return refuseMethod(known, 'POST');
     return legacyPost(known);
   }
 
-  async function atMcp(known: Known): Promise<void> {
+  async function atMcp(known: AuthenticatedExchange): Promise<void> {
     const { headers } = known.request;
     const id = headers['mcp-session-id'];
     switch (known.method) {
@@ -124,8 +134,8 @@ export function makeMcp(parts: McpParts): McpEdge {
         if (id === undefined && headers['mcp-protocol-version'] === undefined) return openLegacy(known);
         return listen(known, typeof id === 'string' ? id : null);
       case 'DELETE': {
-        const session = typeof id === 'string' ? sessions.find(id, ownerOf(known.caller)) : null;
-        if (session === null) return sendRefusal(known, NO_SESSION);
+        const session = typeof id === 'string' ? sessions.find(id, sessionOwnerOf(known.caller)) : null;
+        if (session === null) return sendRefusal(known, UNKNOWN_SESSION);
         sessions.end(session);
         return send(known, 204, null);
       }
@@ -134,108 +144,113 @@ export function makeMcp(parts: McpParts): McpEdge {
     }
   }
 
-  async function messagesIn(known: Known): Promise<Posted | null> {
+  async function messagesIn(known: AuthenticatedExchange): Promise<ParsedPost | null> {
     const body = await readJson(known.request);
-    const posted = body.ok ? readMessages(body.value) : body;
+    const posted = body.ok ? parseMessages(body.value) : body;
     if (posted.ok) return posted.value;
     sendRefusal(known, posted.refusal);
     return null;
   }
 
-  async function post(known: Known, id: string | null): Promise<void> {
+  async function post(known: AuthenticatedExchange, id: string | null): Promise<void> {
     const posted = await messagesIn(known);
     if (posted === null) return;
-    const { initializes, messages, batch } = posted;
-    const fault = initializes ? null : revisionFault(known.request.headers);
+    const { isInitialize, messages, isBatch } = posted;
+    const fault = isInitialize ? null : protocolVersionRefusal(known.request.headers);
     if (fault !== null) return sendRefusal(known, fault);
-    if (initializes && id !== null) return sendRefusal(known, ALREADY);
-    const wire = initializes ? await opened(known) : id === null ? passing : back(known, id);
+    if (isInitialize && id !== null) return sendRefusal(known, INITIALIZE_IN_SESSION);
+    const wire = isInitialize ? await opened(known) : id === null ? passing : back(known, id);
     if (wire === null) return;
     await connected;
-    if (wire !== passing && taken(wire, messages)) return sendRefusal(known, TAKEN);
+    if (wire !== passing && hasPendingId(wire, messages)) return sendRefusal(known, DUPLICATE_REQUEST_ID);
     const bearings = await charged(known, messages);
     // Its credential may have ended meanwhile.
-    if (wire.closed) return sendRefusal(known, NO_SESSION);
-    wire.post(known, messages, bearings, batch);
+    if (wire.closed) return sendRefusal(known, UNKNOWN_SESSION);
+    wire.post(known, messages, bearings, isBatch);
   }
 
-  async function opened(known: Known): Promise<StreamableWire | null> {
-    const wire = new StreamableWire({ session: true });
-    const session = sessions.open({ owner: ownerOf(known.caller), caller: known.caller, wire: wire as Named });
+  async function opened(known: AuthenticatedExchange): Promise<StreamableHttpTransport | null> {
+    const wire = new StreamableHttpTransport({ session: true });
+    const session = sessions.open({
+      owner: sessionOwnerOf(known.caller),
+      caller: known.caller,
+      wire: wire as SessionTransport,
+    });
     if (session === null) {
-      sendRefusal(known, FULL);
+      sendRefusal(known, TOO_MANY_SESSIONS);
       return null;
     }
     await session.server.connect(wire);
     return wire;
   }
 
-  function back(known: Known, id: string): StreamableWire | null {
-    const session = sessions.find(id, ownerOf(known.caller));
-    if (session === null || !(session.wire instanceof StreamableWire)) {
-      sendRefusal(known, NO_SESSION);
+  function back(known: AuthenticatedExchange, id: string): StreamableHttpTransport | null {
+    const session = sessions.find(id, sessionOwnerOf(known.caller));
+    if (session === null || !(session.transport instanceof StreamableHttpTransport)) {
+      sendRefusal(known, UNKNOWN_SESSION);
       return null;
     }
     used(session, known.caller);
-    return session.wire;
+    return session.transport;
   }
 
   function used(session: Session, caller: Caller): void {
     session.usedAt = clock.now();
     // From now on the session ends with this credential: who listens with another one comes back with one that is good.
-    if (session.wire instanceof StreamableWire && credentialOf(caller) !== credentialOf(session.caller)) {
-      session.wire.deafen();
+    if (session.transport instanceof StreamableHttpTransport && credentialOf(caller) !== credentialOf(session.caller)) {
+      session.transport.closeEventStream();
     }
     session.caller = caller;
   }
 
   /** What each message came with; the rate of those that count is in the answer's headers. */
-  async function charged(known: Known, messages: readonly JSONRPCMessage[]): Promise<Bearing[]> {
-    const bearings: Bearing[] = [];
-    const structure = knowsStructure(known.request.headers);
+  async function charged(known: AuthenticatedExchange, messages: readonly JSONRPCMessage[]): Promise<RequestContext[]> {
+    const bearings: RequestContext[] = [];
+    const structure = supportsStructuredContent(known.request.headers);
     for (const message of messages) {
-      const charge = counts(message) ? await gate.chargeCaller(known.caller, known.address) : null;
+      const charge = isRateLimited(message) ? await gate.chargeCaller(known.caller, known.address) : null;
       if (charge !== null) known.rateLimitHeaders = charge.headers;
-      bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null, structure });
+      bearings.push({ caller: known.caller, refusal: charge?.refusal ?? null, supportsStructuredContent: structure });
     }
     return bearings;
   }
 
-  async function listen(known: Known, id: string | null): Promise<void> {
+  async function listen(known: AuthenticatedExchange, id: string | null): Promise<void> {
     if (id === null)
       return refuseMethod(known, 'POST', 'Begin with initialize: there is nothing to hear without a session.');
-    const fault = revisionFault(known.request.headers);
+    const fault = protocolVersionRefusal(known.request.headers);
     if (fault !== null) return sendRefusal(known, fault);
     const wire = back(known, id);
     if (wire === null) return;
-    wire.listen(known);
+    wire.openEventStream(known);
     subscriptions.flush();
   }
 
-  async function openLegacy(known: Known): Promise<void> {
+  async function openLegacy(known: AuthenticatedExchange): Promise<void> {
     // It ends with its connection; so nobody is sent away whose session cannot be opened.
-    if (!sessions.hasRoom(known.caller.principal.id)) return sendRefusal(known, FULL);
+    if (!sessions.hasCapacity(known.caller.principal.id)) return sendRefusal(known, TOO_MANY_SESSIONS);
     // Who went away while they were looked at will not go away again.
     if (known.response.destroyed) return;
-    const wire = new LegacyWire(known, pathOf(publicUrl()));
-    const session = sessions.open({ owner: legacyOwner(known), caller: known.caller, wire });
+    const wire = new LegacySseTransport(known, pathOf(publicUrl()));
+    const session = sessions.open({ owner: legacySessionOwnerOf(known), caller: known.caller, wire });
     if (session === null) return wire.close();
     await session.server.connect(wire);
   }
 
-  async function legacyPost(known: Known): Promise<void> {
+  async function legacyPost(known: AuthenticatedExchange): Promise<void> {
     const id = new URLSearchParams(known.query).get('session_id') ?? '';
-    const session = sessions.find(id, legacyOwner(known));
-    if (session === null || !(session.wire instanceof LegacyWire)) return sendRefusal(known, NO_SESSION);
+    const session = sessions.find(id, legacySessionOwnerOf(known));
+    if (session === null || !(session.transport instanceof LegacySseTransport))
+      return sendRefusal(known, UNKNOWN_SESSION);
     const posted = await messagesIn(known);
     if (posted === null) return;
     used(session, known.caller);
-    if (taken(session.wire, posted.messages)) return sendRefusal(known, TAKEN);
+    if (hasPendingId(session.transport, posted.messages)) return sendRefusal(known, DUPLICATE_REQUEST_ID);
     const bearings = await charged(known, posted.messages);
     // Its stream may have ended meanwhile.
-    if (session.wire.closed) return sendRefusal(known, NO_SESSION);
+    if (session.transport.closed) return sendRefusal(known, UNKNOWN_SESSION);
     send(known, 202, { type: 'text/plain; charset=utf-8', body: 'Accepted' });
-    session.wire.post(posted.messages, bearings);
+    session.transport.post(posted.messages, bearings);
   }
 
   return {
@@ -259,47 +274,58 @@ export function makeMcp(parts: McpParts): McpEdge {
           sendRefusal(exchange, refusalOf(thrown, log, { request_id: exchange.requestId, operation: 'mcp' }));
         });
     },
-    sizes: () => sumSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ wire }) => wire)]),
+    sizes: () =>
+      sumSizes([sessions, subscriptions, plain, passing, ...[...sessions.all()].map(({ transport }) => transport)]),
     counts: () => ({ sessions: sessions.count() }),
     async close() {
       stopping.abort();
       const until = performance.now() + DRAIN_MS;
-      const drained = async (wire: Wire): Promise<void> => {
+      const drained = async (wire: McpTransport): Promise<void> => {
         while (wire.pending > 0 && performance.now() < until) await after(20, undefined, { ref: false });
         await wire.close();
       };
-      for (const { server } of sessions.all()) server.sendLoggingMessage(GOING).catch(() => {}); // nobody reads
-      await Promise.all([...[...sessions.all()].map(({ wire }) => wire), passing].map(drained));
+      for (const { server } of sessions.all()) server.sendLoggingMessage(SHUTDOWN_NOTICE).catch(() => {}); // nobody reads
+      await Promise.all([...[...sessions.all()].map(({ transport }) => transport), passing].map(drained));
       sessions.close();
       subscriptions.close();
     },
   };
 }
 
-type Named = Wire & { sessionId: string };
+type SessionTransport = McpTransport & { sessionId: string };
 
-const GOING = {
+const SHUTDOWN_NOTICE = {
   level: 'notice' as const,
   logger: 'twinkeep',
   data: 'The service is going down. Connect again in a moment; plan and command ids stay good.',
 };
 
-const ALREADY: Refusal = { code: 'VALIDATION_FAILED', detail: 'initialize begins a session, and names none.' };
-const TAKEN: Refusal = { code: 'VALIDATION_FAILED', detail: 'A request with this id is under way in this session.' };
+const INITIALIZE_IN_SESSION: Refusal = {
+  code: 'VALIDATION_FAILED',
+  detail: 'initialize begins a session, and names none.',
+};
+const DUPLICATE_REQUEST_ID: Refusal = {
+  code: 'VALIDATION_FAILED',
+  detail: 'A request with this id is under way in this session.',
+};
 
-const taken = (wire: StreamableWire | LegacyWire, messages: readonly JSONRPCMessage[]): boolean =>
-  messages.some((message) => 'method' in message && 'id' in message && wire.isPending(message.id));
+const hasPendingId = (
+  wire: StreamableHttpTransport | LegacySseTransport,
+  messages: readonly JSONRPCMessage[],
+): boolean => messages.some((message) => 'method' in message && 'id' in message && wire.isPending(message.id));
 
 /** Where a proxy has put the service, without a slash at the end. */
 const pathOf = (url: string): string => new URL(url).pathname.replace(/\/$/, '');
 
 /** A user of a tenant may come back with a fresh token; a key is itself. */
-const ownerOf = ({ principal, tenantId }: Caller): string => `${principal.id} ${tenantId} ${principal.key ?? ''}`;
+const sessionOwnerOf = ({ principal, tenantId }: Caller): string =>
+  `${principal.id} ${tenantId} ${principal.key ?? ''}`;
 
 const credentialOf = ({ principal, token }: Caller): string | undefined => token?.id ?? principal.key;
 
 /** Only the credential that opened it may use it (contract §6). */
-const legacyOwner = ({ caller, credential }: Known): string => `${ownerOf(caller)} ${hash('sha256', credential)}`;
+const legacySessionOwnerOf = ({ caller, credential }: AuthenticatedExchange): string =>
+  `${sessionOwnerOf(caller)} ${hash('sha256', credential)}`;
 
 function refuseMethod(exchange: Exchange, allow: string, detail = `This path takes ${allow}.`): void {
   const headers = ['Allow', `${allow}, OPTIONS`];

@@ -27,35 +27,35 @@ export class EventStream {
     response.flushHeaders();
   }
 
-  get open(): boolean {
+  get isOpen(): boolean {
     return !this.#ended && !this.#exchange.response.destroyed;
   }
 
-  get busy(): boolean {
+  get isBusy(): boolean {
     return this.#exchange.response.writableLength > BUSY_BYTES;
   }
 
-  message(message: JSONRPCMessage): void {
-    this.event('message', JSON.stringify(message));
+  sendMessage(message: JSONRPCMessage): void {
+    this.sendEvent('message', JSON.stringify(message));
   }
 
-  event(name: string, data: string): void {
+  sendEvent(name: string, data: string): void {
     this.#write(`event: ${name}\ndata: ${data}\n\n`);
   }
 
   /** A comment: what stands between keeps the connection open. */
   keepAlive(): void {
-    if (!this.busy) this.#write(': \n\n');
+    if (!this.isBusy) this.#write(': \n\n');
   }
 
   end(): void {
-    if (this.open) this.#exchange.response.end();
+    if (this.isOpen) this.#exchange.response.end();
     this.#ended = true;
   }
 
   #write(text: string): void {
     const { response } = this.#exchange;
-    if (!this.open) return;
+    if (!this.isOpen) return;
     response.write(text);
     if (response.writableLength > MAX_WAITING) response.destroy();
   }

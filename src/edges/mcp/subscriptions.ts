@@ -6,20 +6,20 @@ import type { AccessRequirement } from '../shared/live/subscription.ts';
 import { type ResourceKind, resources } from './resources.ts';
 
 /** Of one session. */
-const MOST_SUBSCRIPTIONS = 200;
+const MAX_SUBSCRIPTIONS = 200;
 /** What changes again and again is told once in so long. */
-export const REST_MS = 100;
+export const NOTIFY_INTERVAL_MS = 100;
 
 /** Who is told that a resource changed. */
-export interface Follower {
+export interface Subscriber {
   tenantId: Uuid | null;
   /** Its session is over: it follows nothing any more, whatever it asked for before. */
-  readonly gone: boolean;
+  readonly isClosed: boolean;
   /** Tells what changed; false where nobody reads just now, and then it is told later. */
-  tell(uris: readonly string[]): boolean;
+  notify(uris: readonly string[]): boolean;
 }
 
-interface Followed {
+interface SubscribedResource {
   uri: string;
   kind: ResourceKind;
 }
@@ -27,23 +27,23 @@ interface Followed {
 /** Follows the live actors for those who subscribed to what they are. */
 export interface Subscriptions extends SizeReporter {
   /** False where the follower has too many, or is gone. */
-  add(follower: Follower, named: Followed & { id: Uuid }): boolean;
-  remove(follower: Follower, named: Followed & { id: Uuid }): void;
-  leave(follower: Follower): void;
+  add(follower: Subscriber, named: SubscribedResource & { id: Uuid }): boolean;
+  remove(follower: Subscriber, named: SubscribedResource & { id: Uuid }): void;
+  removeSubscriber(follower: Subscriber): void;
   /** What hearing what it follows takes. */
-  needs(follower: Follower): ReadonlyMap<string, AccessRequirement>;
+  requiredAccess(follower: Subscriber): ReadonlyMap<string, AccessRequirement>;
   /** Tells whoever did not read before what changed meanwhile. */
   flush(): void;
   /** The same for one of them. */
-  catchUp(follower: Follower): void;
+  flushSubscriber(follower: Subscriber): void;
   close(): void;
 }
 
-export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subscriptions {
+export function makeSubscriptions(actors: Pick<Actors, 'subscribeTransitions'>): Subscriptions {
   /** Followers by what they follow: `device <id>`. */
-  const audiences = new Map<string, Set<Follower>>();
-  const followed = new Map<Follower, Map<string, Followed>>();
-  const dirty = new Map<Follower, Set<string>>();
+  const audiences = new Map<string, Set<Subscriber>>();
+  const followed = new Map<Subscriber, Map<string, SubscribedResource>>();
+  const dirty = new Map<Subscriber, Set<string>>();
   let flushing: NodeJS.Timeout | null = null;
   let stop: (() => void) | null = null;
 
@@ -51,10 +51,10 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
     for (const follower of audiences.get(key) ?? []) mark(follower, key);
   }
 
-  function mark(follower: Follower, key: string): void {
+  function mark(follower: Subscriber, key: string): void {
     const keys = dirty.get(follower) ?? new Set<string>();
     dirty.set(follower, keys.add(key));
-    flushing ??= setTimeout(flush, REST_MS).unref();
+    flushing ??= setTimeout(flush, NOTIFY_INTERVAL_MS).unref();
   }
 
   function flush(): void {
@@ -63,9 +63,9 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
     for (const follower of dirty.keys()) catchUp(follower);
   }
 
-  function catchUp(follower: Follower): void {
+  function catchUp(follower: Subscriber): void {
     const uris = [...(dirty.get(follower) ?? [])].flatMap((key) => followed.get(follower)?.get(key)?.uri ?? []);
-    if (uris.length === 0 || follower.tell(uris)) dirty.delete(follower);
+    if (uris.length === 0 || follower.notify(uris)) dirty.delete(follower);
   }
 
   /** Nothing is listened for while nobody follows anything: telemetry is frequent. */
@@ -87,13 +87,13 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
     }
   }
 
-  function drop(follower: Follower, key: string): void {
+  function drop(follower: Subscriber, key: string): void {
     const audience = audiences.get(key);
     audience?.delete(follower);
     if (audience?.size === 0) audiences.delete(key);
   }
 
-  function leave(follower: Follower): void {
+  function leave(follower: Subscriber): void {
     for (const key of followed.get(follower)?.keys() ?? []) drop(follower, key);
     followed.delete(follower);
     dirty.delete(follower);
@@ -108,12 +108,12 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
 
   return {
     add(follower, { uri, kind, id }) {
-      if (follower.gone) return false;
-      const theirs = followed.get(follower) ?? new Map<string, Followed>();
+      if (follower.isClosed) return false;
+      const theirs = followed.get(follower) ?? new Map<string, SubscribedResource>();
       const key = keyOf(kind, id);
-      if (!theirs.has(key) && theirs.size >= MOST_SUBSCRIPTIONS) return false;
+      if (!theirs.has(key) && theirs.size >= MAX_SUBSCRIPTIONS) return false;
       followed.set(follower, theirs.set(key, { uri, kind }));
-      audiences.set(key, (audiences.get(key) ?? new Set<Follower>()).add(follower));
+      audiences.set(key, (audiences.get(key) ?? new Set<Subscriber>()).add(follower));
       listen();
       return true;
     },
@@ -125,13 +125,13 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
       dirty.get(follower)?.delete(key);
       if (theirs?.size === 0) leave(follower);
     },
-    leave,
-    needs(follower) {
+    removeSubscriber: leave,
+    requiredAccess(follower) {
       const kinds = new Set([...(followed.get(follower)?.values() ?? [])].map(({ kind }) => kind));
-      return new Map([...kinds].flatMap((kind) => needsOf(kind)));
+      return new Map([...kinds].flatMap((kind) => requiredAccessOf(kind)));
     },
     flush,
-    catchUp,
+    flushSubscriber: catchUp,
     sizes: () => ({
       mcp_followed_resources: audiences.size,
       mcp_followers: followed.size,
@@ -144,11 +144,15 @@ export function followActors(actors: Pick<Actors, 'subscribeTransitions'>): Subs
   };
 }
 
-const actorOf: Readonly<Record<ResourceKind, ActorKind | 'home'>> = { homes: 'home', devices: 'device', plans: 'plan' };
+const actorKinds: Readonly<Record<ResourceKind, ActorKind | 'home'>> = {
+  homes: 'home',
+  devices: 'device',
+  plans: 'plan',
+};
 
-const keyOf = (kind: ResourceKind, id: Uuid): string => `${actorOf[kind]} ${id}`;
+const keyOf = (kind: ResourceKind, id: Uuid): string => `${actorKinds[kind]} ${id}`;
 
-function needsOf(kind: ResourceKind): [string, AccessRequirement][] {
+function requiredAccessOf(kind: ResourceKind): [string, AccessRequirement][] {
   const { role, scope } = resources[kind].operation;
   return role === null || scope === null ? [] : [[kind, { role, scope }]];
 }

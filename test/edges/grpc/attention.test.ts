@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { Attention } from '../../../src/edges/grpc/attention.ts';
-import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
+import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
+import { WorldUpdateScheduler } from '../../../src/edges/grpc/world-update-scheduler.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { ActiveContext } from '../../../src/operations/cognition/contract.ts';
 
@@ -10,21 +10,21 @@ const context = (tenantId: string, homeId: string): ActiveContext => ({
 });
 
 it('wakes whoever waits for a part that took long to read, when one that did not has changed', () => {
-  const attention = new Attention(defaultLimits);
+  const attention = new WorldUpdateScheduler(defaultSidecarLimits);
   const [slow, quick] = [newId(), newId()].map((homeId) => ({ tenantId: newId(), homeId })) as [Home, Home];
-  for (const { tenantId, homeId } of [slow, quick]) attention.open(context(tenantId, homeId));
-  for (let part = attention.next(0); part !== null; part = attention.next(0)) {
-    attention.took(part, part.homeId === slow.homeId ? 1_000 : 1);
+  for (const { tenantId, homeId } of [slow, quick]) attention.openContext(context(tenantId, homeId));
+  for (let part = attention.takeNext(0); part !== null; part = attention.takeNext(0)) {
+    attention.recordReadTime(part, part.homeId === slow.homeId ? 1_000 : 1);
   }
-  expect(attention.pause(2_000)).toBeNull();
-  const moved = ({ tenantId, homeId }: Home) => attention.moved(tenantId, newId(), homeId);
+  expect(attention.delayUntilNext(2_000)).toBeNull();
+  const moved = ({ tenantId, homeId }: Home) => attention.markDeviceChanged(tenantId, newId(), homeId);
   expect(moved(slow)).toBe(true);
-  expect(attention.pause(2_000)).toBe(18_000);
+  expect(attention.delayUntilNext(2_000)).toBe(18_000);
   expect(moved(slow)).toBe(false);
   expect(moved(quick)).toBe(true);
-  expect(attention.pause(2_000)).toBe(0);
-  expect(attention.next(2_000)).toMatchObject(quick);
-  expect(attention.pause(2_000)).toBe(18_000);
+  expect(attention.delayUntilNext(2_000)).toBe(0);
+  expect(attention.takeNext(2_000)).toMatchObject(quick);
+  expect(attention.delayUntilNext(2_000)).toBe(18_000);
   expect(moved({ ...quick, homeId: newId() })).toBe(true);
 });
 

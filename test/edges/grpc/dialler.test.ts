@@ -3,8 +3,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { unlimitedLease } from '../../../src/domain/lease.ts';
-import { dial, pauseAfter } from '../../../src/edges/grpc/dialler.ts';
-import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
+import { backoffDelay, dial } from '../../../src/edges/grpc/dialler.ts';
+import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
 import { fc } from '../../support/properties.ts';
@@ -13,8 +13,8 @@ import { house } from './house.ts';
 
 describe('the dialler', () => {
   it('pauses longer after each attempt that failed, up to a bound, and never at the same time as others', () => {
-    const backoff = { firstMs: 500, mostMs: 30_000 };
-    expect([1, 2, 3, 6, 7, 1000].map((failed) => pauseAfter(failed, backoff, 0))).toEqual([
+    const backoff = { initialMs: 500, maxMs: 30_000 };
+    expect([1, 2, 3, 6, 7, 1000].map((failed) => backoffDelay(failed, backoff, 0))).toEqual([
       250, 500, 1_000, 8_000, 15_000, 15_000,
     ]);
     fc.assert(
@@ -22,10 +22,10 @@ describe('the dialler', () => {
         fc.integer({ min: 1, max: 5_000 }),
         fc.double({ min: 0, max: 0.999, noNaN: true }),
         (failed, random) => {
-          const pause = pauseAfter(failed, backoff, random);
+          const pause = backoffDelay(failed, backoff, random);
           expect(pause).toBeGreaterThanOrEqual(250);
           expect(pause).toBeLessThanOrEqual(30_000);
-          expect(pause).toBeGreaterThanOrEqual(pauseAfter(failed, backoff, 0));
+          expect(pause).toBeGreaterThanOrEqual(backoffDelay(failed, backoff, 0));
         },
       ),
     );
@@ -49,10 +49,10 @@ describe('the dialler', () => {
         asked += 1;
         return address;
       },
-      limits: { ...defaultLimits, backoff: { firstMs: 1, mostMs: 2 } },
+      limits: { ...defaultSidecarLimits, backoff: { initialMs: 1, maxMs: 2 } },
       lease: unlimitedLease,
       log: { debug: say, info: say, warn: say, error: say },
-      converse: () => ({ heard() {}, over() {} }),
+      handleStream: () => ({ onProposal() {}, onClose() {} }),
     });
     onTestFinished(() => dialler.close());
     await eventually(() => asked > 8);
@@ -61,7 +61,7 @@ describe('the dialler', () => {
     const sidecar = await startSidecar({ port });
     onTestFinished(() => sidecar.kill());
     address = `127.0.0.1:${port}`;
-    dialler.again();
+    dialler.retryNow();
     await eventually(() => dialler.connected());
     expect(lines).toEqual(['the sidecar is connected']);
   });
@@ -101,7 +101,7 @@ describe('the dialler', () => {
   });
 
   it('gives up a listener that says nothing, and one that speaks something else', async () => {
-    const { edge, address, lines } = await house({ connectMs: 100 });
+    const { edge, address, lines } = await house({ connectTimeoutMs: 100 });
     const said = (why: string) => lines.some(({ fields }) => (fields as { why?: string }).why?.includes(why));
     let answer = '';
     const sockets = await listen(
@@ -144,7 +144,7 @@ describe('the dialler', () => {
     edge.close();
     await eventually(() => there.stream.over);
     expect(edge.connected()).toBe(false);
-    edge.again();
+    edge.retryNow();
     await new Promise((resolve) => setImmediate(resolve));
     expect(there.streams).toHaveLength(1);
   });

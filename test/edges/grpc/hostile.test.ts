@@ -8,7 +8,7 @@ import { house } from './house.ts';
 
 describe('a sidecar that means no good', () => {
   it('reads nothing: what waits for it is bounded, and it is told everything anew', async () => {
-    const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await house({ queued: 20 });
+    const { sidecar, cognition, device, edge, counts, tenantId, homeId } = await house({ maxQueuedEvents: 20 });
     const lamp = device({ state: { text: 'x'.repeat(30_000) } });
     const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
     const nodes = [{ ...node, timeoutS: null, status: 'pending', commandId: null, error: null } as const];
@@ -39,7 +39,7 @@ describe('a sidecar that means no good', () => {
   });
 
   it('never reads again: it is hung up on, and dialled again', async () => {
-    const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallMs: 300 });
+    const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallTimeoutMs: 300 });
     for (let count = 0; count < 30; count++) device({ state: { text: 'x'.repeat(30_000) } });
     const there = await sidecar({ reads: () => false });
     await there.streamed();
@@ -51,7 +51,9 @@ describe('a sidecar that means no good', () => {
   });
 
   it('floods: it is read no faster than it may speak, and what it may say is done', async () => {
-    const { sidecar, cognition, counts } = await house({ proposals: { perSecond: 100, burst: 50, bytes: 4_096 } });
+    const { sidecar, cognition, counts } = await house({
+      proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 },
+    });
     const there = await sidecar();
     const stream = await there.streamed();
     const from = performance.now();
@@ -66,7 +68,7 @@ describe('a sidecar that means no good', () => {
   });
 
   it('floods with few words that are long: they count as many', async () => {
-    const { sidecar, counts } = await house({ proposals: { perSecond: 100, burst: 50, bytes: 4_096 } });
+    const { sidecar, counts } = await house({ proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 } });
     const stream = await (await sidecar()).streamed();
     const from = performance.now();
     const params = { text: 'x'.repeat(10 * 4_096) };
@@ -80,7 +82,7 @@ describe('a sidecar that means no good', () => {
   });
 
   it('asks for much that is slow: no more is taken on than may be in flight', async () => {
-    const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ inFlight: 8 });
+    const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ maxInFlightProposals: 8 });
     device();
     const stream = await (await sidecar()).streamed();
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
@@ -141,7 +143,7 @@ describe('a sidecar that means no good', () => {
 
   it('says anything of the right shape: the service stays as it is', async () => {
     const { sidecar, cognition, edge, device, tenantId, homeId } = await house({
-      proposals: { perSecond: 10_000, burst: 10_000, bytes: 1024 * 1024 },
+      proposalRate: { perSecond: 10_000, burst: 10_000, bytesPerToken: 1024 * 1024 },
     });
     const lamp = device();
     const there = await sidecar();

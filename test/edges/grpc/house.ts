@@ -5,7 +5,7 @@ import { automaticManifest } from '../../../src/domain/capability-registry.ts';
 import { type Lease, unlimitedLease } from '../../../src/domain/lease.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { makeSidecarEdge, type SidecarEdge } from '../../../src/edges/grpc/edge.ts';
-import type { SidecarLimits } from '../../../src/edges/grpc/limits.ts';
+import type { SidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { WorldDevice } from '../../../src/operations/cognition/contract.ts';
 import { MemoryCognition } from '../../support/memory-cognition.ts';
@@ -64,12 +64,12 @@ export async function house(
     lease,
     log,
     meter: {
-      told: (kind) => count(`told ${kind}`),
-      heard: (kind) => count(`heard ${kind}`),
-      refused: (code) => count(`refused ${code}`),
-      stream: (what) => count(what),
+      eventSent: (kind) => count(`told ${kind}`),
+      proposalReceived: (kind) => count(`heard ${kind}`),
+      proposalRefused: (code) => count(`refused ${code}`),
+      streamChanged: (what) => count(what),
     },
-    limits: { backoff: { firstMs: 20, mostMs: 60 }, coalesceMs: 100, quietMs: 20, ...limits },
+    limits: { backoff: { initialMs: 20, maxMs: 60 }, coalesceMs: 100, idleHomeIntervalMs: 20, ...limits },
   });
   onTestFinished(() => edge.close());
   const tenantId = newId();

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LEASE_MS, RenewedLease, unlimitedLease } from '../../../src/domain/lease.ts';
 import { dial } from '../../../src/edges/grpc/dialler.ts';
-import { defaultLimits } from '../../../src/edges/grpc/limits.ts';
+import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { newId } from '../../../src/main/ids.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
 import { silentLog } from '../../support/lock.ts';
@@ -99,10 +99,10 @@ describe('the stream to the sidecar, after the lease of this process is over', (
           count.attempts += 1;
           return `127.0.0.1:${port}`;
         },
-        limits: { ...defaultLimits, backoff: { firstMs: 1, mostMs: 2 } },
+        limits: { ...defaultSidecarLimits, backoff: { initialMs: 1, maxMs: 2 } },
         lease: limit,
         log: silentLog,
-        converse: () => ({ heard() {}, over() {} }),
+        handleStream: () => ({ onProposal() {}, onClose() {} }),
       });
       onTestFinished(() => dialled.close());
       return Object.assign(count, dialled);
@@ -117,7 +117,7 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     const sidecar = await startSidecar({ port });
     onTestFinished(() => sidecar.kill());
     await eventually(() => active.connected());
-    stale.again();
+    stale.retryNow();
     await eventLoopTurns();
     expect(stale.attempts).toBe(attempts);
     expect(stale.connected()).toBe(false);

@@ -5,8 +5,8 @@ import { NodeState, PerceptionUpdateSchema } from '#proto/cognition/v1/runtime_p
 import { automaticManifest } from '../../../src/domain/capability-registry.ts';
 import type { Memory } from '../../../src/domain/memory.ts';
 import type { Json } from '../../../src/domain/values.ts';
-import { perception, type Shown } from '../../../src/edges/grpc/showing.ts';
-import { wireBytes } from '../../../src/edges/grpc/wire-bytes.ts';
+import { buildPerceptionUpdate, type PerceptionInput } from '../../../src/edges/grpc/perception.ts';
+import { maxProtobufBytes } from '../../../src/edges/grpc/protobuf-size.ts';
 import { newId } from '../../../src/main/ids.ts';
 import type { ActiveContext, ContextNode, WorldDevice } from '../../../src/operations/cognition/contract.ts';
 import { fc } from '../../support/properties.ts';
@@ -34,8 +34,8 @@ const memory = (given: Partial<Memory> = {}): Memory => ({
   ...{ createdAt: 0, expiresAt: null },
   ...given,
 });
-const shown = (given: Partial<Shown> = {}, devices: WorldDevice[] = []): Shown => ({
-  ...{ tenantId, homeId, deviceId: null, contexts: [context()], waiting: 0, memories: [] },
+const shown = (given: Partial<PerceptionInput> = {}, devices: WorldDevice[] = []): PerceptionInput => ({
+  ...{ tenantId, homeId, deviceId: null, contexts: [context()], contextsNotRead: 0, memories: [] },
   world: { tenantId, homeId, devices, hash: 'h' },
   ...given,
 });
@@ -53,7 +53,7 @@ describe('what is shown', () => {
     );
     const devices = Array.from({ length: 500 }, () => device({ state: { levels: Array(16_000).fill(1) } }));
     const memories = Array.from({ length: 250 }, () => memory({ content: 'm'.repeat(4_000) }));
-    const told = perception(shown({ contexts, memories, waiting: 7 }, devices));
+    const told = buildPerceptionUpdate(shown({ contexts, memories, contextsNotRead: 7 }, devices));
     expect(toBinary(PerceptionUpdateSchema, told).length).toBeLessThan(MOST);
     expect(told.activeContexts.length).toBeGreaterThan(0);
     expect(told.contextsLeftOut).toBe(27 - told.activeContexts.length);
@@ -65,7 +65,7 @@ describe('what is shown', () => {
 
   it('leaves out parameters before it leaves out nodes', () => {
     const large = node('large', { params: { text: 'x'.repeat(5_000) } });
-    const [told] = perception(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
+    const [told] = buildPerceptionUpdate(shown({ contexts: [context({ nodes: [large, node('small')] })] }), {
       ...{ contexts: 4_000, devices: 0, memories: 0 },
     }).activeContexts;
     expect(told?.nodes).toMatchObject([
@@ -77,13 +77,13 @@ describe('what is shown', () => {
 
   it('shows the oldest context whatever its size, and the next ones while there is room', () => {
     const contexts = [context({ text: 'x'.repeat(2_000) }), context(), context()];
-    const told = perception(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
+    const told = buildPerceptionUpdate(shown({ contexts }), { contexts: 1_000, devices: 0, memories: 0 });
     expect(told.activeContexts.map(({ contextId }) => contextId)).toEqual([contexts[0]?.id]);
     expect(told.contextsLeftOut).toBe(2);
   });
 
   it('tells the hash alone where there is nothing to think about', () => {
-    const told = perception(shown({ contexts: [], memories: [memory()] }, [device()]));
+    const told = buildPerceptionUpdate(shown({ contexts: [], memories: [memory()] }, [device()]));
     expect(told).toMatchObject({
       tenantId,
       homeId,
@@ -101,7 +101,7 @@ describe('what is shown', () => {
       error: { code: 'TIMED_OUT', detail: 'Silence.' },
     });
     const contexts = [context({ nodes: [failed] }), context({ kind: 'observation', nodes: [node('b')] })];
-    const told = perception(shown({ contexts }));
+    const told = buildPerceptionUpdate(shown({ contexts }));
     expect(told.activeContexts.map(({ nodes }) => nodes[0])).toMatchObject([
       { state: NodeState.FAILED, commandId: failed.commandId, code: 'TIMED_OUT', detail: 'Silence.' },
       { state: NodeState.PROPOSED },
@@ -109,7 +109,7 @@ describe('what is shown', () => {
   });
 
   it('a device with nothing to do and nothing reported is shown as that', () => {
-    const told = perception(shown({}, [device({ name: null, category: null, manifest: null, room: null })]));
+    const told = buildPerceptionUpdate(shown({}, [device({ name: null, category: null, manifest: null, room: null })]));
     expect(told.devices).toMatchObject([{ name: '', category: '', capabilitySetId: '', roomId: '', state: {} }]);
   });
 
@@ -117,7 +117,7 @@ describe('what is shown', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
         const written = toBinary(ValueSchema, fromJson(ValueSchema, value as never)).length;
-        expect(wireBytes(value as Json)).toBeGreaterThanOrEqual(written);
+        expect(maxProtobufBytes(value as Json)).toBeGreaterThanOrEqual(written);
       }),
     );
   });

@@ -132,7 +132,7 @@ describe('what a sidecar is told', () => {
   });
 
   it('says of no home that there is nothing to think about once there is', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ quietMs: 200 });
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ idleHomeIntervalMs: 200 });
     const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
     const stream = await (await sidecar()).streamed();
     await eventually(() => stream.events.length > 0);
@@ -230,7 +230,7 @@ describe('what a sidecar is told', () => {
   });
 
   it('shows as many contexts as there is room for, and the others when those are over', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ contexts: 2 });
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     device();
     const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
     const stream = await (await sidecar()).streamed();
@@ -248,7 +248,7 @@ describe('what a sidecar is told', () => {
   });
 
   it('shows the others as well when it is the sidecar that says one is over', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ contexts: 2, allContexts: 3 });
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2, maxContexts: 3 });
     device();
     const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
     const stream = await (await sidecar()).streamed();
@@ -267,7 +267,7 @@ describe('what a sidecar is told', () => {
   });
 
   it('shows the others where one is over just while its world is read', async () => {
-    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ contexts: 2 });
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     const lamp = device();
     const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
     const stream = await (await sidecar()).streamed();
@@ -288,7 +288,7 @@ describe('what a sidecar is told', () => {
   });
 
   it('keeps no more contexts in mind than it may, and looks for the others when some are over', async () => {
-    const { sidecar, cognition, device, tenantId, homeId } = await house({ allContexts: 2 });
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContexts: 2 });
     device();
     const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
     const stream = await (await sidecar()).streamed();

@@ -2,7 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { SafetyClass } from '#proto/cognition/v1/runtime_pb.js';
 import { categoryNames } from '../../../src/domain/capability-registry.ts';
 import type { Capability } from '../../../src/domain/manifest.ts';
-import { capabilitySet, definitionOf, functionName, registrySets } from '../../../src/edges/grpc/tools.ts';
+import {
+  capabilitySetOf,
+  functionName,
+  registryCapabilitySets,
+  toolDefinitionOf,
+} from '../../../src/edges/grpc/capability-sets.ts';
 
 const capability = (given: Partial<Capability> = {}): Capability => ({
   ...{ id: 1, action: 'turn_on', description: 'Turns it on', safetyClass: 'NORMAL', supportsDryRun: true },
@@ -27,7 +32,7 @@ describe('tools for a language model', () => {
   });
 
   it('take the device and what the action takes, which is required where something of it is', () => {
-    const plain = definitionOf(capability());
+    const plain = toolDefinitionOf(capability());
     expect(plain).toEqual({
       type: 'function',
       function: {
@@ -45,13 +50,13 @@ describe('tools for a language model', () => {
       },
     });
     const paramSchema = { type: 'object', properties: { level: { type: 'integer' } }, required: ['level'] };
-    expect(definitionOf(capability({ paramSchema }))).toMatchObject({
+    expect(toolDefinitionOf(capability({ paramSchema }))).toMatchObject({
       function: { parameters: { required: ['device_id', 'params'], properties: { params: paramSchema } } },
     });
   });
 
   it('of all categories hold no action that is internal to the protocol, and say which are critical', () => {
-    const sets = registrySets();
+    const sets = registryCapabilitySets();
     expect(sets.map(({ category }) => category)).toEqual(categoryNames);
     const lock = sets.find(({ category }) => category === 'lock');
     const classOf = (action: string) => lock?.tools.find((tool) => tool.action === action)?.safetyClass;
@@ -65,7 +70,8 @@ describe('tools for a language model', () => {
   });
 
   it('manifests that say the same have the same id, and another one where anything of them is another', () => {
-    const idOf = (...capabilities: Capability[]) => capabilitySet({ category: 'light', capabilities }).capabilitySetId;
+    const idOf = (...capabilities: Capability[]) =>
+      capabilitySetOf({ category: 'light', capabilities }).capabilitySetId;
     expect(idOf(capability())).toBe(idOf(capability()));
     expect(idOf(capability())).not.toBe(idOf(capability({ description: 'Lights up' })));
     expect(idOf(capability())).not.toBe(idOf(capability({ expectedState: { on: true } })));

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { isScope } from '../../../src/domain/scopes.ts';
 import { nextSteps } from '../../../src/edges/mcp/next-steps.ts';
 import { resourceKinds } from '../../../src/edges/mcp/resources.ts';
-import { tools } from '../../../src/edges/mcp/tools/table.ts';
+import { tools } from '../../../src/edges/mcp/tools/tool-list.ts';
 
 const page = readFileSync(new URL('../../../docs/ai-agents.md', import.meta.url), 'utf8');
 const blocks = [...page.matchAll(/```json\n([\s\S]*?)```/g)].map(([, text]) => text as string);

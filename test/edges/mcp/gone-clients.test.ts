@@ -5,10 +5,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
-import { namedBy } from '../../../src/edges/mcp/resources.ts';
-import { defaultLimits, keepSessions } from '../../../src/edges/mcp/sessions.ts';
-import { StreamableWire } from '../../../src/edges/mcp/streamable.ts';
-import { followActors, REST_MS } from '../../../src/edges/mcp/subscriptions.ts';
+import { parseResourceUri } from '../../../src/edges/mcp/resources.ts';
+import { defaultSessionLimits, makeSessionRegistry } from '../../../src/edges/mcp/session-registry.ts';
+import { StreamableHttpTransport } from '../../../src/edges/mcp/streamable-http-transport.ts';
+import { makeSubscriptions, NOTIFY_INTERVAL_MS } from '../../../src/edges/mcp/subscriptions.ts';
 import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
@@ -96,9 +96,9 @@ function sessionsOfTheirOwn() {
     watchers.add(watcher);
     return () => watchers.delete(watcher);
   };
-  const subscriptions = followActors({ subscribeTransitions: onTransition });
+  const subscriptions = makeSubscriptions({ subscribeTransitions: onTransition });
   const quiet = () => () => {};
-  const sessions = keepSessions(
+  const sessions = makeSessionRegistry(
     {
       clock: { now: () => 0 },
       ...{
@@ -109,13 +109,13 @@ function sessionsOfTheirOwn() {
       },
     } as never,
     {
-      ...{ subscriptions, limits: defaultLimits, passing: new StreamableWire({ session: false }) },
+      ...{ subscriptions, limits: defaultSessionLimits, passing: new StreamableHttpTransport({ session: false }) },
       serverFor: () => ({}) as never,
       isIdle: () => false,
     },
   );
   const caller = { principal: { kind: 'user', id: 'u' }, tenantId: 't' } as Caller;
-  const wire = new StreamableWire({ session: true });
+  const wire = new StreamableHttpTransport({ session: true });
   const session = sessions.open({ owner: 'o', caller, wire: wire as never });
   if (session === null) throw new Error('there is no room');
   return { sessions, subscriptions, watchers, wire, session };
@@ -123,11 +123,11 @@ function sessionsOfTheirOwn() {
 
 it('a session that is over follows nothing, though it asked for it before', () => {
   const { sessions, subscriptions, watchers, session } = sessionsOfTheirOwn();
-  const uri = namedBy(`twin://plans/${v7()}`) as never;
-  expect(subscriptions.add(session.follower, uri)).toBe(true);
+  const uri = parseResourceUri(`twin://plans/${v7()}`) as never;
+  expect(subscriptions.add(session.subscriber, uri)).toBe(true);
   sessions.end(session);
   // Whether it may read that was still being looked up.
-  expect(subscriptions.add(session.follower, uri)).toBe(false);
+  expect(subscriptions.add(session.subscriber, uri)).toBe(false);
   expect(watchers.size).toBe(0);
   sessions.close();
 });
@@ -135,11 +135,11 @@ it('a session that is over follows nothing, though it asked for it before', () =
 it('who has much to read when something changes is told of it once they have read that', async () => {
   const { sessions, subscriptions, watchers, wire, session } = sessionsOfTheirOwn();
   const server = createServer((asked, response) => {
-    wire.listen(exchangeOf(asked, response, { newId: v7 }));
+    wire.openEventStream(exchangeOf(asked, response, { newId: v7 }));
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const id = v7();
-  subscriptions.add(session.follower, namedBy(`twin://plans/${id}`) as never);
+  subscriptions.add(session.subscriber, parseResourceUri(`twin://plans/${id}`) as never);
   const asking = request({ port: (server.address() as AddressInfo).port });
   const answer = new Promise<IncomingMessage>((resolve) => asking.on('response', resolve));
   asking.end();
@@ -147,12 +147,12 @@ it('who has much to read when something changes is told of it once they have rea
   stream.pause();
   const long = { jsonrpc: '2.0' as const, method: 'notifications/message', params: { data: 'x'.repeat(32 * 1024) } };
   // The sockets between them take a few megabytes.
-  while (wire.tell(long)) await pause(1);
+  while (wire.trySend(long)) await pause(1);
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   for (const watcher of watchers) {
     watcher({ ref: { kind: 'plan', id }, snapshot: { value: null, context: {} } } as never, {} as never, null);
   }
-  vi.advanceTimersByTime(3 * REST_MS);
+  vi.advanceTimersByTime(3 * NOTIFY_INTERVAL_MS);
   vi.useRealTimers();
   let said = '';
   stream.on('data', (chunk) => {

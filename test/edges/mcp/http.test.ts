@@ -291,7 +291,7 @@ describe('a session', () => {
   });
 
   it('ends when nobody used it for long, unless somebody listens', async () => {
-    await open({ mcpLimits: { lookMs: 20, idleMs: 60_000 } });
+    await open({ mcpLimits: { checkIntervalMs: 20, idleTimeoutMs: 60_000 } });
     const idle = await begin();
     const heard = await begin();
     const stream = await listen(heard);
@@ -304,7 +304,7 @@ describe('a session', () => {
   });
 
   it('is one of a bounded number: of a user’s own the oldest makes room, and so does one of who has the most', async () => {
-    await open({ mcpLimits: { perUser: 2, inAll: 3 } });
+    await open({ mcpLimits: { maxPerUser: 2, maxTotal: 3 } });
     const first = await begin();
     house.clock.advance(1);
     const second = await begin();
@@ -331,7 +331,7 @@ describe('a session', () => {
   });
 
   it('ends with what it was opened with: a key that is revoked, a member who leaves, a tenant that is suspended', async () => {
-    await open({ mcpLimits: { lookMs: 20 } });
+    await open({ mcpLimits: { checkIntervalMs: 20 } });
     const { body: key } = await mine.call('POST', '/auth/api-keys', { name: 'agent' });
     const byKey = { authorization: `Bearer ${key.key}` };
     const ofKey = await listen(await begin(byKey));

@@ -2,7 +2,7 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { REST_MS } from '../../../src/edges/mcp/subscriptions.ts';
+import { NOTIFY_INTERVAL_MS } from '../../../src/edges/mcp/subscriptions.ts';
 import { eventually } from '../../support/clock.ts';
 import type { House } from '../../support/house.ts';
 import { mcpClient, transports } from '../../support/mcp.ts';
@@ -116,7 +116,7 @@ describe.each(transports)('over %s', (transport) => {
     const from = performance.now();
     for (let n = 0; n < 50; n++) await mine.report(lamp, { n });
     await eventually(() => updated.length > 0);
-    expect(updated.length).toBeLessThan(2 + (performance.now() - from) / REST_MS);
+    expect(updated.length).toBeLessThan(2 + (performance.now() - from) / NOTIFY_INTERVAL_MS);
     await client.unsubscribeResource({ uri });
   });
 

@@ -1,7 +1,7 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { tools } from '../../../src/edges/mcp/tools/table.ts';
+import { tools } from '../../../src/edges/mcp/tools/tool-list.ts';
 import { eventually } from '../../support/clock.ts';
 import type { House, Received } from '../../support/house.ts';
 import { callTool, codeOf, mcpClient, structured } from '../../support/mcp.ts';

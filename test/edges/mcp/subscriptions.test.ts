@@ -1,15 +1,15 @@
 import { v7 } from 'uuid';
 import { expect, it } from 'vitest';
 import type { Actors } from '../../../src/actors/contract.ts';
-import { namedBy } from '../../../src/edges/mcp/resources.ts';
-import { type Follower, followActors } from '../../../src/edges/mcp/subscriptions.ts';
+import { parseResourceUri } from '../../../src/edges/mcp/resources.ts';
+import { makeSubscriptions, type Subscriber } from '../../../src/edges/mcp/subscriptions.ts';
 import { eventually } from '../../support/clock.ts';
 
 type Watcher = Parameters<Actors['subscribeTransitions']>[0];
 
 function followed() {
   const watchers = new Set<Watcher>();
-  const subscriptions = followActors({
+  const subscriptions = makeSubscriptions({
     subscribeTransitions(watcher) {
       watchers.add(watcher);
       return () => watchers.delete(watcher);
@@ -22,15 +22,15 @@ function followed() {
   };
   const told: string[][] = [];
   let reads = true;
-  const follower: Follower = {
+  const follower: Subscriber = {
     tenantId: 't',
-    gone: false,
-    tell(uris) {
+    isClosed: false,
+    notify(uris) {
       if (reads) told.push([...uris]);
       return reads;
     },
   };
-  const add = (uri: string) => subscriptions.add(follower, namedBy(uri) as never);
+  const add = (uri: string) => subscriptions.add(follower, parseResourceUri(uri) as never);
   const reading = (state: boolean) => {
     reads = state;
   };
@@ -42,7 +42,7 @@ it('nothing is listened for while nobody follows anything', () => {
   expect(watchers.size).toBe(0);
   add(`twin://devices/${v7()}`);
   expect(watchers.size).toBe(1);
-  subscriptions.leave(follower);
+  subscriptions.removeSubscriber(follower);
   expect(watchers.size).toBe(0);
 });
 

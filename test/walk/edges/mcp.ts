@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { REFUSAL } from '../../../src/edges/mcp/results.ts';
+import { REFUSAL_META_KEY } from '../../../src/edges/mcp/tool-results.ts';
 import { callTool, mcpClient } from '../../support/mcp.ts';
 import type { Edge } from './edge.ts';
 
@@ -66,7 +66,7 @@ export const mcp: Edge = {
         ...more,
         ...Object.fromEntries(given),
       });
-      return isError ? (_meta?.[REFUSAL] as { code: string; detail: string }) : { body: structuredContent };
+      return isError ? (_meta?.[REFUSAL_META_KEY] as { code: string; detail: string }) : { body: structuredContent };
     } finally {
       await client.close();
     }

@@ -4,9 +4,15 @@ import { type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts'
 import type { JsonObject } from '../../../domain/values.ts';
 import type { Caller, Operation, Services } from '../../../operations/operation.ts';
 import { mayCall, type Perform, type Performed } from '../../../operations/perform.ts';
-import type { Dialogue } from '../dialogue.ts';
-import { refusedResult, resultOf } from '../results.ts';
-import { type Arguments, inputSchema, type Names, type ObjectSchema, outputSchema } from '../schemas.ts';
+import type { ClientInteraction } from '../client-interaction.ts';
+import { refusalResult, toolResult } from '../tool-results.ts';
+import {
+  type ArgumentNames,
+  type ArgumentOptions,
+  inputSchema,
+  type ObjectSchema,
+  outputSchema,
+} from '../tool-schemas.ts';
 
 /** One line of the specification's table of tools. */
 export interface Tool {
@@ -27,22 +33,22 @@ export interface ToolCall {
   caller: Caller;
   perform: Perform;
   services: Pick<Services, 'actors'>;
-  dialogue: Dialogue;
+  client: ClientInteraction;
 }
 
-type About = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'>;
+type ToolInfo = Pick<Tool, 'name' | 'title' | 'description' | 'annotations'>;
 
 /** A tool that is one operation, perhaps with less in its answer. */
-export function toolOf<In extends ZodType, Out extends ZodType, Shown extends ZodType = Out>(
-  about: About & {
+export function defineOperationTool<In extends ZodType, Out extends ZodType, Shown extends ZodType = Out>(
+  about: ToolInfo & {
     operation: Operation<In, Out>;
-    arguments?: Arguments;
+    arguments?: ArgumentOptions;
     /** One sentence of ours: nothing that a device or a user wrote. */
     words(shown: z.infer<Shown>): string;
-  } & (Shown extends Out ? { shows?: undefined } : { shows: Shows<Out, Shown> }),
+  } & (Shown extends Out ? { shows?: undefined } : { shows: OutputView<Out, Shown> }),
 ): Tool {
   const { operation, arguments: given = {}, words, shows, ...rest } = about;
-  const shown = shows as Shows<Out, Shown> | undefined;
+  const shown = shows as OutputView<Out, Shown> | undefined;
   const schema = inputSchema(operation.input, given);
   return {
     ...rest,
@@ -50,25 +56,25 @@ export function toolOf<In extends ZodType, Out extends ZodType, Shown extends Zo
     inputSchema: schema,
     outputSchema: outputSchema(shown?.schema ?? operation.output),
     async call({ args, caller, perform }) {
-      const outcome = await asTool(perform, operation, { args, caller, schema, names: given.names });
-      if (!outcome.ok) return refusedResult(outcome.refusal);
+      const outcome = await performWithToolNames(perform, operation, { args, caller, schema, names: given.names });
+      if (!outcome.ok) return refusalResult(outcome.refusal);
       const body = outcome.value.body as z.infer<Out>;
       const told = (shown === undefined ? body : shown.of(body)) as z.infer<Shown>;
-      return resultOf(words(told), told as JsonObject);
+      return toolResult(words(told), told as JsonObject);
     },
   };
 }
 
-export interface Shows<Out extends ZodType, Shown extends ZodType> {
+export interface OutputView<Out extends ZodType, Shown extends ZodType> {
   schema: Shown;
   of(body: z.infer<Out>): z.infer<Shown>;
 }
 
 /** Runs an operation with a tool's arguments; what it refuses is told by the tool's names. */
-export async function asTool(
+export async function performWithToolNames(
   perform: Perform,
   operation: Operation,
-  asked: { args: JsonObject; caller: Caller; schema: ObjectSchema; names?: Names | undefined },
+  asked: { args: JsonObject; caller: Caller; schema: ObjectSchema; names?: ArgumentNames | undefined },
 ): Promise<Outcome<Performed>> {
   const { args, caller, schema, names = {} } = asked;
   const known = schema.properties as JsonObject;
@@ -77,22 +83,22 @@ export async function asTool(
     Object.entries(args).map(([name, value]) => [Object.hasOwn(names, name) ? (names[name] as string) : name, value]),
   );
   // Who may not call it hears that first.
-  const barred = stray.length === 0 || mayCall(operation, caller) !== null ? null : unknown(stray);
+  const barred = stray.length === 0 || mayCall(operation, caller) !== null ? null : unknownArguments(stray);
   const outcome = await perform(operation, { input, caller, keyed: null, ...(barred && { barred }) });
   return outcome.ok || outcome.refusal === barred
     ? outcome
-    : { ok: false, refusal: byToolNames(outcome.refusal, names) };
+    : { ok: false, refusal: withToolNames(outcome.refusal, names) };
 }
 
 /** Arguments that are not as the tool's own schema says. */
-export const invalid = (names: readonly string[], message: string): Refusal =>
+export const invalidArguments = (names: readonly string[], message: string): Refusal =>
   refuse('VALIDATION_FAILED', names.map((path) => `${path}: ${message}`).join('; '), {
     errors: names.map((path) => ({ path, message })),
   }).refusal;
 
-const unknown = (names: readonly string[]): Refusal => invalid(names, 'is not known here');
+const unknownArguments = (names: readonly string[]): Refusal => invalidArguments(names, 'is not known here');
 
-function byToolNames(refusal: Refusal, names: Names): Refusal {
+function withToolNames(refusal: Refusal, names: ArgumentNames): Refusal {
   const toolNames = new Map(Object.entries(names).map(([tool, own]) => [own, tool]));
   const { errors } = refusal;
   if (errors === undefined || toolNames.size === 0) return refusal;
@@ -105,16 +111,16 @@ function byToolNames(refusal: Refusal, names: Names): Refusal {
 }
 
 /** Looks, and changes nothing anywhere. */
-export const LOOKS: ToolAnnotations = { readOnlyHint: true, openWorldHint: false };
+export const READ_ONLY: ToolAnnotations = { readOnlyHint: true, openWorldHint: false };
 /** Adds a record; nothing that was there is lost. */
-export const ADDS: ToolAnnotations = {
+export const ADDITIVE: ToolAnnotations = {
   readOnlyHint: false,
   destructiveHint: false,
   idempotentHint: false,
   openWorldHint: false,
 };
 /** Moves something in somebody's house, and may not be undone. */
-export const ACTS: ToolAnnotations = {
+export const DESTRUCTIVE: ToolAnnotations = {
   readOnlyHint: false,
   destructiveHint: true,
   idempotentHint: false,

@@ -1,0 +1,176 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type CognitionProposal, NodeState } from '#proto/cognition/v1/runtime_pb.js';
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Lease } from '../../domain/lease.ts';
+import type { Log } from '../../domain/log.ts';
+import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
+import type { Milliseconds, Uuid } from '../../domain/values.ts';
+import type { Cognition } from '../../operations/cognition/contract.ts';
+import { refusalOf } from '../../operations/faults.ts';
+import type { Call } from './call.ts';
+import type { OutgoingEvent } from './event-sender.ts';
+import { nodeStateOf } from './perception.ts';
+import { type ProposalBody, type ProposalRef, parseProposal, proposalRefOf } from './proposal-parser.ts';
+import type { SidecarLimits } from './sidecar-limits.ts';
+
+export interface ProposalReceiverParts {
+  call: Pick<Call, 'pause' | 'resume'>;
+  cognition: Pick<Cognition, 'context' | 'propose' | 'suspend' | 'complete' | 'fail'>;
+  clock: Clock;
+  lease: Pick<Lease, 'valid'>;
+  limits: SidecarLimits;
+  log: Log;
+  send(event: OutgoingEvent): void;
+  /** The context does not wait any more: the sidecar said so itself. */
+  onContextEnded(contextId: Uuid): void;
+  onReceived(kind: string): void;
+  onRefused(code: string): void;
+}
+
+/**
+ * What a sidecar says, done in its order for each context, and answered where it was refused. One that says more than it may
+ * is not read for a while: nothing is dropped, and nothing piles up here.
+ */
+export class ProposalReceiver {
+  private readonly parts: ProposalReceiverParts;
+  /** What is under way, by context. */
+  private readonly tails = new Map<string, Promise<void>>();
+  /** Nodes that are being proposed, with the proposal that the answer names. */
+  private readonly openProposals = new Map<string, string>();
+  private inFlight = 0;
+  private tokens: number;
+  private filledAt = performance.now();
+  private paused = false;
+  private timer: NodeJS.Timeout | null = null;
+
+  constructor(parts: ProposalReceiverParts) {
+    this.parts = parts;
+    this.tokens = parts.limits.proposalRate.burst;
+  }
+
+  sizes(): CollectionSizes {
+    return { sidecar_queues: this.tails.size, sidecar_proposals: this.openProposals.size };
+  }
+
+  /** Reading a large one costs as much as reading many. */
+  receive(proposal: CognitionProposal, bytes: number): void {
+    this.tokens -= Math.max(1, bytes / this.parts.limits.proposalRate.bytesPerToken);
+    this.inFlight += 1;
+    const about = proposalRefOf(proposal);
+    this.parts.onReceived(proposal.proposal.case ?? 'nothing');
+    // Those about no context share one queue.
+    const before = this.tails.get(about.contextId) ?? Promise.resolve();
+    const turn = before.then(() => this.process(proposal, about));
+    this.tails.set(about.contextId, turn);
+    void turn.then(() => {
+      this.inFlight -= 1;
+      if (this.tails.get(about.contextId) === turn) this.tails.delete(about.contextId);
+      this.applyBackpressure();
+    });
+    this.applyBackpressure();
+  }
+
+  /** The proposal that a node came with, if that is not answered yet; asked once, by whoever tells of the node. */
+  takeProposalId(contextId: Uuid, nodeId: string): string {
+    const key = `${contextId} ${nodeId}`;
+    const proposalId = this.openProposals.get(key) ?? '';
+    this.openProposals.delete(key);
+    return proposalId;
+  }
+
+  private applyBackpressure(): void {
+    const { limits, call } = this.parts;
+    const { perSecond, burst } = limits.proposalRate;
+    const now = performance.now();
+    this.tokens = Math.min(burst, this.tokens + ((now - this.filledAt) / 1000) * perSecond);
+    this.filledAt = now;
+    const wait: Milliseconds = this.tokens >= 1 ? 0 : ((1 - this.tokens) / perSecond) * 1000;
+    const full = wait > 0 || this.inFlight >= limits.maxInFlightProposals;
+    if (full && !this.paused) {
+      this.paused = true;
+      call.pause();
+    } else if (!full && this.paused) {
+      this.paused = false;
+      call.resume();
+    }
+    if (wait > 0) {
+      this.timer ??= setTimeout(() => {
+        this.timer = null;
+        this.applyBackpressure();
+      }, Math.ceil(wait)).unref();
+    }
+  }
+
+  private async process(proposal: CognitionProposal, about: ProposalRef): Promise<void> {
+    const { lease, log, onRefused } = this.parts;
+    // It may have waited for an earlier one of its context.
+    if (!lease.valid()) return;
+    const outcome = await this.execute(proposal, about).catch((thrown: unknown) => ({
+      ok: false as const,
+      refusal: refusalOf(thrown, log, { request_id: about.contextId, operation: 'a proposal' }),
+    }));
+    if (outcome.ok) return;
+    onRefused(outcome.refusal.code);
+    this.reportRejected(about, outcome.refusal);
+  }
+
+  private async execute(proposal: CognitionProposal, about: ProposalRef): Promise<Outcome<null>> {
+    const { cognition, onContextEnded } = this.parts;
+    const { contextId } = about;
+    if (contextId === '') return refuse('NOT_FOUND', 'There is no such context.');
+    const read = parseProposal(proposal);
+    if (!read.ok) return read;
+    const word = read.value;
+    switch (word.type) {
+      case 'graphNode':
+        return this.propose(word, contextId, about);
+      case 'suspend':
+        return cognition.suspend(contextId, word);
+      default: {
+        const ended =
+          word.type === 'complete' ? await cognition.complete(contextId, word) : await cognition.fail(contextId, word);
+        if (ended.ok) onContextEnded(contextId);
+        return ended;
+      }
+    }
+  }
+
+  private async propose(
+    { node }: Extract<ProposalBody, { type: 'graphNode' }>,
+    contextId: Uuid,
+    { nodeId, proposalId }: ProposalRef,
+  ): Promise<Outcome<null>> {
+    const key = `${contextId} ${nodeId}`;
+    this.openProposals.set(key, proposalId);
+    try {
+      const outcome = await this.parts.cognition.propose(contextId, node);
+      if (!outcome.ok) return outcome;
+      if (this.openProposals.has(key)) await this.reportAccepted(contextId, nodeId, proposalId);
+      return done(null);
+    } finally {
+      this.openProposals.delete(key);
+    }
+  }
+
+  /** Nobody told of the node: it stood there already, or does not run before somebody accepts it. */
+  private async reportAccepted(contextId: Uuid, nodeId: string, proposalId: string): Promise<void> {
+    const { cognition, clock, send } = this.parts;
+    const context = await cognition.context(contextId);
+    const node = context?.nodes.find(({ id }) => id === nodeId);
+    if (!context || !node) return;
+    const to = nodeStateOf(node, context.kind);
+    const at = timestampFromMs(clock.now());
+    const { commandId, error } = node;
+    const why = { code: error?.code ?? '', detail: error?.detail ?? '' };
+    send({
+      case: 'graphStateUpdate',
+      value: { contextId, nodeId, to, at, proposalId, commandId: commandId ?? '', ...why },
+    });
+  }
+
+  private reportRejected(about: ProposalRef, { code, detail }: Refusal): void {
+    const at = timestampFromMs(this.parts.clock.now());
+    this.parts.send({ case: 'graphStateUpdate', value: { ...about, to: NodeState.REJECTED, at, code, detail } });
+  }
+}

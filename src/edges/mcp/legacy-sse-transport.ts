@@ -1,0 +1,71 @@
+import { randomUUID } from 'node:crypto';
+import type { JSONRPCMessage, RequestId } from '@modelcontextprotocol/sdk/types.js';
+import type { Exchange } from '../shared/exchange.ts';
+import { EventStream } from './event-stream.ts';
+import { McpTransport, type RequestContext } from './mcp-transport.ts';
+
+export const MESSAGES_PATH = '/mcp/messages';
+
+/** HTTP+SSE, the transport of MCP's first revision: all answers come on the one stream that the client opened. */
+export class LegacySseTransport extends McpTransport {
+  readonly sessionId = randomUUID();
+  readonly #stream: EventStream;
+  readonly #pending = new Set<RequestId>();
+  #closed = false;
+
+  /** `prefix` is the path under which a proxy has put the service; mostly there is none. */
+  constructor(exchange: Exchange, prefix: string) {
+    super();
+    this.#stream = new EventStream(exchange);
+    this.#stream.sendEvent('endpoint', `${prefix}${MESSAGES_PATH}?session_id=${this.sessionId}`);
+    exchange.response.on('drain', () => this.ondrain?.());
+    exchange.response.on('close', () => void this.close());
+  }
+
+  get pending(): number {
+    return this.#pending.size;
+  }
+
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  isPending(id: RequestId): boolean {
+    return this.#pending.has(id);
+  }
+
+  post(messages: readonly JSONRPCMessage[], bearings: readonly RequestContext[]): void {
+    messages.forEach((message, n) => {
+      if ('method' in message && 'id' in message) this.#pending.add(message.id);
+      this.deliver(message, bearings[n] as RequestContext);
+    });
+  }
+
+  async send(message: JSONRPCMessage): Promise<void> {
+    // What was taken back is answered no more.
+    if (!('method' in message) && message.id !== undefined && !this.#pending.delete(message.id)) return;
+    if (!this.#stream.isOpen) throw new Error('nobody reads');
+    this.#stream.sendMessage(message);
+  }
+
+  trySend(message: JSONRPCMessage): boolean {
+    if (!this.#stream.isOpen || this.#stream.isBusy) return false;
+    this.#stream.sendMessage(message);
+    return true;
+  }
+
+  keepAlive(): void {
+    this.#stream.keepAlive();
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#stream.end();
+    this.onclose?.();
+  }
+
+  protected override onCancelled(id: RequestId): void {
+    this.#pending.delete(id);
+  }
+}

@@ -1,0 +1,185 @@
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
+import type { JsonObject } from '../../../domain/values.ts';
+import { type Entry, entry } from '../../../operations/command-all.ts';
+import { commandGroup, commandRoom } from '../../../operations/command-batches.ts';
+import { cancelled } from '../../../operations/command-view.ts';
+import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands.ts';
+import { mayConfirmOwn } from '../../../operations/confirming.ts';
+import { wishFields } from '../../../operations/dispatch.ts';
+import type { Caller, Operation } from '../../../operations/operation.ts';
+import { mayCall, type Perform } from '../../../operations/perform.ts';
+import type { ElicitationReply } from '../client-interaction.ts';
+import { refusalResult, toolResult } from '../tool-results.ts';
+import { inputSchema, outputSchema } from '../tool-schemas.ts';
+import { confirmationQuestion, type PendingConfirmation } from './confirmation-question.ts';
+import {
+  DESTRUCTIVE,
+  defineOperationTool,
+  invalidArguments,
+  performWithToolNames,
+  type Tool,
+  type ToolCall,
+} from './tool.ts';
+
+// Commands through the safety gateway. What is critical waits for a confirmation; where the client can ask its user there and
+// then it does, which spares the requester a second call and is no other confirmation than that.
+
+const targets: Readonly<Record<string, { operation: Operation; member: string }>> = {
+  device: { operation: commandDevice, member: 'deviceId' },
+  room: { operation: commandRoom, member: 'roomId' },
+  group: { operation: commandGroup, member: 'groupSlug' },
+};
+
+const { action, params, dry_run } = wishFields;
+const schema = inputSchema(
+  z.strictObject({
+    target_type: z.enum(Object.keys(targets)),
+    target_id: z.string().meta({ description: 'Id of the device or the room, or slug of the group' }),
+    action: action.meta({ description: 'Name of an action, as get_device_capabilities shows it' }),
+    params,
+    dry_run,
+  }),
+);
+
+const [dispatched, dryRunRequired] = commandDevice.output.options;
+const dryRun = dryRunRequired.extend({
+  code: z.literal('DRY_RUN_REQUIRED').optional().meta({ description: 'Where no dry run was asked for' }),
+});
+type DryRun = z.infer<typeof dryRun>;
+const batch = z.object({ results: z.array(entry) });
+
+const executeCommand: Tool = {
+  name: 'execute_proto_command',
+  title: 'Command devices',
+  description:
+    'Sends an action to a device, to all devices of a room or of a group, through the safety gateway. A critical action is not sent: it is answered with a preview and a dry_run_token. Show the user the preview and confirm with confirm_proto_command only when they agree. dry_run: true previews any action. What became of a command: get_command_status.',
+  annotations: DESTRUCTIVE,
+  operation: commandDevice,
+  inputSchema: schema,
+  outputSchema: outputSchema(z.union([dispatched, dryRun, batch, cancelled])),
+  async call(call) {
+    const { target_type, ...args } = call.args;
+    const target = typeof target_type === 'string' && Object.hasOwn(targets, target_type) ? targets[target_type] : null;
+    const { caller, perform } = call;
+    if (!target) {
+      const fault = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
+      const barred = mayCall(commandDevice, caller)?.refusal ?? fault;
+      await perform(commandDevice, { input: {}, caller, keyed: null, barred });
+      return refusalResult(barred);
+    }
+    const { operation, member } = target;
+    const outcome = await performWithToolNames(perform, operation, {
+      args,
+      caller,
+      schema,
+      names: { target_id: member },
+    });
+    if (!outcome.ok) return refusalResult(outcome.refusal);
+    const { body, status } = outcome.value;
+    if ('results' in (body as object)) return afterBatch(call, (body as z.infer<typeof batch>).results);
+    if (status === undefined) return toolResult('The command is on its way.', body as JsonObject);
+    if (status === 200) return toolResult(`Nothing is sent yet. ${CONFIRM_HINT}`, body as JsonObject);
+    return afterDryRun(call, { ...(body as DryRun), code: 'DRY_RUN_REQUIRED' });
+  },
+};
+
+const CONFIRM_HINT = 'To send it, call confirm_proto_command with the dry_run_token before expires_at.';
+const PREVIEW_HINT =
+  'This is critical and was not sent. Show the user what it would do; only when they agree, call confirm_proto_command with the dry_run_token before expires_at.';
+const OTHER_CONFIRMER_HINT =
+  'This is critical and was not sent. The tenant’s policy wants somebody else to confirm it: ask the user to look at the confirmations that wait.';
+
+async function afterDryRun(call: ToolCall, waiting: DryRun): Promise<CallToolResult> {
+  const { reply, shown } = await elicitConfirmation(call, [{ ...waiting, device_id: String(call.args.target_id) }]);
+  if (reply === null) return toolResult(shown, waiting as unknown as JsonObject);
+  const { caller, accepted } = reply;
+  if (!accepted) {
+    await cancelAll(call.perform, caller, [waiting.command_id]);
+    return toolResult('The user said no; nothing is sent.', { status: 'cancelled', command_id: waiting.command_id });
+  }
+  const input = { dry_run_token: waiting.dry_run_token };
+  const outcome = await call.perform(confirmByToken, { input, caller, keyed: null });
+  if (!outcome.ok) return refusalResult(outcome.refusal);
+  return toolResult('The user agreed, and the command is on its way.', outcome.value.body as JsonObject);
+}
+
+const isPendingConfirmation = (one: Entry): one is Entry & PendingConfirmation =>
+  one.code === 'DRY_RUN_REQUIRED' && !one.success;
+
+async function afterBatch(call: ToolCall, results: readonly Entry[]): Promise<CallToolResult> {
+  const waiting = results.filter(isPendingConfirmation);
+  if (waiting.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
+  const { reply, shown } = await elicitConfirmation(call, waiting);
+  if (reply === null) {
+    return toolResult(`${batchSummary(results)} ${shown}`, { results } as unknown as JsonObject);
+  }
+  const { caller, accepted } = reply;
+  const ids = waiting.map(({ command_id }) => command_id);
+  if (!accepted) await cancelAll(call.perform, caller, ids);
+  const after = await Promise.all(
+    results.map((one) => {
+      if (!isPendingConfirmation(one)) return one;
+      return accepted ? confirmEntry(call.perform, caller, one) : refusedByUser(one);
+    }),
+  );
+  const told = accepted ? 'The user agreed to what was critical.' : 'The user said no to what was critical.';
+  return toolResult(`${told} ${batchSummary(after)}`, { results: after } as unknown as JsonObject);
+}
+
+const batchSummary = (results: readonly Entry[]): string =>
+  `${results.filter(({ success }) => success).length} of ${results.length} devices took it.`;
+
+const refusedByUser = ({ device_id, command_id }: Entry): Entry => ({
+  device_id,
+  success: false,
+  ...(command_id && { command_id }),
+  error: 'The user said no.',
+  code: 'CONFIRMATION_FAILED',
+});
+
+async function confirmEntry(
+  perform: Perform,
+  caller: Caller,
+  { device_id, command_id, dry_run_token }: Entry & PendingConfirmation,
+): Promise<Entry> {
+  const input = { dry_run_token, deviceId: device_id };
+  const outcome = await perform(confirmByToken, { input, caller, keyed: null });
+  if (outcome.ok) {
+    const { message_id } = outcome.value.body as z.infer<typeof dispatched>;
+    return { device_id, success: true, command_id, message_id, status: 'dispatched' as const };
+  }
+  const { code, detail } = outcome.refusal;
+  return { device_id, success: false, command_id, error: detail, code };
+}
+
+async function cancelAll(perform: Perform, caller: Caller, commandIds: readonly string[]): Promise<void> {
+  const input = { reason: 'The user was asked and said no.' };
+  await Promise.all(commandIds.map((id) => perform(cancelCommand, { input: { id, ...input }, caller, keyed: null })));
+}
+
+/** Asks the client's user, where the policy lets the requester confirm at all; else what the model is told instead. */
+async function elicitConfirmation(
+  { caller, services, client, args }: ToolCall,
+  waiting: readonly PendingConfirmation[],
+): Promise<{ reply: ElicitationReply | null; shown: string }> {
+  if (!(await mayConfirmOwn(services, caller))) return { reply: null, shown: OTHER_CONFIRMER_HINT };
+  const until = Math.min(...waiting.map(({ expires_at }) => Date.parse(expires_at)));
+  return {
+    reply: await client.elicit(confirmationQuestion(services, String(args.action), waiting), until),
+    shown: PREVIEW_HINT,
+  };
+}
+
+const confirmCommand = defineOperationTool({
+  name: 'confirm_proto_command',
+  title: 'Confirm a critical command',
+  description:
+    'Sends what a dry run showed, with its token. Only after the user has seen the preview and agreed. The token works once, for that command alone; the tenant’s policy may want somebody else to confirm.',
+  annotations: DESTRUCTIVE,
+  operation: confirmByToken,
+  arguments: { names: { device_id: 'deviceId' } },
+  words: () => 'It is confirmed, and the command is on its way.',
+});
+
+export const commandTools = [executeCommand, confirmCommand];

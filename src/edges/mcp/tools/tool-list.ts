@@ -1,0 +1,31 @@
+import type { Caller } from '../../../operations/operation.ts';
+import { mayCall } from '../../../operations/perform.ts';
+import { commandTools } from './command-tools.ts';
+import { planTools } from './plan-tools.ts';
+import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
+import type { Tool } from './tool.ts';
+import { managementTools, otherWriteTools, provisioningTools } from './write-tools.ts';
+
+/** All tools, in the order of the specification's table. */
+export const tools: readonly Tool[] = [
+  ...observabilityTools,
+  ...discoveryTools,
+  ...commandTools,
+  ...provisioningTools,
+  ...managementTools,
+  ...firmwareTools,
+  ...planTools,
+  otherReadTools.getPlanStatus,
+  otherReadTools.getStateVerification,
+  otherWriteTools.writeAgentMemory,
+  otherReadTools.getAgentMemories,
+  otherReadTools.whoami,
+];
+
+const byName = new Map(tools.map((tool) => [tool.name, tool]));
+
+export const findTool = (name: string): Tool | undefined => byName.get(name);
+
+/** Those that the caller's role and scopes allow. */
+export const toolsFor = (caller: Caller): Tool[] =>
+  tools.filter(({ operation }) => mayCall(operation, caller) === null);
