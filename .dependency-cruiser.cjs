@@ -6,7 +6,7 @@ const MAY_IMPORT = {
   device: ['protocol', 'domain'],
   edges: ['operations', 'services', 'actors', 'machines/(outputs|[a-z]+-types)', 'protocol', 'domain'],
   operations: ['services', 'actors', 'machines', 'store/contract', 'protocol', 'domain'],
-  services: ['store/contract', 'domain'],
+  services: ['store/contract', 'protocol', 'domain'],
   actors: ['machines', 'store/contract', 'domain'],
   store: ['machines/outputs', 'domain'],
   machines: ['domain'],

@@ -13,8 +13,8 @@ import { Activation } from './main/activation.ts';
 import { asIs, hostTime, keepTime, type Timekeeper } from './main/clock.ts';
 import { buildHouse, type House, type StartOptions, type Upgrade } from './main/house.ts';
 import { newId } from './main/ids.ts';
-import { SERVICE_VERSION } from './operations/system.ts';
-import { readTokenKey, signToken } from './operations/tokens.ts';
+import { SERVICE_VERSION } from './operations/platform/system.ts';
+import { readTokenKey, signToken } from './services/tokens.ts';
 import { openLock, readDatabaseClock } from './store/open.ts';
 
 export type { StartOptions };

@@ -2,7 +2,7 @@
 import { createRuntime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
-import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+import { ManifestCache } from '../../src/services/manifest-cache.ts';
 import { judge, thousands } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
@@ -68,7 +68,7 @@ async function forEach(work: (id: Uuid, index: number) => Promise<unknown>): Pro
 if (collect === undefined) throw new Error('needs --expose-gc: start it by `npm run bench -- memory`');
 await runtime.start();
 await runtime.actors.read({ kind: 'device', id: idOf(0) }); // what is made once is no part of the difference
-await manifests.of([{ id: idOf(0), manifestVersion: 2 }]);
+await manifests.load([{ id: idOf(0), manifestVersion: 2 }]);
 const start = await collected();
 
 await forEach((id) => runtime.actors.read({ kind: 'device', id }));
@@ -105,7 +105,7 @@ print('with their sessions, not flushed', await collected(), start);
 await runtime.sessions.tick();
 print('with their sessions', await collected(), start);
 
-await forEach((id, index) => manifests.of([{ id, manifestVersion: hasOwnManifest(index) ? 2 : 1 }]));
+await forEach((id, index) => manifests.load([{ id, manifestVersion: hasOwnManifest(index) ? 2 : 1 }]));
 const live = await collected();
 print('with the cache of manifests, which has a bound', live, start);
 

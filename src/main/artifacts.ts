@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { makeUrlSigner } from '../domain/signed-url.ts';
-import { type ArtifactParts, type Artifacts, makeArtifacts } from '../operations/artifacts.ts';
+import { type ArtifactParts, type Artifacts, makeArtifacts } from '../services/artifacts.ts';
 import { artifactFiles } from '../store/artifacts.ts';
 
 /** The artifacts in `DATA_DIR`, at URLs signed with a key derived from the master key. */

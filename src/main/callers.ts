@@ -1,11 +1,11 @@
-import { makeKeyRing } from '../operations/key-ring.ts';
-import { openNews } from '../operations/news.ts';
 import type { Services } from '../operations/operation.ts';
-import { loadPresented } from '../operations/presented.ts';
-import { loadRevocations } from '../operations/tokens.ts';
-import { makeUsers } from '../operations/users.ts';
+import { loadAgentTokens } from '../services/agent-tokens.ts';
+import { makeApiKeyCache } from '../services/api-key-cache.ts';
+import { openInvalidationBus } from '../services/invalidation-bus.ts';
+import { loadRevocations } from '../services/tokens.ts';
+import { makeUserCache } from '../services/user-cache.ts';
 
-type CallerServices = Pick<Services, 'news' | 'users' | 'revocations' | 'keys' | 'presented'>;
+type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
 
 /** What a process remembers of who calls, kept true by the news. */
 export async function callerServices(
@@ -13,12 +13,12 @@ export async function callerServices(
 ): Promise<CallerServices> {
   const { store, cache, clock, log, newId } = parts;
   // Before anything is read that it may tell of.
-  const news = await openNews(cache, newId(), log);
+  const news = await openInvalidationBus(cache, newId(), log);
   return {
-    news,
-    users: makeUsers(store, news),
+    invalidations: news,
+    users: makeUserCache(store, news),
     revocations: await loadRevocations(store.identity, clock, news),
-    keys: makeKeyRing(store, { clock, log, news }),
-    presented: await loadPresented(store.identity, clock, news),
+    apiKeys: makeApiKeyCache(store, { clock, log, news }),
+    agentTokens: await loadAgentTokens(store.identity, clock, news),
   };
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../domain/clock.ts';
 import type { ClockSample } from '../domain/database-time.ts';
 import type { Log } from '../domain/log.ts';
 import { type HostTime, ServiceClock } from '../domain/service-clock.ts';
-import type { ClockOffsets } from '../operations/health.ts';
+import type { ClockOffsets } from '../services/health.ts';
 
 /** The service's clock, and what operators are told of it. */
 export interface Timekeeper {

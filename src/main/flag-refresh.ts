@@ -1,5 +1,5 @@
 import type { Log } from '../domain/log.ts';
-import type { Flags } from '../operations/flags.ts';
+import type { Flags } from '../services/flags.ts';
 
 const REFRESH_MS = 10_000;
 

@@ -29,21 +29,21 @@ import { actorStream } from '../edges/websocket/actor-stream.ts';
 import { makeWebSockets } from '../edges/websocket/edge.ts';
 import { stateStream } from '../edges/websocket/state-stream.ts';
 import { currentDefinition, definitionFor } from '../machines/versions.ts';
-import { makeAudit } from '../operations/audit-writer.ts';
-import { parseChangelog } from '../operations/changelog.ts';
 import { openCognition } from '../operations/cognition/cognition.ts';
-import { unheardResolver } from '../operations/cognition/silence.ts';
-import { loadFlags } from '../operations/flags.ts';
-import { makeHealth } from '../operations/health.ts';
-import { Heard } from '../operations/heard.ts';
+import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
 import { IdempotencyKeys } from '../operations/idempotency.ts';
-import { Locks } from '../operations/locks.ts';
-import { ManifestCache } from '../operations/manifest-cache.ts';
 import type { Services, Settings } from '../operations/operation.ts';
 import { makePerform } from '../operations/perform.ts';
-import { planAtHand, planResolver } from '../operations/plan-runner.ts';
-import { readTokenKey, type TokenKey } from '../operations/tokens.ts';
+import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
 import { signingKey } from '../protocol/signature.ts';
+import { makeAuditWriter } from '../services/audit-writer.ts';
+import { parseChangelog } from '../services/changelog.ts';
+import { DeviceActivityLog } from '../services/device-activity-log.ts';
+import { loadFlags } from '../services/flags.ts';
+import { makeHealth } from '../services/health.ts';
+import { Locks } from '../services/locks.ts';
+import { ManifestCache } from '../services/manifest-cache.ts';
+import { readTokenKey, type TokenKey } from '../services/tokens.ts';
 import type { ActiveLock, Store } from '../store/contract.ts';
 import type { LockTiming } from '../store/lock/timing.ts';
 import { openCache, openRates, openStore } from '../store/open.ts';
@@ -146,7 +146,7 @@ export async function buildHouse(
   let mqtt: MqttEdge | null = null;
   let aborted = false;
   const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
-  const audit = makeAudit({
+  const audit = makeAuditWriter({
     ...{ store, clock, newId, log },
     dropped: metrics.labelledCounter('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
   });
@@ -158,7 +158,7 @@ export async function buildHouse(
     rates,
     actors: tracing?.actors(runtime.actors) ?? runtime.actors,
     sessions: runtime.sessions,
-    heard: new Heard(clock),
+    deviceActivity: new DeviceActivityLog(clock),
     manifests: new ManifestCache(store.devices),
     artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
     locks: new Locks(),
@@ -183,8 +183,8 @@ export async function buildHouse(
     settings,
     log,
   };
-  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
   assembled?.(services);
   const gate = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
@@ -193,7 +193,7 @@ export async function buildHouse(
   const external = identityProvider(config.oidc, { sealer, clock, log, redirectUri });
   const identity = makeIdentity({
     ...callers,
-    verifiers: [apiKeyVerifier(callers.keys), internalTokenVerifier(tokenKey, clock), ...external.verifiers],
+    verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...external.verifiers],
     gate,
     clock,
     newId,
@@ -295,7 +295,7 @@ export async function buildHouse(
       cognition.close();
       const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
       await Promise.all([...edges, answered]);
-      await Promise.all([runtime.stop(), callers.keys.close()]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
       await audit.close();
       await store.close();
       await Promise.all([cache.close(), rates.close()]);
@@ -307,7 +307,7 @@ export async function buildHouse(
       clearInterval(refreshing);
       cognition.close();
       runtime.halt();
-      callers.keys.halt();
+      callers.apiKeys.discardPending();
       mqtt?.abort();
       sidecar.abort();
       void sockets.close();
@@ -319,9 +319,9 @@ export async function buildHouse(
 
 /** The services that hold collections, other than the runtime's. */
 const partsOf = (services: Services): SizeReporter[] => [
-  ...[services.store, services.cache, services.rates, services.heard, services.manifests, services.artifacts],
-  ...[services.locks, services.audit, services.users, services.revocations, services.keys, services.presented],
-  ...[services.news, services.cookieSessions],
+  ...[services.store, services.cache, services.rates, services.deviceActivity, services.manifests, services.artifacts],
+  ...[services.locks, services.audit, services.users, services.revocations, services.apiKeys, services.agentTokens],
+  ...[services.invalidations, services.cookieSessions],
 ];
 
 const tokenKeyOf = (config: Config): Promise<TokenKey> =>

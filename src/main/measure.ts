@@ -8,8 +8,8 @@ import type { MqttEdge } from '../edges/mqtt/edge.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
 import type { WebSocketEdge } from '../edges/websocket/edge.ts';
 import type { CommandContext } from '../machines/command-types.ts';
-import type { ClockOffsets } from '../operations/health.ts';
 import type { Services } from '../operations/operation.ts';
+import type { ClockOffsets } from '../services/health.ts';
 import type { Pruning } from './pruning.ts';
 
 /** What is read when somebody looks at the metrics. */

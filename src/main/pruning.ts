@@ -32,7 +32,7 @@ export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, pa
   let distance = clock.now() - steadySince;
   let suspended = false;
   const sweep = () =>
-    void artifacts.sweep().catch((error) => {
+    void artifacts.removeOrphans().catch((error) => {
       log.warn({ err: error }, 'left-over artifacts are removed later');
     });
 

@@ -6,8 +6,9 @@ import type { Log } from '../domain/log.ts';
 import { makeSidecarEdge, type SidecarEdge, type SidecarMeter } from '../edges/grpc/edge.ts';
 import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
 import type { Metrics } from '../edges/shared/metrics.ts';
-import { type Cognition, noSidecar, type Sidecar } from '../operations/cognition/contract.ts';
+import type { Cognition } from '../operations/cognition/contract.ts';
 import type { Services } from '../operations/operation.ts';
+import { noSidecar, type Sidecar } from '../services/sidecar.ts';
 import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 
 /** The sidecar that the configuration names: started where it is embedded, and dialled. */

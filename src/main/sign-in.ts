@@ -6,14 +6,17 @@ import type { Identity, Verifier } from '../edges/shared/identity.ts';
 import { type BrowserSignIn, makeBrowserSignIn } from '../edges/shared/oidc/browser-sign-in.ts';
 import { externalTokenVerifier } from '../edges/shared/oidc/external-tokens.ts';
 import { makeProvider } from '../edges/shared/oidc/provider.ts';
-import { makeCookieSessions } from '../operations/cookie-sessions.ts';
-import { makeCsrf } from '../operations/csrf.ts';
-import { makeHandshakes } from '../operations/handshakes.ts';
 import type { Services } from '../operations/operation.ts';
-import { signToken, type TokenKey } from '../operations/tokens.ts';
-import { makeVault } from '../operations/vault.ts';
+import { makeCookieSessions } from '../services/cookie-sessions.ts';
+import { makeCsrfTokens } from '../services/csrf-tokens.ts';
+import { makeHandshakes } from '../services/handshakes.ts';
+import { makeSealedCache } from '../services/sealed-cache.ts';
+import { signToken, type TokenKey } from '../services/tokens.ts';
 
-type SignInServices = Pick<Services, 'authenticate' | 'signToken' | 'vault' | 'cookieSessions' | 'csrf' | 'handshakes'>;
+type SignInServices = Pick<
+  Services,
+  'authenticate' | 'signToken' | 'sealedCache' | 'cookieSessions' | 'csrf' | 'handshakes'
+>;
 
 /** The services that signing in is made of. */
 export function signInServices(
@@ -25,13 +28,13 @@ export function signInServices(
   },
 ): SignInServices {
   const { clock, identity, tokenKey, sealer } = parts;
-  const vault = makeVault(parts.cache, sealer);
+  const vault = makeSealedCache(parts.cache, sealer);
   return {
     authenticate: async (credential, asking) => identity().authenticate(credential, asking),
     signToken: (token) => signToken(tokenKey, token, referenceOf(clock)),
-    vault,
+    sealedCache: vault,
     cookieSessions: makeCookieSessions({ vault, clock }),
-    csrf: makeCsrf(sealer),
+    csrf: makeCsrfTokens(sealer),
     handshakes: makeHandshakes({ vault, clock }),
   };
 }

@@ -21,7 +21,7 @@ import type { Uuid } from '../domain/values.ts';
 import type { TraceRequest } from '../edges/rest/listener.ts';
 import type { MachineEvent } from '../machines/definition.ts';
 import type { ActorRef, VolatileOutput } from '../machines/outputs.ts';
-import { SERVICE_VERSION } from '../operations/system.ts';
+import { SERVICE_VERSION } from '../operations/platform/system.ts';
 
 /**
  * Where a command spends its time, as OpenTelemetry spans of one trace: the request, each turn that committed something

@@ -4,7 +4,7 @@ import type { Refusal } from '../domain/refusals.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../store/contract.ts';
 
 /** The identity provider is needed to tell whether a credential is good, and does not answer. */
-export class ProviderAway extends Error {
+export class ProviderUnavailable extends Error {
   override name = 'ProviderAway';
 }
 
@@ -22,7 +22,7 @@ export function refusalOf(thrown: unknown, log: Log, about: { request_id: string
     const detail = 'The store was lost in the middle: look whether it was done before asking again.';
     return { code: 'STORE_UNAVAILABLE', detail, retryAfterS: STORE_RETRY_S };
   }
-  if (thrown instanceof ProviderAway) {
+  if (thrown instanceof ProviderUnavailable) {
     const detail = 'The identity provider does not answer, so that the credential cannot be checked.';
     return { code: 'OVERLOADED', detail, retryAfterS: PROVIDER_RETRY_S };
   }

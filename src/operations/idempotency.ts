@@ -3,7 +3,7 @@ import { done, type Outcome, type Refusal, refuse } from '../domain/refusals.ts'
 import type { Json, JsonObject, Uuid } from '../domain/values.ts';
 import { payloadHash } from '../protocol/canonical.ts';
 import { CommitUnknown, IdempotencyConflict, type IdempotencyRow } from '../store/contract.ts';
-import type { Answer, Caller, Idempotent, Operation, Services } from './operation.ts';
+import type { Answer, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
 /** What the client sent with its `Idempotency-Key`. */
 export interface KeyedRequest {
@@ -22,30 +22,30 @@ const RETRY_AFTER_S = 1;
  * How long a claim is held at most. Longer than any commit takes: a store call that never ends must not keep its key for
  * ever, and what it comes to later is refused by the store where another request has used the key.
  */
-const HOLD_MS = 120_000;
+const MAX_CLAIM_MS = 120_000;
 
 /** A claimed key: the stored answer, or the data that the request needs to run. */
 interface Claim {
   stored: Answer<unknown> | null;
-  idempotent: Idempotent;
+  idempotent: IdempotencyRecord;
   /** Stores the answer unless it was stored with its effect. */
-  keep(answer: Answer<unknown>): Promise<void>;
+  storeAnswer(answer: Answer<unknown>): Promise<void>;
 }
 
-interface Claiming {
+interface ClaimRequest {
   caller: Caller;
   operation: Operation;
   request: KeyedRequest;
 }
 
-interface Sealed {
+interface SealedAnswer {
   /** Who moved to another tenant sees nothing of the old one. */
   tenantId: Uuid | null;
   body: Json;
   plan?: Json;
 }
 
-interface Running {
+interface RunningRequest {
   bodyHash: string;
   /** Milliseconds on the process's monotonic clock. */
   since: number;
@@ -61,7 +61,7 @@ export class IdempotencyKeys {
   readonly #services: Services;
   readonly #now: () => number;
   /** In the order of `since`. */
-  readonly #running = new Map<string, Running>();
+  readonly #running = new Map<string, RunningRequest>();
 
   constructor(services: Services, now: () => number = () => performance.now()) {
     this.#services = services;
@@ -82,8 +82,8 @@ export class IdempotencyKeys {
    * A row left `running` by a process that was killed is taken over, with what it had planned.
    */
   async run(
-    claiming: Claiming,
-    run: (idempotent: Idempotent) => Promise<Outcome<Answer<unknown>>>,
+    claiming: ClaimRequest,
+    run: (idempotent: IdempotencyRecord) => Promise<Outcome<Answer<unknown>>>,
   ): Promise<Outcome<Replayed>> {
     const { principal } = claiming.caller;
     const { method, path, key } = claiming.request;
@@ -91,7 +91,7 @@ export class IdempotencyKeys {
     const bodyHash = payloadHash(claiming.request.body);
     this.#releaseOverdue();
     const first = this.#running.get(place);
-    if (first !== undefined) return first.bodyHash === bodyHash ? stillRunning() : anotherBody();
+    if (first !== undefined) return first.bodyHash === bodyHash ? stillRunning() : bodyMismatch();
     const mine = { bodyHash, since: this.#now() };
     this.#running.set(place, mine);
     const release = () => {
@@ -111,18 +111,18 @@ export class IdempotencyKeys {
   }
 
   async #once(
-    claiming: Claiming,
+    claiming: ClaimRequest,
     place: string,
     bodyHash: string,
-    run: (idempotent: Idempotent) => Promise<Outcome<Answer<unknown>>>,
+    run: (idempotent: IdempotencyRecord) => Promise<Outcome<Answer<unknown>>>,
   ): Promise<Outcome<Replayed>> {
     const claim = await this.#claim(claiming, place, bodyHash);
     if (!claim.ok) return claim;
-    const { stored, idempotent, keep } = claim.value;
+    const { stored, idempotent, storeAnswer } = claim.value;
     if (stored !== null) return done({ ...stored, replayed: true });
     try {
       const outcome = await run(idempotent);
-      if (outcome.ok) await keep(outcome.value);
+      if (outcome.ok) await storeAnswer(outcome.value);
       // An earlier attempt whose outcome was unknown may be what stands in the way: its answer is the one to give.
       return outcome.ok ? outcome : await this.#storedOr(outcome, claiming, place, bodyHash);
     } catch (fault) {
@@ -133,7 +133,7 @@ export class IdempotencyKeys {
 
   async #storedOr(
     refused: { ok: false; refusal: Refusal },
-    claiming: Claiming,
+    claiming: ClaimRequest,
     place: string,
     bodyHash: string,
   ): Promise<Outcome<Replayed>> {
@@ -143,7 +143,7 @@ export class IdempotencyKeys {
   }
 
   async #claim(
-    { caller, operation, request: { method, path, key } }: Claiming,
+    { caller, operation, request: { method, path, key } }: ClaimRequest,
     place: string,
     bodyHash: string,
   ): Promise<Outcome<Claim>> {
@@ -152,12 +152,12 @@ export class IdempotencyKeys {
     const now = clock.now();
     const row = await store.idempotency.find(id);
     const live = row !== null && row.expiresAt > now ? row : null;
-    if (live !== null && live.bodyHash !== bodyHash) return anotherBody();
-    const sealed = live === null ? null : (JSON.parse(open(live.answer, place)) as Sealed);
+    if (live !== null && live.bodyHash !== bodyHash) return bodyMismatch();
+    const sealed = live === null ? null : (JSON.parse(open(live.answer, place)) as SealedAnswer);
     const mine = sealed !== null && (operation.role === 'none' || sealed.tenantId === caller.tenantId) ? sealed : null;
 
     let replaces = row?.answer;
-    const makeRow = (state: IdempotencyRow['state'], status: number, content: Omit<Sealed, 'tenantId'>) => ({
+    const makeRow = (state: IdempotencyRow['state'], status: number, content: Omit<SealedAnswer, 'tenantId'>) => ({
       ...id,
       bodyHash,
       state,
@@ -167,15 +167,15 @@ export class IdempotencyKeys {
       expiresAt: now + LIFE_MS,
       ...(replaces !== undefined && { replaces }),
     });
-    const idempotent: Idempotent = {
-      resumed: live?.state === 'running' ? (mine?.plan ?? null) : null,
-      kept: false,
-      row(answer, subject) {
-        idempotent.kept = true;
+    const idempotent: IdempotencyRecord = {
+      reserved: live?.state === 'running' ? (mine?.plan ?? null) : null,
+      rowCreated: false,
+      toRow(answer, subject) {
+        idempotent.rowCreated = true;
         const content = { body: answer.body as JsonObject };
         return { ...makeRow('done', answer.status ?? 0, content), subject: subject ?? null };
       },
-      begin: async (plan) => {
+      reserve: async (plan) => {
         const begun = makeRow('running', 0, { body: null, plan });
         await store.idempotency.put(begun);
         replaces = begun.answer;
@@ -184,25 +184,25 @@ export class IdempotencyKeys {
     return done({
       stored: live?.state === 'done' && mine !== null ? storedAnswer(live, mine) : null,
       idempotent,
-      keep: async (answer) => {
-        if (!idempotent.kept) await store.idempotency.put(idempotent.row(answer));
+      storeAnswer: async (answer) => {
+        if (!idempotent.rowCreated) await store.idempotency.put(idempotent.toRow(answer));
       },
     });
   }
 
   #releaseOverdue(): void {
     for (const [place, { since }] of this.#running) {
-      if (this.#now() - since < HOLD_MS) return;
+      if (this.#now() - since < MAX_CLAIM_MS) return;
       this.#running.delete(place);
     }
   }
 }
 
 /** Status 0 stands for the operation's usual one. */
-const storedAnswer = (row: IdempotencyRow, { body }: Sealed): Answer<unknown> =>
+const storedAnswer = (row: IdempotencyRow, { body }: SealedAnswer): Answer<unknown> =>
   row.status === 0 ? { body } : { body, status: row.status };
 
 const stillRunning = () =>
   refuse('CONFLICT', 'A request with this Idempotency-Key is still running.', { retryAfterS: RETRY_AFTER_S });
 
-const anotherBody = () => refuse('IDEMPOTENCY_MISMATCH', 'This Idempotency-Key was used with another body.');
+const bodyMismatch = () => refuse('IDEMPOTENCY_MISMATCH', 'This Idempotency-Key was used with another body.');

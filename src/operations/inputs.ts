@@ -6,7 +6,7 @@ import { isTimezone } from '../domain/timezone.ts';
 import type { Page, Position } from '../store/contract.ts';
 
 /** What an id names; its refusal is the same whether the thing is missing, another tenant's, or the id is no UUID. */
-export const nouns = {
+export const notFoundDetails = {
   device: 'There is no such device.',
   home: 'There is no such home.',
   room: 'There is no such room.',
@@ -24,9 +24,9 @@ export const nouns = {
   memory: 'There is no such memory.',
   proposal: 'There is no such proposal.',
 } as const;
-export type Noun = keyof typeof nouns;
+export type Noun = keyof typeof notFoundDetails;
 
-export const notFound = (noun: Noun) => refuse('NOT_FOUND', nouns[noun]);
+export const notFound = (noun: Noun) => refuse('NOT_FOUND', notFoundDetails[noun]);
 
 /** The id of something: `perform` answers NOT_FOUND for a text that is no UUID, in a path as in a body. */
 export const idOf = (noun: Noun) => z.uuid().toLowerCase().meta({ noun });
@@ -46,7 +46,7 @@ export const slug = z
   .meta({ noun: 'group' });
 
 /** A name that a person gives: 1–100 characters, not only blanks, no control characters. */
-export const givenName = z
+export const displayName = z
   .string()
   .min(1)
   .max(100)

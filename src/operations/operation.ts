@@ -6,25 +6,26 @@ import type { Outcome, RefusalCode } from '../domain/refusals.ts';
 import type { Role } from '../domain/roles.ts';
 import type { NeededScope, Scope } from '../domain/scopes.ts';
 import type { EpochMs, Json, Principal, Uuid } from '../domain/values.ts';
+import type { AgentTokens } from '../services/agent-tokens.ts';
+import type { ApiKeyCache } from '../services/api-key-cache.ts';
+import type { Artifacts } from '../services/artifacts.ts';
+import type { AuditWriter } from '../services/audit-writer.ts';
+import type { ChangelogEntry } from '../services/changelog.ts';
+import type { CookieSessions } from '../services/cookie-sessions.ts';
+import type { CsrfTokens } from '../services/csrf-tokens.ts';
+import type { DeviceActivityLog } from '../services/device-activity-log.ts';
+import type { Flag } from '../services/flags.ts';
+import type { Handshakes } from '../services/handshakes.ts';
+import type { Health } from '../services/health.ts';
+import type { InvalidationBus } from '../services/invalidation-bus.ts';
+import type { Locks } from '../services/locks.ts';
+import type { ManifestCache } from '../services/manifest-cache.ts';
+import type { SealedCache } from '../services/sealed-cache.ts';
+import type { Sidecar } from '../services/sidecar.ts';
+import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
+import type { UserCache } from '../services/user-cache.ts';
 import type { Rates } from '../store/contract/rates.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
-import type { Artifacts } from './artifacts.ts';
-import type { Audit } from './audit-writer.ts';
-import type { ChangelogEntry } from './changelog.ts';
-import type { Sidecar } from './cognition/contract.ts';
-import type { CookieSessions } from './cookie-sessions.ts';
-import type { Csrf } from './csrf.ts';
-import type { Handshakes } from './handshakes.ts';
-import type { Health } from './health.ts';
-import type { Heard } from './heard.ts';
-import type { KeyRing } from './key-ring.ts';
-import type { Locks } from './locks.ts';
-import type { ManifestCache } from './manifest-cache.ts';
-import type { News } from './news.ts';
-import type { PresentedTokens } from './presented.ts';
-import type { NewToken, PresentedToken, Revocations } from './tokens.ts';
-import type { Users } from './users.ts';
-import type { Vault } from './vault.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
 export interface Caller {
@@ -39,7 +40,7 @@ export interface Caller {
   /** They came with a browser's cookie session. */
   cookie?: true;
   /** The presented token, for logout and for connections that must end with it. */
-  token: PresentedToken | null;
+  token: TokenRef | null;
   /** When what they presented ends by itself; null for a key without an end. */
   endsAt: EpochMs | null;
   requestId: Uuid;
@@ -69,7 +70,7 @@ export interface Answer<Output> {
   /** Where it is not the operation's usual one: 200 or 409 of a dry run. */
   status?: number;
   /** What the row in the audit is about, where only the doing tells. */
-  about?: AuditAbout;
+  about?: AuditSubject;
   /** Of a list that is a bare array, the cursor of its next page; null on the last one. */
   next?: string | null;
   /** Of a list, the cursor after each entry of this page, on wires that have one for each. */
@@ -101,22 +102,22 @@ export interface Upload {
  * The stored answer of an idempotent request (contract §2). An operation hands `row` to the store with its effect; one
  * that writes nothing, or has several targets, leaves the keeping of the answer to `perform`.
  */
-export interface Idempotent {
+export interface IdempotencyRecord {
   /** Seals the answer into what the store keeps. `subject`: whose secret it holds, so that it can be dropped. */
-  row(answer: Answer<unknown>, subject?: string): IdempotencyRow;
+  toRow(answer: Answer<unknown>, subject?: string): IdempotencyRow;
   /** For several targets: kept before the effects, with the ids they will have. */
-  begin(plan: Json): Promise<void>;
+  reserve(plan: Json): Promise<void>;
   /** What an earlier try planned before it was cut off, or null. */
-  resumed: Json;
+  reserved: Json;
   /** True once `row` was called: the answer stands or falls with the effect. Else `perform` keeps it afterwards. */
-  kept: boolean;
+  rowCreated: boolean;
 }
 
 export interface Call<Input> {
   input: Input;
   caller: Caller;
   /** Null where the caller sent no `Idempotency-Key`. */
-  idempotent: Idempotent | null;
+  idempotent: IdempotencyRecord | null;
   /** What is uploaded, where the operation `takes` something; iterating throws `UploadBroken` where it broke off. */
   upload?: AsyncIterable<Uint8Array> | null;
 }
@@ -129,7 +130,7 @@ export interface SignInAttempt {
 }
 
 /** What a row of the audit is about; `tenantId` where it is not the caller's, `by` where the caller signs in with it. */
-export type AuditAbout = string | { subject: string; tenantId?: Uuid | null; by?: Uuid };
+export type AuditSubject = string | { subject: string; tenantId?: Uuid | null; by?: Uuid };
 
 /** What operations work with; `main` makes it once. */
 export interface Services {
@@ -138,11 +139,11 @@ export interface Services {
   rates: Rates;
   actors: Actors;
   sessions: DeviceSessions;
-  heard: Heard;
+  deviceActivity: DeviceActivityLog;
   manifests: ManifestCache;
   artifacts: Artifacts;
   locks: Locks;
-  audit: Audit;
+  audit: AuditWriter;
   clock: Clock;
   /** UUID version 7. */
   newId(): Uuid;
@@ -151,27 +152,24 @@ export interface Services {
   flags(): Readonly<Record<Flag, boolean>>;
   /** Durable when it resolves, with the stored answer of an idempotent request. */
   setFlag(flag: Flag, state: boolean, also?: IdempotencyRow): Promise<void>;
-  users: Users;
+  users: UserCache;
   revocations: Revocations;
-  keys: KeyRing;
-  presented: PresentedTokens;
-  news: News;
+  apiKeys: ApiKeyCache;
+  agentTokens: AgentTokens;
+  invalidations: InvalidationBus;
   /** Who a credential that came in an input stands for. Throws `ProviderAway` where that cannot be told. */
   authenticate(credential: string, asking: SignInAttempt): Promise<Outcome<Caller>>;
   /** An internal token, signed with the service's key. */
   signToken(token: NewToken): Promise<string>;
-  vault: Vault;
+  sealedCache: SealedCache;
   cookieSessions: CookieSessions;
-  csrf: Csrf;
+  csrf: CsrfTokens;
   handshakes: Handshakes;
   health: Health;
   sidecar: Sidecar;
   settings: Settings;
   log: Log;
 }
-
-export const flagNames = ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const;
-export type Flag = (typeof flagNames)[number];
 
 /** The part of the configuration that operations need. */
 export interface Settings {
@@ -210,31 +208,31 @@ export interface Operation<In extends ZodType = ZodType, Out extends ZodType = Z
   /** Answers even when the tenant is suspended. */
   inSuspension?: boolean;
   /** Only for platform operators. */
-  platform?: boolean;
+  platformOnly?: boolean;
   /**
    * A platform operator may ask it of any tenant, by its member `tenant_id`, whatever tenant and role are their own; nobody
    * else may name one. `askedTenant` finds out which it is.
    */
   acrossTenants?: boolean;
   /** Never for an API key: a person changes keys, members and policy (contract §3). */
-  person?: boolean;
+  personOnly?: boolean;
   /**
    * How what it changed is audited (contract §6): `journal` where it is told by the journals of the actors that it changed,
    * `none` where nobody would ask who did it. Without either, what changes something gets a row of its own.
    */
   audit?: 'journal' | 'none';
   /** What such a row is about, as `home:<id>`. Without it the last of the ids that the input names, or the tenant. */
-  about?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditAbout;
+  auditSubject?(call: Call<z.infer<In>>, body: z.infer<Out>): AuditSubject;
   /** Needs no authentication, but looks at the caller where a good credential was presented. */
-  greets?: boolean;
+  optionalAuth?: boolean;
   /** Its body is no JSON: `Call.upload`. */
-  takes?: Upload;
+  upload?: Upload;
   /** Answers a file of this media type; `output` is null. */
-  gives?: string;
+  download?: string;
   /** What the tenant's policy says, asked before a stored answer is looked up (contract §2). */
   policy?(services: Services, call: Pick<Call<z.infer<In>>, 'input' | 'caller'>): Promise<Outcome<null>>;
   /** Where the status tells shapes of `output` apart, for the API reference. */
-  answers?: Readonly<Record<number, { when: string; body: ZodType }>>;
+  responses?: Readonly<Record<number, { when: string; body: ZodType }>>;
   /** Further refusals it may answer with, for the API reference; those of `perform` are known. */
   refuses?: readonly RefusalCode[];
   /** An example of its body and answer, for the API reference. */

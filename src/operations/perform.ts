@@ -6,14 +6,14 @@ import { done, type FieldError, type Outcome, type Refusal, refuse } from '../do
 import { atLeast } from '../domain/roles.ts';
 import { allowsScope } from '../domain/scopes.ts';
 import { isActive, isSuspended } from '../machines/tenant-record.ts';
-import { auditDone, auditRefusal, isAudited } from './audited.ts';
+import { makeLivenessGuard } from '../services/store-liveness.ts';
+import { auditDone, auditRefusal, isAudited } from './audit-recording.ts';
 import { refusalOf } from './faults.ts';
 import { IdempotencyKeys, type KeyedRequest } from './idempotency.ts';
 import { type Noun, notFound } from './inputs.ts';
-import type { Answer, Call, Caller, Idempotent, Operation, Services } from './operation.ts';
-import { makePatience } from './patience.ts';
+import type { Answer, Call, Caller, IdempotencyRecord, Operation, Services } from './operation.ts';
 
-export interface Request {
+export interface OperationRequest {
   /** Unchecked: what came in a path, a query and a body, or as a tool's arguments. */
   input: unknown;
   caller: Caller;
@@ -30,15 +30,15 @@ export interface Performed extends Answer<unknown> {
 }
 
 /** The one way any edge runs an operation. Refuses, never throws. */
-export type Perform = (operation: Operation, request: Request) => Promise<Outcome<Performed>>;
+export type Perform = (operation: Operation, request: OperationRequest) => Promise<Outcome<Performed>>;
 
 const MAINTENANCE_RETRY_S = 60;
 
 /** One for the process: it knows which idempotency keys are running. */
 export function makePerform(services: Services, keys = new IdempotencyKeys(services)): Perform {
-  const patiently = makePatience((timeoutMs) => services.store.ping(timeoutMs));
+  const patiently = makeLivenessGuard((timeoutMs) => services.store.ping(timeoutMs));
   return async (operation, asked) => {
-    const request = { ...asked, caller: acting(operation, asked.caller) };
+    const request = { ...asked, caller: withOperationName(operation, asked.caller) };
     try {
       const outcome = await patiently(run(services, keys, operation, request));
       if (!outcome.ok) auditRefusal(services, operation, request, outcome.refusal);
@@ -51,21 +51,21 @@ export function makePerform(services: Services, keys = new IdempotencyKeys(servi
 }
 
 /** The journal of what it changes says which operation that was. */
-const acting = ({ name, changes }: Operation, caller: Caller): Caller =>
+const withOperationName = ({ name, changes }: Operation, caller: Caller): Caller =>
   changes ? { ...caller, principal: { ...caller.principal, operation: name } } : caller;
 
 async function run(
   services: Services,
   keys: IdempotencyKeys,
   operation: Operation,
-  { input: given, caller, keyed, barred: before, upload = null }: Request,
+  { input: given, caller, keyed, barred: before, upload = null }: OperationRequest,
 ): Promise<Outcome<Performed>> {
   if (before !== undefined) return { ok: false, refusal: before };
-  const barred = mayCall(operation, caller) ?? (await tenantBars(services, operation, caller));
+  const barred = callerRefusal(operation, caller) ?? (await tenantRefusal(services, operation, caller));
   if (barred !== null) return barred;
-  const stopped = flagStops(services, operation);
+  const stopped = flagRefusal(services, operation);
   if (stopped !== null) return stopped;
-  const read = readInput(operation, given);
+  const read = parseInput(operation, given);
   if (!read.ok) return read;
   const input = read.value;
   if (operation.policy !== undefined) {
@@ -75,7 +75,7 @@ async function run(
   if (keyed === null || !operation.changes || caller.user === null) {
     return runAudited(services, operation, { input, caller, idempotent: null, upload });
   }
-  const running = (idempotent: Idempotent) => runAudited(services, operation, { input, caller, idempotent });
+  const running = (idempotent: IdempotencyRecord) => runAudited(services, operation, { input, caller, idempotent });
   return keys.run({ caller, operation, request: keyed }, running);
 }
 
@@ -95,12 +95,12 @@ type Refused = ReturnType<typeof refuse>;
  * Authentication, tenant, role, scope (contract §2): what needs no look at anything but the caller. An edge that has to
  * read an input first may ask this before.
  */
-export function mayCall(operation: Operation, caller: Caller): Refused | null {
-  const { role, scope, platform, person } = operation;
+export function callerRefusal(operation: Operation, caller: Caller): Refused | null {
+  const { role, scope, platformOnly, personOnly } = operation;
   if (role === null) return null;
   if (caller.user === null) return refuse('UNAUTHENTICATED', 'A valid bearer token or API key is needed.');
-  if (platform && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');
-  if (!operates(operation, caller)) {
+  if (platformOnly && !caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators may do this.');
+  if (!actsAcrossTenants(operation, caller)) {
     if (role !== 'none' && caller.tenantId === null) {
       return refuse('TENANT_REQUIRED', 'Register a tenant or accept an invitation first.');
     }
@@ -109,19 +109,20 @@ export function mayCall(operation: Operation, caller: Caller): Refused | null {
   if (scope !== null && !allowsScope(caller.scopes, scope)) {
     return refuse('INSUFFICIENT_SCOPE', `This needs the scope ${scope}.`);
   }
-  if (person && !isPerson(caller.principal)) {
+  if (personOnly && !isPerson(caller.principal)) {
     return refuse('FORBIDDEN', 'A person must do this: no key, and no token that was presented at /mcp.');
   }
   return null;
 }
 
 /** Whether a platform operator asks for what they may do in any tenant. */
-const operates = ({ acrossTenants }: Operation, { platformAdmin }: Caller): boolean =>
+const actsAcrossTenants = ({ acrossTenants }: Operation, { platformAdmin }: Caller): boolean =>
   acrossTenants === true && platformAdmin;
 
-async function tenantBars(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
-  if (operation.role === null || operation.platform || operation.inSuspension || caller.tenantId === null) return null;
-  if (operates(operation, caller)) return null;
+async function tenantRefusal(services: Services, operation: Operation, caller: Caller): Promise<Refused | null> {
+  if (operation.role === null || operation.platformOnly || operation.inSuspension || caller.tenantId === null)
+    return null;
+  if (actsAcrossTenants(operation, caller)) return null;
   const tenant = await services.actors.read({ kind: 'tenant', id: caller.tenantId });
   if (tenant === null || isActive(tenant.snapshot)) return null;
   if (isSuspended(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
@@ -129,7 +130,7 @@ async function tenantBars(services: Services, operation: Operation, caller: Call
   throw new Quarantined(`the tenant ${caller.tenantId} is in no state that lets anybody act`);
 }
 
-function flagStops(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {
+function flagRefusal(services: Services, { changes, inMaintenance, stoppedBy }: Operation): Refused | null {
   if (!changes && stoppedBy === undefined) return null;
   const flags = services.flags();
   if (flags.maintenance_mode && changes && !inMaintenance) {
@@ -146,7 +147,7 @@ function flagStops(services: Services, { changes, inMaintenance, stoppedBy }: Op
   }
 }
 
-function readInput(operation: Operation, given: unknown): Outcome<unknown> {
+function parseInput(operation: Operation, given: unknown): Outcome<unknown> {
   const parsed = operation.input.safeParse(given);
   if (parsed.success) {
     // Contract §2: strings that no JSON store takes are refused on every wire.

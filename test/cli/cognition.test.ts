@@ -15,14 +15,14 @@ let device: Device;
 let cognition: Cognition & { close(): void };
 beforeAll(async () => {
   at = await startService();
-  cognition = openCognition(at.services, { hear() {} });
+  cognition = openCognition(at.services, { subscribe() {} });
   const sidecar = standIn(at.services);
   owner = await at.owner();
   const done = (on: boolean) => () => ({ state: { on } });
   device = await connect(await register(owner), { commands: { turn_on: done(true), turn_off: done(false) } });
   // It has one idea, and thinks of each thing once.
   const thought = new Set<string>();
-  sidecar.tell = ({ type, contextId }) => {
+  sidecar.notify = ({ type, contextId }) => {
     if (type !== 'opened' || thought.has(contextId)) return;
     thought.add(contextId);
     void think(contextId);

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
+import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { cliHere } from '../support/cli.ts';
 import { type House, makeHouse } from '../support/house.ts';
 import { makeTenancy, type Tenancy } from '../support/tenancy.ts';

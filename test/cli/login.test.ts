@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import type { Api } from '../../src/cli/api.ts';
 import { keepCredential, readCredentials } from '../../src/cli/credentials.ts';
 import { approval, userCode } from '../../src/cli/verbs/login.ts';
-import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { userCodeOf } from '../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../support/browser.ts';
 import { beginCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';

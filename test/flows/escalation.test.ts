@@ -1,6 +1,6 @@
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { userCodeOf } from '../../src/services/handshakes.ts';
 import {
   type Actor,
   byCookie,

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
+import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { eventually } from '../support/clock.ts';
 import { onPostgres } from '../support/deployment.ts';
 import { commandWith, connect, register } from '../support/device.ts';

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it, vi } from 'vitest';
-import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { userCodeOf } from '../../src/services/handshakes.ts';
 import { hasChromium, launchChromium } from '../support/chromium.ts';
 import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
 import { startService, type TestService } from '../support/service.ts';

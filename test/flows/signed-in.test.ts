@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { describe, expect, inject, it } from 'vitest';
-import { userCodeOf } from '../../src/operations/handshakes.ts';
+import { userCodeOf } from '../../src/services/handshakes.ts';
 import { browserAt } from '../support/browser.ts';
 import { onPglite } from '../support/deployment.ts';
 import { startService } from '../support/service.ts';

@@ -2,7 +2,7 @@ import { connectAsync, type MqttClient } from 'mqtt';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { PLATFORM_SCOPE } from '../../src/operations/tokens.ts';
+import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { connack, credentials } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
 import { commandWith, connect, register } from '../support/device.ts';

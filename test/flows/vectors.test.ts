@@ -38,7 +38,7 @@ describe('the refusals of the vectors, through the wire', () => {
     const { actors, users, seal, newId } = at.services;
     const now = at.clock.now();
     const subject = { iss: 'vectors', sub: tenantId, email: null, emailVerified: false, createdAt: now };
-    const owner = await users.signIn({ id: newId(), ...subject });
+    const owner = await users.findOrCreate({ id: newId(), ...subject });
     const tenant: TenantEvent = {
       type: 'register',
       at: now,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { keepFlagsFresh } from '../../src/main/flag-refresh.ts';
-import type { Flags } from '../../src/operations/flags.ts';
+import type { Flags } from '../../src/services/flags.ts';
 
 it('reads the flags again and again, also after the store was away', async () => {
   let reads = 0;

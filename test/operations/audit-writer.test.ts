@@ -1,7 +1,7 @@
 import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Log } from '../../src/domain/log.ts';
-import { type Audit, type Deed, makeAudit } from '../../src/operations/audit-writer.ts';
+import { type AuditedAction, type AuditWriter, makeAuditWriter } from '../../src/services/audit-writer.ts';
 import type { AuditRow } from '../../src/store/contract/audit.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
@@ -12,7 +12,7 @@ let batches: number[];
 let errors: object[];
 let dropped: string[];
 let trouble: (rows: readonly AuditRow[]) => void;
-let audit: Audit;
+let audit: AuditWriter;
 const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
 
 beforeEach(() => {
@@ -29,10 +29,16 @@ beforeEach(() => {
     trouble(rows);
     own.push(...rows);
   };
-  audit = makeAudit({ store: { audit: { append } }, clock, newId: v7, log, dropped: (code) => dropped.push(code) });
+  audit = makeAuditWriter({
+    store: { audit: { append } },
+    clock,
+    newId: v7,
+    log,
+    dropped: (code) => dropped.push(code),
+  });
 });
 
-const deed = (more: Partial<Deed> = {}): Deed => ({
+const deed = (more: Partial<AuditedAction> = {}): AuditedAction => ({
   ...{ tenantId: v7(), by: v7(), key: null, via: 'rest', action: 'createHome', subject: 'home:1', requestId: v7() },
   ...more,
 });
@@ -43,12 +49,12 @@ const settled = async () => {
 describe('what was done', () => {
   it('is on record when the promise resolves, with the time by the clock', async () => {
     const given = deed();
-    await audit.done(given);
+    await audit.recordDone(given);
     expect(kept).toEqual([{ ...given, id: expect.any(String), at: 1_000_000, outcome: 'done' }]);
   });
 
   it('that comes together is written together', async () => {
-    await Promise.all(Array.from({ length: 700 }, () => audit.done(deed())));
+    await Promise.all(Array.from({ length: 700 }, () => audit.recordDone(deed())));
     expect(batches).toEqual([500, 200]);
   });
 
@@ -58,7 +64,7 @@ describe('what was done', () => {
       const fault = faults.shift();
       if (fault) throw fault;
     };
-    await audit.done(deed());
+    await audit.recordDone(deed());
     expect(kept).toHaveLength(1);
     expect(new Set(kept.map(({ id }) => id)).size).toBe(1);
   });
@@ -71,7 +77,7 @@ describe('what was done', () => {
       if (rows.some(({ subject }) => subject === 'last') && away-- > 0) throw new StoreUnavailable('away');
     };
     const ends = [deed(), bad, deed({ subject: 'last' })].map((one) =>
-      audit.done(one).then(
+      audit.recordDone(one).then(
         () => 'kept',
         () => 'lost',
       ),
@@ -85,17 +91,21 @@ describe('what was done', () => {
     trouble = (rows) => {
       if (rows.some(({ subject }) => subject === 'bad')) throw new DataRefused('22P05', 'no');
     };
-    const outcomes = await Promise.allSettled([audit.done(deed()), audit.done(bad), audit.done(deed())]);
+    const outcomes = await Promise.allSettled([
+      audit.recordDone(deed()),
+      audit.recordDone(bad),
+      audit.recordDone(deed()),
+    ]);
     expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled']);
     expect(kept).toHaveLength(2);
     expect(errors).toHaveLength(1);
     trouble = () => {};
-    await audit.done(deed());
+    await audit.recordDone(deed());
     expect(kept).toHaveLength(3);
   });
 
   it('at the end of the service is written first, or given up with a word', async () => {
-    const last = audit.done(deed());
+    const last = audit.recordDone(deed());
     await audit.close();
     await last;
     expect(kept).toHaveLength(1);
@@ -106,7 +116,7 @@ describe('what was done', () => {
     trouble = () => {
       throw new StoreUnavailable('away');
     };
-    const last = audit.done(deed());
+    const last = audit.recordDone(deed());
     const outcome = expect(last).rejects.toBeInstanceOf(StoreUnavailable);
     await audit.close(20);
     await outcome;
@@ -116,20 +126,20 @@ describe('what was done', () => {
 
 describe('what was refused', () => {
   it('is written with its code, though nobody waits for it', async () => {
-    audit.refused(deed(), 'FORBIDDEN_ROLE');
+    audit.recordRefusal(deed(), 'FORBIDDEN_ROLE');
     await settled();
     expect(kept).toMatchObject([{ outcome: 'FORBIDDEN_ROLE' }]);
   });
 
   it('is written 60 times a minute for one user, then counted', async () => {
     const by = v7();
-    for (let n = 0; n < 70; n++) audit.refused(deed({ by }), 'FORBIDDEN');
-    audit.refused(deed(), 'FORBIDDEN');
+    for (let n = 0; n < 70; n++) audit.recordRefusal(deed({ by }), 'FORBIDDEN');
+    audit.recordRefusal(deed(), 'FORBIDDEN');
     await settled();
     expect(kept).toHaveLength(61);
     expect(dropped).toEqual(Array.from({ length: 10 }, () => 'FORBIDDEN'));
     clock.advance(60_000);
-    audit.refused(deed({ by }), 'FORBIDDEN');
+    audit.recordRefusal(deed({ by }), 'FORBIDDEN');
     await settled();
     expect(kept).toHaveLength(62);
   });
@@ -139,8 +149,8 @@ describe('what was refused', () => {
     trouble = () => {
       if (away) throw new StoreUnavailable('away');
     };
-    for (let n = 0; n < 1_010; n++) audit.refused(deed(), 'FORBIDDEN');
-    const done = audit.done(deed());
+    for (let n = 0; n < 1_010; n++) audit.recordRefusal(deed(), 'FORBIDDEN');
+    const done = audit.recordDone(deed());
     expect(dropped).toHaveLength(10);
     away = false;
     await done;

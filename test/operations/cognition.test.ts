@@ -189,7 +189,7 @@ describe('a suspension of thinking', () => {
   it('of an observation is over when the service is started again', async () => {
     const id = await world.observe(await world.light());
     taken(await cognition.suspend(id, { reason: 'It dries.' }));
-    const restarted = openCognition(world.house.services, { hear: () => () => {} });
+    const restarted = openCognition(world.house.services, { subscribe: () => () => {} });
     expect(await restarted.context(id)).toMatchObject({ phase: 'thinking' });
     const phases: string[] = [];
     for await (const one of restarted.active(world.mine.tenantId)) if (one.id === id) phases.push(one.phase);

@@ -150,9 +150,9 @@ it.each([
 ])('who was %s while the store was asked for the rest is commanded no more', async (_, code, who) => {
   const { manifests } = house.services;
   const { ref, type } = who();
-  const of: typeof manifests.of = async (devices) => {
+  const of: typeof manifests.load = async (devices) => {
     await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
-    return manifests.of(devices);
+    return manifests.load(devices);
   };
   house.services.manifests = Object.assign(Object.create(manifests), { of });
   try {

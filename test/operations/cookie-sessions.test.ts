@@ -1,14 +1,14 @@
 import { v7 } from 'uuid';
 import { expect, it } from 'vitest';
-import { makeCookieSessions } from '../../src/operations/cookie-sessions.ts';
-import type { Vault } from '../../src/operations/vault.ts';
+import { makeCookieSessions } from '../../src/services/cookie-sessions.ts';
+import type { SealedCache } from '../../src/services/sealed-cache.ts';
 import { testClock } from '../support/clock.ts';
 
 it('a session that is closed while it is read is over', async () => {
   const clock = testClock(1_000_000);
   const entries = new Map<string, string>();
   let arrives = Promise.resolve();
-  const vault: Vault = {
+  const vault: SealedCache = {
     async get(key) {
       const found = entries.get(key) ?? null;
       await arrives;
@@ -31,13 +31,13 @@ it('a session that is closed while it is read is over', async () => {
   await sessions.close(secret);
   arrive();
   await reading;
-  expect([sessions.knows(secret), await sessions.find(secret)]).toEqual([false, null]);
+  expect([sessions.isCached(secret), await sessions.find(secret)]).toEqual([false, null]);
 });
 
 it('a session that is being closed is not known any more, however long its record takes to go', async () => {
   const clock = testClock(1_000_000);
   let gone = () => {};
-  const vault: Vault = {
+  const vault: SealedCache = {
     get: async () => null,
     set: async () => {},
     delete: () => new Promise((resolve) => (gone = resolve)),
@@ -46,16 +46,16 @@ it('a session that is being closed is not known any more, however long its recor
   const sessions = makeCookieSessions({ vault, clock });
   const holder = { userId: v7(), scopes: null, platformAdmin: false, csrf: null };
   const { secret } = await sessions.open({ ...holder, token: { id: 't', expiresAt: clock.now() + 60_000 } });
-  expect(sessions.knows(secret)).toBe(true);
+  expect(sessions.isCached(secret)).toBe(true);
   const closing = sessions.close(secret);
-  expect(sessions.knows(secret)).toBe(false);
+  expect(sessions.isCached(secret)).toBe(false);
   gone();
   await closing;
 });
 
 it('a session lasts as long as its token, which is verified by the reference, while the service’s time is corrected', async () => {
   const entries = new Map<string, string>();
-  const vault: Vault = {
+  const vault: SealedCache = {
     get: async (key) => entries.get(key) ?? null,
     set: async (key, value) => void entries.set(key, value),
     delete: async (key) => void entries.delete(key),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { loadFlags } from '../../src/operations/flags.ts';
+import { loadFlags } from '../../src/services/flags.ts';
 import type { AdministrationStore } from '../../src/store/contract/administration.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 
@@ -49,7 +49,7 @@ it('whoever listens hears each change once, and of what did not change nothing',
   store.setFlag = async () => {};
   const flags = await loadFlags(store);
   const heard: [string, boolean][] = [];
-  flags.hear((flag, state) => void heard.push([flag, state]));
+  flags.subscribe((flag, state) => void heard.push([flag, state]));
   await flags.set('cognition_disabled', true);
   await flags.set('cognition_disabled', true);
   await flags.set('maintenance_mode', false);
@@ -65,7 +65,7 @@ it('are read again: what was changed elsewhere counts, and who listens hears of 
   const store = { ...storeThat({ taken: true }), flags: async () => ({ ...stored }) };
   const flags = await loadFlags(store);
   const heard: unknown[] = [];
-  flags.hear((...change) => heard.push(change));
+  flags.subscribe((...change) => heard.push(change));
   stored.commands_disabled = true;
   await flags.refresh();
   await flags.refresh();

@@ -1,7 +1,7 @@
 import { createHash, hash, randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { done, refuse } from '../../src/domain/refusals.ts';
-import { type Grant, type Handshakes, makeHandshakes, userCodeOf } from '../../src/operations/handshakes.ts';
+import { type Grant, type Handshakes, makeHandshakes, userCodeOf } from '../../src/services/handshakes.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 

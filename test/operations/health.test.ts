@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { makeHealth } from '../../src/operations/health.ts';
+import { makeHealth } from '../../src/services/health.ts';
 import { eventually, testClock } from '../support/clock.ts';
 
 it('one count at a time is asked of a store that takes its time', async () => {

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { Heard, type HeardMessage } from '../../src/operations/heard.ts';
+import { DeviceActivityLog, type LoggedMessage } from '../../src/services/device-activity-log.ts';
 
 const DEVICE = { tenantId: 'a', deviceId: '1' };
-const said = (at: number): HeardMessage => ({ at, channel: 'state', sequence: at, refusal: null, repeat: false });
-const listening = () => new Heard({ now: () => 500 });
+const said = (at: number): LoggedMessage => ({ at, channel: 'state', sequence: at, refusal: null, duplicate: false });
+const listening = () => new DeviceActivityLog({ now: () => 500 });
 
 describe('what devices said lately', () => {
   it('is the last twenty messages, newest first', () => {
     const heard = listening();
-    for (let at = 1; at <= 47; at++) heard.message(DEVICE, said(at));
+    for (let at = 1; at <= 47; at++) heard.record(DEVICE, said(at));
     const times = heard.messages(DEVICE).map(({ at }) => at);
     expect(times).toEqual(Array.from({ length: 20 }, (_, back) => 47 - back));
     expect(heard.since).toBe(500);
@@ -16,54 +16,54 @@ describe('what devices said lately', () => {
 
   it('is nothing of a device that was not heard', () => {
     expect(listening().messages(DEVICE)).toEqual([]);
-    expect([...listening().properties(DEVICE)]).toEqual([]);
+    expect([...listening().propertyTimes(DEVICE)]).toEqual([]);
   });
 
   it('dates each property by the report that named it last', () => {
     const heard = listening();
-    heard.message(DEVICE, said(1), { state: { on: true, level: 40, mode: 'day' }, full: true });
-    heard.message(DEVICE, said(2), { state: { level: 50, mode: null }, full: false });
-    heard.message(DEVICE, said(3));
-    expect(Object.fromEntries(heard.properties(DEVICE))).toEqual({ on: 1, level: 2 });
-    heard.message(DEVICE, said(4), { state: { on: null }, full: true });
-    expect(Object.fromEntries(heard.properties(DEVICE))).toEqual({ on: 4 });
+    heard.record(DEVICE, said(1), { state: { on: true, level: 40, mode: 'day' }, full: true });
+    heard.record(DEVICE, said(2), { state: { level: 50, mode: null }, full: false });
+    heard.record(DEVICE, said(3));
+    expect(Object.fromEntries(heard.propertyTimes(DEVICE))).toEqual({ on: 1, level: 2 });
+    heard.record(DEVICE, said(4), { state: { on: null }, full: true });
+    expect(Object.fromEntries(heard.propertyTimes(DEVICE))).toEqual({ on: 4 });
   });
 
   it('is bounded, whatever a device names', () => {
     const heard = listening();
     const state = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`p${n}`, n]));
-    heard.message(DEVICE, said(1), { state, full: false });
-    expect(heard.properties(DEVICE).size).toBe(200);
+    heard.record(DEVICE, said(1), { state, full: false });
+    expect(heard.propertyTimes(DEVICE).size).toBe(200);
   });
 
   it("keeps no tenant's devices in the place of another's", () => {
-    const heard = new Heard({ now: () => 0 }, 6);
+    const heard = new DeviceActivityLog({ now: () => 0 }, 6);
     const keeps = (tenantId: string, deviceId: string) => heard.messages({ tenantId, deviceId }).length > 0;
-    heard.message({ tenantId: 'small', deviceId: 's1' }, said(1));
-    for (let n = 1; n <= 50; n++) heard.message({ tenantId: 'large', deviceId: `l${n}` }, said(n));
+    heard.record({ tenantId: 'small', deviceId: 's1' }, said(1));
+    for (let n = 1; n <= 50; n++) heard.record({ tenantId: 'large', deviceId: `l${n}` }, said(n));
     expect(keeps('small', 's1')).toBe(true);
     expect([45, 46, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, true, true]);
     // What it lacks to its share comes from who has more.
-    for (const name of ['s2', 's3']) heard.message({ tenantId: 'small', deviceId: name }, said(1));
+    for (const name of ['s2', 's3']) heard.record({ tenantId: 'small', deviceId: name }, said(1));
     expect(['s1', 's2', 's3'].map((name) => keeps('small', name))).toEqual([true, true, true]);
     expect([46, 47, 48, 50].map((n) => keeps('large', `l${n}`))).toEqual([false, false, true, true]);
   });
 
   it('keeps rather those that are heard again', () => {
-    const heard = new Heard({ now: () => 0 }, 3);
-    const hear = (deviceId: string) => heard.message({ tenantId: 'a', deviceId }, said(1));
+    const heard = new DeviceActivityLog({ now: () => 0 }, 3);
+    const hear = (deviceId: string) => heard.record({ tenantId: 'a', deviceId }, said(1));
     for (const name of ['1', '2', '3', '1', '4', '5']) hear(name);
     const kept = ['1', '2', '3', '4', '5'].filter((deviceId) => heard.messages({ tenantId: 'a', deviceId }).length > 0);
     expect(kept).toEqual(['1', '4', '5']);
   });
 
   it('is forgotten of a device, and makes room', () => {
-    const heard = new Heard({ now: () => 0 }, 2);
-    for (const deviceId of ['1', '2']) heard.message({ tenantId: 'a', deviceId }, said(1));
-    heard.forget(DEVICE);
-    heard.forget(DEVICE);
+    const heard = new DeviceActivityLog({ now: () => 0 }, 2);
+    for (const deviceId of ['1', '2']) heard.record({ tenantId: 'a', deviceId }, said(1));
+    heard.remove(DEVICE);
+    heard.remove(DEVICE);
     expect(heard.messages(DEVICE)).toEqual([]);
-    heard.message({ tenantId: 'b', deviceId: '3' }, said(1));
+    heard.record({ tenantId: 'b', deviceId: '3' }, said(1));
     expect(heard.messages({ tenantId: 'a', deviceId: '2' })).toHaveLength(1);
   });
 });

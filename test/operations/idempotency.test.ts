@@ -195,8 +195,8 @@ describe('an operation with several targets', () => {
     scope: null,
     changes: true,
     async run({ newId }, { idempotent }) {
-      const ids = (idempotent?.resumed as string[] | null) ?? [newId(), newId(), newId()];
-      if (idempotent?.resumed === null) await idempotent.begin(ids);
+      const ids = (idempotent?.reserved as string[] | null) ?? [newId(), newId(), newId()];
+      if (idempotent?.reserved === null) await idempotent.reserve(ids);
       for (const id of ids) {
         if (!made.includes(id)) made.push(id);
         if (crash) throw new StoreUnavailable('away');

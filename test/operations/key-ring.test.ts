@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { newApiKey } from '../../src/domain/api-key.ts';
-import { makeKeyRing } from '../../src/operations/key-ring.ts';
+import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
@@ -14,7 +14,7 @@ async function setUp(more: Partial<ApiKey> = {}) {
   const clock = testClock();
   const store = new MemoryStore();
   const warn = vi.fn();
-  const ring = makeKeyRing(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
+  const ring = makeApiKeyCache(store, { clock, log: { debug() {}, info() {}, warn, error() {} } });
   const { key: text, prefix, hash } = newApiKey();
   const [tenantId, userId] = [newId(), newId()];
   const subject = { iss: 'urn:test', sub: userId, email: null, emailVerified: false, createdAt: 0 };
@@ -33,28 +33,28 @@ async function setUp(more: Partial<ApiKey> = {}) {
 describe('a presented key', () => {
   it('is proved by its whole text, and looked up once however many ask at once', async () => {
     const { ring, key, text, find } = await setUp();
-    expect(await Promise.all([1, 2, 3].map(() => ring.prove(text)))).toEqual([key, key, key]);
-    expect(await ring.prove(`${text.slice(0, -1)}_`)).toBeNull();
+    expect(await Promise.all([1, 2, 3].map(() => ring.verify(text)))).toEqual([key, key, key]);
+    expect(await ring.verify(`${text.slice(0, -1)}_`)).toBeNull();
     expect(find).toHaveBeenCalledTimes(1);
-    expect(await ring.prove('a token')).toBeNull();
-    expect(await ring.prove(`tk_${'x'.repeat(60)}`)).toBeNull();
+    expect(await ring.verify('a token')).toBeNull();
+    expect(await ring.verify(`tk_${'x'.repeat(60)}`)).toBeNull();
     expect(find).toHaveBeenCalledTimes(1);
   });
 
   it('lives until the moment of its end', async () => {
     const { ring, clock, text, prefix } = await setUp({ expiresAt: testClock().now() + 10 });
     clock.advance(9);
-    expect([(await ring.prove(text))?.prefix, await ring.isLive(prefix)]).toEqual([prefix, true]);
+    expect([(await ring.verify(text))?.prefix, await ring.isLive(prefix)]).toEqual([prefix, true]);
     clock.advance(1);
-    expect([await ring.prove(text), await ring.isLive(prefix)]).toEqual([null, false]);
+    expect([await ring.verify(text), await ring.isLive(prefix)]).toEqual([null, false]);
   });
 
   it('is dead when it was revoked, whatever was read before', async () => {
     const { ring, store, text, prefix } = await setUp();
-    await ring.prove(text);
+    await ring.verify(text);
     await store.keys.revoke(prefix, 1);
-    ring.ended(prefix);
-    expect([await ring.prove(text), await ring.isLive(prefix), await ring.isLive('unknown0')]).toEqual([
+    ring.invalidate(prefix);
+    expect([await ring.verify(text), await ring.isLive(prefix), await ring.isLive('unknown0')]).toEqual([
       null,
       false,
       false,
@@ -63,20 +63,20 @@ describe('a presented key', () => {
 
   it('that ends while it is read is not kept as it was', async () => {
     const { ring, store, text, prefix, find } = await setUp();
-    const reading = ring.prove(text);
-    ring.ended(prefix);
+    const reading = ring.verify(text);
+    ring.invalidate(prefix);
     await reading;
     await store.keys.revoke(prefix, 1);
-    expect(await ring.prove(text)).toBeNull();
+    expect(await ring.verify(text)).toBeNull();
     expect(find).toHaveBeenCalledTimes(2);
   });
 
   it('is asked for again after the store was away', async () => {
     const { ring, store, text, prefix } = await setUp();
     store.trouble = away;
-    await expect(ring.prove(text)).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(ring.verify(text)).rejects.toBeInstanceOf(StoreUnavailable);
     store.trouble = null;
-    expect((await ring.prove(text))?.prefix).toBe(prefix);
+    expect((await ring.verify(text))?.prefix).toBe(prefix);
   });
 });
 
@@ -84,8 +84,8 @@ describe('the last use', () => {
   it('is written in one batch, the newest of each key, and only when there is one', async () => {
     const { ring, prefix, flushUse } = await setUp();
     await ring.flush();
-    for (const at of [1, 2, 3]) ring.used(prefix, at);
-    ring.used('another0', 2);
+    for (const at of [1, 2, 3]) ring.recordUse(prefix, at);
+    ring.recordUse('another0', 2);
     expect(ring.lastUse(prefix)).toBe(3);
     await ring.flush();
     await ring.flush();
@@ -101,11 +101,11 @@ describe('the last use', () => {
 
   it('that could not be written is written later, unless a newer one is', async () => {
     const { ring, store, prefix, warn } = await setUp();
-    ring.used(prefix, 1);
-    ring.used('another0', 1);
+    ring.recordUse(prefix, 1);
+    ring.recordUse('another0', 1);
     store.trouble = away;
     const failing = ring.flush();
-    ring.used(prefix, 2);
+    ring.recordUse(prefix, 2);
     await failing;
     expect(warn).toHaveBeenCalledTimes(1);
     store.trouble = null;
@@ -117,7 +117,7 @@ describe('the last use', () => {
     vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
     try {
       const { ring, prefix, flushUse } = await setUp();
-      ring.used(prefix, 1);
+      ring.recordUse(prefix, 1);
       await vi.advanceTimersByTimeAsync(4_999);
       expect(flushUse).not.toHaveBeenCalled();
       await vi.advanceTimersByTimeAsync(1);
@@ -130,8 +130,8 @@ describe('the last use', () => {
 
   it('is not written any more by a process that has lost its right to', async () => {
     const { ring, prefix, flushUse } = await setUp();
-    ring.used(prefix, 1);
-    ring.halt();
+    ring.recordUse(prefix, 1);
+    ring.discardPending();
     await ring.close();
     expect(flushUse).not.toHaveBeenCalled();
   });

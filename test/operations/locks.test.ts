@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Locks } from '../../src/operations/locks.ts';
+import { Locks } from '../../src/services/locks.ts';
 
 /** Work that notes when it begins and ends, and ends when told. */
 function recorder() {
@@ -26,7 +26,7 @@ describe('Locks', () => {
   it('runs those who want to be alone one after another, in the order they came', async () => {
     const locks = new Locks();
     const { log, work, end, settle } = recorder();
-    const all = [locks.alone('a', work('1')), locks.alone('a', work('2')), locks.alone('b', work('3'))];
+    const all = [locks.exclusive('a', work('1')), locks.exclusive('a', work('2')), locks.exclusive('b', work('3'))];
     await settle();
     expect(log).toEqual(['+1', '+3']);
     await end('1');
@@ -40,10 +40,10 @@ describe('Locks', () => {
     const locks = new Locks();
     const { log, work, end, settle } = recorder();
     const all = [
-      locks.together('a', work('s1')),
-      locks.together('a', work('s2')),
-      locks.alone('a', work('x')),
-      locks.together('a', work('s3')),
+      locks.shared('a', work('s1')),
+      locks.shared('a', work('s2')),
+      locks.exclusive('a', work('x')),
+      locks.shared('a', work('s3')),
     ];
     await settle();
     expect(log).toEqual(['+s1', '+s2']);
@@ -58,10 +58,10 @@ describe('Locks', () => {
 
   it('goes on after work that throws, and tells its caller alone', async () => {
     const locks = new Locks();
-    const broken = locks.alone('a', () => Promise.reject(new Error('no')));
-    const after = locks.together('a', async () => 'fine');
+    const broken = locks.exclusive('a', () => Promise.reject(new Error('no')));
+    const after = locks.shared('a', async () => 'fine');
     await expect(broken).rejects.toThrow('no');
     expect(await after).toBe('fine');
-    expect(await locks.alone('a', async () => 'and again')).toBe('and again');
+    expect(await locks.exclusive('a', async () => 'and again')).toBe('and again');
   });
 });

@@ -2,7 +2,7 @@ import { v7 } from 'uuid';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { automaticManifest } from '../../src/domain/capability-registry.ts';
 import type { Manifest } from '../../src/domain/manifest.ts';
-import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+import { ManifestCache } from '../../src/services/manifest-cache.ts';
 
 let asked: (readonly string[])[];
 let stored: Map<string, Manifest>;
@@ -30,11 +30,11 @@ const holder = ({ deviceId, version }: Manifest) => ({ id: deviceId, manifestVer
 describe('ManifestCache', () => {
   it('asks once for all that are not at hand', async () => {
     const [a, b, c] = [manifest(), manifest(), manifest()];
-    cache.keep(a);
-    const found = await cache.of([a, b, c].map(holder));
+    cache.put(a);
+    const found = await cache.load([a, b, c].map(holder));
     expect([...found.keys()].sort()).toEqual([a, b, c].map(({ deviceId }) => deviceId).sort());
     expect(asked).toEqual([[b.deviceId, c.deviceId]]);
-    await cache.of([a, b, c].map(holder));
+    await cache.load([a, b, c].map(holder));
     expect(asked).toHaveLength(1);
   });
 
@@ -51,7 +51,7 @@ describe('ManifestCache', () => {
       return { action, safetyClass, ...rest };
     });
     const lowered = manifest({ version: 2, own: true, capabilities });
-    const shown = (await cache.of([holder(lowered)])).get(lowered.deviceId);
+    const shown = (await cache.load([holder(lowered)])).get(lowered.deviceId);
     const classes = (one: Manifest | null | undefined) => one?.capabilities.map(({ safetyClass }) => safetyClass);
     expect(classes(shown)).toEqual(['CRITICAL', 'CRITICAL', 'CRITICAL', 'RESTRICTED', 'NORMAL']);
     expect(classes(cache.peek(holder(lowered)))).toEqual(classes(shown));
@@ -60,29 +60,29 @@ describe('ManifestCache', () => {
   it('answers a device without a manifest without asking', async () => {
     const none = { id: v7(), manifestVersion: 0 };
     expect(cache.peek(none)).toBeNull();
-    expect((await cache.of([none])).size).toBe(0);
+    expect((await cache.load([none])).size).toBe(0);
     expect(asked).toEqual([]);
   });
 
   it('does not answer with another version than the device has', async () => {
     const old = manifest({ version: 1 });
-    cache.keep(old);
+    cache.put(old);
     const current = { ...old, version: 2, own: true, capabilities: [] };
     stored.set(old.deviceId, current);
     expect(cache.peek(holder(current))).toBeUndefined();
-    expect((await cache.of([holder(current)])).get(old.deviceId)).toEqual(current);
+    expect((await cache.load([holder(current)])).get(old.deviceId)).toEqual(current);
   });
 
   it('does not go back to an older version that was read before', () => {
     const newer = manifest({ version: 3, own: true, capabilities: [] });
-    cache.keep(newer);
-    cache.keep({ ...newer, version: 2 });
+    cache.put(newer);
+    cache.put({ ...newer, version: 2 });
     expect(cache.peek(holder(newer))).toEqual(newer);
   });
 
   it('shares what the store copied of the registry', async () => {
     const [a, b] = [manifest(), manifest()];
-    const found = await cache.of([a, b].map(holder));
+    const found = await cache.load([a, b].map(holder));
     expect(found.get(a.deviceId)?.capabilities).toBe(found.get(b.deviceId)?.capabilities);
     expect(found.get(a.deviceId)?.capabilities).toBe(a.capabilities);
   });
@@ -91,14 +91,14 @@ describe('ManifestCache', () => {
     const older = manifest();
     const [first] = older.capabilities;
     stored.set(older.deviceId, { ...older, capabilities: first ? [first] : [] });
-    expect((await cache.of([holder(older)])).get(older.deviceId)?.capabilities).toEqual([first]);
+    expect((await cache.load([holder(older)])).get(older.deviceId)?.capabilities).toEqual([first]);
   });
 
   it('keeps no more bytes of their own manifests than its bound', () => {
     const description = 'x'.repeat(200_000);
     const made = Array.from({ length: 400 }, () => {
       const { capabilities, ...rest } = manifest({ own: true });
-      return cache.keep({ ...rest, capabilities: capabilities.slice(0, 1).map((one) => ({ ...one, description })) });
+      return cache.put({ ...rest, capabilities: capabilities.slice(0, 1).map((one) => ({ ...one, description })) });
     });
     const kept = made.filter((one) => cache.peek(holder(one)) !== undefined);
     expect(kept.length).toBeGreaterThan(300);

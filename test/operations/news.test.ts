@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { makeKeyRing } from '../../src/operations/key-ring.ts';
-import { type NewsItem, openNews } from '../../src/operations/news.ts';
-import { loadPresented } from '../../src/operations/presented.ts';
-import { loadRevocations } from '../../src/operations/tokens.ts';
-import { makeUsers } from '../../src/operations/users.ts';
+import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
+import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
+import { type Invalidation, openInvalidationBus } from '../../src/services/invalidation-bus.ts';
+import { loadRevocations } from '../../src/services/tokens.ts';
+import { makeUserCache } from '../../src/services/user-cache.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
@@ -16,16 +16,16 @@ async function twoProcesses() {
   const cache = new MemoryCache(clock);
   const store = new MemoryStore();
   const open = async (origin: string) => {
-    const news = await openNews(cache, origin, quiet);
-    const heard: NewsItem[] = [];
-    news.hear((item) => heard.push(item));
+    const news = await openInvalidationBus(cache, origin, quiet);
+    const heard: Invalidation[] = [];
+    news.subscribe((item) => heard.push(item));
     return {
       news,
       heard,
-      users: makeUsers(store, news),
+      users: makeUserCache(store, news),
       revocations: await loadRevocations(store.identity, clock, news),
-      keys: makeKeyRing(store, { clock, log: quiet, news }),
-      presented: await loadPresented(store.identity, clock, news),
+      keys: makeApiKeyCache(store, { clock, log: quiet, news }),
+      presented: await loadAgentTokens(store.identity, clock, news),
     };
   };
   return { clock, cache, store, one: await open('one'), two: await open('two') };
@@ -41,15 +41,15 @@ const ada = {
 describe('news', () => {
   it('is heard once by everybody, where it was told too, before telling returns', async () => {
     const { one, two } = await twoProcesses();
-    one.news.tell({ about: 'user', id: USER });
+    one.news.publish({ about: 'user', id: USER });
     expect([one.heard, two.heard]).toEqual([[{ about: 'user', id: USER }], [{ about: 'user', id: USER }]]);
   });
 
   it('is not heard by who stopped listening', async () => {
     const { one } = await twoProcesses();
-    const heard: NewsItem[] = [];
-    one.news.hear((item) => heard.push(item))();
-    one.news.tell({ about: 'user', id: USER });
+    const heard: Invalidation[] = [];
+    one.news.subscribe((item) => heard.push(item))();
+    one.news.publish({ about: 'user', id: USER });
     expect(heard).toEqual([]);
   });
 
@@ -64,10 +64,10 @@ describe('news', () => {
 
   it('is told here though the cache does not take it', async () => {
     const broken = { subscribe: async () => async () => {}, publish: () => Promise.reject(new Error('away')) };
-    const news = await openNews(broken, 'one', quiet);
-    const heard: NewsItem[] = [];
-    news.hear((item) => heard.push(item));
-    news.tell({ about: 'key', prefix: 'abcdefgh' });
+    const news = await openInvalidationBus(broken, 'one', quiet);
+    const heard: Invalidation[] = [];
+    news.subscribe((item) => heard.push(item));
+    news.publish({ about: 'key', prefix: 'abcdefgh' });
     expect(heard).toHaveLength(1);
   });
 });
@@ -78,16 +78,16 @@ describe('another process', () => {
     store.users.set(USER, ada);
     await two.users.get(USER);
     const told: string[] = [];
-    two.users.onChange((id) => told.push(id));
+    two.users.subscribe((id) => told.push(id));
     store.users.set(USER, { ...ada, role: 'viewer' });
-    one.users.changed(USER);
+    one.users.invalidate(USER);
     expect([two.users.cached(USER), (await two.users.get(USER))?.role, told]).toEqual([undefined, 'viewer', [USER]]);
   });
 
   it('knows a token that was logged out here, without asking the store', async () => {
     const { store, clock, one, two } = await twoProcesses();
     const told: string[] = [];
-    two.revocations.onRevoked((id) => told.push(id));
+    two.revocations.subscribe((id) => told.push(id));
     await one.revocations.add('jti', clock.now() + 1_000);
     expect([two.revocations.has('jti'), told, store.revoked.size]).toEqual([true, ['jti'], 1]);
   });
@@ -110,13 +110,13 @@ describe('another process', () => {
     await store.keys.insert(key);
     expect(await two.keys.isLive('abcdefgh')).toBe(true);
     const told: string[] = [];
-    const stop = two.keys.onEnd((prefix) => told.push(prefix));
+    const stop = two.keys.subscribe((prefix) => told.push(prefix));
     await store.keys.revoke('abcdefgh', 1);
     expect(await two.keys.isLive('abcdefgh')).toBe(true);
-    one.keys.ended('abcdefgh');
+    one.keys.invalidate('abcdefgh');
     expect([await two.keys.isLive('abcdefgh'), told]).toEqual([false, ['abcdefgh']]);
     stop();
-    one.keys.ended('abcdefgh');
+    one.keys.invalidate('abcdefgh');
     expect(told).toHaveLength(1);
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { makePatience } from '../../src/operations/patience.ts';
+import { makeLivenessGuard } from '../../src/services/store-liveness.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 
 const PATIENCE_MS = 20;
@@ -12,7 +12,7 @@ afterEach(() => void vi.useRealTimers());
 describe('waiting for the store', () => {
   it('ends with the work, and asks nobody when that is quick', async () => {
     let pings = 0;
-    const patiently = makePatience(async () => void pings++, PATIENCE_MS);
+    const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
     expect(await patiently(Promise.resolve(7))).toBe(7);
     await expect(patiently(Promise.reject(new Error('boom')))).rejects.toThrow('boom');
     await vi.advanceTimersByTimeAsync(2 * PATIENCE_MS);
@@ -21,7 +21,7 @@ describe('waiting for the store', () => {
 
   it('goes on as long as the store answers', async () => {
     let pings = 0;
-    const patiently = makePatience(async () => void pings++, PATIENCE_MS);
+    const patiently = makeLivenessGuard(async () => void pings++, PATIENCE_MS);
     const work = patiently(later(5.5 * PATIENCE_MS));
     await vi.advanceTimersByTimeAsync(6 * PATIENCE_MS);
     expect(await work).toBe('done');
@@ -30,7 +30,7 @@ describe('waiting for the store', () => {
 
   it('ends when it does not, and asks once for all who wait', async () => {
     let pings = 0;
-    const patiently = makePatience(async () => {
+    const patiently = makeLivenessGuard(async () => {
       pings++;
       await later(PATIENCE_MS);
       throw new Error('away');

@@ -5,7 +5,8 @@ import type { RefusalCode } from '../../src/domain/refusals.ts';
 import { done } from '../../src/domain/refusals.ts';
 import { routes } from '../../src/edges/rest/routes.ts';
 import { idOf } from '../../src/operations/inputs.ts';
-import { type Caller, flagNames, type Operation, operation } from '../../src/operations/operation.ts';
+import { type Caller, type Operation, operation } from '../../src/operations/operation.ts';
+import { flagNames } from '../../src/services/flags.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { type House, makeHouse } from '../support/house.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
@@ -55,14 +56,14 @@ describe('who may', () => {
     ['a wider scope', 'ran', {}, { scopes: ['*:devices'] }],
     ['another scope', 'INSUFFICIENT_SCOPE', {}, { scopes: ['write:devices', 'read:homes'] }],
     ['the role goes before the scope', 'FORBIDDEN_ROLE', {}, { role: 'viewer', scopes: ['read:homes'] }],
-    ['no platform operator', 'FORBIDDEN', { platform: true }, {}],
+    ['no platform operator', 'FORBIDDEN', { platformOnly: true }, {}],
     [
       'a platform operator without a tenant',
       'ran',
-      { platform: true, role: 'none' },
+      { platformOnly: true, role: 'none' },
       { platformAdmin: true, tenantId: null },
     ],
-    ['a key where a person is needed', 'FORBIDDEN', { person: true }, { principal: key }],
+    ['a key where a person is needed', 'FORBIDDEN', { personOnly: true }, { principal: key }],
   ])('%s: %s', async (_, code, changes, by) => {
     expect(await codeOf(changes, by)).toBe(code);
   });
@@ -191,7 +192,7 @@ describe('every operation', () => {
       // Platform operators stand above tenants; approving a command line, or a browser by a link, gives it no wider scopes
       // than one's own.
       if (operation.role === null || !operation.changes) continue;
-      if (operation.platform || ['approveCliHandshake', 'createSignInLink'].includes(operation.name)) continue;
+      if (operation.platformOnly || ['approveCliHandshake', 'createSignInLink'].includes(operation.name)) continue;
       expect([operation.name, operation.scope]).not.toContain(null);
     }
   });

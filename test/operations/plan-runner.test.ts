@@ -10,7 +10,7 @@ import {
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { PlanContext, PlanStep } from '../../src/machines/plan-types.ts';
 import type { Services } from '../../src/operations/operation.ts';
-import { planAtHand, planResolver } from '../../src/operations/plan-runner.ts';
+import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
 import type { House } from '../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
 
@@ -19,7 +19,7 @@ it('lets what a quarantined plan asks for wait until it is released, and does no
     read: async () => ({ snapshot: { context: { steps: [] } } }),
     inspect: () => ({ live: true, mailbox: 0, quarantine: 'what is stored does not fit' }),
   };
-  const resolve = planResolver({ actors } as unknown as Services);
+  const resolve = planStepResolver({ actors } as unknown as Services);
   const asked = resolve({ type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' });
   await expect(asked).rejects.toThrow(new Quarantined('what is stored does not fit'));
 });
@@ -63,8 +63,8 @@ describe('what a plan asks for', () => {
     const [step] = context.steps as [PlanStep];
     const { commandId } = step.undo ?? step;
     const output = { type: 'plan.ask', planId: context.id, stepId: step.id, commandId: commandId as string } as const;
-    const found = await planResolver(services)(output);
-    return [planAtHand(house.services)(output, turn), found].map((one) => one && alike(one));
+    const found = await planStepResolver(services)(output);
+    return [planStepSyncResolver(house.services)(output, turn), found].map((one) => one && alike(one));
   }
   const alike = (posted: AddressedEvent): unknown =>
     JSON.parse(JSON.stringify(posted), (key, value) => (['messageId', 'tokenHash', 'at'].includes(key) ? '' : value));
@@ -100,10 +100,10 @@ describe('what a plan asks for', () => {
     const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Plans', scopes: ['execute:commands'] });
     const key = body.prefix as string;
     const byKey = planWith(stepOn(own), { createdBy: { kind: 'user', id: mine.userId, key } });
-    await house.services.keys.isLive(key);
+    await house.services.apiKeys.isLive(key);
     expect((await bothWays(byKey)).map((one) => (one as AddressedEvent).event.type)).toEqual(['request', 'request']);
     await mine.call('POST', '/auth/api-keys/revoke', { prefix: key });
-    await house.services.keys.isLive(key);
+    await house.services.apiKeys.isLive(key);
 
     const stranger = { kind: 'user', id: other.userId } as const;
     const cases: [PlanContext, string][] = [

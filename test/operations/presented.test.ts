@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { loadPresented } from '../../src/operations/presented.ts';
+import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
@@ -7,7 +7,7 @@ import { MemoryStore } from '../support/memory-store.ts';
 async function setUp() {
   const clock = testClock();
   const store = new MemoryStore();
-  const open = () => loadPresented(store.identity, clock);
+  const open = () => loadAgentTokens(store.identity, clock);
   return { clock, store, open, presented: await open() };
 }
 

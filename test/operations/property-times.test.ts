@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { PropertyTimes, type Reported } from '../../src/operations/property-times.ts';
+import { PropertyTimes, type StateReport } from '../../src/services/property-times.ts';
 import { fc } from '../support/properties.ts';
 
 /** One time for each property, in the plainest way. */
-function note(times: Map<string, number>, { state, full }: Reported, at: number): void {
+function note(times: Map<string, number>, { state, full }: StateReport, at: number): void {
   if (full) times.clear();
   for (const name of Object.keys(state)) {
     if (state[name] === null && !full) times.delete(name);
@@ -37,7 +37,7 @@ describe('when properties were reported', () => {
           for (let n = 0; n < times; n++) {
             at += 1;
             const said = { state: Object.fromEntries(values), full };
-            quick.note(said, at);
+            quick.record(said, at);
             note(plain, said, at);
           }
           if (lookedAt) expect(new Map(quick.all())).toEqual(plain);
@@ -50,8 +50,8 @@ describe('when properties were reported', () => {
 
   it('is what it was when it is looked at twice', () => {
     const times = new PropertyTimes();
-    times.note({ state: { a: 1, b: 2 }, full: false }, 1);
-    times.note({ state: { a: 1 }, full: false }, 2);
+    times.record({ state: { a: 1, b: 2 }, full: false }, 1);
+    times.record({ state: { a: 1 }, full: false }, 2);
     const seen = [new Map(times.all()), new Map(times.all())];
     expect(seen[0]).toEqual(
       new Map([

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ClockSample } from '../../src/domain/database-time.ts';
 import { ServiceClock } from '../../src/domain/service-clock.ts';
-import { loadPresented } from '../../src/operations/presented.ts';
-import { loadRevocations } from '../../src/operations/tokens.ts';
+import { loadAgentTokens } from '../../src/services/agent-tokens.ts';
+import { loadRevocations } from '../../src/services/tokens.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
 const HOUR = 3_600_000;
@@ -55,12 +55,12 @@ describe.each(episodes)('a clock that is a year ahead and %s', (_name, forMs) =>
   it('makes no presented token a person’s again when it is put right', async () => {
     const { clock, time, run } = world();
     const store = new MemoryStore();
-    const presented = await loadPresented(store.identity, clock);
+    const presented = await loadAgentTokens(store.identity, clock);
     await presented.add('u1', { id: 'one', expiresAt: clock.now() + HOUR });
     time.stepped = 365 * DAY;
     run(forMs);
     await presented.add('u1', { id: 'other', expiresAt: clock.reference() + HOUR });
-    expect((await loadPresented(store.identity, clock)).has('u1', 'one')).toBe(true);
+    expect((await loadAgentTokens(store.identity, clock)).has('u1', 'one')).toBe(true);
     time.stepped = 0;
     run(1_000);
     expect(presented.has('u1', 'one')).toBe(true);

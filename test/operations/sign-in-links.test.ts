@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LINK_LIFE_S } from '../../src/operations/sign-in-links.ts';
+import { LINK_LIFE_S } from '../../src/operations/identity/sign-in-links.ts';
 import { browserAt } from '../support/browser.ts';
 import { keyOf, presentToAgents } from '../support/cast.ts';
 import { type Api, startService, type TestService } from '../support/service.ts';

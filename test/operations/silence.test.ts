@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { Quarantined } from '../../src/actors/contract.ts';
 import { PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
-import { unheardResolver } from '../../src/operations/cognition/silence.ts';
+import { plannerTimeoutResolver } from '../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../src/operations/operation.ts';
 
 const DUE = 500;
@@ -18,7 +18,7 @@ function service({ overdue = true, quarantine = null as string | null } = {}) {
     clock: { now: () => at.now },
     flags: () => ({ cognition_disabled: false }),
   } as unknown as Services;
-  const resolve = unheardResolver(services);
+  const resolve = plannerTimeoutResolver(services);
   return { at, ask: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
 }
 

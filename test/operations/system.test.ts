@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { parseChangelog } from '../../src/operations/changelog.ts';
+import { parseChangelog } from '../../src/services/changelog.ts';
 import { type House, makeHouse } from '../support/house.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 

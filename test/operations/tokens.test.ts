@@ -9,7 +9,7 @@ import {
   TOKEN_ISSUER,
   type TokenKey,
   verifyToken,
-} from '../../src/operations/tokens.ts';
+} from '../../src/services/tokens.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
@@ -170,7 +170,7 @@ describe('revocations', () => {
     const clock = testClock(now);
     const revocations = await loadRevocations(store.identity, clock);
     const heard: string[] = [];
-    const stop = revocations.onRevoked((id) => heard.push(id));
+    const stop = revocations.subscribe((id) => heard.push(id));
     await revocations.add('j1', now + 1_000);
     expect([revocations.has('j1'), revocations.has('j2'), heard]).toEqual([true, false, ['j1']]);
     expect((await loadRevocations(store.identity, clock)).has('j1')).toBe(true);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { makeUsers } from '../../src/operations/users.ts';
+import { makeUserCache } from '../../src/services/user-cache.ts';
 import type { User } from '../../src/store/contract.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 
@@ -17,7 +17,7 @@ const ada: User = {
 function setUp() {
   const store = new MemoryStore();
   store.users.set(ada.id, ada);
-  return { store, users: makeUsers(store) };
+  return { store, users: makeUserCache(store) };
 }
 
 describe('users in memory', () => {
@@ -31,14 +31,14 @@ describe('users in memory', () => {
   it('are read again after a change, and who listens hears of it', async () => {
     const { store, users } = setUp();
     const heard: string[] = [];
-    const stop = users.onChange((id) => heard.push(id));
+    const stop = users.subscribe((id) => heard.push(id));
     await users.get('u1');
     store.users.set('u1', { ...ada, role: 'admin' });
-    users.changed('u1');
+    users.invalidate('u1');
     expect(users.cached('u1')).toBeUndefined();
     expect((await users.get('u1'))?.role).toBe('admin');
     stop();
-    users.changed('u1');
+    users.invalidate('u1');
     expect(heard).toEqual(['u1']);
   });
 
@@ -54,7 +54,7 @@ describe('users in memory', () => {
     const slow = users.get('u1');
     store.identity.user = read;
     store.users.set('u1', { ...ada, role: 'admin' });
-    users.changed('u1');
+    users.invalidate('u1');
     const fresh = await users.get('u1');
     gate.resolve();
     expect([(await slow)?.role, fresh?.role, users.cached('u1')?.role]).toEqual(['none', 'admin', 'admin']);

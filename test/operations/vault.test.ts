@@ -1,15 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSealer } from '../../src/domain/sealing.ts';
-import { makeVault, type Vault } from '../../src/operations/vault.ts';
+import { makeSealedCache, type SealedCache } from '../../src/services/sealed-cache.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { testClock } from '../support/clock.ts';
 
 let cache: MemoryCache;
-let vault: Vault;
+let vault: SealedCache;
 beforeEach(() => {
   cache = new MemoryCache(testClock());
-  vault = makeVault(cache, makeSealer(randomBytes(32)));
+  vault = makeSealedCache(cache, makeSealer(randomBytes(32)));
 });
 
 describe('what lets somebody in', () => {
@@ -42,8 +42,8 @@ describe('what lets somebody in', () => {
 
   it('outlives a new master key', async () => {
     const [old, next] = [randomBytes(32), randomBytes(32)];
-    await makeVault(cache, makeSealer(old)).set('a', 'ada', 1_000);
-    expect(await makeVault(cache, makeSealer(next, old)).get('a')).toBe('ada');
-    expect(await makeVault(cache, makeSealer(next)).get('a')).toBeNull();
+    await makeSealedCache(cache, makeSealer(old)).set('a', 'ada', 1_000);
+    expect(await makeSealedCache(cache, makeSealer(next, old)).get('a')).toBe('ada');
+    expect(await makeSealedCache(cache, makeSealer(next)).get('a')).toBeNull();
   });
 });

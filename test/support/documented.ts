@@ -29,7 +29,8 @@ export function assertDocumented(
     expect(told.content['application/problem+json']?.examples, `${about} ${code}`).toHaveProperty(code);
     return;
   }
-  const schema = operation.answers?.[received.status]?.body ?? (received.status === success ? operation.output : null);
+  const schema =
+    operation.responses?.[received.status]?.body ?? (received.status === success ? operation.output : null);
   expect(schema, about).not.toBeNull();
   expect(schema?.parse(received.body), about).toEqual(received.body);
 }

@@ -29,20 +29,21 @@ import { currentDefinition, definitionFor } from '../../src/machines/versions.ts
 import { callerServices } from '../../src/main/callers.ts';
 import { eventsDocument } from '../../src/main/events.ts';
 import { signInServices } from '../../src/main/sign-in.ts';
-import { makeArtifacts } from '../../src/operations/artifacts.ts';
-import { makeAudit } from '../../src/operations/audit-writer.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
-import { type Cognition, noSidecar } from '../../src/operations/cognition/contract.ts';
-import { unheardResolver } from '../../src/operations/cognition/silence.ts';
-import { type Flags, loadFlags } from '../../src/operations/flags.ts';
-import { makeHealth, type PartState } from '../../src/operations/health.ts';
-import { Heard } from '../../src/operations/heard.ts';
-import { Locks } from '../../src/operations/locks.ts';
-import { ManifestCache } from '../../src/operations/manifest-cache.ts';
+import type { Cognition } from '../../src/operations/cognition/contract.ts';
+import { plannerTimeoutResolver } from '../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../src/operations/perform.ts';
-import { planAtHand, planResolver } from '../../src/operations/plan-runner.ts';
-import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/operations/tokens.ts';
+import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
+import { makeArtifacts } from '../../src/services/artifacts.ts';
+import { makeAuditWriter } from '../../src/services/audit-writer.ts';
+import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
+import { type Flags, loadFlags } from '../../src/services/flags.ts';
+import { makeHealth, type PartState } from '../../src/services/health.ts';
+import { Locks } from '../../src/services/locks.ts';
+import { ManifestCache } from '../../src/services/manifest-cache.ts';
+import { noSidecar } from '../../src/services/sidecar.ts';
+import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/services/tokens.ts';
 import { artifactFiles } from '../../src/store/artifacts.ts';
 import { MemoryCache } from '../../src/store/cache/memory.ts';
 import { MemoryRates } from '../../src/store/cache/memory-rates.ts';
@@ -140,7 +141,7 @@ export async function makeHouseOn<Kept extends Store>(
   const key = await readTokenKey(await exportJWK(privateKey));
   const flags = await loadFlags(store.administration);
   const newId = () => v7();
-  const audit = makeAudit({ store, clock, newId, log });
+  const audit = makeAuditWriter({ store, clock, newId, log });
   const callers = await callerServices({ store, cache, clock, log, newId });
   const { users } = callers;
   const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
@@ -157,7 +158,7 @@ export async function makeHouseOn<Kept extends Store>(
     rates: new MemoryRates(clock),
     actors: runtime.actors,
     sessions: runtime.sessions,
-    heard: new Heard(clock),
+    deviceActivity: new DeviceActivityLog(clock),
     manifests: new ManifestCache(store.devices),
     artifacts,
     locks: new Locks(),
@@ -185,14 +186,14 @@ export async function makeHouseOn<Kept extends Store>(
       changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
     },
   };
-  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   const cognition = openCognition(services, flags);
   const perform = makePerform(services);
   const gate = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
   const identity = makeIdentity({
     ...{ ...callers, gate, clock, newId },
-    verifiers: [apiKeyVerifier(callers.keys), ...verifiers, internalTokenVerifier(key, clock)],
+    verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
   });
   const door = makeHttpAuthenticator({ identity, services, secure: false });
   const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
@@ -257,7 +258,7 @@ export async function makeHouseOn<Kept extends Store>(
 
   const become: House['become'] = async (userId, changes) => {
     await change(userId, changes);
-    users.changed(userId);
+    users.invalidate(userId);
   };
 
   return {
@@ -301,7 +302,7 @@ export async function makeHouseOn<Kept extends Store>(
         server.closeAllConnections();
       });
       cognition.close();
-      await Promise.all([runtime.stop(), callers.keys.close()]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
       await audit.close();
       rmSync(artifactFolder, { recursive: true, force: true });
     },

@@ -7,8 +7,8 @@ import type {
   ContextChange,
   ContextNode,
   World,
-  WorldAsked,
   WorldDevice,
+  WorldQuery,
 } from '../../src/operations/cognition/contract.ts';
 import { payloadHash } from '../../src/protocol/canonical.ts';
 
@@ -60,7 +60,7 @@ export class MemoryCognition implements Cognition {
     return this.contexts.get(id) ?? null;
   }
 
-  async world({ tenantId, homeId, deviceId = null }: WorldAsked): Promise<World> {
+  async world({ tenantId, homeId, deviceId = null }: WorldQuery): Promise<World> {
     await this.before();
     this.worlds += 1;
     const devices = this.devices.filter(

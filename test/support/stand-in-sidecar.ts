@@ -1,5 +1,6 @@
-import type { ContextChange, Sidecar } from '../../src/operations/cognition/contract.ts';
+import type { ContextChange } from '../../src/operations/cognition/contract.ts';
 import type { Services } from '../../src/operations/operation.ts';
+import type { Sidecar } from '../../src/services/sidecar.ts';
 
 /** Stands where a sidecar is dialled: it is connected until `away`, and keeps what it is told. */
 export interface StandIn extends Sidecar {
@@ -15,7 +16,7 @@ export function standIn(services: Pick<Services, 'sidecar'>): StandIn {
     told,
     away: false,
     connected: () => !sidecar.away,
-    tell: (change) => void told.push(change),
+    notify: (change) => void told.push(change),
     of: (id) => told.filter(({ contextId }) => contextId === id),
   };
   services.sidecar = sidecar;

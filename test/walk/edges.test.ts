@@ -69,7 +69,7 @@ async function audited(): Promise<Record<string, unknown>[]> {
 /** Resolves when the attempts that were refused before are written: nobody waits for them, but they are kept in their order. */
 async function refusalsAudited(): Promise<void> {
   const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
-  await house.services.audit.done({ ...ofNobody, action: 'createHome', subject: 'service' });
+  await house.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
 }
 
 /** What the operation added to them; a plan's commands come later. */

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
-import type { getActor, getActorJournal, listActors } from '../../../src/operations/actors.ts';
-import type { getMe } from '../../../src/operations/auth.ts';
-import type { listConfirmations } from '../../../src/operations/confirmations.ts';
-import type { getMachine } from '../../../src/operations/machines.ts';
-import type { getOverview } from '../../../src/operations/overview.ts';
+import type { listConfirmations } from '../../../src/operations/commands/confirmation-inbox.ts';
+import type { getMe } from '../../../src/operations/identity/auth.ts';
+import type { getActor, getActorJournal, listActors } from '../../../src/operations/inspection/actors.ts';
+import type { getMachine } from '../../../src/operations/inspection/machines.ts';
+import type { getOverview } from '../../../src/operations/inspection/overview.ts';
 
 // What the service answers, as its own operations say it: an answer that changes does not compile here.
 

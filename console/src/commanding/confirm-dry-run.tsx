@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import type { getPolicy } from '../../../src/operations/policy.ts';
+import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { CommandEffect } from '../confirmations/command-effect.tsx';

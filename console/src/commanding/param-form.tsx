@@ -3,7 +3,7 @@ import Form from '@rjsf/core/lib/components/Form.js';
 import type { RJSFSchema } from '@rjsf/utils';
 import { useMemo, useRef, useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import type { listReleases } from '../../../src/operations/firmware.ts';
+import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import type { DeviceRecord } from '../devices/device-name.tsx';

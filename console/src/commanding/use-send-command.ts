@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import type { commandDevice } from '../../../src/operations/commands.ts';
+import type { commandDevice } from '../../../src/operations/commands/commands.ts';
 import type { Answer } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
 import { useChange } from '../api/queries.ts';

@@ -1,5 +1,5 @@
 import type { CommandStatus } from '../../../src/domain/command.ts';
-import type { getCommand } from '../../../src/operations/command-view.ts';
+import type { getCommand } from '../../../src/operations/commands/command-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
 

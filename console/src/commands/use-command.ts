@@ -1,5 +1,5 @@
 import { type UseQueryResult, useQueryClient } from '@tanstack/react-query';
-import type { getCommand } from '../../../src/operations/command-view.ts';
+import type { getCommand } from '../../../src/operations/commands/command-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import type { Problem } from '../api/problem.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';

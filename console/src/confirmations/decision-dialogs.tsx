@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useRef } from 'react';
 import { Link } from 'wouter';
-import type { getPolicy } from '../../../src/operations/policy.ts';
+import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { type Change, useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';

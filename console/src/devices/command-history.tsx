@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import type { listCommands } from '../../../src/operations/command-view.ts';
+import type { listCommands } from '../../../src/operations/commands/command-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { commandHref, StatusPill } from '../commands/status.tsx';

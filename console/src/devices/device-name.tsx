@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import type { getDevice } from '../../../src/operations/devices.ts';
+import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';

@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import type { listHomes, listRooms } from '../../../src/operations/homes.ts';
+import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { LoadError } from '../ui/feedback.tsx';

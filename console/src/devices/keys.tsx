@@ -1,4 +1,4 @@
-import type { keyHistory } from '../../../src/operations/device-keys.ts';
+import type { keyHistory } from '../../../src/operations/devices/device-keys.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { LoadError, Loading, Pill } from '../ui/feedback.tsx';

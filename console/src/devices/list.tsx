@@ -1,8 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useId, useMemo, useRef } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { listDevices } from '../../../src/operations/devices.ts';
-import type { listHomes } from '../../../src/operations/homes.ts';
+import type { listDevices } from '../../../src/operations/devices/devices.ts';
+import type { listHomes } from '../../../src/operations/homes/homes.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { updatePages, usePagedQuery } from '../api/paged-query.ts';
 import { invalidatePaths, useGet } from '../api/queries.ts';

@@ -1,4 +1,4 @@
-import type { getManifest } from '../../../src/operations/manifests.ts';
+import type { getManifest } from '../../../src/operations/devices/manifests.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty, LoadError, Loading, Pill } from '../ui/feedback.tsx';

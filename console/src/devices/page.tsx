@@ -1,6 +1,6 @@
 import { Link } from 'wouter';
-import type { getDevice } from '../../../src/operations/devices.ts';
-import type { listHomes, listRooms } from '../../../src/operations/homes.ts';
+import type { getDevice } from '../../../src/operations/devices/devices.ts';
+import type { listHomes, listRooms } from '../../../src/operations/homes/homes.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { CommandPanel } from '../commanding/panel.tsx';

@@ -1,4 +1,4 @@
-import type { getDeviceActivity } from '../../../src/operations/device-activity.ts';
+import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { Empty } from '../ui/feedback.tsx';

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef } from 'react';
-import type { getDeviceActivity } from '../../../src/operations/device-activity.ts';
-import type { getDevice } from '../../../src/operations/devices.ts';
+import type { getDeviceActivity } from '../../../src/operations/devices/device-activity.ts';
+import type { getDevice } from '../../../src/operations/devices/devices.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { invalidatePaths } from '../api/queries.ts';
 import { useStream } from '../live/use-stream.ts';

@@ -1,7 +1,7 @@
 import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { listAudit } from '../../../src/operations/audit.ts';
-import type { listMembers } from '../../../src/operations/members.ts';
+import type { listMembers } from '../../../src/operations/identity/members.ts';
+import type { listAudit } from '../../../src/operations/inspection/audit.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { useGet } from '../api/queries.ts';

@@ -1,5 +1,5 @@
 import { useId, useState } from 'react';
-import type { listReleases } from '../../../src/operations/firmware.ts';
+import type { listReleases } from '../../../src/operations/firmware/firmware.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';

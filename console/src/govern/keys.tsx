@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { listApiKeys } from '../../../src/operations/api-keys.ts';
+import type { listApiKeys } from '../../../src/operations/identity/api-keys.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useUserNames } from '../people/user-names.ts';

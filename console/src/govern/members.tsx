@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useState } from 'react';
 import { mayDecideOn, memberRoles } from '../../../src/domain/membership.ts';
-import type { listMembers } from '../../../src/operations/members.ts';
+import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';

@@ -1,6 +1,6 @@
 import { type FormEvent, useId } from 'react';
 import { type confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../../src/domain/policy.ts';
-import type { getPolicy } from '../../../src/operations/policy.ts';
+import type { getPolicy } from '../../../src/operations/commands/safety-policy.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { ChangeError, LoadError, Loading, Note } from '../ui/feedback.tsx';

@@ -1,4 +1,4 @@
-import type { listMembers } from '../../../src/operations/members.ts';
+import type { listMembers } from '../../../src/operations/identity/members.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';

@@ -1,5 +1,5 @@
 import { Link } from 'wouter';
-import type { listPlans } from '../../../src/operations/plan-view.ts';
+import type { listPlans } from '../../../src/operations/plans/plan-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { usePagedQuery } from '../api/paged-query.ts';
 import { useUserNames } from '../people/user-names.ts';

@@ -1,6 +1,6 @@
 import { type FormEvent, useId, useRef, useState } from 'react';
 import { Link } from 'wouter';
-import type { getPlan } from '../../../src/operations/plan-view.ts';
+import type { getPlan } from '../../../src/operations/plans/plan-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useChange, useGet } from '../api/queries.ts';
 import { commandHref } from '../commands/status.tsx';

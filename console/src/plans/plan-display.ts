@@ -1,5 +1,5 @@
 import type { PlanStatus, StepStatus } from '../../../src/domain/plan.ts';
-import type { getPlan } from '../../../src/operations/plan-view.ts';
+import type { getPlan } from '../../../src/operations/plans/plan-view.ts';
 import type { Answer } from '../api/answer-types.ts';
 import type { Tone } from '../ui/tone.ts';
 

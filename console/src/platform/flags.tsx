@@ -1,4 +1,4 @@
-import type { listFlags } from '../../../src/operations/administration.ts';
+import type { listFlags } from '../../../src/operations/platform/administration.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { ConfirmButton } from '../ui/confirm-button.tsx';

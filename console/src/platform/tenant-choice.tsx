@@ -1,6 +1,6 @@
 import { useId } from 'react';
 import { Link, useSearchParams } from 'wouter';
-import type { listTenants } from '../../../src/operations/administration.ts';
+import type { listTenants } from '../../../src/operations/platform/administration.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { useGet } from '../api/queries.ts';
 import { useSession } from '../session.tsx';

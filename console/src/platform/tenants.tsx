@@ -1,7 +1,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import { Link } from 'wouter';
-import type { listTenants } from '../../../src/operations/administration.ts';
+import type { listTenants } from '../../../src/operations/platform/administration.ts';
 import type { Answer } from '../api/answer-types.ts';
 import { requestList } from '../api/client.ts';
 import type { Problem } from '../api/problem.ts';

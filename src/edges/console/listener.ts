@@ -3,7 +3,7 @@ import type { Log } from '../../domain/log.ts';
 import type { Refusal } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
-import { SERVICE_VERSION } from '../../operations/system.ts';
+import { SERVICE_VERSION } from '../../operations/platform/system.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { problemOf, refusalHeaders, requestIdOf, standardHeaders } from '../shared/http.ts';
 import type { RateLimiter } from '../shared/rate-limiter.ts';

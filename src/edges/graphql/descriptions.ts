@@ -2,13 +2,13 @@ import type { Operation } from '../../operations/operation.ts';
 import type { Shape } from './operation-shapes.ts';
 
 /** What somebody has to know before they ask. */
-export function describeOperation({ summary, role, scope, platform, person }: Operation): string {
+export function describeOperation({ summary, role, scope, platformOnly, personOnly }: Operation): string {
   const needs = [
-    platform && 'a platform operator',
+    platformOnly && 'a platform operator',
     role !== null && role !== 'none' && `the role \`${role}\``,
     scope !== null && `the scope \`${scope}\``,
   ].filter((one) => one !== false && one !== undefined);
-  const who = person ? ' For a person, never for a key.' : '';
+  const who = personOnly ? ' For a person, never for a key.' : '';
   return `${summary}.${needs.length === 0 ? '' : ` Needs ${needs.join(' and ')}.`}${who}`;
 }
 

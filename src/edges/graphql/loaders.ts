@@ -1,6 +1,12 @@
 import DataLoader from 'dataloader';
 import type { JsonObject } from '../../domain/values.ts';
-import { findDevices, findHomes, findManifests, findRooms, findRoomsOfHomes } from '../../operations/lookups.ts';
+import {
+  findDevices,
+  findHomes,
+  findManifests,
+  findRooms,
+  findRoomsOfHomes,
+} from '../../operations/devices/bulk-lookups.ts';
 import { type Context, performRead } from './context.ts';
 
 // What the fields of one request ask for at the same time is asked of the operations at once. Nothing is remembered: a

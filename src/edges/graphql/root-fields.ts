@@ -1,26 +1,28 @@
-import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/actors.ts';
-import {
-  listFlags,
-  listTenants,
-  resumeTenant,
-  setFlag,
-  setTier,
-  suspendTenant,
-} from '../../operations/administration.ts';
-import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../operations/api-keys.ts';
-import { listAudit } from '../../operations/audit.ts';
-import { getMe } from '../../operations/auth.ts';
 import { orchestrateCommand } from '../../operations/cognition/goals.ts';
+import { postIntent } from '../../operations/cognition/intents.ts';
+import { deleteMemory, listMemories, writeMemory } from '../../operations/cognition/memories.ts';
 import { postObservation } from '../../operations/cognition/observations.ts';
 import { acceptProposal, getProposal, listProposals, refuseProposal } from '../../operations/cognition/proposals.ts';
-import { commandDevices, commandGroup, commandRoom } from '../../operations/command-batches.ts';
-import { getCommand, listCommands } from '../../operations/command-view.ts';
-import { cancelCommand, commandDevice, confirmCommand } from '../../operations/commands.ts';
-import { approveConfirmation, listConfirmations, refuseConfirmation } from '../../operations/confirmations.ts';
-import { getDeviceActivity } from '../../operations/device-activity.ts';
-import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/device-keys.ts';
-import { registerDevice } from '../../operations/device-registration.ts';
-import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices.ts';
+import { commandDevices, commandGroup, commandRoom } from '../../operations/commands/command-batches.ts';
+import { getCommand, listCommands } from '../../operations/commands/command-view.ts';
+import { cancelCommand, commandDevice, confirmCommand } from '../../operations/commands/commands.ts';
+import {
+  approveConfirmation,
+  listConfirmations,
+  refuseConfirmation,
+} from '../../operations/commands/confirmation-inbox.ts';
+import { getPolicy, updatePolicy } from '../../operations/commands/safety-policy.ts';
+import { getDeviceActivity } from '../../operations/devices/device-activity.ts';
+import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../operations/devices/device-keys.ts';
+import { registerDevice } from '../../operations/devices/device-registration.ts';
+import { deleteDevice, getDevice, listDevices, patchDevice } from '../../operations/devices/devices.ts';
+import {
+  getManifest,
+  listCapabilities,
+  listCategories,
+  registerManifest,
+  updateManifest,
+} from '../../operations/devices/manifests.ts';
 import {
   checkFirmware,
   createRelease,
@@ -28,8 +30,8 @@ import {
   listReleases,
   releaseFirmware,
   withdrawFirmware,
-} from '../../operations/firmware.ts';
-import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../operations/groups.ts';
+} from '../../operations/firmware/firmware.ts';
+import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../operations/homes/groups.ts';
 import {
   createHome,
   createRoom,
@@ -39,26 +41,28 @@ import {
   listHomes,
   listRooms,
   updateHome,
-} from '../../operations/homes.ts';
-import { postIntent } from '../../operations/intents.ts';
-import { acceptInvitation } from '../../operations/invitations.ts';
-import { getMachine, listMachines } from '../../operations/machines.ts';
-import {
-  getManifest,
-  listCapabilities,
-  listCategories,
-  registerManifest,
-  updateManifest,
-} from '../../operations/manifests.ts';
-import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/members.ts';
-import { deleteMemory, listMemories, writeMemory } from '../../operations/memories.ts';
+} from '../../operations/homes/homes.ts';
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../operations/identity/api-keys.ts';
+import { getMe } from '../../operations/identity/auth.ts';
+import { acceptInvitation } from '../../operations/identity/invitations.ts';
+import { changeMember, inviteMember, listMembers, removeMember } from '../../operations/identity/members.ts';
+import { registerTenant } from '../../operations/identity/tenants.ts';
+import { getActor, getActorJournal, listActors, releaseActor } from '../../operations/inspection/actors.ts';
+import { listAudit } from '../../operations/inspection/audit.ts';
+import { getMachine, listMachines } from '../../operations/inspection/machines.ts';
+import { getOverview } from '../../operations/inspection/overview.ts';
 import type { Operation } from '../../operations/operation.ts';
-import { getOverview } from '../../operations/overview.ts';
-import { getPlan, listPlans } from '../../operations/plan-view.ts';
-import { cancelPlan, createPlan } from '../../operations/plans.ts';
-import { getPolicy, updatePolicy } from '../../operations/policy.ts';
-import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/system.ts';
-import { registerTenant } from '../../operations/tenants.ts';
+import { getPlan, listPlans } from '../../operations/plans/plan-view.ts';
+import { cancelPlan, createPlan } from '../../operations/plans/plans.ts';
+import {
+  listFlags,
+  listTenants,
+  resumeTenant,
+  setFlag,
+  setTier,
+  suspendTenant,
+} from '../../operations/platform/administration.ts';
+import { getChangelog, getHealth, getStatus, getVersion } from '../../operations/platform/system.ts';
 
 /** A read. What it answers has the name of its schema, else the one that is given. */
 export interface QueryField {

@@ -1,5 +1,5 @@
 import { type GraphQLFieldConfig, type GraphQLFieldConfigMap, GraphQLObjectType, GraphQLSchema } from 'graphql';
-import { getDevice, listDevices } from '../../operations/devices.ts';
+import { getDevice, listDevices } from '../../operations/devices/devices.ts';
 import type { Context } from './context.ts';
 import { memberOf } from './descriptions.ts';
 import { Enums } from './enum-types.ts';

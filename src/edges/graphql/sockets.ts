@@ -35,7 +35,7 @@ import { updateKindOf } from './subscriptions.ts';
 export interface SocketParts {
   services: Pick<
     Services,
-    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
+    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'apiKeys' | 'agentTokens' | 'sealedCache'
   >;
   prepareDocument: PrepareDocument;
   eventSource: LiveEventSource;

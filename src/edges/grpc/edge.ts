@@ -6,8 +6,9 @@ import type { Lease } from '../../domain/lease.ts';
 import type { Log } from '../../domain/log.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import type { Cognition, ContextChange, Sidecar } from '../../operations/cognition/contract.ts';
+import type { Cognition, ContextChange } from '../../operations/cognition/contract.ts';
 import type { Services } from '../../operations/operation.ts';
+import type { Sidecar } from '../../services/sidecar.ts';
 import type { Call } from './call.ts';
 import { type Dialler, dial, type StreamHandler } from './dialler.ts';
 import { EventSender, type OutgoingEvent } from './event-sender.ts';
@@ -32,7 +33,7 @@ export interface SidecarParts {
   cognition: Cognition;
   services: {
     actors: Pick<Services['actors'], 'subscribe' | 'subscribeTransitions' | 'peek'>;
-    manifests: Pick<Services['manifests'], 'of'>;
+    manifests: Pick<Services['manifests'], 'load'>;
   };
   clock: Clock;
   /** The right to act as the active process: without it nothing is sent, and no proposal is carried out. */
@@ -58,7 +59,7 @@ export function makeSidecarEdge(): SidecarEdge {
   return {
     connected: () => dialler?.connected() ?? false,
     sizes: () => stream?.sizes() ?? {},
-    tell: (change) => stream?.forwardContextChange(change),
+    notify: (change) => stream?.forwardContextChange(change),
     open(parts) {
       const limits = { ...defaultSidecarLimits, ...parts.limits };
       dialler = dial({
@@ -199,7 +200,7 @@ class SidecarStream implements StreamHandler {
   private syncManifest({ id, manifestVersion }: DeviceContext): void {
     const { services, log } = this.parts;
     services.manifests
-      .of([{ id, manifestVersion }])
+      .load([{ id, manifestVersion }])
       .then((found) => {
         const manifest = found.get(id);
         if (manifest !== undefined) this.sender.enqueueManifest(manifest);

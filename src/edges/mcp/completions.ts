@@ -2,7 +2,7 @@ import type { CompleteRequest, CompleteResult } from '@modelcontextprotocol/sdk/
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
 import type { JsonObject } from '../../domain/values.ts';
 import type { Caller } from '../../operations/operation.ts';
-import { mayCall, type Perform } from '../../operations/perform.ts';
+import { callerRefusal, type Perform } from '../../operations/perform.ts';
 import { promptArgumentKind, promptsFor } from './prompts.ts';
 import { type ResourceKind, resources, resourceTemplates } from './resources.ts';
 
@@ -21,7 +21,7 @@ export async function completeArgument(
     ref.type === 'ref/prompt'
       ? kindOfPromptArgument(caller, ref.name, argument.name)
       : kindOfTemplateArgument(ref.uri, argument.name);
-  if (kind === null || mayCall(resources[kind].list, caller) !== null) return { completion: { values: [] } };
+  if (kind === null || callerRefusal(resources[kind].list, caller) !== null) return { completion: { values: [] } };
   const input = { limit: SCAN_LIMIT };
   const outcome = await perform(resources[kind].list, { input, caller, keyed: null });
   if (!outcome.ok) return { completion: { values: [] } };

@@ -34,7 +34,7 @@ import { StreamableHttpTransport } from './streamable-http-transport.ts';
 import { makeSubscriptions, type Subscriber } from './subscriptions.ts';
 
 export interface McpParts {
-  services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'newId' | 'revocations' | 'users'>;
+  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'newId' | 'revocations' | 'users'>;
   perform: Perform;
   identity: Pick<Identity, 'authenticate'>;
   gate: RateLimiter;

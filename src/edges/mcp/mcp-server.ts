@@ -20,8 +20,8 @@ import type { Log } from '../../domain/log.ts';
 import type { JsonObject, Milliseconds } from '../../domain/values.ts';
 import { refusalOf } from '../../operations/faults.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { mayCall, type Perform } from '../../operations/perform.ts';
-import { SERVICE_VERSION } from '../../operations/system.ts';
+import { callerRefusal, type Perform } from '../../operations/perform.ts';
+import { SERVICE_VERSION } from '../../operations/platform/system.ts';
 import type { ClientInteraction, ElicitationReply } from './client-interaction.ts';
 import { completeArgument } from './completions.ts';
 import { type McpTransport, requestContextOf, type ToolCallRequest } from './mcp-transport.ts';
@@ -128,7 +128,9 @@ export function makeMcpServer(parts: McpServerParts, wire: McpTransport, followe
     guarded((_, { authInfo }) => {
       const { caller } = requestContextOf(authInfo);
       return {
-        resourceTemplates: resourceTemplates.filter(({ name }) => mayCall(resources[name].operation, caller) === null),
+        resourceTemplates: resourceTemplates.filter(
+          ({ name }) => callerRefusal(resources[name].operation, caller) === null,
+        ),
       };
     }),
   );

@@ -1,11 +1,11 @@
 import { ErrorCode, McpError, type ReadResourceResult, type Resource } from '@modelcontextprotocol/sdk/types.js';
 import type { Outcome, Refusal } from '../../domain/refusals.ts';
 import type { Json, JsonObject, Uuid } from '../../domain/values.ts';
-import { getDevice, listDevices } from '../../operations/devices.ts';
-import { getHome, listHomes, listRooms } from '../../operations/homes.ts';
+import { getDevice, listDevices } from '../../operations/devices/devices.ts';
+import { getHome, listHomes, listRooms } from '../../operations/homes/homes.ts';
 import type { Caller, Operation } from '../../operations/operation.ts';
-import { mayCall, type Perform } from '../../operations/perform.ts';
-import { getPlan, listPlans } from '../../operations/plan-view.ts';
+import { callerRefusal, type Perform } from '../../operations/perform.ts';
+import { getPlan, listPlans } from '../../operations/plans/plan-view.ts';
 import { isUuid } from '../shared/live/subscription.ts';
 import { sanitizeJson, sanitizeText } from './sanitizer.ts';
 import { refusalBody, UNTRUSTED_META_KEY } from './tool-results.ts';
@@ -61,7 +61,7 @@ async function readHome(perform: Perform, caller: Caller, homeId: Uuid): Promise
   if (!rooms.ok) return rooms;
   const whole = { ...home.value, rooms: rooms.value.rooms as Json };
   // Who may see the home need not be allowed to see its devices.
-  if (mayCall(listDevices, caller) !== null) return { ok: true, value: whole };
+  if (callerRefusal(listDevices, caller) !== null) return { ok: true, value: whole };
   const devices = await bodyOf(perform, listDevices, { home_id: homeId, limit: MAX_DEVICES }, caller);
   return devices.ok ? { ok: true, value: { ...whole, devices: devices.value.devices as Json } } : devices;
 }
@@ -120,7 +120,7 @@ export async function listResources(
   cursor: string | undefined,
 ): Promise<{ resources: Resource[]; nextCursor?: string }> {
   const start = parseCursor(cursor);
-  const kinds = resourceKinds.filter((kind) => mayCall(resources[kind].list, caller) === null);
+  const kinds = resourceKinds.filter((kind) => callerRefusal(resources[kind].list, caller) === null);
   for (const kind of kinds.slice(start.kind === null ? 0 : kinds.indexOf(start.kind))) {
     const after = kind === start.kind ? start.after : null;
     const body = await bodyOf(perform, resources[kind].list, after === null ? {} : { cursor: after }, caller);

@@ -54,7 +54,7 @@ export interface SessionRegistry extends SizeReporter {
 
 /** `serverFor` makes what answers on a wire. `isIdle` says whether nobody reads and nothing is asked. */
 export function makeSessionRegistry(
-  services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'revocations' | 'users'>,
+  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
   parts: {
     subscriptions: Subscriptions;
     serverFor(wire: McpTransport, follower: Subscriber): Server;
@@ -84,7 +84,7 @@ export function makeSessionRegistry(
   }
 
   const guests = guardConnections(services, () => sessions.values(), end);
-  const rolesChanged = users.onChange((id) => {
+  const rolesChanged = users.subscribe((id) => {
     for (const { server } of byUser.get(id) ?? []) server.sendToolListChanged().catch(() => {}); // nobody reads
   });
 

@@ -6,7 +6,7 @@ import type { Log } from '../../domain/log.ts';
 import { type Json, SYSTEM } from '../../domain/values.ts';
 import type { CommandEvent } from '../../machines/command-types.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import type { CommittedDevice } from '../../operations/device-view.ts';
+import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 import { composeMessage } from '../../protocol/envelope.ts';
 import type { CloudPayload } from '../../protocol/payloads.ts';

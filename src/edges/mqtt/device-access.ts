@@ -1,13 +1,13 @@
 import type { Actors, Committed } from '../../actors/contract.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
-import { belongs, type CommittedDevice, isKeyReplaced, isRevoked } from '../../operations/device-view.ts';
+import { belongsTo, type CommittedDevice, isKeyReplaced, isRevoked } from '../../operations/devices/device-view.ts';
 
 type CommittedTenant = Committed<TenantContext>;
 
 /** Whether a device may talk now: it exists, belongs to this tenant and is not revoked. */
 export function isDeviceActive(device: CommittedDevice | null | undefined, tenantId: string): boolean {
-  return device !== null && device !== undefined && belongs(device, tenantId) && !isRevoked(device);
+  return device !== null && device !== undefined && belongsTo(device, tenantId) && !isRevoked(device);
 }
 
 /** Whether the device is active and a session that this version of its key opened is still valid. */

@@ -1,6 +1,6 @@
 import type { CollectionSizes } from '../../domain/collection-sizes.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
-import type { CommittedDevice } from '../../operations/device-view.ts';
+import type { CommittedDevice } from '../../operations/devices/device-view.ts';
 import type { Services } from '../../operations/operation.ts';
 
 export type LiveKey = NonNullable<

@@ -305,9 +305,9 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   /** What the actors say that ends sessions or is to be written to them. */
   #follow(): () => void {
-    const { actors, news, heard } = this.#parts.services;
+    const { actors, invalidations, deviceActivity } = this.#parts.services;
     const off = [
-      news.hear((item) => {
+      invalidations.subscribe((item) => {
         if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
         else if (item.about !== 'presented') this.#lookAgain();
       }),
@@ -315,7 +315,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
       actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
         // Not one key ended, but the device.
-        if (keyVersion === undefined) heard.forget({ tenantId, deviceId });
+        if (keyVersion === undefined) deviceActivity.remove({ tenantId, deviceId });
         if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
       }),
       actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {

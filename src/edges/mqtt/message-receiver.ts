@@ -6,12 +6,12 @@ import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandContext } from '../../machines/command-types.ts';
 import type { DeviceEvent, MessageHeader, VerificationWatch } from '../../machines/device-types.ts';
 import type { Services } from '../../operations/operation.ts';
-import type { Reported } from '../../operations/property-times.ts';
 import type { MessageIdentity } from '../../protocol/canonical.ts';
 import { HEARTBEAT_S } from '../../protocol/constants.ts';
 import { type CheckedMessage, checkMessage } from '../../protocol/envelope.ts';
 import { type DevicePayload, stateSpan } from '../../protocol/payloads.ts';
 import type { DeviceChannel } from '../../protocol/topics.ts';
+import type { StateReport } from '../../services/property-times.ts';
 import type { CommandWriter } from './command-writer.ts';
 import type { DeviceSession } from './device-session.ts';
 import { isUuid } from './device-sign-in.ts';
@@ -32,7 +32,7 @@ interface ReceivedMessage extends PendingMessage {
 }
 
 export interface MessageReceiverParts {
-  services: Pick<Services, 'actors' | 'sessions' | 'heard' | 'clock' | 'settings'>;
+  services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'settings'>;
   /** The commands of a device that wait to see their expected state. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   commandWriter: CommandWriter;
@@ -231,8 +231,8 @@ export class MessageReceiver {
   #accept(session: DeviceSession, arrival: ReceivedMessage, { repeat, applied }: AcceptedMessage): void {
     const { event, channel, sequence } = arrival;
     const reported = applied ? { state: applied, full: false } : repeat ? null : reportedStateOf(event);
-    const { heard } = this.#parts.services;
-    heard.message(session, { at: event.at, channel, sequence, refusal: null, repeat }, reported);
+    const { deviceActivity } = this.#parts.services;
+    deviceActivity.record(session, { at: event.at, channel, sequence, refusal: null, duplicate: repeat }, reported);
     if (!repeat) this.#tell(session, arrival);
   }
 
@@ -258,10 +258,10 @@ export class MessageReceiver {
 
   #refuse(session: DeviceSession, code: MessageRefusalCode, { channel, sequence, messageId }: RefusedMessage): void {
     const { services, meter, commandWriter, limits } = this.#parts;
-    const { sessions, heard, clock } = services;
+    const { sessions, deviceActivity, clock } = services;
     meter.refused(code);
     sessions.recordRefusal(session.deviceId);
-    heard.message(session, { at: clock.now(), channel, sequence, refusal: code, repeat: false });
+    deviceActivity.record(session, { at: clock.now(), channel, sequence, refusal: code, duplicate: false });
     if (messageId !== null) {
       commandWriter.send(session, messageId, { type: 'error', payload: { code, message_id: messageId } });
     }
@@ -307,7 +307,7 @@ interface AcceptedMessage {
 }
 
 /** The state that an event brought. */
-function reportedStateOf(event: DeviceEvent): Reported | null {
+function reportedStateOf(event: DeviceEvent): StateReport | null {
   if (event.type === 'state.reported') return event;
   if (event.type === 'ack.reported' && event.state !== undefined) return { state: event.state, full: false };
   return null;

@@ -24,7 +24,7 @@ const paramPatterns: Record<Exclude<ParamKind, 'text'>, RegExp> = {
 export function makeInputReader(route: Route): InputReader {
   const kinds = paramKinds(route);
   const names = pathParameters(route.path);
-  const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.takes !== undefined;
+  const inQuery = route.method === 'GET' || route.method === 'DELETE' || route.operation.upload !== undefined;
   const inUrl = route.query ?? [];
   const headers = Object.entries(route.conditionHeaders ?? {});
   const secrets = Object.entries(route.secretHeaders ?? {});

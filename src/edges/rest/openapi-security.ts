@@ -25,9 +25,9 @@ export const securitySchemes: JsonObject = {
 };
 
 /** None, any, or one of them: in OpenAPI an empty requirement makes the others optional. */
-export function securityOf({ role, greets, person, platform, changes }: Operation): JsonObject[] {
+export function securityOf({ role, optionalAuth, personOnly, platformOnly, changes }: Operation): JsonObject[] {
   const session: Record<string, Json> = changes ? { session: [], csrf: [] } : { session: [] };
-  const key = role === null || person || platform ? [] : [{ apiKey: [] }];
+  const key = role === null || personOnly || platformOnly ? [] : [{ apiKey: [] }];
   if (role !== null) return [{ bearer: [] }, ...key, session];
-  return greets ? [{}, { bearer: [] }, session] : [];
+  return optionalAuth ? [{}, { bearer: [] }, session] : [];
 }

@@ -3,8 +3,8 @@ import { isObject } from '../../domain/json/value.ts';
 import { type RefusalCode, refusals } from '../../domain/refusals.ts';
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { Operation, Upload } from '../../operations/operation.ts';
-import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
-import { PLATFORM_SCOPE } from '../../operations/tokens.ts';
+import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/platform/system.ts';
+import { PLATFORM_SCOPE } from '../../services/tokens.ts';
 import { API_DESCRIPTION } from './openapi-description.ts';
 import { documentedResources } from './openapi-resources.ts';
 import { SchemaComponents } from './openapi-schemas.ts';
@@ -147,11 +147,11 @@ function operationOf(route: Route, tag: string, schemas: SchemaComponents, share
     summary: operation.summary,
     tags: [tag],
     'x-role': operation.role,
-    'x-scope': operation.platform ? PLATFORM_SCOPE : operation.scope,
+    'x-scope': operation.platformOnly ? PLATFORM_SCOPE : operation.scope,
     security: securityOf(operation),
     ...(parameters.length > 0 && { parameters }),
     ...(body !== null && { requestBody: bodyOf(operation, body) }),
-    ...(operation.takes !== undefined && { requestBody: uploadOf(operation.takes) }),
+    ...(operation.upload !== undefined && { requestBody: uploadOf(operation.upload) }),
     responses: responsesOf(route, { schemas, shared }),
   };
 }
@@ -204,9 +204,9 @@ function answersOf(route: Route, schemas: SchemaComponents): JsonObject {
     ...(acceptsIdempotencyKey(route) && { 'Idempotent-Replayed': headerRef('Replayed') }),
     ...(operation.output instanceof z.ZodArray && { Link: headerRef('NextPage') }),
   };
-  if (operation.gives !== undefined) return fileAnswers(operation.gives, headers);
+  if (operation.download !== undefined) return fileAnswers(operation.download, headers);
   if (success === 204) return { 204: { description: 'Done', headers } };
-  const answers = operation.answers ?? { [success]: { when: 'Done', body: operation.output } };
+  const answers = operation.responses ?? { [success]: { when: 'Done', body: operation.output } };
   const shown = examplesOf(operation);
   return Object.fromEntries(
     Object.entries(answers).map(([status, { when, body }]) => [
@@ -300,9 +300,10 @@ const exampleOf = (code: RefusalCode): JsonObject => ({
 });
 
 function refusalCodesOf(route: Route): RefusalCode[] {
-  const { role, scope, platform, person, changes, inMaintenance, inSuspension, stoppedBy, refuses } = route.operation;
+  const { role, scope, platformOnly, personOnly, changes, inMaintenance, inSuspension, stoppedBy, refuses } =
+    route.operation;
   const named = role !== null;
-  const inTenant = named && role !== 'none' && !platform;
+  const inTenant = named && role !== 'none' && !platformOnly;
   const ids = route.path.includes('{');
   const stops = {
     registration_lock: 'REGISTRATION_LOCKED',
@@ -314,9 +315,9 @@ function refusalCodesOf(route: Route): RefusalCode[] {
     ...(route.rateLimitExempt ? [] : (['RATE_LIMIT_EXCEEDED'] as const)),
     ...(named ? (['UNAUTHENTICATED'] as const) : []),
     ...(inTenant ? (['TENANT_REQUIRED', 'FORBIDDEN_ROLE'] as const) : []),
-    ...(named && !platform && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
+    ...(named && !platformOnly && !inSuspension ? (['TENANT_SUSPENDED'] as const) : []),
     ...(named && scope !== null ? (['INSUFFICIENT_SCOPE'] as const) : []),
-    ...(platform || person ? (['FORBIDDEN'] as const) : []),
+    ...(platformOnly || personOnly ? (['FORBIDDEN'] as const) : []),
     ...(named && changes ? (['CSRF_FAILED'] as const) : []),
     ...(ids ? (['NOT_FOUND'] as const) : []),
     // A body is looked at also where none is of use.

@@ -1,6 +1,6 @@
 import { isObject } from '../../domain/json/value.ts';
 import { done } from '../../domain/refusals.ts';
-import { mayCall, type Perform, type Performed } from '../../operations/perform.ts';
+import { callerRefusal, type Perform, type Performed } from '../../operations/perform.ts';
 import type { AddressOf } from '../shared/client-address.ts';
 import { applyCharge, type Exchange, send, sendJson, sendRefusal } from '../shared/exchange.ts';
 import { idempotencyKeyIn } from '../shared/http.ts';
@@ -23,7 +23,7 @@ export function makeOperationHandler(
   const { operation, method, success } = route;
   const read = makeInputReader(route);
   const names = pathParameters(route.path);
-  const looksAtCaller = operation.role !== null || operation.greets === true;
+  const looksAtCaller = operation.role !== null || operation.optionalAuth === true;
   const keyable = acceptsIdempotencyKey(route);
 
   return async (exchange, values, root) => {
@@ -49,7 +49,7 @@ export function makeOperationHandler(
     }
     // Before anything is read of what nobody asked this caller for.
     const forged = operation.changes && who.value.cookie ? await door.csrfRefusal(request.headers, who.value) : null;
-    const barred = forged ?? mayCall(operation, who.value);
+    const barred = forged ?? callerRefusal(operation, who.value);
     if (barred !== null) {
       const input = Object.fromEntries(names.map((name, n) => [name, values[n]]));
       await perform(operation, { input, caller: who.value, keyed: null, barred: barred.refusal });
@@ -70,11 +70,12 @@ export function makeOperationHandler(
     }
     const path = trimmed(exchange.path.slice(root.length));
     const keyed = sent.value === null ? null : { key: sent.value, method, path, body: input.value };
-    const upload = operation.takes === undefined ? NO_UPLOAD : openUpload(request, operation.takes);
+    const upload = operation.upload === undefined ? NO_UPLOAD : openUpload(request, operation.upload);
     const outcome = upload.ok
       ? await perform(operation, { input: input.value, caller: who.value, keyed, upload: upload.value })
       : upload;
-    if (outcome.ok && outcome.value.file !== undefined) await sendFile(exchange, operation.gives, outcome.value.file);
+    if (outcome.ok && outcome.value.file !== undefined)
+      await sendFile(exchange, operation.download, outcome.value.file);
     else if (outcome.ok) sendAnswer(exchange, success, outcome.value, { door, publicUrl: parts.publicUrl?.() ?? '' });
     else {
       // The operation looked at a credential in the body.

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { done, type Outcome, refuse } from '../../domain/refusals.ts';
-import { tooLarge, UploadBroken } from '../../operations/artifacts.ts';
 import type { Upload } from '../../operations/operation.ts';
+import { artifactTooLarge, UploadBroken } from '../../services/artifacts.ts';
 
 /** Without a byte for so long an upload is given up; and in all it takes no longer than `serverLimits` allow a request. */
 const IDLE_TIMEOUT_MS = 30_000;
@@ -14,7 +14,7 @@ export function openUpload(request: IncomingMessage, { type, maxBytes }: Upload)
   if (coding !== undefined && coding !== 'identity') {
     return refuse('UNSUPPORTED_MEDIA_TYPE', 'A body is sent without a content coding.');
   }
-  if (Number(headers['content-length'] ?? 0) > maxBytes) return tooLarge();
+  if (Number(headers['content-length'] ?? 0) > maxBytes) return artifactTooLarge();
   return done(chunksOf(request));
 }
 

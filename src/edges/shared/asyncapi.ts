@@ -1,5 +1,5 @@
 import type { JsonObject } from '../../domain/values.ts';
-import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/system.ts';
+import { SERVICE_NAME, SERVICE_VERSION } from '../../operations/platform/system.ts';
 
 /** Where clients reach the service; known once it listens. */
 export interface Addresses {

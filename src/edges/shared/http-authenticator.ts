@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Outcome, type Refusal, refuse } from '../../domain/refusals.ts';
-import type { CookieSession } from '../../operations/cookie-sessions.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
+import type { CookieSession } from '../../services/cookie-sessions.ts';
 import { type Cookies, makeCookies } from './cookies.ts';
 import { credentialIn } from './http.ts';
 import type { Identity, ProofOfUser, RequestOrigin } from './identity.ts';
@@ -31,7 +31,7 @@ export function makeHttpAuthenticator(parts: {
   const cookies = makeCookies({ secure: parts.secure, clock });
 
   async function bySession(secret: string, asking: RequestOrigin): Promise<Outcome<Caller>> {
-    const barred = cookieSessions.knows(secret) ? null : identity.refuseUnseenCredential(asking);
+    const barred = cookieSessions.isCached(secret) ? null : identity.refuseUnseenCredential(asking);
     if (barred !== null) return barred;
     const session = await cookieSessions.find(secret);
     return session === null ? identity.refuseCredential(asking) : identity.resolveCaller(proofOf(session), asking);
@@ -63,8 +63,8 @@ export function makeHttpAuthenticator(parts: {
       const session = await cookieSessions.find(sent?.session ?? '');
       const token = headers['x-csrf-token'];
       if (session !== null && typeof token === 'string') {
-        if (csrf.holds(token, session.name)) return null;
-        if (session.csrf !== null && csrf.adopted(token, session.csrf)) return null;
+        if (csrf.isValid(token, session.name)) return null;
+        if (session.csrf !== null && csrf.matchesFingerprint(token, session.csrf)) return null;
       }
       return refuse('CSRF_FAILED', 'A change by a cookie session needs its X-CSRF-Token: GET /v1/auth/csrf.');
     },

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { done, type Outcome, type Refusal, refusals, refuse } from '../../domain/refusals.ts';
 import type { Uuid } from '../../domain/values.ts';
-import { REPORTED_PROTOCOL } from '../../operations/system.ts';
+import { REPORTED_PROTOCOL } from '../../operations/platform/system.ts';
 
 export const API_VERSION = '1';
 

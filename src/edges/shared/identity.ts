@@ -6,18 +6,18 @@ import { done, type Outcome, type Refusal, refuse } from '../../domain/refusals.
 import { atMost, type Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { News } from '../../operations/news.ts';
 import type { Caller } from '../../operations/operation.ts';
-import type { PresentedTokens } from '../../operations/presented.ts';
+import type { AgentTokens } from '../../services/agent-tokens.ts';
+import type { InvalidationBus } from '../../services/invalidation-bus.ts';
 import {
   isInternalToken,
   LEEWAY_S,
-  type PresentedToken,
   type Revocations,
   type TokenKey,
+  type TokenRef,
   verifyToken,
-} from '../../operations/tokens.ts';
-import type { User, Users } from '../../operations/users.ts';
+} from '../../services/tokens.ts';
+import type { User, UserCache } from '../../services/user-cache.ts';
 import type { RateLimiter } from './rate-limiter.ts';
 
 /** What somebody presents, as text: a bearer token or key, whatever header, parameter or packet brought it. */
@@ -37,7 +37,7 @@ export interface Proof {
   person: boolean;
   /** It is a browser's cookie session: it has a rate of its own. */
   cookie?: true;
-  token: PresentedToken | null;
+  token: TokenRef | null;
   /** When the credential ends, where no token says it. */
   endsAt?: EpochMs;
   /** Told of each request that it is good for. */
@@ -90,15 +90,15 @@ interface CachedProof {
 
 export function makeIdentity(parts: {
   verifiers: readonly Verifier[];
-  users: Users;
+  users: UserCache;
   revocations: Revocations;
-  presented: PresentedTokens;
-  news: News;
+  agentTokens: AgentTokens;
+  invalidations: InvalidationBus;
   gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>;
   clock: Clock;
   newId(): Uuid;
 }): Identity {
-  const { verifiers, users, revocations, presented, gate, clock, newId } = parts;
+  const { verifiers, users, revocations, agentTokens, gate, clock, newId } = parts;
   /** Where the proof of a key is remembered. */
   const ofKey = new Map<string, string>();
   const remembered = new LRUCache<string, CachedProof>({
@@ -108,7 +108,7 @@ export function makeIdentity(parts: {
   /** Counts what was forgotten: a proof that was found out meanwhile may be of the past. */
   let forgotten = 0;
 
-  parts.news.hear((item) => {
+  parts.invalidations.subscribe((item) => {
     if (item.about !== 'key') return;
     forgotten += 1;
     remembered.delete(ofKey.get(item.prefix) ?? '');
@@ -133,7 +133,7 @@ export function makeIdentity(parts: {
 
   function isPerson({ proof, userId }: CachedProof, { via }: RequestOrigin): boolean {
     if (!proof.person || via === AGENTS) return false;
-    return proof.token === null || !presented.has(userId, proof.token.id);
+    return proof.token === null || !agentTokens.has(userId, proof.token.id);
   }
 
   function callerOf(found: CachedProof, user: User | null, asking: RequestOrigin): Outcome<Caller> {
@@ -174,7 +174,7 @@ export function makeIdentity(parts: {
 
   /** Undefined where there is nothing (more) to mark. */
   function mark({ proof, userId }: CachedProof, { via }: RequestOrigin): Promise<void> | undefined {
-    return via === AGENTS && proof.token !== null ? presented.add(userId, proof.token) : undefined;
+    return via === AGENTS && proof.token !== null ? agentTokens.add(userId, proof.token) : undefined;
   }
 
   /** Not remembered where it may have died while it was looked up: then it is looked up again. */
@@ -195,7 +195,7 @@ export function makeIdentity(parts: {
     const userId =
       'userId' in subject
         ? subject.userId
-        : (await users.signIn({ id: newId(), ...subject, createdAt: clock.now() })).id;
+        : (await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() })).id;
     const found = { proof, userId };
     if (since === forgotten) remember(digest, found);
     await mark(found, asking);

@@ -1,7 +1,7 @@
 import type { Refusal } from '../../domain/refusals.ts';
 import type { TenantContext } from '../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../operations/operation.ts';
-import { makePatience } from '../../operations/patience.ts';
+import { makeLivenessGuard } from '../../services/store-liveness.ts';
 import { networkOf } from './client-address.ts';
 
 /** What a request was charged. */
@@ -49,7 +49,7 @@ export function makeRateLimiter(
   fixed: FixedRates = fixedRates,
 ): RateLimiter {
   const { actors, rates, settings, store } = services;
-  const patiently = makePatience((timeoutMs) => store.ping(timeoutMs));
+  const patiently = makeLivenessGuard((timeoutMs) => store.ping(timeoutMs));
   const unseen = fixed.signIns * HARD_LIMIT_FACTOR;
 
   /** A tier that is configured no more has the limit of the default one. */

@@ -24,7 +24,7 @@ import { defaultWebSocketLimits, type WebSocketLimits } from './websocket-limits
 export interface WebSocketParts {
   services: Pick<
     Services,
-    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'keys' | 'presented' | 'vault'
+    'actors' | 'clock' | 'log' | 'newId' | 'revocations' | 'users' | 'apiKeys' | 'agentTokens' | 'sealedCache'
   >;
   streams: readonly UpdateStream[];
   identity: Pick<Identity, 'authenticate'>;

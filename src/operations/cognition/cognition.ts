@@ -1,22 +1,22 @@
 import type { ContextChange } from '../../domain/cognition.ts';
 import type { SizeReporter } from '../../domain/collection-sizes.ts';
 import type { Uuid } from '../../domain/values.ts';
-import type { Flags } from '../flags.ts';
+import type { Flags } from '../../services/flags.ts';
 import type { Services } from '../operation.ts';
-import { Alarms } from './alarms.ts';
-import { activeOf, barredNow, everyContext, findContext, tenantOfContext } from './contexts.ts';
+import { activeContextOf, activeContexts, cognitionRefusal, findContext, tenantOfContext } from './contexts.ts';
 import type { ActiveContext, Cognition } from './contract.ts';
-import { makeWords } from './words.ts';
-import { makeWorlds, memoriesOf } from './world.ts';
+import { makeSidecarHandlers } from './sidecar-handlers.ts';
+import { WakeTimers } from './wake-timers.ts';
+import { makeWorldReader, memoriesOf } from './world.ts';
 
 /** One for the process; from now on `services.sidecar` is told what becomes of contexts. */
 export function openCognition(
   services: Services,
-  flags: Pick<Flags, 'hear'>,
+  flags: Pick<Flags, 'subscribe'>,
 ): Cognition & SizeReporter & { close(): void } {
   const { actors, clock, store, log } = services;
-  const worlds = makeWorlds(services);
-  const alarms = new Alarms(clock, (id) => void quietly(wake(id)));
+  const worlds = makeWorldReader(services);
+  const alarms = new WakeTimers(clock, (id) => void quietly(wake(id)));
   let closed = false;
 
   const quietly = (work: Promise<unknown>): Promise<unknown> =>
@@ -32,7 +32,7 @@ export function openCognition(
   /** Not what nobody may think about now: it is told again when somebody may. */
   function tell(change: ContextChange): void {
     if (change.type === 'opened' && isBarred(change.tenantId)) return;
-    services.sidecar.tell(change);
+    services.sidecar.notify(change);
   }
 
   const about = ({ id, tenantId, homeId }: Pick<ActiveContext, 'id' | 'tenantId' | 'homeId'>) => ({
@@ -53,12 +53,12 @@ export function openCognition(
   /** Nobody may think for them any more, or somebody may again. */
   async function tellAll(barred: boolean, detail: string, tenantId?: Uuid): Promise<void> {
     if (!services.sidecar.connected()) return;
-    for await (const context of everyContext(services, tenantId)) {
+    for await (const context of activeContexts(services, tenantId)) {
       if (closed) return;
       if (!barred) tell({ ...about(context), type: 'opened' });
       // What may be thought about again by now was told so already, or is about to be.
       else if (isBarred(context.tenantId))
-        services.sidecar.tell({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
+        services.sidecar.notify({ ...about(context), type: 'interrupted', reason: 'SUSPENDED', detail });
     }
   }
 
@@ -68,14 +68,14 @@ export function openCognition(
       void quietly(tellAll(suspended, 'The tenant is suspended.', tenantId));
     }),
   ];
-  flags.hear((flag, state) => {
+  flags.subscribe((flag, state) => {
     if (flag === 'cognition_disabled') void quietly(tellAll(state, 'The cognitive layer is switched off.'));
   });
 
   return {
     async *active(tenantId) {
-      if (tenantId !== undefined && (await barredNow(services, tenantId)) !== null) return;
-      for await (const context of everyContext(services, tenantId)) {
+      if (tenantId !== undefined && (await cognitionRefusal(services, tenantId)) !== null) return;
+      for await (const context of activeContexts(services, tenantId)) {
         if (services.flags().cognition_disabled) return;
         yield awake(context);
       }
@@ -83,17 +83,17 @@ export function openCognition(
 
     async context(id) {
       const found = await findContext(services, id);
-      if (found === null || (await barredNow(services, tenantOfContext(found))) !== null) return null;
-      const active = activeOf(services, found);
+      if (found === null || (await cognitionRefusal(services, tenantOfContext(found))) !== null) return null;
+      const active = activeContextOf(services, found);
       return active && awake(active);
     },
 
-    world: worlds.of,
+    world: worlds.load,
     worldOf: ({ tenantId, homeId, deviceId, kind }) =>
-      worlds.of({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
+      worlds.load({ tenantId, homeId, deviceId: kind === 'device' ? deviceId : null }),
     stateOf: worlds.stateOf,
     memories: (tenantId) => memoriesOf(services, tenantId),
-    ...makeWords(services, alarms),
+    ...makeSidecarHandlers(services, alarms),
 
     sizes: () => ({ ...worlds.sizes(), ...alarms.sizes() }),
 

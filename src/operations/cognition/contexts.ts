@@ -11,10 +11,10 @@ import type { ActiveContext, ContextNode } from './contract.ts';
 
 // What is to be thought about: of a goal and a device request that is a plan, of an observation its proposal.
 
-export type Found = { plan: Committed<PlanContext> } | { proposal: Proposal };
+export type ContextSource = { plan: Committed<PlanContext> } | { proposal: Proposal };
 
 /** What has this id, whether it waits for somebody or not; null where nothing was ever to be thought about. */
-export async function findContext({ actors, store }: Services, id: Uuid): Promise<Found | null> {
+export async function findContext({ actors, store }: Services, id: Uuid): Promise<ContextSource | null> {
   const plan = await actors.read<PlanContext>({ kind: 'plan', id });
   if (plan !== null) {
     // What an accepted proposal came to is told under the proposal's id.
@@ -25,11 +25,11 @@ export async function findContext({ actors, store }: Services, id: Uuid): Promis
   return proposal && { proposal };
 }
 
-export const tenantOfContext = (found: Found): Uuid =>
+export const tenantOfContext = (found: ContextSource): Uuid =>
   'plan' in found ? found.plan.snapshot.context.tenantId : found.proposal.tenantId;
 
 /** Why nobody is to think for this tenant now, or null. */
-export async function barredNow(
+export async function cognitionRefusal(
   { actors, flags }: Pick<Services, 'actors' | 'flags'>,
   tenantId: Uuid,
 ): Promise<Refusal | null> {
@@ -42,58 +42,58 @@ export async function barredNow(
 }
 
 /** Null where it does not wait for anybody any more. */
-export function activeOf({ clock }: Pick<Services, 'clock'>, found: Found): ActiveContext | null {
-  if ('plan' in found) return ofPlan(found.plan.snapshot.context);
-  return statusOf(found.proposal, clock.now()) === 'pending' ? ofProposal(found.proposal) : null;
+export function activeContextOf({ clock }: Pick<Services, 'clock'>, found: ContextSource): ActiveContext | null {
+  if ('plan' in found) return contextOfPlan(found.plan.snapshot.context);
+  return statusOf(found.proposal, clock.now()) === 'pending' ? contextOfProposal(found.proposal) : null;
 }
 
-function ofPlan({ id, tenantId, cognition, createdAt, steps }: PlanContext): ActiveContext | null {
+function contextOfPlan({ id, tenantId, cognition, createdAt, steps }: PlanContext): ActiveContext | null {
   if (cognition === null || cognition.phase === 'done') return null;
   const { kind, homeId, deviceId, text, action, note, phase }: PlanCognition = cognition;
   const wish = { kind, homeId, deviceId, text, action, note };
   return { ...wish, id, tenantId, data: null, phase, createdAt, nodes: steps.map(nodeOf) };
 }
 
-function ofProposal(proposal: Proposal): ActiveContext | null {
+function contextOfProposal(proposal: Proposal): ActiveContext | null {
   const { id, tenantId, homeId, deviceId, data, note, phase, createdAt, steps } = proposal;
   if (phase === 'done') return null;
   const about = { kind: 'observation', homeId, deviceId, text: null, action: null, note } as const;
   return { ...about, id, tenantId, data, phase, createdAt, nodes: steps.map(proposedNode) };
 }
 
-const wished = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepInput) => ({
+const stepFieldsOf = ({ id, deviceId, action, params, dependsOn, compensation, timeoutS }: StepInput) => ({
   ...{ id, deviceId, action, params, dependsOn, compensation, timeoutS },
 });
 
 const nodeOf = (step: PlanStep): ContextNode => ({
-  ...wished(step),
+  ...stepFieldsOf(step),
   status: step.status,
   commandId: step.status === 'pending' ? null : step.commandId,
   error: step.undoError ?? step.error,
 });
 
 const proposedNode = (step: StepInput): ContextNode => ({
-  ...wished(step),
+  ...stepFieldsOf(step),
   ...{ status: 'pending', commandId: null, error: null },
 });
 
 const PAGE = 100;
 
 /** All that waits for somebody, of one tenant or of all that are not suspended: plans, then proposals, each the oldest first. */
-export async function* everyContext(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
+export async function* activeContexts(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
   const { actors, store, clock } = services;
   for await (const ids of pages((after) => store.plans.thought(PAGE, after, tenantId))) {
     const plans = await actors.readAll<PlanContext>('plan', ids);
     for (const id of ids) {
       const plan = plans.get(id);
-      const active = plan === undefined ? null : activeOf(services, { plan });
+      const active = plan === undefined ? null : activeContextOf(services, { plan });
       if (active !== null) yield active;
     }
   }
   const since = clock.now() - CONTEXT_LIFE_MS;
   for await (const proposals of pages((after) => store.proposals.open(since, PAGE, after, tenantId))) {
     for (const proposal of proposals) {
-      const active = activeOf(services, { proposal });
+      const active = activeContextOf(services, { proposal });
       if (active !== null) yield active;
     }
   }

@@ -1,4 +1,4 @@
-import type { ContextChange, ContextInput } from '../../domain/cognition.ts';
+import type { ContextInput } from '../../domain/cognition.ts';
 import type { Manifest } from '../../domain/manifest.ts';
 import type { Memory } from '../../domain/memory.ts';
 import type { StepStatus } from '../../domain/plan.ts';
@@ -62,21 +62,21 @@ export interface World {
 }
 
 /** Whose devices are looked at. */
-export interface WorldAsked {
+export interface WorldQuery {
   tenantId: Uuid;
   homeId: Uuid | null;
   /** Only this one. */
   deviceId?: Uuid | null;
 }
 
-export const MOST_DEVICES = 500;
+export const MAX_WORLD_DEVICES = 500;
 
 export interface Cognition {
   /** All that waits for a sidecar, of one tenant or of all, oldest first; nothing of a suspended tenant, or under the flag. */
   active(tenantId?: Uuid): AsyncIterable<ActiveContext>;
   /** Null where nothing of that id waits for a sidecar now. */
   context(id: Uuid): Promise<ActiveContext | null>;
-  world(asked: WorldAsked): Promise<World>;
+  world(asked: WorldQuery): Promise<World>;
   /** The devices that this context may reach. */
   worldOf(context: ActiveContext): Promise<World>;
   /** The reported state of a device; null where the tenant has no such one. */
@@ -96,16 +96,3 @@ export interface Cognition {
   /** It cannot go on. `code` is the sidecar's own. */
   fail(contextId: Uuid, word: { code: string; detail: string }): Promise<Outcome<null>>;
 }
-
-/** The cognitive sidecar, as the operations see it. */
-export interface Sidecar {
-  connected(): boolean;
-  /**
-   * What becomes of contexts, told once it is durable, whether one is connected or not; what was not told when the process
-   * died is told by nobody, and `Cognition.active` says what still counts. Does no work to speak of, and never throws.
-   */
-  tell(change: ContextChange): void;
-}
-
-/** Where there is none. */
-export const noSidecar: Sidecar = { connected: () => false, tell() {} };

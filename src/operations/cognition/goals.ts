@@ -5,11 +5,11 @@ import { allowsScope } from '../../domain/scopes.ts';
 import type { Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
 import type { IdempotencyRow } from '../../store/contract.ts';
-import { deviceOf } from '../device-view.ts';
-import { wishFields } from '../dispatch.ts';
+import { commandFields } from '../commands/command-request.ts';
+import { findDevice } from '../devices/device-view.ts';
 import { idOf, isUuid, notFound } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
-import { type PlanMade, startPlan } from '../plans.ts';
+import { type NewPlan, startPlan } from '../plans/plans.ts';
 
 // What is asked of the sidecar: a goal, or something for one device. Each is a plan from its first moment, without steps yet.
 
@@ -19,19 +19,19 @@ export const mode = z
 export const modeOf = ({ sidecar }: Pick<Services, 'sidecar'>): z.infer<typeof mode> =>
   sidecar.connected() ? 'CLOUD_ENHANCED' : 'CLOUD_DIRECT';
 
-const seen = (max: number) =>
+const visibleText = (max: number) =>
   z
     .string()
     .max(max)
     .refine((text) => !INVISIBLE_CHARACTER.test(text), 'must hold no control or invisible characters');
 
 /** What somebody says to whoever thinks: text that a person would see whole. */
-const said = (max: number) => seen(max).min(1).regex(/\S/, 'must not be blank');
+const requiredText = (max: number) => visibleText(max).min(1).regex(/\S/, 'must not be blank');
 
 /** What they say beside it, which may be nothing. */
-export const note = seen(4_000).optional().meta({ description: 'What else the sidecar should know' });
+export const note = visibleText(4_000).optional().meta({ description: 'What else the sidecar should know' });
 
-export const goalFields = { text: said(4_000), home_id: z.string().min(1).max(64).toLowerCase().optional() };
+export const goalFields = { text: requiredText(4_000), home_id: z.string().min(1).max(64).toLowerCase().optional() };
 
 const MAX_NAME = 100;
 
@@ -39,27 +39,27 @@ const MAX_NAME = 100;
 const nameOf = (text: string): string => Array.from(text.replace(/\s+/gu, ' ').trim()).slice(0, MAX_NAME).join('');
 
 /** Nobody is there who could think, or null. */
-export const nobodyThinks = ({ sidecar }: Pick<Services, 'sidecar'>) =>
+export const sidecarRefusal = ({ sidecar }: Pick<Services, 'sidecar'>) =>
   sidecar.connected() ? null : refuse('SIDECAR_UNAVAILABLE', 'No sidecar is connected that could think about it.');
 
 /** Goals and device requests of one tenant that the sidecar is not done with. */
-const MOST_OPEN = 500;
+const MAX_OPEN_GOALS = 500;
 
 /** A plan for the sidecar to think about, unless too many are. */
-async function startThought(
+async function startCognitivePlan(
   services: Services,
   caller: Caller,
-  made: PlanMade,
+  made: NewPlan,
   row: Row,
 ): Promise<Outcome<PlanContext>> {
   const { locks, store } = services;
   const tenantId = tenantOf(caller);
-  return locks.alone(`goals:${tenantId}`, async () => {
-    const { items } = await store.plans.thought(MOST_OPEN, undefined, tenantId);
-    if (items.length >= MOST_OPEN) {
+  return locks.exclusive(`goals:${tenantId}`, async () => {
+    const { items } = await store.plans.thought(MAX_OPEN_GOALS, undefined, tenantId);
+    if (items.length >= MAX_OPEN_GOALS) {
       return refuse(
         'CONFLICT',
-        `The sidecar is not done with ${MOST_OPEN} goals: wait, or cancel some of their plans.`,
+        `The sidecar is not done with ${MAX_OPEN_GOALS} goals: wait, or cancel some of their plans.`,
       );
     }
     return done(await startPlan(services, caller, made, row));
@@ -69,7 +69,7 @@ async function startThought(
 type Row = (plan: PlanContext) => IdempotencyRow | null;
 
 /** Who asks for a goal may command devices. */
-export const mayAsk = ({ scopes }: Caller): Outcome<null> =>
+export const checkGoalScope = ({ scopes }: Caller): Outcome<null> =>
   allowsScope(scopes, 'execute:commands')
     ? done(null)
     : refuse('INSUFFICIENT_SCOPE', 'A goal needs the scope execute:commands too.');
@@ -86,16 +86,16 @@ export async function startGoal(
   }
   const homeId = home_id ?? null;
   if (homeId !== null && !(await hasHome(services, caller, homeId))) return notFound('home');
-  const nobody = nobodyThinks(services);
+  const nobody = sidecarRefusal(services);
   if (nobody !== null) return nobody;
   const cognition = { kind: 'goal', homeId, deviceId: null, text, action: null, note: null, proposalId: null } as const;
-  return startThought(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row);
+  return startCognitivePlan(services, caller, { name: nameOf(text), onFailure: 'rollback', steps: [], cognition }, row);
 }
 
 const hasHome = async ({ store }: Services, caller: Caller, id: Uuid): Promise<boolean> =>
   isUuid(id) && (await store.records.home(tenantOf(caller), id)) !== null;
 
-const { action, params } = wishFields;
+const { action, params } = commandFields;
 
 export const orchestrateCommand = operation({
   name: 'orchestrateCommand',
@@ -103,7 +103,7 @@ export const orchestrateCommand = operation({
   input: z
     .strictObject({
       id: idOf('device'),
-      goal: said(4_000).optional().meta({ description: 'In words; or `action`' }),
+      goal: requiredText(4_000).optional().meta({ description: 'In words; or `action`' }),
       action: action.optional(),
       params,
       context: note,
@@ -135,9 +135,9 @@ export const orchestrateCommand = operation({
     },
   },
   async run(services, { input, caller, idempotent }) {
-    const device = await deviceOf(services, caller, input.id);
+    const device = await findDevice(services, caller, input.id);
     if (!device.ok) return device;
-    const nobody = nobodyThinks(services);
+    const nobody = sidecarRefusal(services);
     if (nobody !== null) return nobody;
     const { homeId } = device.value.snapshot.context;
     const { goal: text = null, action, params = {}, context } = input;
@@ -145,7 +145,7 @@ export const orchestrateCommand = operation({
     const answer = ({ id }: Pick<PlanContext, 'id'>) => ({
       body: { status: 'ACCEPTED' as const, plan_id: id, device_id: input.id, mode: modeOf(services) },
     });
-    const plan = await startThought(
+    const plan = await startCognitivePlan(
       services,
       caller,
       {
@@ -160,7 +160,7 @@ export const orchestrateCommand = operation({
           proposalId: null,
         },
       },
-      (made) => idempotent?.row(answer(made)) ?? null,
+      (made) => idempotent?.toRow(answer(made)) ?? null,
     );
     return plan.ok ? done(answer(plan.value)) : plan;
   },

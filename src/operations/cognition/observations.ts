@@ -3,16 +3,16 @@ import { jsonBytes } from '../../domain/json/value.ts';
 import type { Proposal } from '../../domain/proposal.ts';
 import { done } from '../../domain/refusals.ts';
 import { jsonObject } from '../../domain/request-fields.ts';
-import { deviceOf } from '../device-view.ts';
-import { withoutRequest } from '../dispatch.ts';
+import { stripRequest } from '../commands/command-request.ts';
+import { findDevice } from '../devices/device-view.ts';
 import { idOf, notFound } from '../inputs.ts';
 import { operation, tenantOf } from '../operation.ts';
-import { nobodyThinks, note } from './goals.ts';
-import { tellOf } from './telling.ts';
+import { note, sidecarRefusal } from './goals.ts';
+import { notifySidecar } from './sidecar-events.ts';
 
 /** Observations of one tenant that wait for the sidecar's word; beyond it the oldest are given up. */
-const MOST_OPEN = 200;
-const GIVEN_UP = 'The sidecar said nothing about it, and newer observations came.';
+const MAX_OPEN_OBSERVATIONS = 200;
+const PREEMPTED_REASON = 'The sidecar said nothing about it, and newer observations came.';
 const MAX_DATA_BYTES = 16 * 1024;
 
 export const postObservation = operation({
@@ -31,7 +31,7 @@ export const postObservation = operation({
   role: 'user',
   scope: 'execute:intents',
   changes: true,
-  about: (_, { proposal_id }) => `proposal:${proposal_id}`,
+  auditSubject: (_, { proposal_id }) => `proposal:${proposal_id}`,
   stoppedBy: 'cognition_disabled',
   refuses: ['NOT_FOUND', 'SIDECAR_UNAVAILABLE'],
   example: {
@@ -39,22 +39,31 @@ export const postObservation = operation({
     output: { status: 'OBSERVATION_RECEIVED', proposal_id: '0195d9a2-7f00-7000-8000-00000000000e' },
   },
   async run(services, { input, caller, idempotent }) {
-    const device = await deviceOf(services, caller, input.device_id);
+    const device = await findDevice(services, caller, input.device_id);
     if (!device.ok) return notFound('device');
-    const nobody = nobodyThinks(services);
+    const nobody = sidecarRefusal(services);
     if (nobody !== null) return nobody;
     const proposal: Proposal = {
       ...{ id: services.newId(), tenantId: tenantOf(caller), deviceId: input.device_id },
       ...{ homeId: device.value.snapshot.context.homeId, data: input.data, note: input.context || null },
-      ...{ askedBy: withoutRequest(caller.principal), status: 'pending', reason: null, steps: [] },
+      ...{ askedBy: stripRequest(caller.principal), status: 'pending', reason: null, steps: [] },
       ...{ phase: 'thinking', planId: null, createdAt: services.clock.now(), spokenAt: null },
     };
     const answer = { body: { status: 'OBSERVATION_RECEIVED' as const, proposal_id: proposal.id } };
-    const left = await services.store.proposals.insert(proposal, MOST_OPEN, GIVEN_UP, idempotent?.row(answer));
+    const left = await services.store.proposals.insert(
+      proposal,
+      MAX_OPEN_OBSERVATIONS,
+      PREEMPTED_REASON,
+      idempotent?.toRow(answer),
+    );
     for (const id of left) {
-      tellOf(services, { ...proposal, id }, { type: 'interrupted', reason: 'PREEMPTED', detail: GIVEN_UP });
+      notifySidecar(
+        services,
+        { ...proposal, id },
+        { type: 'interrupted', reason: 'PREEMPTED', detail: PREEMPTED_REASON },
+      );
     }
-    tellOf(services, proposal, { type: 'opened' });
+    notifySidecar(services, proposal, { type: 'opened' });
     return done(answer);
   },
 });

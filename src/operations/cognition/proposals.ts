@@ -6,12 +6,12 @@ import { jsonObject, reason } from '../../domain/request-fields.ts';
 import { allowsScope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanContext } from '../../machines/plan-types.ts';
-import { who } from '../command-view.ts';
+import { principalId } from '../commands/command-view.ts';
 import { cursorAfter, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
 import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
-import { planAnswer, planOf } from '../plan-view.ts';
-import { startPlan, targetsOfAll } from '../plans.ts';
-import { tellOf, tellOfNode } from './telling.ts';
+import { planAnswer, planRecordOf } from '../plans/plan-view.ts';
+import { loadStepTargets, startPlan } from '../plans/plans.ts';
+import { notifyNodeChange, notifySidecar } from './sidecar-events.ts';
 
 // What observations led to: seen, accepted by a person or their key, or refused. A sidecar can do none of it.
 
@@ -57,7 +57,7 @@ const proposalOf = (one: Proposal, now: EpochMs): z.infer<typeof proposal> => ({
   steps: one.phase === 'done' ? one.steps.map(stepOf) : [],
   ...(one.planId !== null && { plan_id: one.planId }),
   ...{ device_id: one.deviceId, data: one.data, ...(one.note !== null && { context: one.note }) },
-  ...{ asked_by: who(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },
+  ...{ asked_by: principalId(one.askedBy), created_at: iso(one.createdAt), expires_at: iso(expiryOf(one)) },
 });
 
 /** The caller's; refuses alike what is missing and what is another tenant's. */
@@ -121,8 +121,8 @@ export const getProposal = operation({
 });
 
 /** In the order of the asking, among those who accept, refuse, and think. */
-const alone = <T>({ locks }: Services, id: Uuid, work: () => Promise<T>): Promise<T> =>
-  locks.alone(`context:${id}`, work);
+const withContextLock = <T>({ locks }: Services, id: Uuid, work: () => Promise<T>): Promise<T> =>
+  locks.exclusive(`context:${id}`, work);
 
 export const acceptProposal = operation({
   name: 'acceptProposal',
@@ -139,18 +139,18 @@ export const acceptProposal = operation({
     return refuse('INSUFFICIENT_SCOPE', 'Accepting a proposal needs the scope execute:commands too.');
   },
   run(services, { input, caller, idempotent }) {
-    return alone(services, input.id, async () => {
+    return withContextLock(services, input.id, async () => {
       const found = await findProposal(services, caller, input.id);
       if (!found.ok) return found;
-      const no = whyNot(found.value, services.clock.now());
+      const no = whyNotAcceptable(found.value, services.clock.now());
       if (no !== null) return refuse('CONFLICT', no);
       const { steps } = found.value;
-      const targets = await targetsOfAll(services, caller, steps);
+      const targets = await loadStepTargets(services, caller, steps);
       if (!targets.ok) return targets;
-      const answer = (plan: PlanContext) => ({ body: { plan: planOf(plan) } });
+      const answer = (plan: PlanContext) => ({ body: { plan: planRecordOf(plan) } });
       try {
-        const made = { name: null, onFailure: 'rollback', steps, cognition: thoughtOf(found.value) } as const;
-        return done(answer(await startPlan(services, caller, made, (plan) => idempotent?.row(answer(plan)) ?? null)));
+        const made = { name: null, onFailure: 'rollback', steps, cognition: cognitionOf(found.value) } as const;
+        return done(answer(await startPlan(services, caller, made, (plan) => idempotent?.toRow(answer(plan)) ?? null)));
       } catch (thrown) {
         if (!(thrown instanceof EventFailed)) throw thrown;
         // Whoever was faster, in another process, decided.
@@ -162,14 +162,14 @@ export const acceptProposal = operation({
   },
 });
 
-function whyNot(one: Proposal, now: EpochMs): string | null {
+function whyNotAcceptable(one: Proposal, now: EpochMs): string | null {
   const status = statusOf(one, now);
   if (status !== 'pending') return `The proposal is ${status} already.`;
   if (one.phase !== 'done') return 'The sidecar has not spoken yet.';
   return one.steps.length > 0 ? null : 'There is nothing to do in it.';
 }
 
-const thoughtOf = ({ id, homeId, deviceId, note }: Proposal) => ({
+const cognitionOf = ({ id, homeId, deviceId, note }: Proposal) => ({
   ...{ kind: 'observation' as const, homeId, deviceId, text: null, action: null, note },
   proposalId: id,
 });
@@ -183,12 +183,12 @@ export const refuseProposal = operation({
   scope: 'execute:plans',
   changes: true,
   inMaintenance: true,
-  about: ({ input }) => `proposal:${input.id}`,
+  auditSubject: ({ input }) => `proposal:${input.id}`,
   refuses: ['NOT_FOUND', 'CONFLICT'],
   example: { input: { reason: 'The window is open.' }, output: { proposal: { ...PROPOSAL, status: 'refused' } } },
   run(services, { input, caller, idempotent }) {
     const { clock, store } = services;
-    return alone(services, input.id, async () => {
+    return withContextLock(services, input.id, async () => {
       const found = await findProposal(services, caller, input.id);
       if (!found.ok) return found;
       const answer = (one: Proposal) => ({ body: { proposal: proposalOf(one, clock.now()) } });
@@ -196,18 +196,22 @@ export const refuseProposal = operation({
       if (status === 'refused') return done(answer(found.value));
       if (status !== 'pending') return refuse('CONFLICT', `The proposal is ${status} already.`);
       const changes = { status: 'refused', ...(input.reason !== undefined && { reason: input.reason }) } as const;
-      const row = idempotent?.row(answer({ ...found.value, ...changes }));
+      const row = idempotent?.toRow(answer({ ...found.value, ...changes }));
       const refused = await store.proposals.change(input.id, changes, row);
       if (refused === null) return refuse('CONFLICT', 'The proposal is not pending any more.');
-      tellRefused(services, found.value);
+      notifyRefused(services, found.value);
       return done(answer(refused));
     });
   },
 });
 
-function tellRefused(services: Services, before: Proposal): void {
+function notifyRefused(services: Services, before: Proposal): void {
   if (before.phase !== 'done') {
-    tellOf(services, before, { type: 'interrupted', reason: 'CANCELLED', detail: 'Somebody refused the proposal.' });
+    notifySidecar(services, before, {
+      type: 'interrupted',
+      reason: 'CANCELLED',
+      detail: 'Somebody refused the proposal.',
+    });
   }
-  for (const { id } of before.steps) tellOfNode(services, before, id, 'pending', 'skipped');
+  for (const { id } of before.steps) notifyNodeChange(services, before, id, 'pending', 'skipped');
 }

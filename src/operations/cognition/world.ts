@@ -8,30 +8,30 @@ import { isOnline } from '../../machines/device-record.ts';
 import type { DeviceContext } from '../../machines/device-types.ts';
 import { payloadHash } from '../../protocol/canonical.ts';
 import type { Position } from '../../store/contract.ts';
-import { belongs, type CommittedDevice, isRevoked } from '../device-view.ts';
+import { belongsTo, type CommittedDevice, isRevoked } from '../devices/device-view.ts';
 import type { Services } from '../operation.ts';
-import { MOST_DEVICES, type World, type WorldAsked, type WorldDevice } from './contract.ts';
+import { MAX_WORLD_DEVICES, type World, type WorldDevice, type WorldQuery } from './contract.ts';
 
 // What whoever thinks gets to see: the devices that a context may reach, and what is remembered.
 
 const PAGE = 200;
 /** Names of rooms; a room has the name that it was made with. */
-const MOST_ROOMS = 10_000;
+const MAX_ROOM_NAMES = 10_000;
 
-export interface Worlds extends SizeReporter {
-  of(asked: WorldAsked): Promise<World>;
+export interface WorldReader extends SizeReporter {
+  load(asked: WorldQuery): Promise<World>;
   stateOf(tenantId: Uuid, deviceId: Uuid): Promise<JsonObject | null>;
 }
 
-export type Reach = Pick<ContextInput, 'kind' | 'homeId' | 'deviceId'>;
+export type ContextReach = Pick<ContextInput, 'kind' | 'homeId' | 'deviceId'>;
 
 /** Whether this context may do something with this device: others do not exist for it. */
-export const inReach = ({ kind, homeId, deviceId }: Reach, { id, homeId: home }: DeviceContext): boolean =>
+export const inReach = ({ kind, homeId, deviceId }: ContextReach, { id, homeId: home }: DeviceContext): boolean =>
   kind === 'device' ? id === deviceId : homeId === null || home === homeId;
 
-export function makeWorlds(services: Pick<Services, 'actors' | 'store' | 'manifests'>): Worlds {
+export function makeWorldReader(services: Pick<Services, 'actors' | 'store' | 'manifests'>): WorldReader {
   const { actors, store, manifests } = services;
-  const rooms = new LRUCache<Uuid, string>({ max: MOST_ROOMS });
+  const rooms = new LRUCache<Uuid, string>({ max: MAX_ROOM_NAMES });
 
   async function roomNames(tenantId: Uuid, ids: ReadonlySet<Uuid>): Promise<Map<Uuid, string>> {
     const names = new Map<Uuid, string>();
@@ -45,47 +45,47 @@ export function makeWorlds(services: Pick<Services, 'actors' | 'store' | 'manife
   }
 
   /** By the list, which knows where a device stands; what it is comes from its committed state. */
-  async function idsOf({ tenantId, homeId, deviceId }: WorldAsked): Promise<Uuid[]> {
+  async function idsOf({ tenantId, homeId, deviceId }: WorldQuery): Promise<Uuid[]> {
     if (deviceId) return [deviceId];
     const ids: Uuid[] = [];
     const filter = { revoked: false, ...(homeId !== null && { homeId }) };
     let after: Position | undefined;
     do {
-      const page = await store.devices.list(tenantId, filter, Math.min(PAGE, MOST_DEVICES - ids.length), after);
+      const page = await store.devices.list(tenantId, filter, Math.min(PAGE, MAX_WORLD_DEVICES - ids.length), after);
       ids.push(...page.items.map(({ id }) => id));
       after = page.next ?? undefined;
-    } while (after !== undefined && ids.length < MOST_DEVICES);
+    } while (after !== undefined && ids.length < MAX_WORLD_DEVICES);
     return ids.sort();
   }
 
   return {
     sizes: () => ({ room_names: rooms.size }),
-    async of(asked) {
+    async load(asked) {
       const { tenantId, homeId } = asked;
       const ids = await idsOf(asked);
       const read = await actors.readAll<DeviceContext>('device', ids);
       const devices = ids.flatMap((id) => {
         const device = read.get(id);
-        return device && belongs(device, tenantId) && !isRevoked(device) ? [device] : [];
+        return device && belongsTo(device, tenantId) && !isRevoked(device) ? [device] : [];
       });
       const contexts = devices.map(({ snapshot }) => snapshot.context);
-      const known = await manifests.of(contexts);
+      const known = await manifests.load(contexts);
       const names = await roomNames(tenantId, new Set(contexts.flatMap(({ roomId }) => roomId ?? [])));
       const shown = devices.map((device) => {
         const { id, roomId } = device.snapshot.context;
-        return shownOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
+        return worldDeviceOf(device, known.get(id) ?? null, roomId === null ? undefined : names.get(roomId));
       });
       return { tenantId, homeId, devices: shown, hash: await hashOfAll(shown) };
     },
 
     async stateOf(tenantId, deviceId) {
       const device = await actors.read<DeviceContext>({ kind: 'device', id: deviceId });
-      return device && belongs(device, tenantId) ? device.snapshot.context.state : null;
+      return device && belongsTo(device, tenantId) ? device.snapshot.context.state : null;
     },
   };
 }
 
-function shownOf(
+function worldDeviceOf(
   { snapshot }: CommittedDevice,
   manifest: WorldDevice['manifest'],
   roomName: string | undefined,
@@ -107,7 +107,7 @@ function hashOf(state: JsonObject): string {
 }
 
 /** How long others may wait while states are hashed. */
-const TURN_MS: Milliseconds = 5;
+const YIELD_AFTER_MS: Milliseconds = 5;
 
 /** A manifest stands for itself by its version, and a state by its hash: they are long. */
 async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
@@ -115,14 +115,14 @@ async function hashOfAll(devices: readonly WorldDevice[]): Promise<string> {
   let from = performance.now();
   for (const { manifest, room, state, ...rest } of devices) {
     lines.push({ ...rest, room: room && { ...room }, state: hashOf(state), manifest: manifest?.version ?? 0 });
-    if (performance.now() - from < TURN_MS) continue;
+    if (performance.now() - from < YIELD_AFTER_MS) continue;
     await turn();
     from = performance.now();
   }
   return payloadHash(lines);
 }
 
-const MOST = { preference: 100, routine: 100, observation: 50 } as const;
+const MAX_MEMORIES = { preference: 100, routine: 100, observation: 50 } as const;
 
 /** What is remembered, bounded. */
 export async function memoriesOf(
@@ -130,7 +130,7 @@ export async function memoriesOf(
   tenantId: Uuid,
 ): Promise<readonly Memory[]> {
   const now = clock.now();
-  const read = (kind: keyof typeof MOST) => store.memories.list(tenantId, { kind }, now, MOST[kind]);
+  const read = (kind: keyof typeof MAX_MEMORIES) => store.memories.list(tenantId, { kind }, now, MAX_MEMORIES[kind]);
   const pages = [await read('preference'), await read('routine'), await read('observation')];
   return pages.flatMap(({ items }) => items);
 }

@@ -22,11 +22,11 @@ describe('a sidecar that means no good', () => {
       ...({ compensation: false, success: true, status: 'succeeded', verification: 'verified' } as const),
     };
     await eventually(() => {
-      for (let turn = 0; turn < 10; turn++) edge.tell({ type: 'outcome', ...outcome });
+      for (let turn = 0; turn < 10; turn++) edge.notify({ type: 'outcome', ...outcome });
       return counts.get('flooded') === 1;
     });
     reads = true;
-    for (let turn = 0; turn < 10_000; turn++) edge.tell({ type: 'outcome', ...outcome });
+    for (let turn = 0; turn < 10_000; turn++) edge.notify({ type: 'outcome', ...outcome });
     cognition.move(id, 'off', 'succeeded');
     cognition.interrupt(gone.id, 'CANCELLED');
     const stream = await there.streamed(2);

@@ -39,7 +39,7 @@ export async function house(
   const port = await freePort();
   const cognition = new MemoryCognition();
   const edge = makeSidecarEdge();
-  cognition.tell = (change) => edge.tell(change);
+  cognition.tell = (change) => edge.notify(change);
   const lines: House['lines'] = [];
   const level = (name: string) => (fields: object, message: string) =>
     void lines.push({ level: name, fields, message });
@@ -58,7 +58,7 @@ export async function house(
         // biome-ignore lint/suspicious/noExplicitAny: the edge asks for a device's home alone
         peek: ({ id }: { id: string }) => ({ snapshot: { context: { homeId: homes.get(id) ?? null } } }) as any,
       },
-      manifests: { of: async () => new Map() },
+      manifests: { load: async () => new Map() },
     },
     clock: { now: () => Date.now() },
     lease,

@@ -177,7 +177,7 @@ describe('what a sidecar is told', () => {
     expect(stream.told('perceptionUpdate')[0]?.activeContexts[0]?.nodes).toMatchObject([
       { node: { nodeId: 'off', action: 'turn_off' }, state: NodeState.RUNNING, commandId },
     ]);
-    edge.tell({
+    edge.notify({
       ...{
         type: 'outcome',
         contextId: id,

@@ -18,8 +18,6 @@ import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { DeviceContext, DeviceEvent } from '../../../src/machines/device-types.ts';
 import type { ActorRef, Output, VolatileOutput } from '../../../src/machines/outputs.ts';
-import { Heard } from '../../../src/operations/heard.ts';
-import { makeNews } from '../../../src/operations/news.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import {
   cloudPublicKey,
@@ -28,6 +26,8 @@ import {
   type SigningAlg,
   signingKey,
 } from '../../../src/protocol/signature.ts';
+import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
+import { makeLocalInvalidationBus } from '../../../src/services/invalidation-bus.ts';
 import type { StoredKey } from '../../../src/store/contract.ts';
 
 export interface TestDevice {
@@ -260,7 +260,7 @@ export class House {
   readonly usedTokens = new Set<string>();
   /** Where marking them waits, or throws. */
   marked: () => Promise<void> = async () => {};
-  readonly news = makeNews();
+  readonly news = makeLocalInvalidationBus();
   readonly services: Services = {
     clock: this.clock,
     newId: () => randomUUID(),
@@ -316,7 +316,7 @@ export class House {
         return () => this.#watchers.delete(watch);
       },
     },
-    heard: new Heard({ now: () => 0 }),
+    heard: new DeviceActivityLog({ now: () => 0 }),
     sessions: {
       open: (session: LiveSession) => {
         const old = this.live.get(session.deviceId);

@@ -93,7 +93,7 @@ describe('a tenant user', () => {
     const { mqtt } = await listen('token', below('#'));
     const over = gone(mqtt);
     house.tenants.set(device.tenantId, 'suspended');
-    house.news.tell({ about: 'user', id: userId });
+    house.news.publish({ about: 'user', id: userId });
     await over;
   });
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PLATFORM_SCOPE } from '../../../src/operations/tokens.ts';
+import { PLATFORM_SCOPE } from '../../../src/services/tokens.ts';
 import { type House, makeHouse, type Sent } from '../../support/house.ts';
 
 const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';

@@ -183,8 +183,8 @@ describe('the list', () => {
     await me(key);
     expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());
     expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBeNull();
-    await house.services.keys.flush();
-    await house.services.keys.flush();
+    await house.services.apiKeys.flush();
+    await house.services.apiKeys.flush();
     expect(writes).toBe(1);
     expect(house.store.apiKeys.get(prefix)?.lastUsedAt).toBe(house.clock.now());
     expect((await list(owner.token)).body.keys[0].last_used_at).toBe(new Date(house.clock.now()).toISOString());

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { userCodeOf } from '../../../src/operations/handshakes.ts';
+import { userCodeOf } from '../../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../../support/browser.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -59,7 +59,7 @@ describe('the CLI handshake', () => {
 
   it('gives the user of another issuer, not one of the same name', async () => {
     const iss = 'https://id.example';
-    const user = await house.services.users.signIn({
+    const user = await house.services.users.findOrCreate({
       ...{ id: house.services.newId(), iss, sub: 'ada', email: null, emailVerified: false },
       createdAt: house.clock.now(),
     });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCookies } from '../../../src/edges/shared/cookies.ts';
-import { fingerprint } from '../../../src/operations/cookie-sessions.ts';
+import { fingerprint } from '../../../src/services/cookie-sessions.ts';
 import { type Browser, browserAt } from '../../support/browser.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';

@@ -205,10 +205,10 @@ describe('an upload', () => {
     const name = '0195d9a2-7f00-7000-8000-0000000000aa';
     const before = files();
     await house.store.firmware.beginArtifact(name, house.clock.now());
-    await house.services.artifacts.sweep();
+    await house.services.artifacts.removeOrphans();
     expect(await house.store.firmware.strayArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([name]);
     house.clock.advance(HOUR_MS + 1);
-    await house.services.artifacts.sweep();
+    await house.services.artifacts.removeOrphans();
     expect(await house.store.firmware.strayArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([]);
     expect(files()).toEqual(before);
     house.clock.advance(-HOUR_MS - 1);

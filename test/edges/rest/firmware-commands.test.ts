@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
-import { URL_LIFE_MS } from '../../../src/operations/artifacts.ts';
+import { URL_LIFE_MS } from '../../../src/services/artifacts.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 

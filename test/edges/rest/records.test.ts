@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { loadRevocations } from '../../../src/operations/tokens.ts';
+import { loadRevocations } from '../../../src/services/tokens.ts';
 import type { House } from '../../support/house.ts';
 import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
 

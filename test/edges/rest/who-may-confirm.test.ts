@@ -3,7 +3,7 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { confirmers, type SafetyPolicy } from '../../../src/domain/policy.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
-import { approveConfirmation } from '../../../src/operations/confirmations.ts';
+import { approveConfirmation } from '../../../src/operations/commands/confirmation-inbox.ts';
 import { browserAt } from '../../support/browser.ts';
 import type { House, Received } from '../../support/house.ts';
 import { standIn, standIns } from '../../support/stand-ins.ts';

@@ -7,7 +7,7 @@ import {
   type ProofOfUser,
   type Verifier,
 } from '../../../src/edges/shared/identity.ts';
-import { loadPresented } from '../../../src/operations/presented.ts';
+import { loadAgentTokens } from '../../../src/services/agent-tokens.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -168,7 +168,7 @@ describe('another kind of credential', () => {
   /** Something like an API key: of a user that is known, in one tenant, with a capped role. */
   async function withKeys() {
     const { tenantId, userId } = await house.owner();
-    const { users, revocations, presented, news, clock, newId } = house.services;
+    const { users, revocations, agentTokens, invalidations, clock, newId } = house.services;
     const proof: Proof = {
       subject: { userId },
       key: 'abcdefgh',
@@ -185,7 +185,7 @@ describe('another kind of credential', () => {
     };
     const identity = makeIdentity({
       verifiers: [internalTokenVerifier(house.key, clock), keys],
-      ...{ users, revocations, presented, news, clock, newId, gate: house.gate },
+      ...{ users, revocations, agentTokens, invalidations, clock, newId, gate: house.gate },
     });
     const ask = async () => identity.authenticate('tk_good', asking);
     return { identity, ask, userId, tenantId, verified: () => verified };
@@ -214,12 +214,12 @@ describe('another kind of credential', () => {
 
   it('is verified again when its key has ended', async () => {
     const { ask, verified } = await withKeys();
-    const { news } = house.services;
+    const { invalidations } = house.services;
     await ask();
-    news.tell({ about: 'key', prefix: 'others00' });
+    invalidations.publish({ about: 'key', prefix: 'others00' });
     await ask();
     expect(verified()).toBe(1);
-    news.tell({ about: 'key', prefix: 'abcdefgh' });
+    invalidations.publish({ about: 'key', prefix: 'abcdefgh' });
     await ask();
     expect(verified()).toBe(2);
   });
@@ -280,11 +280,11 @@ describe('a token that comes by /mcp', () => {
   it('is so in another process, which reads it at its start', async () => {
     const token = await house.token('ada');
     await ask(token);
-    const { users, revocations, news, clock, newId, store } = house.services;
+    const { users, revocations, invalidations, clock, newId, store } = house.services;
     const next = makeIdentity({
       verifiers: [internalTokenVerifier(house.key, clock)],
-      ...{ users, revocations, news, clock, newId, gate: house.gate },
-      presented: await loadPresented(store.identity, clock),
+      ...{ users, revocations, invalidations, clock, newId, gate: house.gate },
+      agentTokens: await loadAgentTokens(store.identity, clock),
     });
     const answer = await next.authenticate(token, { via: 'rest', requestId, address: null });
     expect(answer).toMatchObject({ ok: true, value: { principal: { person: false } } });

@@ -2,7 +2,7 @@ import { type IncomingMessage, request } from 'node:http';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
-import { signToken } from '../../../src/operations/tokens.ts';
+import { signToken } from '../../../src/services/tokens.ts';
 import { eventually } from '../../support/clock.ts';
 import { type House, makeHouse } from '../../support/house.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
@@ -225,7 +225,7 @@ describe('a credential', () => {
     const user = [...house.store.users.values()].find(({ sub }) => sub === 'scoped');
     if (user === undefined) throw new Error('no user');
     house.store.users.set(user.id, { ...user, tenantId: owner.tenantId, role: 'admin' });
-    house.services.users.changed(user.id);
+    house.services.users.invalidate(user.id);
     const client = await listening(scoped, 'events=state,presence');
     for (const kind of ['command', 'confirmation']) {
       expect((await (await edge.connect(scoped, `events=state,${kind}`)).closed).code).toBe(4403);
@@ -242,7 +242,7 @@ describe('a credential', () => {
       if (user === undefined) throw new Error('no user');
       if (changed === null) house.store.users.delete(user.id);
       else house.store.users.set(user.id, { ...user, ...changed });
-      house.services.users.changed(user.id);
+      house.services.users.invalidate(user.id);
       return (await client.closed).code;
     };
     expect(await change({ role: 'viewer' })).toBe(4403);
@@ -258,7 +258,7 @@ describe('a credential', () => {
     const user = house.store.users.get(body.user.id);
     if (user === undefined) throw new Error('no user');
     house.store.users.set(user.id, { ...user, role: 'admin' });
-    house.services.users.changed(user.id);
+    house.services.users.invalidate(user.id);
     client.socket.send('ping');
     await eventually(() => client.texts.includes('pong'));
     expect(client.socket.readyState).toBe(client.socket.OPEN);

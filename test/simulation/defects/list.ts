@@ -42,7 +42,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A new key of a device is stored without the answer to its request, which is stored after it',
     changes: [
       {
-        file: 'src/operations/device-keys.ts',
+        file: 'src/operations/devices/device-keys.ts',
         from: 'eventOf(key), () => idempotent?.row(answer, input.id));',
         to: 'eventOf(key));',
       },
@@ -52,7 +52,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'A flag is stored without the answer to its request, which is stored after it',
     changes: [
       {
-        file: 'src/operations/administration.ts',
+        file: 'src/operations/platform/administration.ts',
         from: 'await setFlag(input.flag, input.state, idempotent?.row({ body: input }));',
         to: 'await setFlag(input.flag, input.state);',
       },

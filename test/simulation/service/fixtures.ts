@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { exportJWK } from 'jose';
-import { readTokenKey, type TokenKey } from '../../../src/operations/tokens.ts';
 import { type SigningKey, signingKey } from '../../../src/protocol/signature.ts';
+import { readTokenKey, type TokenKey } from '../../../src/services/tokens.ts';
 
 /** Keys that every simulated process has; made once, since runs neither sign tokens nor depend on their bytes. */
 export interface Keys {

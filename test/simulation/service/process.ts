@@ -13,18 +13,18 @@ import { callerServices } from '../../../src/main/callers.ts';
 import type { Timekeeper } from '../../../src/main/clock.ts';
 import { keepPruning } from '../../../src/main/pruning.ts';
 import { signInServices } from '../../../src/main/sign-in.ts';
-import { makeArtifacts } from '../../../src/operations/artifacts.ts';
-import { makeAudit } from '../../../src/operations/audit-writer.ts';
-import { noSidecar } from '../../../src/operations/cognition/contract.ts';
-import { unheardResolver } from '../../../src/operations/cognition/silence.ts';
-import { loadFlags } from '../../../src/operations/flags.ts';
-import { makeHealth } from '../../../src/operations/health.ts';
-import { Heard } from '../../../src/operations/heard.ts';
-import { Locks } from '../../../src/operations/locks.ts';
-import { ManifestCache } from '../../../src/operations/manifest-cache.ts';
+import { plannerTimeoutResolver } from '../../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../../src/operations/perform.ts';
-import { planAtHand, planResolver } from '../../../src/operations/plan-runner.ts';
+import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
+import { makeArtifacts } from '../../../src/services/artifacts.ts';
+import { makeAuditWriter } from '../../../src/services/audit-writer.ts';
+import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
+import { loadFlags } from '../../../src/services/flags.ts';
+import { makeHealth } from '../../../src/services/health.ts';
+import { Locks } from '../../../src/services/locks.ts';
+import { ManifestCache } from '../../../src/services/manifest-cache.ts';
+import { noSidecar } from '../../../src/services/sidecar.ts';
 import { MemoryCache } from '../../../src/store/cache/memory.ts';
 import { MemoryRates } from '../../../src/store/cache/memory-rates.ts';
 import type { ArtifactFiles } from '../../../src/store/contract/artifacts.ts';
@@ -99,7 +99,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     cloudPublicKeys: [],
     changelog: [],
   };
-  const audit = makeAudit({ store, clock, newId, log });
+  const audit = makeAuditWriter({ store, clock, newId, log });
   const services: Services = {
     ...signInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
     ...{ store, cache, clock, newId, log, settings, audit },
@@ -107,7 +107,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     rates: checkedRates(world, clock, new MemoryRates(clock)),
     actors: runtime.actors,
     sessions: runtime.sessions,
-    heard: new Heard(clock),
+    deviceActivity: new DeviceActivityLog(clock),
     manifests: new ManifestCache(store.devices),
     artifacts: makeArtifacts({
       store,
@@ -131,8 +131,8 @@ export async function startService(parts: ProcessParts): Promise<Service> {
       worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     }),
   };
-  runtime.outbox.registerResolver('plan.ask', planResolver(services), planAtHand(services));
-  runtime.outbox.registerResolver('plan.unheard', unheardResolver(services));
+  runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
   await runtime.start();
   const edge = new MqttSessionLayer({
     services,
@@ -165,14 +165,14 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     async stop() {
       pruning.stop();
       await started.drain();
-      await Promise.all([runtime.stop(), callers.keys.close()]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
       await audit.close();
       time.stop();
     },
     abort() {
       pruning.stop();
       runtime.halt();
-      callers.keys.halt();
+      callers.apiKeys.discardPending();
       started.abort();
     },
   };

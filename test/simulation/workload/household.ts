@@ -1,7 +1,7 @@
-import { registerDevice } from '../../../src/operations/device-registration.ts';
-import { createHome } from '../../../src/operations/homes.ts';
-import { updatePolicy } from '../../../src/operations/policy.ts';
-import { registerTenant } from '../../../src/operations/tenants.ts';
+import { updatePolicy } from '../../../src/operations/commands/safety-policy.ts';
+import { registerDevice } from '../../../src/operations/devices/device-registration.ts';
+import { createHome } from '../../../src/operations/homes/homes.ts';
+import { registerTenant } from '../../../src/operations/identity/tenants.ts';
 import type { CmdPayload } from '../../../src/protocol/payloads.ts';
 import type { Cluster } from '../service/cluster.ts';
 import type { Random } from '../world/random.ts';

@@ -1,5 +1,6 @@
-import { commandDevice } from '../../../src/operations/commands.ts';
-import type { Flag, Operation } from '../../../src/operations/operation.ts';
+import { commandDevice } from '../../../src/operations/commands/commands.ts';
+import type { Operation } from '../../../src/operations/operation.ts';
+import type { Flag } from '../../../src/services/flags.ts';
 
 /** What the service said to callers and devices, and what they did: what the invariants are held against. */
 export class Ledger {

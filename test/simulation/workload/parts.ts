@@ -1,11 +1,11 @@
-import { resumeTenant, setFlag, suspendTenant } from '../../../src/operations/administration.ts';
-import { commandDevice, confirmCommand } from '../../../src/operations/commands.ts';
-import { approveConfirmation, listConfirmations } from '../../../src/operations/confirmations.ts';
-import { reinstateDevice, revokeDevice, rotateSecret } from '../../../src/operations/device-keys.ts';
-import { getDevice, listDevices } from '../../../src/operations/devices.ts';
-import { createRelease, releaseFirmware } from '../../../src/operations/firmware.ts';
+import { commandDevice, confirmCommand } from '../../../src/operations/commands/commands.ts';
+import { approveConfirmation, listConfirmations } from '../../../src/operations/commands/confirmation-inbox.ts';
+import { reinstateDevice, revokeDevice, rotateSecret } from '../../../src/operations/devices/device-keys.ts';
+import { getDevice, listDevices } from '../../../src/operations/devices/devices.ts';
+import { createRelease, releaseFirmware } from '../../../src/operations/firmware/firmware.ts';
 import type { Operation } from '../../../src/operations/operation.ts';
-import { cancelPlan, createPlan } from '../../../src/operations/plans.ts';
+import { cancelPlan, createPlan } from '../../../src/operations/plans/plans.ts';
+import { resumeTenant, setFlag, suspendTenant } from '../../../src/operations/platform/administration.ts';
 import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
 import type { Household } from './household.ts';

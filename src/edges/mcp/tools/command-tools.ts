@@ -1,14 +1,14 @@
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import type { JsonObject } from '../../../domain/values.ts';
-import { type Entry, entry } from '../../../operations/command-all.ts';
-import { commandGroup, commandRoom } from '../../../operations/command-batches.ts';
-import { cancelled } from '../../../operations/command-view.ts';
-import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands.ts';
-import { mayConfirmOwn } from '../../../operations/confirming.ts';
-import { wishFields } from '../../../operations/dispatch.ts';
+import { type TargetResult, targetResult } from '../../../operations/commands/batch-dispatch.ts';
+import { commandGroup, commandRoom } from '../../../operations/commands/command-batches.ts';
+import { mayConfirmOwn } from '../../../operations/commands/command-confirmation.ts';
+import { commandFields } from '../../../operations/commands/command-request.ts';
+import { cancelledBody } from '../../../operations/commands/command-view.ts';
+import { cancelCommand, commandDevice, confirmByToken } from '../../../operations/commands/commands.ts';
 import type { Caller, Operation } from '../../../operations/operation.ts';
-import { mayCall, type Perform } from '../../../operations/perform.ts';
+import { callerRefusal, type Perform } from '../../../operations/perform.ts';
 import type { ElicitationReply } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';
@@ -31,7 +31,7 @@ const targets: Readonly<Record<string, { operation: Operation; member: string }>
   group: { operation: commandGroup, member: 'groupSlug' },
 };
 
-const { action, params, dry_run } = wishFields;
+const { action, params, dry_run } = commandFields;
 const schema = inputSchema(
   z.strictObject({
     target_type: z.enum(Object.keys(targets)),
@@ -47,7 +47,7 @@ const dryRun = dryRunRequired.extend({
   code: z.literal('DRY_RUN_REQUIRED').optional().meta({ description: 'Where no dry run was asked for' }),
 });
 type DryRun = z.infer<typeof dryRun>;
-const batch = z.object({ results: z.array(entry) });
+const batch = z.object({ results: z.array(targetResult) });
 
 const executeCommand: Tool = {
   name: 'execute_proto_command',
@@ -57,14 +57,14 @@ const executeCommand: Tool = {
   annotations: DESTRUCTIVE,
   operation: commandDevice,
   inputSchema: schema,
-  outputSchema: outputSchema(z.union([dispatched, dryRun, batch, cancelled])),
+  outputSchema: outputSchema(z.union([dispatched, dryRun, batch, cancelledBody])),
   async call(call) {
     const { target_type, ...args } = call.args;
     const target = typeof target_type === 'string' && Object.hasOwn(targets, target_type) ? targets[target_type] : null;
     const { caller, perform } = call;
     if (!target) {
       const fault = invalidArguments(['target_type'], `must be one of ${Object.keys(targets).join(', ')}`);
-      const barred = mayCall(commandDevice, caller)?.refusal ?? fault;
+      const barred = callerRefusal(commandDevice, caller)?.refusal ?? fault;
       await perform(commandDevice, { input: {}, caller, keyed: null, barred });
       return refusalResult(barred);
     }
@@ -104,10 +104,10 @@ async function afterDryRun(call: ToolCall, waiting: DryRun): Promise<CallToolRes
   return toolResult('The user agreed, and the command is on its way.', outcome.value.body as JsonObject);
 }
 
-const isPendingConfirmation = (one: Entry): one is Entry & PendingConfirmation =>
+const isPendingConfirmation = (one: TargetResult): one is TargetResult & PendingConfirmation =>
   one.code === 'DRY_RUN_REQUIRED' && !one.success;
 
-async function afterBatch(call: ToolCall, results: readonly Entry[]): Promise<CallToolResult> {
+async function afterBatch(call: ToolCall, results: readonly TargetResult[]): Promise<CallToolResult> {
   const waiting = results.filter(isPendingConfirmation);
   if (waiting.length === 0) return toolResult(batchSummary(results), { results } as unknown as JsonObject);
   const { reply, shown } = await elicitConfirmation(call, waiting);
@@ -127,10 +127,10 @@ async function afterBatch(call: ToolCall, results: readonly Entry[]): Promise<Ca
   return toolResult(`${told} ${batchSummary(after)}`, { results: after } as unknown as JsonObject);
 }
 
-const batchSummary = (results: readonly Entry[]): string =>
+const batchSummary = (results: readonly TargetResult[]): string =>
   `${results.filter(({ success }) => success).length} of ${results.length} devices took it.`;
 
-const refusedByUser = ({ device_id, command_id }: Entry): Entry => ({
+const refusedByUser = ({ device_id, command_id }: TargetResult): TargetResult => ({
   device_id,
   success: false,
   ...(command_id && { command_id }),
@@ -141,8 +141,8 @@ const refusedByUser = ({ device_id, command_id }: Entry): Entry => ({
 async function confirmEntry(
   perform: Perform,
   caller: Caller,
-  { device_id, command_id, dry_run_token }: Entry & PendingConfirmation,
-): Promise<Entry> {
+  { device_id, command_id, dry_run_token }: TargetResult & PendingConfirmation,
+): Promise<TargetResult> {
   const input = { dry_run_token, deviceId: device_id };
   const outcome = await perform(confirmByToken, { input, caller, keyed: null });
   if (outcome.ok) {

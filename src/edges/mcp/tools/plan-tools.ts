@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import type { PlanStatus, StepStatus } from '../../../domain/plan.ts';
 import type { JsonObject, Milliseconds, Uuid } from '../../../domain/values.ts';
-import { findPlan, planAnswer, planOf, type planRecord } from '../../../operations/plan-view.ts';
-import { cancelPlan, createPlan } from '../../../operations/plans.ts';
+import { findPlan, planAnswer, type planRecord, planRecordOf } from '../../../operations/plans/plan-view.ts';
+import { cancelPlan, createPlan } from '../../../operations/plans/plans.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import { inputSchema, outputSchema } from '../tool-schemas.ts';
 import { DESTRUCTIVE, performWithToolNames, type Tool, type ToolCall } from './tool.ts';
@@ -67,7 +67,7 @@ async function waitForPlan(call: ToolCall, made: Plan): Promise<Plan> {
     do {
       again = false;
       const found = await findPlan(services, caller, made.id);
-      if (found.ok) plan = planOf(found.value.snapshot.context);
+      if (found.ok) plan = planRecordOf(found.value.snapshot.context);
       const done = plan.steps.filter(({ status }) => finalStepStatuses.has(status)).length;
       if (done > told) {
         told = done;

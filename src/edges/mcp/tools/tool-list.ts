@@ -1,5 +1,5 @@
 import type { Caller } from '../../../operations/operation.ts';
-import { mayCall } from '../../../operations/perform.ts';
+import { callerRefusal } from '../../../operations/perform.ts';
 import { commandTools } from './command-tools.ts';
 import { planTools } from './plan-tools.ts';
 import { discoveryTools, firmwareTools, observabilityTools, otherReadTools } from './read-tools.ts';
@@ -28,4 +28,4 @@ export const findTool = (name: string): Tool | undefined => byName.get(name);
 
 /** Those that the caller's role and scopes allow. */
 export const toolsFor = (caller: Caller): Tool[] =>
-  tools.filter(({ operation }) => mayCall(operation, caller) === null);
+  tools.filter(({ operation }) => callerRefusal(operation, caller) === null);

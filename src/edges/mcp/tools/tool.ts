@@ -3,7 +3,7 @@ import type { ZodType, z } from 'zod';
 import { type Outcome, type Refusal, refuse } from '../../../domain/refusals.ts';
 import type { JsonObject } from '../../../domain/values.ts';
 import type { Caller, Operation, Services } from '../../../operations/operation.ts';
-import { mayCall, type Perform, type Performed } from '../../../operations/perform.ts';
+import { callerRefusal, type Perform, type Performed } from '../../../operations/perform.ts';
 import type { ClientInteraction } from '../client-interaction.ts';
 import { refusalResult, toolResult } from '../tool-results.ts';
 import {
@@ -83,7 +83,7 @@ export async function performWithToolNames(
     Object.entries(args).map(([name, value]) => [Object.hasOwn(names, name) ? (names[name] as string) : name, value]),
   );
   // Who may not call it hears that first.
-  const barred = stray.length === 0 || mayCall(operation, caller) !== null ? null : unknownArguments(stray);
+  const barred = stray.length === 0 || callerRefusal(operation, caller) !== null ? null : unknownArguments(stray);
   const outcome = await perform(operation, { input, caller, keyed: null, ...(barred && { barred }) });
   return outcome.ok || outcome.refusal === barred
     ? outcome

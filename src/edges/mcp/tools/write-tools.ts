@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { revokeDevice } from '../../../operations/device-keys.ts';
-import { registerDevice } from '../../../operations/device-registration.ts';
-import { createGroup, joinGroup } from '../../../operations/groups.ts';
-import { createHome } from '../../../operations/homes.ts';
-import { writeMemory } from '../../../operations/memories.ts';
+import { writeMemory } from '../../../operations/cognition/memories.ts';
+import { revokeDevice } from '../../../operations/devices/device-keys.ts';
+import { registerDevice } from '../../../operations/devices/device-registration.ts';
+import { createGroup, joinGroup } from '../../../operations/homes/groups.ts';
+import { createHome } from '../../../operations/homes/homes.ts';
 import { ADDITIVE, DESTRUCTIVE, defineOperationTool } from './tool.ts';
 
 // Tools that change records.

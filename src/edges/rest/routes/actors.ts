@@ -1,7 +1,7 @@
-import { getActor, getActorJournal, listActors, releaseActor } from '../../../operations/actors.ts';
-import { listAudit } from '../../../operations/audit.ts';
-import { getMachine, listMachines } from '../../../operations/machines.ts';
-import { getOverview } from '../../../operations/overview.ts';
+import { getActor, getActorJournal, listActors, releaseActor } from '../../../operations/inspection/actors.ts';
+import { listAudit } from '../../../operations/inspection/audit.ts';
+import { getMachine, listMachines } from '../../../operations/inspection/machines.ts';
+import { getOverview } from '../../../operations/inspection/overview.ts';
 import type { Route } from '../route.ts';
 
 const query = ['tenant_id'];

@@ -5,7 +5,7 @@ import {
   setFlag,
   setTier,
   suspendTenant,
-} from '../../../operations/administration.ts';
+} from '../../../operations/platform/administration.ts';
 import type { Route } from '../route.ts';
 
 export const administrationRoutes: Route[] = [

@@ -1,7 +1,7 @@
 import { orchestrateCommand } from '../../../operations/cognition/goals.ts';
+import { postIntent } from '../../../operations/cognition/intents.ts';
 import { postObservation } from '../../../operations/cognition/observations.ts';
 import { acceptProposal, getProposal, listProposals, refuseProposal } from '../../../operations/cognition/proposals.ts';
-import { postIntent } from '../../../operations/intents.ts';
 import type { Route } from '../route.ts';
 
 export const cognitionRoutes: Route[] = [

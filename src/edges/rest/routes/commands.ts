@@ -1,6 +1,6 @@
-import { commandDevices, commandGroup, commandRoom } from '../../../operations/command-batches.ts';
-import { getCommand, listCommands } from '../../../operations/command-view.ts';
-import { cancelCommand, commandDevice, confirmCommand } from '../../../operations/commands.ts';
+import { commandDevices, commandGroup, commandRoom } from '../../../operations/commands/command-batches.ts';
+import { getCommand, listCommands } from '../../../operations/commands/command-view.ts';
+import { cancelCommand, commandDevice, confirmCommand } from '../../../operations/commands/commands.ts';
 import type { Route } from '../route.ts';
 
 export const commandRoutes: Route[] = [

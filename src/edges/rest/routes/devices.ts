@@ -1,7 +1,7 @@
-import { getDeviceActivity } from '../../../operations/device-activity.ts';
-import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/device-keys.ts';
-import { registerDevice } from '../../../operations/device-registration.ts';
-import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices.ts';
+import { getDeviceActivity } from '../../../operations/devices/device-activity.ts';
+import { keyHistory, reinstateDevice, revokeDevice, rotateSecret } from '../../../operations/devices/device-keys.ts';
+import { registerDevice } from '../../../operations/devices/device-registration.ts';
+import { deleteDevice, getDevice, listDevices, patchDevice } from '../../../operations/devices/devices.ts';
 import type { Route } from '../route.ts';
 
 export const deviceRoutes: Route[] = [

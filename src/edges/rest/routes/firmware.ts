@@ -5,8 +5,8 @@ import {
   listReleases,
   releaseFirmware,
   withdrawFirmware,
-} from '../../../operations/firmware.ts';
-import { getArtifact, putArtifact } from '../../../operations/firmware-artifacts.ts';
+} from '../../../operations/firmware/firmware.ts';
+import { getArtifact, putArtifact } from '../../../operations/firmware/firmware-artifacts.ts';
 import type { Route } from '../route.ts';
 
 export const firmwareRoutes: Route[] = [

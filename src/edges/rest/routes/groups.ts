@@ -1,4 +1,4 @@
-import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../../operations/groups.ts';
+import { createGroup, deleteGroup, joinGroup, leaveGroup, listGroups } from '../../../operations/homes/groups.ts';
 import type { Route } from '../route.ts';
 
 export const groupRoutes: Route[] = [

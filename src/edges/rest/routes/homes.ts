@@ -6,7 +6,7 @@ import {
   listHomes,
   listRooms,
   updateHome,
-} from '../../../operations/homes.ts';
+} from '../../../operations/homes/homes.ts';
 import type { Route } from '../route.ts';
 
 export const homeRoutes: Route[] = [

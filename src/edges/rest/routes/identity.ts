@@ -1,25 +1,25 @@
-import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../../operations/api-keys.ts';
-import { getCsrfToken, getMe, logout, openSession } from '../../../operations/auth.ts';
-import { approveHandshake, pollHandshake } from '../../../operations/cli-handshake.ts';
-import { acceptInvitation } from '../../../operations/invitations.ts';
-import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/members.ts';
-import { createSignInLink } from '../../../operations/sign-in-links.ts';
-import { registerTenant } from '../../../operations/tenants.ts';
-import { createWsTicket } from '../../../operations/tickets.ts';
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from '../../../operations/identity/api-keys.ts';
+import { getCsrfToken, getMe, logout, openCookieSession } from '../../../operations/identity/auth.ts';
+import { approveCliHandshake, pollCliHandshake } from '../../../operations/identity/cli-handshake.ts';
+import { acceptInvitation } from '../../../operations/identity/invitations.ts';
+import { changeMember, inviteMember, listMembers, removeMember } from '../../../operations/identity/members.ts';
+import { createSignInLink } from '../../../operations/identity/sign-in-links.ts';
+import { registerTenant } from '../../../operations/identity/tenants.ts';
+import { createWsTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Route } from '../route.ts';
 
 export const identityRoutes: Route[] = [
   { method: 'GET', path: '/auth/me', operation: getMe, success: 200 },
-  { method: 'POST', path: '/auth/cli/approve', operation: approveHandshake, success: 200 },
+  { method: 'POST', path: '/auth/cli/approve', operation: approveCliHandshake, success: 200 },
   {
     method: 'GET',
     path: '/auth/handshake/{code}',
-    operation: pollHandshake,
+    operation: pollCliHandshake,
     success: 200,
     secretHeaders: { 'x-handshake-verifier': 'verifier' },
   },
   { method: 'GET', path: '/auth/csrf', operation: getCsrfToken, success: 200 },
-  { method: 'POST', path: '/auth/session', operation: openSession, success: 204 },
+  { method: 'POST', path: '/auth/session', operation: openCookieSession, success: 204 },
   { method: 'POST', path: '/auth/link', operation: createSignInLink, success: 201 },
   { method: 'POST', path: '/auth/logout', operation: logout, success: 200 },
   { method: 'GET', path: '/auth/api-keys', operation: listApiKeys, success: 200 },

@@ -4,7 +4,7 @@ import {
   listCategories,
   registerManifest,
   updateManifest,
-} from '../../../operations/manifests.ts';
+} from '../../../operations/devices/manifests.ts';
 import type { Route } from '../route.ts';
 
 const headers = { 'if-match': 'version' };

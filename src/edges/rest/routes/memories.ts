@@ -1,4 +1,4 @@
-import { deleteMemory, listMemories, writeMemory } from '../../../operations/memories.ts';
+import { deleteMemory, listMemories, writeMemory } from '../../../operations/cognition/memories.ts';
 import type { Route } from '../route.ts';
 
 export const memoryRoutes: Route[] = [

@@ -1,5 +1,5 @@
-import { getPlan, listPlans } from '../../../operations/plan-view.ts';
-import { cancelPlan, createPlan } from '../../../operations/plans.ts';
+import { getPlan, listPlans } from '../../../operations/plans/plan-view.ts';
+import { cancelPlan, createPlan } from '../../../operations/plans/plans.ts';
 import type { Route } from '../route.ts';
 
 export const planRoutes: Route[] = [

@@ -1,5 +1,9 @@
-import { approveConfirmation, listConfirmations, refuseConfirmation } from '../../../operations/confirmations.ts';
-import { getPolicy, updatePolicy } from '../../../operations/policy.ts';
+import {
+  approveConfirmation,
+  listConfirmations,
+  refuseConfirmation,
+} from '../../../operations/commands/confirmation-inbox.ts';
+import { getPolicy, updatePolicy } from '../../../operations/commands/safety-policy.ts';
 import type { Route } from '../route.ts';
 
 export const safetyRoutes: Route[] = [

@@ -5,7 +5,7 @@ import {
   getReadiness,
   getStatus,
   getVersion,
-} from '../../../operations/system.ts';
+} from '../../../operations/platform/system.ts';
 import type { Route } from '../route.ts';
 
 export const systemRoutes: Route[] = [

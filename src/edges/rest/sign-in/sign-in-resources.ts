@@ -1,7 +1,7 @@
 import type { Log } from '../../../domain/log.ts';
 import { type Outcome, type Refusal, refusals, refuse } from '../../../domain/refusals.ts';
-import { openSession, signIn } from '../../../operations/auth.ts';
 import { refusalOf } from '../../../operations/faults.ts';
+import { openCookieSession, startCookieSession } from '../../../operations/identity/auth.ts';
 import type { Services } from '../../../operations/operation.ts';
 import type { Cookies } from '../../shared/cookies.ts';
 import type { Content } from '../../shared/exchange.ts';
@@ -77,11 +77,11 @@ export function signInResources(parts: SignInParts): PublicResource[] {
       if (!finished.ok) return finished;
       const { proof, returnTo } = finished.value;
       const { scopes, platformAdmin, token, subject } = proof;
-      const user = await users.signIn({ id: newId(), ...subject, createdAt: clock.now() });
+      const user = await users.findOrCreate({ id: newId(), ...subject, createdAt: clock.now() });
       const holder = { userId: user.id, scopes, platformAdmin, token };
-      const changes = await signIn(services, holder, cookies.readBrowserCookies(headers));
-      const deed = { key: null, via: 'rest', action: openSession.name, subject: `user:${user.id}`, requestId };
-      await audit.done({ tenantId: user.tenantId, by: user.id, ...deed });
+      const changes = await startCookieSession(services, holder, cookies.readBrowserCookies(headers));
+      const deed = { key: null, via: 'rest', action: openCookieSession.name, subject: `user:${user.id}`, requestId };
+      await audit.recordDone({ tenantId: user.tenantId, by: user.id, ...deed });
       const set = [...changes, { name: 'login' as const, value: null, until: null }].flatMap(cookies.set);
       return redirect(returnTo, set);
     }),

@@ -4,7 +4,7 @@ import { allowsScope } from '../../../domain/scopes.ts';
 import type { EpochMs } from '../../../domain/values.ts';
 import type { TenantContext } from '../../../machines/tenant-types.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
-import type { User } from '../../../operations/users.ts';
+import type { User } from '../../../services/user-cache.ts';
 import type { Subscription } from './subscription.ts';
 
 const refusal = (...args: Parameters<typeof refuse>): Refusal => refuse(...args).refusal;
@@ -40,7 +40,7 @@ export const suspendedRefusal = (): Refusal => refusal('TENANT_SUSPENDED', 'the 
 
 /** What the caller alone does not tell: looked at after it is listened to, so that no change is missed in between. */
 export async function checkCurrentAccess(
-  { actors, users, revocations, keys }: Pick<Services, 'actors' | 'users' | 'revocations' | 'keys'>,
+  { actors, users, revocations, apiKeys }: Pick<Services, 'actors' | 'users' | 'revocations' | 'apiKeys'>,
   caller: Caller,
   interest: Subscription,
 ): Promise<Refusal | null> {
@@ -52,18 +52,18 @@ export async function checkCurrentAccess(
   if (tenant === null) return refusal('NOT_FOUND', 'there is no such tenant');
   if (tenant.snapshot.value !== 'active' && interest.tenantId === null) return suspendedRefusal();
   if (token !== null && revocations.has(token.id)) return revokedRefusal();
-  if (principal.key !== undefined && !(await keys.isLive(principal.key))) return revokedRefusal();
+  if (principal.key !== undefined && !(await apiKeys.isLive(principal.key))) return revokedRefusal();
   return recheckAccess(caller, interest, await users.get(user.id));
 }
 
 /** The caller as they are now, for what they ask on a connection that lasts; refuses whoever has to go. */
 export async function refreshCaller(
-  { users, presented }: Pick<Services, 'users' | 'presented'>,
+  { users, agentTokens }: Pick<Services, 'users' | 'agentTokens'>,
   caller: Caller,
 ): Promise<Outcome<Caller>> {
   const user = caller.user === null ? null : (users.cached(caller.user.id) ?? (await users.get(caller.user.id)));
   const { token, principal } = caller;
   if (user === null || user.tenantId !== caller.tenantId) return refuse('UNAUTHENTICATED', 'sign in again');
-  const person = principal.person === true && (token === null || !presented.has(user.id, token.id));
+  const person = principal.person === true && (token === null || !agentTokens.has(user.id, token.id));
   return done({ ...caller, user, role: atMost(user.role, caller.role), principal: { ...principal, person } });
 }

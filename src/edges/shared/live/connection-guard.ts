@@ -22,11 +22,11 @@ export interface ConnectionGuard {
 
 /** Ends the connections of those who may stay no longer, as soon as that is so. */
 export function guardConnections<G extends GuardedConnection>(
-  services: Pick<Services, 'actors' | 'clock' | 'keys' | 'log' | 'revocations' | 'users'>,
+  services: Pick<Services, 'actors' | 'clock' | 'apiKeys' | 'log' | 'revocations' | 'users'>,
   guests: () => Iterable<G>,
   end: (guest: G, refusal: Refusal) => void,
 ): ConnectionGuard {
-  const { actors, clock, keys, log, revocations, users } = services;
+  const { actors, clock, apiKeys, log, revocations, users } = services;
 
   function endWhere(why: (caller: Caller, interest: Subscription) => Refusal | null): void {
     for (const guest of guests()) {
@@ -53,9 +53,9 @@ export function guardConnections<G extends GuardedConnection>(
         asked.tenantId === null && caller.tenantId === tenantId ? suspendedRefusal() : null,
       );
     }),
-    keys.onEnd((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revokedRefusal() : null))),
-    revocations.onRevoked((id) => endWhere(({ token }) => (token?.id === id ? revokedRefusal() : null))),
-    users.onChange((id) => {
+    apiKeys.subscribe((prefix) => endWhere(({ principal }) => (principal.key === prefix ? revokedRefusal() : null))),
+    revocations.subscribe((id) => endWhere(({ token }) => (token?.id === id ? revokedRefusal() : null))),
+    users.subscribe((id) => {
       lookAgain(id).catch((thrown: unknown) => {
         log.error({ err: thrown }, 'a user could not be looked at again');
         endWhere(({ user, requestId }) => (user?.id === id ? refusalOf(thrown, log, { request_id: requestId }) : null));

@@ -1,6 +1,6 @@
 import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
+import { isTicket, redeemTicket } from '../../../operations/identity/websocket-tickets.ts';
 import type { Caller, Services } from '../../../operations/operation.ts';
-import { isTicket, redeemTicket } from '../../../operations/tickets.ts';
 import type { Identity, RequestOrigin } from '../identity.ts';
 import type { RateLimiter } from '../rate-limiter.ts';
 
@@ -12,7 +12,7 @@ export type WebSocketAuthenticator = (
 
 export const makeWebSocketAuthenticator =
   (
-    services: Pick<Services, 'users' | 'presented' | 'vault'>,
+    services: Pick<Services, 'users' | 'agentTokens' | 'sealedCache'>,
     identity: Pick<Identity, 'authenticate'>,
     gate: Pick<RateLimiter, 'signInRefusal' | 'recordFailedSignIn'>,
   ): WebSocketAuthenticator =>

@@ -5,8 +5,8 @@ import type { Log } from '../../../domain/log.ts';
 import { done, type Outcome, refuse } from '../../../domain/refusals.ts';
 import type { Sealer } from '../../../domain/sealing.ts';
 import type { EpochMs } from '../../../domain/values.ts';
-import { ProviderAway } from '../../../operations/faults.ts';
-import { LEEWAY_S } from '../../../operations/tokens.ts';
+import { ProviderUnavailable } from '../../../operations/faults.ts';
+import { LEEWAY_S } from '../../../services/tokens.ts';
 import { type PlatformClaim, type ProofOfSubject, proofOf } from './external-tokens.ts';
 import { boundedFetch } from './fetch-json.ts';
 import type { Provider } from './provider.ts';
@@ -48,7 +48,7 @@ export function makeBrowserSignIn(
     const metadata = await provider.metadata();
     if (metadata.authorization_endpoint === undefined || metadata.token_endpoint === undefined) {
       log.warn({ issuer: provider.issuer }, 'the identity provider signs nobody in with a browser');
-      throw new ProviderAway('no authorization or token endpoint');
+      throw new ProviderUnavailable('no authorization or token endpoint');
     }
     const { id, secret } = settings.client;
     const configuration = new oidc.Configuration(
@@ -155,7 +155,7 @@ function refused(error: unknown, log: Log): Outcome<never> {
   }
   // Not the error itself: it carries what was asked and answered.
   log.warn({ reason: `${error}` }, 'a sign-in at the identity provider failed');
-  if (isAway(error)) throw new ProviderAway('token endpoint');
+  if (isAway(error)) throw new ProviderUnavailable('token endpoint');
   return refuse('FORBIDDEN', 'The identity provider’s answer is not valid for this sign-in: begin it again.');
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
-import { ProviderAway } from '../../../operations/faults.ts';
+import { ProviderUnavailable } from '../../../operations/faults.ts';
 
 /** A document that somebody else publishes, kept so that it is there while they are not. */
 export interface CachedDocument<T> {
@@ -35,7 +35,7 @@ export function makeCachedDocument<T>(
   const failedJustNow = (): boolean => failedAt !== null && clock.now() - failedAt < RETRY_MS;
 
   function read(): Promise<T> {
-    if (failedJustNow()) return Promise.reject(new ProviderAway(`${what}: not read`));
+    if (failedJustNow()) return Promise.reject(new ProviderUnavailable(`${what}: not read`));
     loading ??= load()
       .then(
         (value) => {
@@ -46,7 +46,7 @@ export function makeCachedDocument<T>(
         (error: unknown) => {
           failedAt = clock.now();
           log.warn({ err: error, what }, 'the identity provider does not answer as it should');
-          throw new ProviderAway(`${what}: not read`);
+          throw new ProviderUnavailable(`${what}: not read`);
         },
       )
       .finally(() => {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { decodeJwt, type JWTPayload } from 'jose';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import { scopesOfClaim } from '../../../domain/scopes.ts';
-import { digestOf, isText, LEEWAY_S, type PresentedToken } from '../../../operations/tokens.ts';
+import { digestOf, isStorableClaim, LEEWAY_S, type TokenRef } from '../../../services/tokens.ts';
 import type { Proof, Verifier } from '../identity.ts';
 import type { Provider } from './provider.ts';
 
@@ -40,9 +40,13 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
   const scope = scopeClaim(payload);
   // Bound to a key of its holder (RFC 7800): who accepts it from any bearer takes that away.
   if (cnf !== undefined) return null;
-  if (!isText(sub) || (jti !== undefined && !isText(jti)) || (scope !== undefined && typeof scope !== 'string'))
+  if (
+    !isStorableClaim(sub) ||
+    (jti !== undefined && !isStorableClaim(jti)) ||
+    (scope !== undefined && typeof scope !== 'string')
+  )
     return null;
-  const verified = email_verified === true && isText(email);
+  const verified = email_verified === true && isStorableClaim(email);
   const expiresAt = Math.min(Math.floor(exp * 1000), MAX_TIME);
   return {
     subject: { iss, sub, email: verified ? email : null, emailVerified: verified },
@@ -63,7 +67,7 @@ export function proofOf(payload: JWTPayload, token: string, claim: PlatformClaim
 
 export type ProofOfSubject = Proof & {
   subject: { iss: string; sub: string; email: string | null; emailVerified: boolean };
-  token: PresentedToken;
+  token: TokenRef;
 };
 
 /**

@@ -11,7 +11,7 @@ import {
 import { z } from 'zod';
 import { type Clock, referenceOf } from '../../../domain/clock.ts';
 import type { Log } from '../../../domain/log.ts';
-import { isTokenType, LEEWAY_S } from '../../../operations/tokens.ts';
+import { isTokenType, LEEWAY_S } from '../../../services/tokens.ts';
 import { type CachedDocument, makeCachedDocument } from './cached-document.ts';
 import { fetchJson } from './fetch-json.ts';
 

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Proof } from '../../../../src/edges/shared/identity.ts';
 import { externalTokenVerifier } from '../../../../src/edges/shared/oidc/external-tokens.ts';
 import { makeProvider, requireSecureUri } from '../../../../src/edges/shared/oidc/provider.ts';
-import { ProviderAway } from '../../../../src/operations/faults.ts';
+import { ProviderUnavailable } from '../../../../src/operations/faults.ts';
 import { type TestClock, testClock } from '../../../support/clock.ts';
 import { quiet } from '../../../support/service.ts';
 import { newKey, type SmallIssuer, smallIssuer } from '../../../support/small-issuer.ts';
@@ -257,9 +257,9 @@ describe('a provider that is away', () => {
   it('is no reason to refuse: nobody can tell yet whether the credential is good', async () => {
     await issuer.close();
     const found = verifier();
-    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderAway);
+    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
     await issuer.reopen();
-    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderAway);
+    await expect(found.verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
     clock.advance(2_000);
     expect(await found.verify(await issuer.token())).not.toBeNull();
   });
@@ -297,14 +297,14 @@ describe('a provider that is away', () => {
     await issuer.close();
     clock.advance(60_000);
     const next = await newKey();
-    await expect(found.verify(await issuer.token({}, {}, next))).rejects.toThrow(ProviderAway);
+    await expect(found.verify(await issuer.token({}, {}, next))).rejects.toThrow(ProviderUnavailable);
     expect(await found.verify(await issuer.token())).not.toBeNull();
     await issuer.reopen();
   });
 });
 
 describe('a provider that does not answer as it should', () => {
-  const refusing = async () => expect(verifier().verify(await issuer.token())).rejects.toThrow(ProviderAway);
+  const refusing = async () => expect(verifier().verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
 
   it('by a redirect is not followed', async () => {
     const elsewhere = await smallIssuer(clock, AUDIENCE);

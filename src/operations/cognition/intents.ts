@@ -1,0 +1,200 @@
+import { z } from 'zod';
+import { done, type Outcome, type RefusalCode, refusals } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { PlanContext } from '../../machines/plan-types.ts';
+import { commandTargets, groupDeviceIds, roomDeviceIds, type TargetResult } from '../commands/batch-dispatch.ts';
+import { commandFields } from '../commands/command-request.ts';
+import { earlyRefusal, readTenant } from '../commands/gateway-facts.ts';
+import { findDevice } from '../devices/device-view.ts';
+import { category, isoTime, isUuid, notFound } from '../inputs.ts';
+import { type Answer, type Call, type Caller, operation, type Services } from '../operation.ts';
+import { type PlanInput, planFields, toStepInputs } from '../plans/plan-input.ts';
+import { loadStepTargets, startPlanFromInput } from '../plans/plans.ts';
+import { checkGoalScope, goalFields, mode, modeOf, startGoal } from './goals.ts';
+
+// What somebody wants done, whatever device does it. Those that name their targets need no sidecar: they go the way of a batch.
+
+// An id in a body that names nothing is not found, one that is no UUID too.
+const id = z.string().min(1).max(64).toLowerCase();
+const { action, params } = commandFields;
+
+const deviceControl = z.strictObject({
+  type: z.literal('device.control'),
+  payload: z.strictObject({ device_id: id, action, params }),
+});
+const roomControl = z.strictObject({
+  type: z.literal('room.control'),
+  payload: z.strictObject({ room_id: id, action, params, capability: category.optional() }),
+});
+const groupControl = z.strictObject({
+  type: z.literal('group.control'),
+  payload: z.strictObject({ slug: id, action, params }),
+});
+const planExecute = z.strictObject({
+  type: z.literal('plan.execute'),
+  payload: z.strictObject({ plan: z.strictObject(planFields) }),
+});
+const goal = z.strictObject({
+  type: z.literal('goal').meta({ description: 'Needs a sidecar, and the scope `execute:commands` too' }),
+  payload: z.strictObject(goalFields),
+});
+
+const intent = z
+  .discriminatedUnion('type', [deviceControl, roomControl, groupControl, planExecute, goal], {
+    error: ({ code }) => (code === 'invalid_union' ? 'is no known type of intent' : undefined),
+  })
+  .meta({ description: 'An unknown `type` is refused.' });
+type Intent = z.infer<typeof intent>;
+
+const outcomes = ['dispatched', 'rejected', 'dry_run_required'] as const;
+
+const result = z
+  .object({
+    device_id: z.string(),
+    action: z.string(),
+    status: z.enum(outcomes),
+    command_id: z.uuid().optional().meta({ description: 'Where it came to a command; a rejected one is kept too' }),
+    dry_run_token: z.uuid().optional().meta({ description: 'With `dry_run_required`: confirms it' }),
+    expires_at: isoTime.optional(),
+    error: z.string().optional().meta({ description: 'A sentence, where it was rejected' }),
+    code: z.enum(Object.keys(refusals) as [RefusalCode]).optional(),
+  })
+  .meta({ id: 'IntentResult' });
+type Result = z.infer<typeof result>;
+
+const intentAnswer = z
+  .object({
+    status: z.enum(['SUCCESS', 'PARTIAL', 'REJECTED', 'PENDING']).meta({
+      description:
+        '`PENDING`: a plan is on its way, or something waits for a confirmation. Else `SUCCESS`: all was dispatched, or there was nothing to do; ' +
+        '`REJECTED`: all was refused; `PARTIAL`: some of it',
+    }),
+    mode,
+    commands_executed: z.int().meta({ description: 'Dispatched' }),
+    commands_rejected: z.int(),
+    results: z.array(result),
+    plan_id: z.uuid().optional().meta({ description: 'Of a plan that was made: `GET /plans/{id}` tells how it goes' }),
+  })
+  .meta({ id: 'IntentOutcome' });
+
+export const postIntent = operation({
+  name: 'postIntent',
+  summary: 'Say what is to be done with a device, a room or a group, or have a plan run',
+  input: intent,
+  output: intentAnswer,
+  role: 'user',
+  scope: 'execute:intents',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'CONFLICT', 'COMMANDS_DISABLED', 'COGNITION_DISABLED', 'SIDECAR_UNAVAILABLE'],
+  example: {
+    input: {
+      type: 'device.control',
+      payload: { device_id: '0195d9a2-7f00-7000-8000-000000000001', action: 'set_brightness', params: { level: 40 } },
+    },
+    output: {
+      status: 'SUCCESS',
+      mode: 'CLOUD_DIRECT',
+      commands_executed: 1,
+      commands_rejected: 0,
+      results: [
+        {
+          device_id: '0195d9a2-7f00-7000-8000-000000000001',
+          action: 'set_brightness',
+          status: 'dispatched',
+          command_id: '0195d9a2-7f00-7000-8000-000000000006',
+        },
+      ],
+    },
+  },
+  policy: async (_, { input, caller }) => (input.type === 'goal' ? checkGoalScope(caller) : done(null)),
+  async run(services, call) {
+    const { input } = call;
+    if (input.type === 'goal') return submitGoal(services, call, input.payload);
+    if (input.type === 'plan.execute') return executePlan(services, call, input.payload.plan);
+    const { action, params } = input.payload;
+    const wish = { action, ...(params !== undefined && { params }) };
+    const entries = await commandTargets(services, call, wish, () => targetDeviceIds(services, call, input));
+    if (!entries.ok) return entries;
+    const results = entries.value.map((entry) => resultOf(entry, action));
+    const count = (status: Result['status']) => results.filter((one) => one.status === status).length;
+    const body = {
+      status: statusOf(results.length, count),
+      mode: modeOf(services),
+      commands_executed: count('dispatched'),
+      commands_rejected: count('rejected'),
+      results,
+    };
+    return done({ body });
+  },
+});
+
+/** The plan is on its way; its commands are its own to tell of. */
+async function executePlan(
+  services: Services,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+  wish: PlanInput,
+): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
+  const devices = await loadStepTargets(services, caller, toStepInputs(wish));
+  if (!devices.ok) return devices;
+  const answer = pendingAnswer(services);
+  return done(
+    answer(await startPlanFromInput(services, caller, wish, (plan) => idempotent?.toRow(answer(plan)) ?? null)),
+  );
+}
+
+/** The sidecar's to plan for. */
+async function submitGoal(
+  services: Services,
+  { caller, idempotent }: Pick<Call<unknown>, 'caller' | 'idempotent'>,
+  goal: z.infer<z.ZodObject<typeof goalFields>>,
+): Promise<Outcome<Answer<z.infer<typeof intentAnswer>>>> {
+  const answer = pendingAnswer(services);
+  const plan = await startGoal(services, caller, goal, (made) => idempotent?.toRow(answer(made)) ?? null);
+  return plan.ok ? done(answer(plan.value)) : plan;
+}
+
+const pendingAnswer =
+  (services: Pick<Services, 'sidecar'>) =>
+  ({ id }: Pick<PlanContext, 'id'>): Answer<z.infer<typeof intentAnswer>> => ({
+    body: {
+      ...{ status: 'PENDING' as const, mode: modeOf(services), plan_id: id },
+      ...{ commands_executed: 0, commands_rejected: 0, results: [] },
+    },
+  });
+
+async function targetDeviceIds(
+  services: Services,
+  { caller }: Pick<Call<unknown>, 'caller'>,
+  { type, payload }: Exclude<Intent, { type: 'goal' | 'plan.execute' }>,
+): Promise<Outcome<Uuid[]>> {
+  switch (type) {
+    case 'device.control':
+      return singleDeviceId(services, caller, payload.device_id);
+    case 'room.control':
+      if (!isUuid(payload.room_id)) return notFound('room');
+      return roomDeviceIds(services, caller, payload.room_id, payload.capability);
+    case 'group.control':
+      return groupDeviceIds(services, caller, payload.slug);
+  }
+}
+
+async function singleDeviceId(services: Services, caller: Caller, deviceId: string): Promise<Outcome<Uuid[]>> {
+  const found = isUuid(deviceId) ? await findDevice(services, caller, deviceId) : notFound('device');
+  if (found.ok) return done([deviceId]);
+  const barred = earlyRefusal(services, await readTenant(services, caller), null);
+  return { ok: false, refusal: barred ?? found.refusal };
+}
+
+function resultOf({ device_id, command_id, success, status, ...more }: TargetResult, action: string): Result {
+  const { dry_run_token, expires_at, error, code } = more;
+  const ids = { device_id, action, ...(command_id !== undefined && { command_id }) };
+  if (status === 'dry_run_required') return { ...ids, status, dry_run_token, expires_at };
+  return success ? { ...ids, status: 'dispatched' } : { ...ids, status: 'rejected', error, code };
+}
+
+function statusOf(all: number, count: (status: Result['status']) => number): z.infer<typeof intentAnswer>['status'] {
+  if (count('dry_run_required') > 0) return 'PENDING';
+  if (count('dispatched') === all) return 'SUCCESS';
+  return count('rejected') === all ? 'REJECTED' : 'PARTIAL';
+}

@@ -1,0 +1,70 @@
+import { judge } from '../../domain/gateway.ts';
+import { checkJson } from '../../domain/json/strict.ts';
+import { jsonBytes } from '../../domain/json/value.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { fieldErrors } from '../../domain/request-fields.ts';
+import type { Json, JsonObject } from '../../domain/values.ts';
+import type { StepInput } from '../../machines/plan-types.ts';
+import { gatewayFacts, loadTarget, readTenant, type Target } from '../commands/gateway-facts.ts';
+import { findRequestedRelease } from '../firmware/firmware-facts.ts';
+import { notFound } from '../inputs.ts';
+import type { Caller, Services } from '../operation.ts';
+import { stepSchema, toStepInput } from '../plans/plan-input.ts';
+import { type ContextReach, inReach } from './world.ts';
+
+// A node as somebody outside proposes it: nothing of it is believed.
+
+/** Of all steps of a context together, as much as a request may hold. */
+const MAX_STEPS_BYTES = 256 * 1024;
+
+export interface NodeScope {
+  reach: ContextReach;
+  /** Whose authority counts. */
+  caller: Caller;
+  steps: readonly StepInput[];
+}
+
+/**
+ * Refuses what is mistyped, what names a device out of reach, and what the gateway would refuse as it knows things now: it is
+ * asked again, and decides, when the step is to run. What a flag holds back waits then.
+ */
+export async function validateNode(
+  services: Services,
+  node: Json,
+  { reach, caller, steps }: NodeScope,
+): Promise<Outcome<StepInput>> {
+  const json = checkJson(node);
+  if (!json.ok) return refuse('VALIDATION_FAILED', `The node is ${json.reason}.`);
+  const read = stepSchema.safeParse(node);
+  if (!read.success) {
+    const [first] = fieldErrors(read.error);
+    return refuse('VALIDATION_FAILED', `${first?.path || 'node'}: ${first?.message}`);
+  }
+  const wish = toStepInput(read.data);
+  const bytes = [...steps, wish].reduce(
+    (sum, one) => sum + jsonBytes(one.params) + jsonBytes(one.compensation as Json),
+    0,
+  );
+  if (bytes > MAX_STEPS_BYTES) return refuse('VALIDATION_FAILED', 'The steps are too large together.');
+  const target = await loadTarget(services, caller, wish.deviceId);
+  if (!target.ok) return target;
+  if (!inReach(reach, target.value.device.snapshot.context)) return notFound('device');
+  for (const asked of wish.compensation === null ? [wish] : [wish, wish.compensation]) {
+    const barred = await gatewayRefusal(services, caller, target.value, asked);
+    if (barred !== null) return barred;
+  }
+  return done(wish);
+}
+
+async function gatewayRefusal(
+  services: Services,
+  caller: Caller,
+  target: Target,
+  { action, params }: { action: string; params: JsonObject },
+): Promise<ReturnType<typeof refuse> | null> {
+  const release = await findRequestedRelease(services, caller, { action, params });
+  const tenant = await readTenant(services, caller);
+  const facts = gatewayFacts(services, tenant, target, { action, params, dryRun: false, confirmed: false, release });
+  const verdict = judge({ ...facts, flags: { maintenance_mode: false, commands_disabled: false } });
+  return verdict.kind === 'refused' ? { ok: false, refusal: verdict.refusal } : null;
+}

@@ -1,0 +1,52 @@
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { EpochMs, Milliseconds, Uuid } from '../../domain/values.ts';
+
+const POLL_MS: Milliseconds = 1_000;
+
+/**
+ * When contexts that nothing else wakes are to be thought about again. Kept in memory alone: after a restart every context is
+ * told anew.
+ */
+export class WakeTimers {
+  private readonly due = new Map<Uuid, EpochMs>();
+  private timer: NodeJS.Timeout | null = null;
+  private readonly clock: Clock;
+  private readonly onDue: (id: Uuid) => void;
+
+  constructor(clock: Clock, ring: (id: Uuid) => void) {
+    this.clock = clock;
+    this.onDue = ring;
+  }
+
+  set(id: Uuid, at: EpochMs): void {
+    this.due.set(id, at);
+    this.timer ??= setInterval(() => this.poll(), POLL_MS).unref();
+  }
+
+  sizes(): CollectionSizes {
+    return { cognition_alarms: this.due.size };
+  }
+
+  has = (id: Uuid): boolean => this.due.has(id);
+
+  clear(id: Uuid): void {
+    this.due.delete(id);
+    if (this.due.size === 0) this.close();
+  }
+
+  close(): void {
+    if (this.timer !== null) clearInterval(this.timer);
+    this.timer = null;
+    this.due.clear();
+  }
+
+  private poll(): void {
+    const now = this.clock.now();
+    for (const [id, at] of [...this.due]) {
+      if (at > now) continue;
+      this.clear(id);
+      this.onDue(id);
+    }
+  }
+}

@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { category, idOf, slug } from '../inputs.ts';
+import { type Answer, operation } from '../operation.ts';
+import {
+  commandTargets,
+  groupDeviceIds,
+  MAX_TARGETS,
+  roomDeviceIds,
+  type TargetResult,
+  targetResult,
+} from './batch-dispatch.ts';
+import { commandFields } from './command-request.ts';
+
+const results = z.object({ results: z.array(targetResult.meta({ id: 'TargetResult' })) }).meta({ id: 'TargetResults' });
+type Results = Answer<z.infer<typeof results>>;
+
+async function answered(entries: Promise<Outcome<TargetResult[]>>): Promise<Outcome<Results>> {
+  const all = await entries;
+  return all.ok ? done({ body: { results: all.value } }) : all;
+}
+
+const deviceIds = z
+  .array(z.string().min(1).max(64).toLowerCase())
+  .min(1)
+  .refine((ids) => new Set(ids).size <= MAX_TARGETS, `names more than ${MAX_TARGETS} devices`);
+
+export const commandDevices = operation({
+  name: 'commandDevices',
+  summary: `Command up to ${MAX_TARGETS} devices at once; each one is answered for on its own`,
+  input: z.strictObject({ device_ids: deviceIds, ...commandFields }),
+  output: results,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  example: { input: { device_ids: ['0195d9a2-7f00-7000-8000-000000000001'], action: 'turn_off' } },
+  run(services, call) {
+    const { device_ids, ...wish } = call.input;
+    return answered(commandTargets(services, call, wish, async () => done([...new Set(device_ids)])));
+  },
+});
+
+export const commandRoom = operation({
+  name: 'commandRoom',
+  summary: 'Command the devices of a room, or those of one category in it',
+  input: z.strictObject({
+    roomId: idOf('room'),
+    capability: category.optional(),
+    ...commandFields,
+  }),
+  output: results,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND'],
+  example: { input: { action: 'set_brightness', params: { level: 20 }, capability: 'light' } },
+  run(services, call) {
+    const { roomId, capability, ...wish } = call.input;
+    return answered(
+      commandTargets(services, call, wish, () => roomDeviceIds(services, call.caller, roomId, capability)),
+    );
+  },
+});
+
+export const commandGroup = operation({
+  name: 'commandGroup',
+  summary: 'Command the devices of a group',
+  input: z.strictObject({ groupSlug: slug, ...commandFields }),
+  output: results,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND'],
+  example: { input: { action: 'turn_off' } },
+  run(services, call) {
+    const { groupSlug, ...wish } = call.input;
+    return answered(commandTargets(services, call, wish, () => groupDeviceIds(services, call.caller, groupSlug)));
+  },
+});

@@ -1,0 +1,176 @@
+import { z } from 'zod';
+import type { Committed } from '../../actors/contract.ts';
+import { type CommandStatus, commandStatuses, verificationStatuses } from '../../domain/command.ts';
+import { safetyClasses } from '../../domain/manifest.ts';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
+import type { Json, JsonObject, Principal, Uuid } from '../../domain/values.ts';
+import { statusOf, verificationOf } from '../../machines/command-record.ts';
+import type { CommandContext } from '../../machines/command-types.ts';
+import type { JournalEntry } from '../../store/contract.ts';
+import { findDevice } from '../devices/device-view.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+
+// Commands as answers show them.
+
+/** More than any life of a command leaves: words that changed nothing are counted up to a bound. */
+const MAX_JOURNAL = 1_000;
+
+export type CommittedCommand = Committed<CommandContext>;
+
+/** The caller's command; refuses alike what is missing and what is another tenant's. */
+export async function findCommand(
+  { actors }: Pick<Services, 'actors'>,
+  caller: Caller,
+  id: Uuid,
+): Promise<Outcome<CommittedCommand>> {
+  const ref = { kind: 'command', id } as const;
+  const command = actors.peek<CommandContext>(ref) ?? (await actors.read<CommandContext>(ref));
+  if (command?.snapshot.context.tenantId !== tenantOf(caller)) return notFound('command');
+  return done(command);
+}
+
+/** One principal, one word: the user's id whatever token or key they came with, the device's, or the service's name. */
+export const principalId = (principal: Principal): string => principal.id;
+
+/** What confirming would do, by the device's state when it was asked for. */
+export const previewBody = z.object({
+  current: jsonObject,
+  expected: jsonObject.nullable(),
+  changes: z.record(z.string(), z.object({ from: z.json(), to: z.json() })).nullable(),
+});
+
+export const cancelledBody = z.object({ status: z.literal('cancelled'), command_id: z.uuid() });
+
+const historyEntry = z.object({
+  id: z.uuid(),
+  action: z.string(),
+  params: jsonObject,
+  timestamp: isoTime,
+  status: z.enum(commandStatuses),
+});
+
+export const listCommands = operation({
+  name: 'listCommands',
+  summary: "A device's commands, refused ones too, newest first",
+  input: z.strictObject({ deviceId: idOf('device'), ...paging }),
+  output: z.object({ commands: z.array(historyEntry.meta({ id: 'CommandEntry' })), next_cursor: nextCursor }),
+  role: 'user',
+  scope: 'read:commands',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const { deviceId, limit, cursor } = input;
+    const device = await findDevice(services, caller, deviceId);
+    if (!device.ok) return device;
+    const listing = { route: 'commands', filters: { device_id: deviceId } };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await services.store.commands.list(tenantOf(caller), deviceId, limit, start.value);
+    const commands = page.items.map(({ value, context }) => {
+      const { id, action, params, requestedAt } = context as unknown as CommandContext;
+      return { id, action, params, timestamp: iso(requestedAt), status: statusOf({ value }) };
+    });
+    return done({ body: { commands, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+const timelineEntry = z.object({
+  status: z.enum(commandStatuses),
+  at: isoTime,
+  by: z.string().meta({ description: 'The id of the user or device, or twinkeep' }),
+  reason: z.string().optional(),
+});
+
+const anyValue = z.json() as z.ZodType<Json>;
+
+const commandRecord = historyEntry
+  .extend({
+    device_id: z.uuid(),
+    safety_class: z.enum(safetyClasses).nullable(),
+    ttl_s: z.int(),
+    timeout_s: z.int(),
+    requested_by: z.string(),
+    confirmed_by: z.string().optional(),
+    refusal: z.object({ code: z.string(), detail: z.string() }).optional(),
+    result: anyValue.optional(),
+    error: anyValue.optional(),
+    late: z.literal(true).optional(),
+    verification: z.object({
+      status: z.enum(verificationStatuses),
+      expected: jsonObject.optional(),
+      observed: jsonObject.optional(),
+      checked_at: isoTime.nullable(),
+    }),
+    timeline: z.array(timelineEntry),
+  })
+  .meta({ id: 'Command' });
+
+export const getCommand = operation({
+  name: 'getCommand',
+  summary: 'A command with its verification and the timeline of its states',
+  input: z.strictObject({ id: idOf('command') }),
+  output: z.object({ command: commandRecord }),
+  role: 'user',
+  scope: 'read:commands',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await findCommand(services, caller, input.id);
+    if (!found.ok) return found;
+    const journal = await services.store.actors.journal(found.value.ref, MAX_JOURNAL);
+    return done({ body: { command: recordOf(found.value, journal) } });
+  },
+});
+
+function recordOf({ snapshot }: CommittedCommand, journal: readonly JournalEntry[]): z.infer<typeof commandRecord> {
+  const { context } = snapshot;
+  const { confirmedBy, refusal, limits } = context;
+  const { result, error, late } = context.answer;
+  const { expected, observed, checkedAt } = context.verification;
+  return {
+    id: context.id,
+    device_id: context.deviceId,
+    action: context.action,
+    params: context.params,
+    status: statusOf(snapshot),
+    safety_class: context.safetyClass,
+    timestamp: iso(context.requestedAt),
+    ttl_s: limits.ttlMs / 1_000,
+    timeout_s: limits.timeoutMs / 1_000,
+    requested_by: principalId(context.requestedBy),
+    ...(confirmedBy !== null && { confirmed_by: principalId(confirmedBy) }),
+    ...(refusal !== null && { refusal }),
+    ...(result !== null && { result }),
+    ...(error !== null && { error }),
+    ...(late && { late: true as const }),
+    verification: {
+      status: verificationOf(snapshot),
+      ...(expected !== null && { expected }),
+      ...(observed !== null && { observed }),
+      checked_at: checkedAt === null ? null : iso(checkedAt),
+    },
+    timeline: timelineOf(context, journal),
+  };
+}
+
+/** Every change of the status, oldest first; what moved the verification alone is not in it. */
+function timelineOf(context: CommandContext, journal: readonly JournalEntry[]): z.infer<typeof timelineEntry>[] {
+  const { requestedAt, requestedBy } = context;
+  const timeline: z.infer<typeof timelineEntry>[] = [
+    { status: 'submitted', at: iso(requestedAt), by: principalId(requestedBy) },
+  ];
+  let last: CommandStatus = 'submitted';
+  for (const { at, by, to, data } of [...journal].sort((a, b) => a.version - b.version)) {
+    const status = statusOf({ value: to });
+    if (status === last) continue;
+    last = status;
+    timeline.push({ status, at: iso(at), by: principalId(by), ...reasonIn(data) });
+  }
+  return timeline;
+}
+
+function reasonIn(data: JsonObject | null): { reason?: string } {
+  return typeof data?.reason === 'string' ? { reason: data.reason } : {};
+}

@@ -1,0 +1,200 @@
+import { z } from 'zod';
+import { EventFailed } from '../../actors/contract.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { reason } from '../../domain/request-fields.ts';
+import type { CommandContext, CommandEvent } from '../../machines/command-types.ts';
+import { findRequestedRelease } from '../firmware/firmware-facts.ts';
+import { idOf, iso, isoTime } from '../inputs.ts';
+import { type Answer, type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
+import {
+  type CommandRequest,
+  commandFields,
+  dispatchedBody,
+  fullRefusal,
+  hashToken,
+  requestCommand,
+  reserveIds,
+} from './command-request.ts';
+import { cancelledBody, findCommand, previewBody } from './command-view.ts';
+import { earlyRefusal, loadTarget, readTenant, targetFromMemory } from './gateway-facts.ts';
+
+/** The specification's own shape; HTTP's 409 adds `code` and `request_id`. */
+const dryRunRequired = z.object({
+  status: z.literal('dry_run_required'),
+  reason: z.string(),
+  dry_run_token: z.uuid(),
+  expires_at: isoTime,
+  command_id: z.uuid(),
+  preview: previewBody,
+});
+const conflict = dryRunRequired.extend({ code: z.literal('DRY_RUN_REQUIRED'), request_id: z.uuid() });
+
+const commandAnswer = z.union([dispatchedBody, dryRunRequired]);
+type CommandAnswer = Answer<z.infer<typeof commandAnswer>>;
+
+export const commandDevice = operation({
+  name: 'commandDevice',
+  summary: 'Command a device; a critical action is answered with a dry run to confirm',
+  input: z.strictObject({ deviceId: idOf('device'), ...commandFields }),
+  output: commandAnswer,
+  responses: {
+    202: { when: 'The command is dispatched', body: dispatchedBody },
+    200: { when: 'The dry run that was asked for', body: dryRunRequired.meta({ id: 'DryRun' }) },
+    409: { when: 'A critical action, to be confirmed with this token', body: conflict.meta({ id: 'DryRunRequired' }) },
+  },
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  refuses: [
+    'NOT_FOUND',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'RESTRICTED_ACTION',
+    'ACTION_NOT_IN_MANIFEST',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+    'GATEWAY_ERROR',
+  ],
+  example: { input: { action: 'set_brightness', params: { level: 40 } } },
+  async run(services, { input, caller, idempotent }) {
+    const { deviceId, ...wish } = input;
+    const tenant = await readTenant(services, caller);
+    const target =
+      targetFromMemory(services, services.actors, caller, deviceId) ?? (await loadTarget(services, caller, deviceId));
+    if (!target.ok) return { ok: false, refusal: earlyRefusal(services, tenant, null) ?? target.refusal };
+    const release = await findRequestedRelease(services, caller, wish);
+    const asked: CommandRequest = {
+      tenant,
+      target: target.value,
+      input: wish,
+      ids: reserveIds(services, deviceId),
+      release,
+    };
+    const answer = (command: CommandContext) => answerTo(services, command, asked);
+    try {
+      const command = await requestCommand(services, caller, asked, (decided) => {
+        if (idempotent === null) return null;
+        const answered = answer(decided);
+        return answered.ok ? idempotent.toRow(answered.value) : null;
+      });
+      return answer(command);
+    } catch (fault) {
+      if (!(fault instanceof EventFailed)) throw fault;
+      services.log.error({ request_id: caller.requestId, device_id: deviceId, err: fault }, 'the gateway failed');
+      return refuse('GATEWAY_ERROR', 'The safety gateway failed; nothing was sent.');
+    }
+  },
+});
+
+/** 202, or the dry run with 200 where the client asked for one and 409 where it did not; or why it was refused. */
+function answerTo(services: Services, command: CommandContext, asked: CommandRequest): Outcome<CommandAnswer> {
+  const { confirmation, refusal } = command;
+  if (refusal !== null) return { ok: false, refusal: fullRefusal(services, command, asked) };
+  if (confirmation === null) {
+    return done({ body: { success: true, command_id: command.id, message_id: command.messageId } });
+  }
+  const body = {
+    status: 'dry_run_required' as const,
+    reason: confirmation.reason,
+    dry_run_token: asked.ids.dry_run_token,
+    expires_at: iso(confirmation.expiresAt),
+    command_id: command.id,
+    preview: confirmation.preview as z.infer<typeof previewBody>,
+  };
+  return done({ status: confirmation.asked ? 200 : 409, body });
+}
+
+// Whatever is wrong with it is a confirmation that failed, not a request that is not valid (contract §5).
+const token = z.string();
+
+const confirmBase = {
+  name: 'confirmCommand',
+  summary: 'Confirm what a dry run showed, with its token',
+  output: dispatchedBody,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  refuses: [
+    'NOT_FOUND',
+    'CONFIRMATION_FAILED',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+  ],
+  async policy(services: Services, { caller }: { caller: Caller }) {
+    return checkConfirmPolicy(await readTenant(services, caller), caller);
+  },
+} as const;
+
+export const confirmCommand = operation({
+  ...confirmBase,
+  input: z
+    .strictObject({ deviceId: idOf('device'), dry_run_token: token.optional(), token: token.optional() })
+    .refine((given) => given.dry_run_token !== undefined || given.token !== undefined, {
+      path: ['dry_run_token'],
+      message: 'is required',
+    })
+    .refine((given) => (given.dry_run_token ?? given.token) === (given.token ?? given.dry_run_token), {
+      path: ['token'],
+      message: 'is another one than dry_run_token',
+    }),
+  example: { input: { dry_run_token: '6f1c2f7e-4b0a-4d0e-9a53-2f8f0c1d7b11' } },
+  async run(services, call) {
+    const { input, caller } = call;
+    const around = await loadConfirmationTarget(services, caller, input.deviceId);
+    if (!around.ok) return around;
+    const hashed = hashToken(input.dry_run_token ?? input.token ?? '');
+    const found = await services.store.commands.byToken(tenantOf(caller), input.deviceId, hashed);
+    const command = found === null ? null : await findCommand(services, caller, found.id);
+    if (!command?.ok) return refuse('CONFIRMATION_FAILED', 'The token is not valid for this device.');
+
+    return sendConfirmation(services, call, { ...around.value, command: command.value, tokenHash: hashed });
+  },
+});
+
+/** The same for wires on which a token alone may come, without the device that it is for. */
+export const confirmByToken = operation({
+  ...confirmBase,
+  input: z.strictObject({ dry_run_token: token, deviceId: idOf('device').optional() }),
+  async run(services, call) {
+    const { deviceId: named, dry_run_token } = call.input;
+    const found =
+      named === undefined
+        ? await services.store.commands.byToken(tenantOf(call.caller), null, hashToken(dry_run_token))
+        : { deviceId: named };
+    if (found === null) return refuse('CONFIRMATION_FAILED', 'The token is not valid.');
+    return confirmCommand.run(services, { ...call, input: { deviceId: found.deviceId, dry_run_token } });
+  },
+});
+
+export const cancelCommand = operation({
+  name: 'cancelCommand',
+  summary: 'Cancel a command that is not written yet',
+  input: z.strictObject({ id: idOf('command'), reason: reason.optional() }),
+  output: cancelledBody,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  inMaintenance: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'Not needed any more' } },
+  async run(services, { input, caller, idempotent }) {
+    const found = await findCommand(services, caller, input.id);
+    if (!found.ok) return found;
+    const event: CommandEvent = {
+      type: 'cancel',
+      at: services.clock.now(),
+      by: caller.principal,
+      ...(input.reason !== undefined && { reason: input.reason }),
+    };
+    const answer = { body: { status: 'cancelled' as const, command_id: input.id } };
+    const asked = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
+    return asked.ok ? done(answer) : asked;
+  },
+});

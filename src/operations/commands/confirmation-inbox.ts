@@ -1,0 +1,136 @@
+import { z } from 'zod';
+import { done } from '../../domain/refusals.ts';
+import { jsonObject, reason } from '../../domain/request-fields.ts';
+import type { CommandContext, CommandEvent, Confirmation } from '../../machines/command-types.ts';
+import type { StoredActor } from '../../store/contract.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { operation, tenantOf } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+import { checkConfirmPolicy, loadConfirmationTarget, sendConfirmation } from './command-confirmation.ts';
+import { dispatchedBody } from './command-request.ts';
+import { cancelledBody, findCommand, previewBody, principalId } from './command-view.ts';
+import { readTenant } from './gateway-facts.ts';
+
+// The inbox: what waits for a confirmation, and the answers to it. It needs no token; identity and policy decide.
+
+const confirmation = z
+  .object({
+    command_id: z.uuid(),
+    device_id: z.uuid(),
+    action: z.string(),
+    params: jsonObject,
+    reason: z.string().meta({ description: 'Why it waits' }),
+    preview: previewBody,
+    requested_by: z.string().meta({ description: 'The id of the user' }),
+    requested_at: isoTime,
+    expires_at: isoTime,
+    plan_id: z.uuid().optional().meta({ description: 'Of the plan that it is a step of' }),
+    compensation: z.object({ action: z.string(), params: jsonObject }).optional().meta({
+      description: 'What would undo it, where that is critical: the approval covers both, for this plan, once',
+    }),
+  })
+  .meta({ id: 'Confirmation' });
+type Entry = z.infer<typeof confirmation>;
+
+export const listConfirmations = operation({
+  name: 'listConfirmations',
+  summary: 'The commands that wait for a confirmation, newest first',
+  input: z.strictObject({ ...paging }),
+  output: z.object({ confirmations: z.array(confirmation), next_cursor: nextCursor }),
+  role: 'user',
+  scope: 'read:commands',
+  changes: false,
+  async run({ store, clock }, { input: { limit, cursor }, caller }) {
+    const listing = { route: 'confirmations', filters: {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await store.commands.awaiting(tenantOf(caller), clock.now(), limit, start.value);
+    return done({
+      body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+function entryOf({ context }: StoredActor): Entry {
+  // Of a row that an older version wrote there is no origin.
+  const command = context as unknown as Omit<CommandContext, 'origin'> & Partial<Pick<CommandContext, 'origin'>>;
+  const plan = command.origin?.plan ?? null;
+  const { id, deviceId, action, params, requestedBy, requestedAt } = command;
+  const { reason, preview, expiresAt } = command.confirmation as Confirmation;
+  return {
+    command_id: id,
+    device_id: deviceId,
+    action,
+    params,
+    reason,
+    preview: preview as z.infer<typeof previewBody>,
+    requested_by: principalId(requestedBy),
+    requested_at: iso(requestedAt),
+    expires_at: iso(expiresAt),
+    ...(plan !== null && { plan_id: plan.id }),
+    ...(plan?.compensation && { compensation: { ...plan.compensation } }),
+  };
+}
+
+export const approveConfirmation = operation({
+  name: 'approveConfirmation',
+  summary: "Confirm a waiting command without its token, where the tenant's policy lets you",
+  input: z.strictObject({ command_id: idOf('command') }),
+  output: dispatchedBody,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  refuses: [
+    'NOT_FOUND',
+    'CONFIRMATION_FAILED',
+    'ILLEGAL_TRANSITION',
+    'DEVICE_REVOKED',
+    'MANIFEST_NOT_FOUND',
+    'PARAMS_INVALID',
+    'COMMANDS_DISABLED',
+  ],
+  async policy(services, { input, caller }) {
+    const [tenant, command] = await Promise.all([
+      readTenant(services, caller),
+      findCommand(services, caller, input.command_id),
+    ]);
+    return command.ok ? checkConfirmPolicy(tenant, caller, command.value.snapshot.context.requestedBy) : done(null);
+  },
+  async run(services, call) {
+    const { input, caller } = call;
+    const command = await findCommand(services, caller, input.command_id);
+    if (!command.ok) return command;
+    const around = await loadConfirmationTarget(services, caller, command.value.snapshot.context.deviceId);
+    if (!around.ok) return around;
+    return sendConfirmation(services, call, { ...around.value, command: command.value, tokenHash: null });
+  },
+});
+
+export const refuseConfirmation = operation({
+  name: 'refuseConfirmation',
+  summary: 'Say no to a waiting command; whoever may approve one at all may refuse it',
+  input: z.strictObject({ command_id: idOf('command'), reason: reason.optional() }),
+  output: cancelledBody,
+  role: 'user',
+  scope: 'execute:commands',
+  changes: true,
+  audit: 'journal',
+  inMaintenance: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: { input: { reason: 'Nobody is at home.' } },
+  async run(services, { input: { command_id, reason }, caller, idempotent }) {
+    const found = await findCommand(services, caller, command_id);
+    if (!found.ok) return found;
+    const event: CommandEvent = {
+      type: 'refuse',
+      at: services.clock.now(),
+      by: caller.principal,
+      ...(reason !== undefined && { reason }),
+    };
+    const answer = { body: { status: 'cancelled' as const, command_id } };
+    const asked = await sendToActor(services, found.value.ref, event, () => idempotent?.toRow(answer));
+    return asked.ok ? done(answer) : asked;
+  },
+});

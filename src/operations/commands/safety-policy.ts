@@ -1,0 +1,68 @@
+import { z } from 'zod';
+import { confirmers, MAX_CONFIRM_TTL_S, MIN_CONFIRM_TTL_S } from '../../domain/policy.ts';
+import { done } from '../../domain/refusals.ts';
+import type { TenantContext, TenantEvent } from '../../machines/tenant-types.ts';
+import { operation, tenantOf } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+import { readTenant } from './gateway-facts.ts';
+
+const confirmBy = z.enum(confirmers).meta({
+  description:
+    '`requester`: anybody with the role who holds the token, or who finds it in the inbox. `another_principal`: not the ' +
+    'user who asked, whatever key or token they come with. `person`: a cookie session or a user’s token, never a key ' +
+    'and nothing that came through `/mcp`',
+});
+const confirmTtl = z
+  .int()
+  .min(MIN_CONFIRM_TTL_S)
+  .max(MAX_CONFIRM_TTL_S)
+  .meta({ description: 'Seconds a confirmation can be given in; those already asked for keep their deadline' });
+
+const policy = z.object({ confirm_by: confirmBy, confirm_ttl_s: confirmTtl }).meta({ id: 'SafetyPolicy' });
+const answer = z.object({ policy });
+
+const EXAMPLE = { policy: { confirm_by: 'another_principal' as const, confirm_ttl_s: 300 } };
+
+export const getPolicy = operation({
+  name: 'getPolicy',
+  summary: 'Who may confirm critical commands, and for how long',
+  input: z.strictObject({}),
+  output: answer,
+  role: 'admin',
+  scope: 'read:tenant',
+  changes: false,
+  example: { output: EXAMPLE },
+  async run(services, { caller }) {
+    const { snapshot } = await readTenant(services, caller);
+    return done({ body: { policy: snapshot.context.policy } });
+  },
+});
+
+export const updatePolicy = operation({
+  name: 'updatePolicy',
+  summary: 'Change who may confirm, also what waits already; what is left out stays',
+  input: z.strictObject({ confirm_by: confirmBy.optional(), confirm_ttl_s: confirmTtl.optional() }),
+  output: answer,
+  role: 'admin',
+  scope: 'write:tenant',
+  changes: true,
+  audit: 'journal',
+  personOnly: true,
+  example: { input: { confirm_by: 'another_principal' }, output: EXAMPLE },
+  async run(services, { input: { confirm_by, confirm_ttl_s }, caller }) {
+    const event: TenantEvent = {
+      type: 'policy.set',
+      at: services.clock.now(),
+      by: caller.principal,
+      policy: {
+        ...(confirm_by !== undefined && { confirm_by }),
+        ...(confirm_ttl_s !== undefined && { confirm_ttl_s }),
+      },
+    };
+    const asked = await sendToActor(services, { kind: 'tenant', id: tenantOf(caller) }, event, undefined, {
+      again: true,
+    });
+    if (!asked.ok) return asked;
+    return done({ body: { policy: (asked.value.snapshot.context as TenantContext).policy } });
+  },
+});

@@ -1,0 +1,15 @@
+import { type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Services } from '../operation.ts';
+
+/** Runs what makes one more device active, unless the service has as many as `BETA_DEVICE_LIMIT` allows. */
+export function withinBetaLimit<T>(
+  { locks, settings, store }: Pick<Services, 'locks' | 'settings' | 'store'>,
+  activate: () => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  const limit = settings.betaDeviceLimit;
+  if (limit === 0) return activate();
+  return locks.exclusive('beta-limit', async () => {
+    if ((await store.devices.countActive()) < limit) return activate();
+    return refuse('BETA_LIMIT_REACHED', 'The service has as many active devices as the beta allows.');
+  });
+}

@@ -1,0 +1,84 @@
+import { z } from 'zod';
+import { done } from '../../domain/refusals.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import { getHome, homeBody, homeRecord, listRooms, roomBody, roomRecord } from '../homes/homes.ts';
+import { type Caller, type Operation, operation, type Services, tenantOf } from '../operation.ts';
+import { belongsTo, type CommittedDevice, deviceRecord, deviceRecordsOf } from './device-view.ts';
+import { getDevice } from './devices.ts';
+import { getManifest, manifestRecordOf as manifestBody, manifestRecord } from './manifests.ts';
+
+// What other things name by its id, many at once and in no order, for wires that show it inside them. Each needs what the
+// operation needs that shows it alone; what is missing, or another tenant's, is left out.
+
+const MAX_IDS = 10_000;
+const ids = z.array(z.uuid()).max(MAX_IDS);
+
+const readLike = ({ name, role, scope }: Pick<Operation, 'name' | 'role' | 'scope'>) => ({
+  ...{ name, role, scope },
+  changes: false as const,
+});
+
+async function findOwnDevices(
+  { actors }: Pick<Services, 'actors'>,
+  caller: Caller,
+  wanted: readonly string[],
+): Promise<CommittedDevice[]> {
+  const found = await actors.readAll<DeviceContext>('device', wanted);
+  return [...found.values()].filter((device) => belongsTo(device, tenantOf(caller)));
+}
+
+export const findDevices = operation({
+  ...readLike(getDevice),
+  summary: 'Show several devices',
+  input: z.strictObject({ ids }),
+  output: z.object({ devices: z.array(deviceRecord) }),
+  async run(services, { input, caller }) {
+    const devices = await findOwnDevices(services, caller, input.ids);
+    return done({ body: { devices: await deviceRecordsOf(services, devices) } });
+  },
+});
+
+export const findManifests = operation({
+  ...readLike(getManifest),
+  summary: 'What several devices can do',
+  input: z.strictObject({ ids }),
+  output: z.object({ manifests: z.array(manifestRecord) }),
+  async run(services, { input, caller }) {
+    const devices = await findOwnDevices(services, caller, input.ids);
+    const manifests = await services.manifests.load(devices.map(({ snapshot }) => snapshot.context));
+    return done({ body: { manifests: [...manifests.values()].map(manifestBody) } });
+  },
+});
+
+export const findHomes = operation({
+  ...readLike(getHome),
+  summary: 'Show several homes',
+  input: z.strictObject({ ids }),
+  output: z.object({ homes: z.array(homeRecord) }),
+  async run({ store }, { input, caller }) {
+    const homes = await store.records.findHomes(tenantOf(caller), input.ids);
+    return done({ body: { homes: homes.map(homeBody) } });
+  },
+});
+
+export const findRooms = operation({
+  ...readLike(listRooms),
+  summary: 'Show several rooms',
+  input: z.strictObject({ ids }),
+  output: z.object({ rooms: z.array(roomRecord) }),
+  async run({ store }, { input, caller }) {
+    const rooms = await store.records.findRooms(tenantOf(caller), input.ids);
+    return done({ body: { rooms: rooms.map(roomBody) } });
+  },
+});
+
+export const findRoomsOfHomes = operation({
+  ...readLike(listRooms),
+  summary: 'List the newest rooms of several homes',
+  input: z.strictObject({ home_ids: ids, limit: z.int().min(1).max(200) }),
+  output: z.object({ rooms: z.array(roomRecord) }),
+  async run({ store }, { input, caller }) {
+    const rooms = await store.records.roomsOf(tenantOf(caller), input.home_ids, input.limit);
+    return done({ body: { rooms: rooms.map(roomBody) } });
+  },
+});

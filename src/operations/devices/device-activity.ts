@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { done, messageRefusalCodes } from '../../domain/refusals.ts';
+import { deviceChannels } from '../../protocol/topics.ts';
+import { idOf, iso, isoTime } from '../inputs.ts';
+import { operation } from '../operation.ts';
+import { findDevice } from './device-view.ts';
+
+const message = z.object({
+  at: isoTime,
+  channel: z.enum(deviceChannels),
+  sequence_number: z.int().nullable().meta({ description: 'Null where the envelope was none' }),
+  outcome: z.enum(['accepted', 'repeated', 'refused']).meta({
+    description: 'A `repeated` message was accepted before, and changed nothing',
+  }),
+  code: z.enum(messageRefusalCodes).nullable().meta({ description: 'Why it was refused' }),
+});
+
+const activity = z
+  .object({
+    device_id: z.uuid(),
+    since: isoTime.meta({ description: 'When this process began to listen: what was said before is not known' }),
+    state_at: isoTime.nullable().meta({ description: 'When the state was last reported' }),
+    properties: z
+      .record(z.string(), isoTime)
+      .meta({ description: 'When each property of the state was last reported, as far as it was since then' }),
+    messages: z.array(message).meta({ description: 'The last 20, newest first; never what they said' }),
+    refused: z.int().meta({ description: 'Messages refused in all its life; a few seconds behind' }),
+  })
+  .meta({ id: 'DeviceActivity' });
+
+const AT = '2026-03-01T12:00:00.000Z';
+
+export const getDeviceActivity = operation({
+  name: 'getDeviceActivity',
+  summary: 'What a device said lately: the time of each property, its last messages, and which of them were refused',
+  input: z.strictObject({ id: idOf('device') }),
+  output: z.object({ activity }),
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: {
+    output: {
+      activity: {
+        device_id: '0195d9a2-7f00-7000-8000-000000000001',
+        since: '2026-03-01T08:00:00.000Z',
+        state_at: AT,
+        properties: { brightness: AT },
+        messages: [{ at: AT, channel: 'state', sequence_number: 12, outcome: 'accepted', code: null }],
+        refused: 0,
+      },
+    },
+  },
+  async run(services, { input, caller }) {
+    const found = await findDevice(services, caller, input.id);
+    if (!found.ok) return found;
+    const { id, tenantId, reported, state } = found.value.snapshot.context;
+    const { deviceActivity, store } = services;
+    const refused = (await store.devices.lastSeen([id])).get(id)?.refusals ?? 0;
+    const speaker = { tenantId, deviceId: id };
+    const times = deviceActivity.propertyTimes(speaker);
+    const named = Object.keys(state).flatMap((name) => {
+      const at = times.get(name);
+      return at === undefined ? [] : [[name, iso(at)]];
+    });
+    const messages = deviceActivity.messages(speaker).map(({ at, channel, sequence, refusal, duplicate }) => ({
+      ...{ at: iso(at), channel, sequence_number: sequence },
+      outcome: refusal !== null ? ('refused' as const) : duplicate ? ('repeated' as const) : ('accepted' as const),
+      code: refusal,
+    }));
+    const body = {
+      device_id: id,
+      since: iso(deviceActivity.since),
+      state_at: reported.at === null ? null : iso(reported.at),
+      properties: Object.fromEntries(named),
+      messages,
+      refused,
+    };
+    return done({ body: { activity: body } });
+  },
+});

@@ -1,0 +1,121 @@
+import { z } from 'zod';
+import { automaticManifest, categoryOf } from '../../domain/capability-registry.ts';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { deviceType, metadata } from '../../domain/request-fields.ts';
+import type { DeviceEvent } from '../../machines/device-types.ts';
+import { signingAlgs } from '../../protocol/signature.ts';
+import { type Placement, resolvePlacement, withPlacementLock } from '../homes/placement.ts';
+import { displayName, idOf } from '../inputs.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { withinBetaLimit } from './beta-limit.ts';
+import { generateKey, publicKey } from './device-keys.ts';
+
+/** The first number that a device signs with (contract §4). */
+const INITIAL_SEQUENCE = 1;
+
+const fields = z
+  .strictObject({
+    device_type: deviceType,
+    home_id: idOf('home'),
+    room_id: idOf('room').nullable().optional(),
+    name: displayName.optional(),
+    metadata: metadata.optional(),
+    signing_alg: z.enum(signingAlgs).default('hmac-sha256'),
+    public_key: publicKey.optional(),
+  })
+  .refine(({ signing_alg, public_key }) => signing_alg === 'ed25519' || public_key === undefined, {
+    path: ['public_key'],
+    message: 'needs signing_alg ed25519',
+  });
+
+const output = z.object({
+  status: z.literal('registered'),
+  device_id: z.uuid(),
+  tenant_id: z.uuid(),
+  api_base_url: z.string(),
+  device_secret: z
+    .string()
+    .nullable()
+    .meta({ description: '32 bytes, base64url; shown once. Null where the device made its own key' }),
+  initial_sequence: z.int(),
+  home_id: z.uuid(),
+  room_id: z.uuid().nullable(),
+  key_version: z.int(),
+  signing_alg: z.enum(signingAlgs),
+  mqtt_url: z.string(),
+  cloud_public_keys: z.array(z.string()).meta({ description: 'Ed25519 keys that sign what Ed25519 devices receive' }),
+});
+
+export const registerDevice = operation({
+  name: 'registerDevice',
+  summary: 'Register a device and give it its key',
+  input: fields,
+  output,
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  audit: 'journal',
+  stoppedBy: 'registration_lock',
+  refuses: ['NOT_FOUND', 'BETA_LIMIT_REACHED'],
+  example: {
+    input: { device_type: 'smart_light', home_id: '0195d9a2-7f00-7000-8000-000000000001', name: 'Desk lamp' },
+  },
+  run(services, call) {
+    const tenantId = tenantOf(call.caller);
+    return withPlacementLock(services, tenantId, async () => {
+      const place = await resolvePlacement(services, tenantId, call.input, { homeId: null, roomId: null });
+      if (!place.ok) return place;
+      return withinBetaLimit(services, () => register(services, call, { homeId: null, roomId: null, ...place.value }));
+    });
+  },
+});
+
+async function register(
+  services: Services,
+  { input, caller, idempotent }: Call<z.infer<typeof fields>>,
+  place: Placement,
+): Promise<Outcome<Answer<z.infer<typeof output>>>> {
+  const { actors, manifests, newId, settings } = services;
+  const id = newId();
+  const tenantId = tenantOf(caller);
+  const asked = { alg: input.signing_alg, publicKey: input.public_key };
+  const { key, secret } = generateKey(services, id, 1, asked);
+  const manifest = automaticManifest({ deviceId: id, tenantId, deviceType: input.device_type });
+  const event: DeviceEvent = {
+    type: 'register',
+    at: key.createdAt,
+    by: caller.principal,
+    device: {
+      id,
+      tenantId,
+      deviceType: input.device_type,
+      category: categoryOf(input.device_type),
+      name: input.name ?? null,
+      ...place,
+      metadata: input.metadata ?? {},
+      signingAlg: key.signingAlg,
+    },
+    key,
+    manifest,
+  };
+  const answer = {
+    body: {
+      status: 'registered' as const,
+      device_id: id,
+      tenant_id: tenantId,
+      api_base_url: settings.apiBaseUrl,
+      device_secret: secret,
+      initial_sequence: INITIAL_SEQUENCE,
+      home_id: input.home_id,
+      room_id: place.roomId,
+      key_version: key.keyVersion,
+      signing_alg: key.signingAlg,
+      mqtt_url: settings.mqttUrl,
+      cloud_public_keys: [...settings.cloudPublicKeys],
+    },
+  };
+  const row = () => idempotent?.toRow(answer, id) ?? null;
+  await actors.create({ kind: 'device', id }, event, { idempotency: row });
+  if (manifest !== null) manifests.put(manifest);
+  return done(answer);
+}

@@ -1,0 +1,128 @@
+import { z } from 'zod';
+import type { Committed, DeviceSessions } from '../../actors/contract.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
+import type { EpochMs, Uuid } from '../../domain/values.ts';
+import { hasKeyEnded } from '../../machines/device-administration.ts';
+import { administrationOf, isOnline } from '../../machines/device-record.ts';
+import type { DeviceContext } from '../../machines/device-types.ts';
+import { signingAlgs } from '../../protocol/signature.ts';
+import type { DeviceRow } from '../../store/contract.ts';
+import { iso, isoTime, notFound } from '../inputs.ts';
+import { type Caller, type Services, tenantOf } from '../operation.ts';
+
+// A device as answers show it, and what other operations read from its committed state.
+
+export type CommittedDevice = Committed<DeviceContext>;
+
+const entryFields = {
+  id: z.uuid(),
+  device_type: z.string(),
+  home_id: z.uuid().nullable(),
+  room_id: z.uuid().nullable(),
+  firmware: z.string().nullable(),
+  last_seen: isoTime.nullable(),
+  revoked: z.boolean(),
+};
+
+/** An entry of the list: the specification's fields, and what a list of devices is looked through for. */
+export const deviceEntry = z
+  .object({ ...entryFields, name: z.string().nullable(), online: z.boolean() })
+  .meta({ id: 'DeviceEntry' });
+
+export const deviceRecord = z
+  .object({
+    ...entryFields,
+    name: z.string().nullable(),
+    metadata: jsonObject,
+    online: z.boolean(),
+    state: jsonObject,
+    state_version: z.int(),
+    battery: z.number().nullable(),
+    key_version: z.int(),
+    signing_alg: z.enum(signingAlgs),
+    manifest_version: z.int().nullable(),
+    created_at: isoTime,
+  })
+  .meta({ id: 'Device' });
+
+export function deviceEntryOf(row: DeviceRow, sessions: DeviceSessions): z.infer<typeof deviceEntry> {
+  return {
+    id: row.id,
+    device_type: row.deviceType,
+    home_id: row.homeId,
+    room_id: row.roomId,
+    firmware: row.firmware,
+    last_seen: time(sessions.lastSeen(row.id) ?? row.lastSeen),
+    revoked: row.revoked,
+    name: row.name,
+    online: row.online,
+  };
+}
+
+type DeviceRecord = z.infer<typeof deviceRecord>;
+
+/** The whole record; what was heard of it lately is not in its committed state (architecture: heartbeats). */
+export async function deviceRecordOf(
+  services: Pick<Services, 'store' | 'sessions'>,
+  device: CommittedDevice,
+): Promise<DeviceRecord> {
+  const [record] = await deviceRecordsOf(services, [device]);
+  return record as DeviceRecord;
+}
+
+/** Those of several devices, in their order, with one question to the store. */
+export async function deviceRecordsOf(
+  { store, sessions }: Pick<Services, 'store' | 'sessions'>,
+  devices: readonly CommittedDevice[],
+): Promise<DeviceRecord[]> {
+  if (devices.length === 0) return [];
+  const heard = await store.devices.lastSeen(devices.map(({ ref }) => ref.id));
+  return devices.map((device) => recordWith(sessions, device, heard.get(device.ref.id)));
+}
+
+function recordWith(
+  sessions: DeviceSessions,
+  device: CommittedDevice,
+  heard: { lastSeen: EpochMs | null; battery: number | null } | undefined,
+): DeviceRecord {
+  const { context } = device.snapshot;
+  return {
+    id: context.id,
+    device_type: context.deviceType,
+    home_id: context.homeId,
+    room_id: context.roomId,
+    firmware: context.firmware,
+    last_seen: time(sessions.lastSeen(context.id) ?? heard?.lastSeen),
+    revoked: isRevoked(device),
+    name: context.name,
+    metadata: context.metadata,
+    online: isOnline(device.snapshot),
+    state: context.state,
+    state_version: context.stateVersion,
+    battery: sessions.battery(context.id) ?? heard?.battery ?? null,
+    key_version: context.keyVersion,
+    signing_alg: context.signingAlg,
+    manifest_version: context.manifestVersion === 0 ? null : context.manifestVersion,
+    created_at: iso(context.createdAt),
+  };
+}
+
+const time = (at: EpochMs | null | undefined): string | null => (at ? iso(at) : null);
+
+export const isRevoked = ({ snapshot }: CommittedDevice): boolean => administrationOf(snapshot) === 'revoked';
+
+/** Whether this version of the device's key is replaced and not in grace. Does not check revocation. */
+export const isKeyReplaced = ({ snapshot }: CommittedDevice, keyVersion: number): boolean =>
+  hasKeyEnded(snapshot.context, keyVersion);
+
+/** Whether the tenant has this device: a deleted one is nobody's. */
+export const belongsTo = (device: CommittedDevice, tenantId: Uuid): boolean =>
+  device.snapshot.context.tenantId === tenantId && administrationOf(device.snapshot) !== 'deleted';
+
+/** The caller's device, from memory where it is live; refuses alike what is missing and what is another tenant's. */
+export async function findDevice({ actors }: Pick<Services, 'actors'>, caller: Caller, id: Uuid) {
+  const ref = { kind: 'device', id } as const;
+  const device = actors.peek<DeviceContext>(ref) ?? (await actors.read<DeviceContext>(ref));
+  if (device && belongsTo(device, tenantOf(caller))) return { ok: true, value: device } as const;
+  return notFound('device');
+}

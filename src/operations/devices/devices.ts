@@ -1,0 +1,150 @@
+import { z } from 'zod';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { metadata } from '../../domain/request-fields.ts';
+import type { DeviceEvent } from '../../machines/device-types.ts';
+import type { DeviceFilter } from '../../store/contract.ts';
+import { resolvePlacement, withPlacementLock } from '../homes/placement.ts';
+import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, paging, startOf } from '../inputs.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+import { deviceEntry, deviceEntryOf, deviceRecord, deviceRecordOf, findDevice } from './device-view.ts';
+
+const deviceBody = z.object({ device: deviceRecord });
+
+const filterId = z.uuid().toLowerCase().optional();
+const filterFields = z.strictObject({
+  home_id: filterId.meta({ description: 'Only those of this home' }),
+  room_id: filterId.meta({ description: 'Only those in this room' }),
+  device_type: z.string().min(1).max(64).optional().meta({ description: 'Only those of this type' }),
+  online: z.boolean().optional().meta({ description: 'Only those that are there now, or that are not' }),
+  revoked: z.boolean().optional().meta({ description: 'Only revoked ones, or only others' }),
+});
+
+export const listDevices = operation({
+  name: 'listDevices',
+  summary: "List the tenant's devices, revoked ones too, newest first",
+  input: filterFields.extend(paging),
+  output: z.object({
+    devices: z.array(deviceEntry),
+    count: z.int().meta({ description: "All of the tenant's devices, whatever the filters" }),
+    next_cursor: nextCursor,
+  }),
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  async run({ store, sessions }, { input, caller }) {
+    const { limit, cursor, ...filters } = input;
+    const tenantId = tenantOf(caller);
+    const listing = { route: 'devices', filters };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const [page, count] = await Promise.all([
+      store.devices.list(tenantId, filterOf(filters), limit, start.value),
+      store.devices.count(tenantId),
+    ]);
+    const devices = page.items.map((row) => deviceEntryOf(row, sessions));
+    return done({
+      body: { devices, count, next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+function filterOf({ home_id, room_id, device_type, online, revoked }: z.infer<typeof filterFields>): DeviceFilter {
+  return {
+    ...(home_id !== undefined && { homeId: home_id }),
+    ...(room_id !== undefined && { roomId: room_id }),
+    ...(device_type !== undefined && { deviceType: device_type }),
+    ...(online !== undefined && { online }),
+    ...(revoked !== undefined && { revoked }),
+  };
+}
+
+export const getDevice = operation({
+  name: 'getDevice',
+  summary: 'Show a device with its reported state',
+  input: z.strictObject({ id: idOf('device') }),
+  output: deviceBody,
+  role: 'user',
+  scope: 'read:devices',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await findDevice(services, caller, input.id);
+    return found.ok ? done({ body: { device: await deviceRecordOf(services, found.value) } }) : found;
+  },
+});
+
+const patchFields = z.strictObject({
+  id: idOf('device'),
+  name: displayName.nullable().optional(),
+  home_id: idOf('home').optional(),
+  room_id: idOf('room').nullable().optional(),
+  metadata: metadata.optional(),
+});
+
+export const patchDevice = operation({
+  name: 'patchDevice',
+  summary: 'Rename a device, move it, or replace its metadata',
+  input: patchFields,
+  output: deviceBody,
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'DEVICE_REVOKED'],
+  example: { input: { name: 'Desk lamp', metadata: { floor: 2 } } },
+  run(services, call) {
+    // Two that move one device look at its place one after the other, or a room could end up outside its home.
+    return withPlacementLock(services, tenantOf(call.caller), () =>
+      services.locks.exclusive(`device:${call.input.id}`, () => patch(services, call)),
+    );
+  },
+});
+
+async function patch(
+  services: Services,
+  { input, caller }: Call<z.infer<typeof patchFields>>,
+): Promise<Outcome<Answer<z.infer<typeof deviceBody>>>> {
+  const found = await findDevice(services, caller, input.id);
+  if (!found.ok) return found;
+  const place = await resolvePlacement(services, tenantOf(caller), input, found.value.snapshot.context);
+  if (!place.ok) return place;
+  const event: DeviceEvent = {
+    type: 'patch',
+    at: services.clock.now(),
+    by: caller.principal,
+    changes: {
+      ...place.value,
+      ...(input.name !== undefined && { name: input.name }),
+      ...(input.metadata !== undefined && { metadata: input.metadata }),
+    },
+  };
+  if (Object.keys(event.changes).length > 0) {
+    const asked = await sendToActor(services, found.value.ref, event);
+    if (!asked.ok) return asked;
+  }
+  const now = await findDevice(services, caller, input.id);
+  return now.ok ? done({ body: { device: await deviceRecordOf(services, now.value) } }) : now;
+}
+
+export const deleteDevice = operation({
+  name: 'deleteDevice',
+  summary: 'Delete a revoked device; its journal is kept',
+  input: z.strictObject({ id: idOf('device') }),
+  output: z.null(),
+  role: 'admin',
+  scope: 'write:devices',
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  async run(services, { input, caller }) {
+    const found = await findDevice(services, caller, input.id);
+    if (!found.ok) return found;
+    const event: DeviceEvent = { type: 'delete', at: services.clock.now(), by: caller.principal };
+    const asked = await sendToActor(services, found.value.ref, event);
+    if (!asked.ok) return asked;
+    services.manifests.delete(input.id);
+    return done({ body: null });
+  },
+});

@@ -1,0 +1,167 @@
+import { z } from 'zod';
+import { capabilities, categories } from '../../domain/capability-registry.ts';
+import { type Capability, type Manifest, safetyClasses } from '../../domain/manifest.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
+import { completeManifest, type ManifestBody, manifestBody, manifestUpdateBody } from '../../domain/tenant-manifest.ts';
+import type { DeviceEvent } from '../../machines/device-types.ts';
+import type { Output } from '../../machines/outputs.ts';
+import { idOf } from '../inputs.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+import { type CommittedDevice, findDevice } from './device-view.ts';
+
+const capability = z
+  .object({
+    id: z.int(),
+    action: z.string(),
+    description: z.string(),
+    safetyClass: z.enum(safetyClasses),
+    paramSchema: jsonObject,
+    supportsDryRun: z.boolean(),
+    expectedState: jsonObject.optional(),
+    verify_within_s: z.int().optional(),
+  })
+  .meta({ id: 'Capability' });
+
+export const manifestRecord = z
+  .object({
+    deviceId: z.uuid(),
+    tenantId: z.uuid(),
+    category: z.string().nullable(),
+    version: z.int(),
+    capabilities: z.array(capability),
+  })
+  .meta({ id: 'Manifest' });
+type ManifestRecord = z.infer<typeof manifestRecord>;
+
+export function manifestRecordOf({ own: _, ...record }: Manifest): ManifestRecord {
+  return record;
+}
+
+export const listCapabilities = operation({
+  name: 'listCapabilities',
+  summary: 'The global registry: every action the service knows',
+  input: z.strictObject({}),
+  output: z.object({ capabilities: z.array(capability) }),
+  role: 'viewer',
+  scope: 'read:manifests',
+  changes: false,
+  async run() {
+    return done({ body: { capabilities: capabilities() as Capability[] } });
+  },
+});
+
+export const listCategories = operation({
+  name: 'listCategories',
+  summary: 'The categories of devices, with the names of their actions',
+  input: z.strictObject({}),
+  output: z.object({ categories: z.record(z.string(), z.array(z.string())) }),
+  role: 'viewer',
+  scope: 'read:manifests',
+  changes: false,
+  async run() {
+    return done({ body: { categories: categories() } });
+  },
+});
+
+export const getManifest = operation({
+  name: 'getManifest',
+  summary: 'What a device can do',
+  input: z.strictObject({ deviceId: idOf('device') }),
+  output: manifestRecord,
+  role: 'viewer',
+  scope: 'read:manifests',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await findDevice(services, caller, input.deviceId);
+    if (!found.ok) return found;
+    const { context } = found.value.snapshot;
+    const manifest = (await services.manifests.load([context])).get(context.id);
+    return manifest ? done({ body: manifestRecordOf(manifest) }) : refuse('NOT_FOUND', 'The device has no manifest.');
+  },
+});
+
+const singing = { action: 'sing', description: 'Sing a song', expectedState: { singing: true } };
+
+export const registerManifest = operation({
+  name: 'registerManifest',
+  summary: 'Give a device its first manifest of its own',
+  input: manifestBody.extend({ deviceId: idOf('device') }),
+  output: manifestRecord,
+  role: 'admin',
+  scope: 'write:manifests',
+  personOnly: true,
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  example: { input: { capabilities: [singing] } },
+  async run(services, call) {
+    const found = await findDevice(services, call.caller, call.input.deviceId);
+    if (!found.ok) return found;
+    return putManifest(services, call, found.value, (base, manifest) => ({
+      ...base,
+      type: 'manifest.register',
+      manifest,
+    }));
+  },
+});
+
+export const updateManifest = operation({
+  name: 'updateManifest',
+  summary: "Replace a device's own manifest; names the version it replaces, in the body or in If-Match",
+  input: manifestUpdateBody.extend({ deviceId: idOf('device') }),
+  output: manifestRecord,
+  role: 'admin',
+  scope: 'write:manifests',
+  personOnly: true,
+  changes: true,
+  audit: 'journal',
+  refuses: ['NOT_FOUND', 'DEVICE_REVOKED', 'CONFLICT'],
+  example: { input: { version: 2, capabilities: [singing] } },
+  async run(services, call) {
+    const { deviceId, version } = call.input;
+    const found = await findDevice(services, call.caller, deviceId);
+    if (!found.ok) return found;
+    if (version === undefined) return refuse('CONFLICT', 'Name the version that this replaces.');
+    return putManifest(services, call, found.value, (base, manifest) => {
+      return { ...base, type: 'manifest.update', manifest, expectedVersion: version };
+    });
+  },
+});
+
+type EventBase = Pick<DeviceEvent, 'at' | 'by'>;
+
+/** The version is the device's to count: the answer is made of the manifest that it put. */
+async function putManifest(
+  services: Services,
+  { input, caller, idempotent }: Call<ManifestBody>,
+  device: CommittedDevice,
+  eventOf: (base: EventBase, manifest: Manifest) => DeviceEvent,
+): Promise<Outcome<Answer<ManifestRecord>>> {
+  const complete = completeManifest(input);
+  if (!complete.ok) return complete;
+  const { context } = device.snapshot;
+  const event = eventOf(
+    { at: services.clock.now(), by: caller.principal },
+    {
+      deviceId: context.id,
+      tenantId: tenantOf(caller),
+      category: input.category ?? context.category,
+      version: context.manifestVersion + 1,
+      own: true,
+      capabilities: complete.value,
+    },
+  );
+  const asked = await sendToActor(services, device.ref, event, (outputs) =>
+    idempotent?.toRow({ body: manifestRecordOf(manifestIn(outputs)) }),
+  );
+  if (!asked.ok) return asked;
+  return done({ body: manifestRecordOf(services.manifests.put(manifestIn(asked.value.outputs))) });
+}
+
+function manifestIn(outputs: readonly Output[]): Manifest {
+  for (const output of outputs) if (output.type === 'manifest.put') return output.manifest;
+  throw new Error('a device took a manifest without keeping it');
+}

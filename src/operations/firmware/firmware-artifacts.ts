@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { MAX_ARTIFACT_BYTES } from '../../domain/firmware.ts';
+import { done, refuse } from '../../domain/refusals.ts';
+import { isActive } from '../../machines/tenant-record.ts';
+import { idOf, notFound } from '../inputs.ts';
+import { operation, tenantOf } from '../operation.ts';
+import { releaseLockKey } from './firmware.ts';
+import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
+
+// The bytes of a release: how they come in, and how a device gets them.
+
+/** What a tenant may keep: withdrawn releases keep none. */
+const MAX_ARTIFACTS = 100;
+
+const NOT_A_DRAFT = 'Only a draft takes an artifact.';
+
+export const putArtifact = operation({
+  name: 'putArtifact',
+  summary: 'Upload the artifact of a draft; the service computes its checksum and serves it to devices',
+  input: z.strictObject({ id: idOf('firmware') }),
+  upload: { type: 'application/octet-stream', maxBytes: MAX_ARTIFACT_BYTES },
+  output: z.object({ status: z.literal('uploaded'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION', 'CONFLICT'],
+  example: {
+    output: {
+      status: 'uploaded',
+      id: RELEASE_EXAMPLE.id,
+      release: { ...RELEASE_EXAMPLE, status: 'draft', rollout_percent: 100, released_at: null },
+    },
+  },
+  async run(services, { input: { id }, caller, upload = null }) {
+    const { store, artifacts, locks } = services;
+    const tenantId = tenantOf(caller);
+    const draft = await store.firmware.find(tenantId, id);
+    if (draft === null) return notFound('firmware');
+    if (draft.status !== 'draft') return refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
+    if (draft.artifact === null && (await store.firmware.countArtifacts(tenantId)) >= MAX_ARTIFACTS) {
+      return refuse('CONFLICT', `A tenant keeps at most ${MAX_ARTIFACTS} artifacts: withdraw what is old.`);
+    }
+    if (upload === null) return refuse('VALIDATION_FAILED', 'The artifact is missing.');
+    const received = await artifacts.receive(tenantId, upload);
+    if (!received.ok) return received;
+    const { name, bytes, checksum } = received.value;
+    return locks.exclusive(releaseLockKey(id), async () => {
+      const release = await store.firmware.find(tenantId, id);
+      if (release?.status !== 'draft') {
+        await artifacts.discard(name);
+        return release === null ? notFound('firmware') : refuse('ILLEGAL_TRANSITION', NOT_A_DRAFT);
+      }
+      const uploaded = { ...release, url: null, checksum, artifact: { name, bytes } };
+      // Where this fails nobody knows whether the row has the file by now: the sweep will.
+      await store.firmware.update(uploaded);
+      if (release.artifact !== null) await artifacts.discard(release.artifact.name);
+      return done({ body: { status: 'uploaded' as const, id, release: releaseRecordOf(services, uploaded) } });
+    });
+  },
+});
+
+export const getArtifact = operation({
+  name: 'getArtifact',
+  summary: 'Fetch an artifact at its signed URL; answers ranges, so that a device can go on where it stopped',
+  input: z.strictObject({
+    id: idOf('firmware'),
+    expires: z.int().meta({ description: 'Epoch milliseconds' }),
+    signature: z.string().max(64).meta({ description: 'Of the service, as the URL has it' }),
+  }),
+  output: z.null(),
+  download: 'application/octet-stream',
+  role: null,
+  scope: null,
+  changes: false,
+  refuses: ['NOT_FOUND', 'FORBIDDEN', 'TENANT_SUSPENDED', 'GONE', 'STORE_UNAVAILABLE'],
+  async run({ store, artifacts, actors }, { input: { id, expires, signature } }) {
+    if (!artifacts.isUrlValid(id, expires, signature)) {
+      return refuse('FORBIDDEN', 'The URL has expired, or was not signed here.');
+    }
+    const release = await store.firmware.findAnywhere(id);
+    if (release === null) return notFound('firmware');
+    const tenant = await actors.read({ kind: 'tenant', id: release.tenantId });
+    if (tenant === null || !isActive(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');
+    if (release.artifact === null) return refuse('GONE', 'There is nothing here any more.');
+    const name = `${release.deviceType}-${release.version}.bin`.replace(/[^A-Za-z0-9._+-]/g, '_');
+    const file = { path: artifacts.pathOf(release.artifact.name), name, etag: `"${release.checksum}"` };
+    return done({ body: null, file });
+  },
+});

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { firmwareStatuses } from '../../domain/firmware.ts';
+import type { FirmwareRelease } from '../../store/contract/firmware.ts';
+import { iso, isoTime } from '../inputs.ts';
+import type { Services } from '../operation.ts';
+
+// A firmware release as answers show it.
+
+export const releaseRecord = z
+  .object({
+    id: z.uuid(),
+    device_type: z.string(),
+    version: z.string().meta({ description: 'Semantic version' }),
+    url: z
+      .string()
+      .nullable()
+      .meta({ description: 'Where it is fetched; of an uploaded artifact signed anew, for one hour' }),
+    checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+    notes: z.string().nullable(),
+    status: z.enum(firmwareStatuses),
+    rollout_percent: z.int(),
+    created_at: isoTime,
+    released_at: isoTime.nullable(),
+  })
+  .meta({ id: 'FirmwareRelease' });
+
+export const releaseRecordOf = (
+  { artifacts }: Pick<Services, 'artifacts'>,
+  release: FirmwareRelease,
+): z.infer<typeof releaseRecord> => ({
+  id: release.id,
+  device_type: release.deviceType,
+  version: release.version,
+  url: artifacts.urlOf(release),
+  checksum: release.checksum,
+  notes: release.notes,
+  status: release.status,
+  rollout_percent: release.rolloutPercent,
+  created_at: iso(release.createdAt),
+  released_at: release.releasedAt === null ? null : iso(release.releasedAt),
+});
+
+/** For the API reference. */
+export const RELEASE_EXAMPLE: z.infer<typeof releaseRecord> = {
+  id: '0195d9a2-7f00-7000-8000-000000000006',
+  device_type: 'smart_light',
+  version: '1.5.0',
+  url: 'https://firmware.example.com/light-1.5.0.bin',
+  checksum: '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08',
+  notes: 'Smoother dimming',
+  status: 'released',
+  rollout_percent: 25,
+  created_at: '2026-03-01T12:00:00.000Z',
+  released_at: '2026-03-02T08:00:00.000Z',
+};

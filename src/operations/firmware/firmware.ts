@@ -1,0 +1,288 @@
+import { z } from 'zod';
+import { artifactUrlFault, findUpdate, firmwareStatuses, isVersion } from '../../domain/firmware.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { description, deviceType } from '../../domain/request-fields.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { FirmwareRelease } from '../../store/contract/firmware.ts';
+import { findDevice } from '../devices/device-view.ts';
+import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Answer, type Call, operation, type Services, tenantOf } from '../operation.ts';
+import { RELEASE_EXAMPLE, releaseRecord, releaseRecordOf } from './firmware-view.ts';
+
+// Firmware releases (contract §6): what is uploaded and fetched is in firmware-artifacts.ts.
+
+const version = z
+  .string()
+  .refine(isVersion, 'is not a semantic version')
+  .meta({ description: 'Semantic version 2.0.0', examples: ['1.5.0'] });
+
+const rollout = z.int().min(0).max(100).meta({
+  description: 'Percentage of the devices that it is offered to; which ones is decided by release and device',
+});
+
+const url = z
+  .string()
+  .superRefine((text, context) => {
+    const fault = artifactUrlFault(text);
+    if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+  })
+  .meta({ description: 'Where devices fetch it, http or https; needs its checksum' });
+
+const checksum = z
+  .string()
+  .regex(/^[0-9a-fA-F]{64}$/, 'is no SHA-256 in hex')
+  .toLowerCase();
+
+export const createRelease = operation({
+  name: 'createRelease',
+  summary: 'Draft a firmware release, with a URL or for an artifact to be uploaded',
+  input: z
+    .strictObject({
+      device_type: deviceType,
+      version,
+      notes: description.optional(),
+      url: url.optional(),
+      checksum: checksum.optional(),
+      rollout_percent: rollout.default(100),
+    })
+    .refine((given) => given.url === undefined || given.checksum !== undefined, {
+      path: ['checksum'],
+      message: 'is required with a url',
+    })
+    .refine((given) => given.checksum === undefined || given.url !== undefined, {
+      path: ['checksum'],
+      message: 'is computed from the artifact; give one only with a url',
+    }),
+  output: z.object({ status: z.literal('created'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  auditSubject: (_, { id }) => `firmware:${id}`,
+  refuses: ['CONFLICT'],
+  example: {
+    input: { device_type: 'smart_light', version: '1.5.0', notes: 'Smoother dimming' },
+    output: {
+      status: 'created',
+      id: RELEASE_EXAMPLE.id,
+      release: {
+        ...RELEASE_EXAMPLE,
+        url: null,
+        checksum: null,
+        status: 'draft',
+        rollout_percent: 100,
+        released_at: null,
+      },
+    },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const release: FirmwareRelease = {
+      id: services.newId(),
+      tenantId: tenantOf(caller),
+      deviceType: input.device_type,
+      version: input.version,
+      notes: input.notes ?? null,
+      status: 'draft',
+      rolloutPercent: input.rollout_percent,
+      url: input.url ?? null,
+      checksum: input.checksum ?? null,
+      artifact: null,
+      createdAt: services.clock.now(),
+      releasedAt: null,
+    };
+    const answer = {
+      body: { status: 'created' as const, id: release.id, release: releaseRecordOf(services, release) },
+    };
+    const made = await services.store.firmware.insert(release, idempotent?.toRow(answer));
+    return made ? done(answer) : refuse('CONFLICT', 'There is a release of this version for this type of device.');
+  },
+});
+
+export const listReleases = operation({
+  name: 'listReleases',
+  summary: "List the tenant's firmware releases, newest first",
+  input: z.strictObject({
+    device_type: deviceType.optional().meta({ description: 'Only for this type of device' }),
+    status: z.enum(firmwareStatuses).optional().meta({ description: 'Only in this status' }),
+    ...paging,
+  }),
+  output: z.object({ releases: z.array(releaseRecord), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:firmware',
+  changes: false,
+  example: { output: { releases: [RELEASE_EXAMPLE], next_cursor: null } },
+  async run(services, { input: { limit, cursor, ...filters }, caller }) {
+    const listing = { route: 'firmware', filters };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const { device_type, status } = filters;
+    const filter = {
+      ...(device_type !== undefined && { deviceType: device_type }),
+      ...(status !== undefined && { status }),
+    };
+    const page = await services.store.firmware.list(tenantOf(caller), filter, limit, start.value);
+    const releases = page.items.map((release) => releaseRecordOf(services, release));
+    return done({ body: { releases, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const getRelease = operation({
+  name: 'getRelease',
+  summary: 'Show a firmware release',
+  input: z.strictObject({ id: idOf('firmware') }),
+  output: z.object({ release: releaseRecord }),
+  role: 'viewer',
+  scope: 'read:firmware',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: { output: { release: RELEASE_EXAMPLE } },
+  async run(services, { input, caller }) {
+    const release = await services.store.firmware.find(tenantOf(caller), input.id);
+    return release === null ? notFound('firmware') : done({ body: { release: releaseRecordOf(services, release) } });
+  },
+});
+
+export const releaseFirmware = operation({
+  name: 'releaseFirmware',
+  summary: 'Release a draft that has a URL or an artifact, or change how far a release is rolled out',
+  input: z.strictObject({ id: idOf('firmware'), rollout_percent: rollout.optional() }),
+  output: z.object({ status: z.literal('released'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['NOT_FOUND', 'ILLEGAL_TRANSITION'],
+  example: {
+    input: { rollout_percent: 25 },
+    output: { status: 'released', id: RELEASE_EXAMPLE.id, release: RELEASE_EXAMPLE },
+  },
+  run: (services, call) =>
+    changeRelease(services, call, 'released', (release) => {
+      if (release.status === 'withdrawn') return illegalTransition('The release was withdrawn.');
+      if (release.checksum === null)
+        return illegalTransition('There is nothing to fetch yet: upload an artifact first.');
+      return done({
+        ...release,
+        status: 'released',
+        rolloutPercent: call.input.rollout_percent ?? release.rolloutPercent,
+        releasedAt: release.releasedAt ?? services.clock.now(),
+      });
+    }),
+});
+
+export const withdrawFirmware = operation({
+  name: 'withdrawFirmware',
+  summary: 'Withdraw a release for good: it is offered and served to nobody any more',
+  input: z.strictObject({ id: idOf('firmware') }),
+  output: z.object({ status: z.literal('withdrawn'), id: z.uuid(), release: releaseRecord }),
+  role: 'admin',
+  scope: 'write:firmware',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: {
+    output: { status: 'withdrawn', id: RELEASE_EXAMPLE.id, release: { ...RELEASE_EXAMPLE, status: 'withdrawn' } },
+  },
+  async run(services, call) {
+    let artifact: FirmwareRelease['artifact'] = null;
+    const changed = await changeRelease(services, call, 'withdrawn', (release) => {
+      artifact = release.artifact;
+      return done({ ...release, status: 'withdrawn', artifact: null });
+    });
+    if (changed.ok && artifact !== null) await services.artifacts.discard((artifact as { name: Uuid }).name);
+    return changed;
+  },
+});
+
+const illegalTransition = (detail: string) => refuse('ILLEGAL_TRANSITION', detail);
+
+/** One change of a release after the other: each sees what the one before has written. */
+function changeRelease<Status extends FirmwareRelease['status']>(
+  services: Services,
+  { input, caller, idempotent }: Call<{ id: Uuid }>,
+  status: Status,
+  decide: (release: FirmwareRelease) => Outcome<FirmwareRelease>,
+): Promise<Outcome<Answer<{ status: Status; id: Uuid; release: z.infer<typeof releaseRecord> }>>> {
+  return services.locks.exclusive(releaseLockKey(input.id), async () => {
+    const release = await services.store.firmware.find(tenantOf(caller), input.id);
+    if (release === null) return notFound('firmware');
+    const decided = decide(release);
+    if (!decided.ok) return decided;
+    const answer = { body: { status, id: release.id, release: releaseRecordOf(services, decided.value) } };
+    await services.store.firmware.update(decided.value, idempotent?.toRow(answer));
+    return done(answer);
+  });
+}
+
+export const releaseLockKey = (id: Uuid): string => `firmware:${id}`;
+
+const checkBase = {
+  name: 'checkFirmware',
+  output: z.object({
+    update_available: z.boolean(),
+    target_version: z.string().nullable(),
+    url: z.string().nullable(),
+    checksum: z.string().nullable().meta({ description: 'SHA-256, hex' }),
+  }),
+  role: 'user',
+  scope: 'read:firmware',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+} as const;
+
+export const checkFirmware = operation({
+  ...checkBase,
+  summary: 'Ask whether there is a newer firmware for a type of device, or for one device',
+  input: z.strictObject({
+    device_type: deviceType,
+    current_version: version,
+    device_id: idOf('device')
+      .optional()
+      .meta({ noun: 'device', description: 'Without it only releases that are rolled out to everybody count' }),
+  }),
+  example: {
+    input: { device_type: 'smart_light', current_version: '1.4.2' },
+    output: {
+      update_available: true,
+      target_version: '1.5.0',
+      url: RELEASE_EXAMPLE.url,
+      checksum: RELEASE_EXAMPLE.checksum,
+    },
+  },
+  async run(services, { input, caller }) {
+    const { device_type, current_version, device_id = null } = input;
+    if (device_id !== null) {
+      const device = await findDevice(services, caller, device_id);
+      if (!device.ok) return device;
+      if (device.value.snapshot.context.deviceType !== device_type) {
+        const message = 'is not the type of this device';
+        return refuse('VALIDATION_FAILED', `device_type: ${message}`, { errors: [{ path: 'device_type', message }] });
+      }
+    }
+    const released = await services.store.firmware.released(tenantOf(caller), device_type);
+    const update = findUpdate(released, current_version, device_id);
+    return done({
+      body: {
+        update_available: update !== null,
+        target_version: update?.version ?? null,
+        url: update && services.artifacts.urlOf(update),
+        checksum: update?.checksum ?? null,
+      },
+    });
+  },
+});
+
+/** What runs on a device that never said so, or not in a way that can be compared: older than every release. */
+const UNKNOWN_VERSION = '0.0.0-0';
+
+/** The same for one device, by its own type and what it last said that it runs. */
+export const checkDeviceFirmware = operation({
+  ...checkBase,
+  summary: 'Ask whether there is a newer firmware for a device',
+  input: z.strictObject({ device_id: idOf('device') }),
+  async run(services, call) {
+    const { device_id } = call.input;
+    const device = await findDevice(services, call.caller, device_id);
+    if (!device.ok) return device;
+    const { deviceType: device_type, firmware } = device.value.snapshot.context;
+    const current_version = firmware !== null && isVersion(firmware) ? firmware : UNKNOWN_VERSION;
+    return checkFirmware.run(services, { ...call, input: { device_type, current_version, device_id } });
+  },
+});

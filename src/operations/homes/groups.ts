@@ -1,0 +1,167 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { slugFrom } from '../../domain/slug.ts';
+import type { Uuid } from '../../domain/values.ts';
+import { cursorAfter, cursorsIn, displayName, idOf, nextCursor, notFound, paging, slug, startOf } from '../inputs.ts';
+import { operation, type Services, tenantOf } from '../operation.ts';
+
+/** As many as one command may have targets (contract §5). */
+const MAX_DEVICES = 500;
+
+const group = z
+  .object({
+    slug: z.string(),
+    name: z.string(),
+    description: z.string().nullable(),
+    device_ids: z.array(z.uuid()),
+  })
+  .meta({ id: 'Group' });
+const deviceIds = z.array(z.string()).max(MAX_DEVICES).meta({ description: 'Devices of the tenant' });
+
+/** The ids, each once, when all name devices of the tenant. */
+async function ownDeviceIds({ store }: Services, tenantId: Uuid, given: readonly string[]): Promise<Outcome<Uuid[]>> {
+  const ids = [...new Set(given.map((id) => id.toLowerCase()))];
+  if (!ids.every((id) => z.uuid().safeParse(id).success)) return notFound('device');
+  const found = ids.length === 0 ? [] : await store.devices.find(tenantId, ids);
+  return found.length === ids.length ? done(ids) : notFound('device');
+}
+
+// For the API reference.
+const GROUP = {
+  slug: 'evening-lights',
+  name: 'Evening lights',
+  description: 'All that goes on at dusk',
+  device_ids: ['0195d9a2-7f00-7000-8000-000000000003'],
+};
+
+export const createGroup = operation({
+  name: 'createGroup',
+  summary: 'Create a group of devices',
+  input: z.strictObject({
+    name: displayName,
+    description: z.string().max(500).optional(),
+    device_ids: deviceIds.default([]),
+  }),
+  output: z.object({ status: z.literal('created'), slug: z.string() }),
+  role: 'admin',
+  scope: 'write:groups',
+  changes: true,
+  auditSubject: (_, { slug }) => `group:${slug}`,
+  refuses: ['NOT_FOUND'],
+  example: {
+    input: { name: GROUP.name, description: GROUP.description, device_ids: GROUP.device_ids },
+    output: { status: 'created', slug: GROUP.slug },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const { store, clock } = services;
+    const tenantId = tenantOf(caller);
+    const devices = await ownDeviceIds(services, tenantId, input.device_ids);
+    if (!devices.ok) return devices;
+    for (let n = 1; ; n++) {
+      const made = slugFrom(input.name, n === 1 ? undefined : n < 10 ? n : randomBytes(4).toString('hex'));
+      const answer = { body: { status: 'created' as const, slug: made } };
+      const { name, description = null } = input;
+      const record = { tenantId, slug: made, name, description, deviceIds: devices.value, createdAt: clock.now() };
+      if (await store.records.insertGroup(record, idempotent?.toRow(answer))) return done(answer);
+    }
+  },
+});
+
+export const listGroups = operation({
+  name: 'listGroups',
+  summary: "List the tenant's groups, newest first",
+  input: z.strictObject({ ...paging }),
+  output: z.object({ groups: z.array(group), next_cursor: nextCursor }),
+  role: 'user',
+  scope: 'read:groups',
+  changes: false,
+  example: { output: { groups: [GROUP], next_cursor: null } },
+  async run({ store }, { input, caller }) {
+    const listing = { route: 'groups', ids: 'text' as const };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const page = await store.records.groups(tenantOf(caller), input.limit, start.value);
+    const groups = page.items.map(({ slug, name, description, deviceIds }) => ({
+      slug,
+      name,
+      description,
+      device_ids: deviceIds,
+    }));
+    return done({ body: { groups, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const joinGroup = operation({
+  name: 'joinGroup',
+  summary: 'Put devices into a group; those already there stay',
+  input: z
+    .strictObject({
+      slug,
+      device_id: idOf('device').optional(),
+      device_ids: deviceIds.min(1).optional(),
+    })
+    .refine(({ device_id, device_ids }) => (device_id === undefined) !== (device_ids === undefined), {
+      message: 'give either device_id or device_ids',
+      path: ['device_ids'],
+    }),
+  output: z.object({ status: z.literal('joined'), slug: z.string(), device_ids: z.array(z.uuid()) }),
+  role: 'user',
+  scope: 'write:groups',
+  changes: true,
+  auditSubject: ({ input }) => `group:${input.slug}`,
+  refuses: ['NOT_FOUND'],
+  example: {
+    input: { device_ids: GROUP.device_ids },
+    output: { status: 'joined', slug: GROUP.slug, device_ids: GROUP.device_ids },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const { records } = services.store;
+    const tenantId = tenantOf(caller);
+    const devices = await ownDeviceIds(services, tenantId, input.device_ids ?? [input.device_id as string]);
+    if (!devices.ok) return devices;
+    return services.locks.exclusive(`group:${tenantId}:${input.slug}`, async () => {
+      const found = await records.group(tenantId, input.slug);
+      if (found === null) return notFound('group');
+      const all = [...new Set([...found.deviceIds, ...devices.value])];
+      const answer = { body: { status: 'joined' as const, slug: input.slug, device_ids: all } };
+      const joined = await records.joinGroup(tenantId, input.slug, devices.value, idempotent?.toRow(answer));
+      return joined === null ? notFound('group') : done(answer);
+    });
+  },
+});
+
+export const leaveGroup = operation({
+  name: 'leaveGroup',
+  summary: 'Take a device out of a group',
+  input: z.strictObject({ slug, id: idOf('device') }),
+  output: z.null(),
+  role: 'admin',
+  scope: 'write:groups',
+  changes: true,
+  auditSubject: ({ input }) => `group:${input.slug}`,
+  refuses: ['NOT_FOUND'],
+  async run({ store, locks }, { input, caller }) {
+    const tenantId = tenantOf(caller);
+    return locks.exclusive(`group:${tenantId}:${input.slug}`, async () => {
+      if ((await store.records.group(tenantId, input.slug)) === null) return notFound('group');
+      const left = await store.records.leaveGroup(tenantId, input.slug, input.id);
+      return left ? done({ body: null }) : notFound('device');
+    });
+  },
+});
+
+export const deleteGroup = operation({
+  name: 'deleteGroup',
+  summary: 'Delete a group; its devices stay',
+  input: z.strictObject({ slug }),
+  output: z.null(),
+  role: 'admin',
+  scope: 'write:groups',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  async run({ store }, { input, caller }) {
+    const deleted = await store.records.deleteGroup(tenantOf(caller), input.slug);
+    return deleted ? done({ body: null }) : notFound('group');
+  },
+});

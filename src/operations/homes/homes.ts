@@ -1,0 +1,220 @@
+import { z } from 'zod';
+import { done, refuse } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { Home, Room } from '../../store/contract.ts';
+import {
+  cursorAfter,
+  cursorsIn,
+  displayName,
+  idOf,
+  iso,
+  isoTime,
+  nextCursor,
+  notFound,
+  paging,
+  startOf,
+  timezone,
+} from '../inputs.ts';
+import { operation, tenantOf } from '../operation.ts';
+import { unplaceDevices, withExclusivePlacementLock, withPlacementLock } from './placement.ts';
+
+export const homeRecord = z
+  .object({ id: z.uuid(), home_name: z.string(), timezone: z.string().nullable(), created_at: isoTime })
+  .meta({ id: 'Home' });
+export const roomRecord = z.object({ id: z.uuid(), name: z.string(), home_id: z.uuid() }).meta({ id: 'Room' });
+const created = z.object({ status: z.literal('created'), id: z.uuid() }).meta({ id: 'Created' });
+const noContent = z.null();
+
+export const homeBody = ({ id, name, timezone, createdAt }: Home) => ({
+  id,
+  home_name: name,
+  timezone,
+  created_at: iso(createdAt),
+});
+export const roomBody = ({ id, name, homeId }: Room) => ({ id, name, home_id: homeId });
+const createdBody = (id: Uuid) => ({ body: { status: 'created' as const, id } });
+
+// For the API reference.
+const HOME = {
+  id: '0195d9a2-7f00-7000-8000-000000000001',
+  home_name: 'Lakeside',
+  timezone: 'Europe/Berlin',
+  created_at: '2026-03-01T12:00:00.000Z',
+};
+const ROOM = { id: '0195d9a2-7f00-7000-8000-000000000002', name: 'Kitchen', home_id: HOME.id };
+
+export const createHome = operation({
+  name: 'createHome',
+  summary: 'Create a home',
+  input: z.strictObject({ home_name: displayName, timezone: timezone.optional() }),
+  output: created,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  auditSubject: (_, { id }) => `home:${id}`,
+  example: { input: { home_name: 'Lakeside', timezone: 'Europe/Berlin' }, output: createdBody(HOME.id).body },
+  async run({ store, clock, newId }, { input, caller, idempotent }) {
+    const id = newId();
+    const answer = createdBody(id);
+    await store.records.insertHome(
+      {
+        id,
+        tenantId: tenantOf(caller),
+        name: input.home_name,
+        timezone: input.timezone ?? null,
+        createdAt: clock.now(),
+      },
+      idempotent?.toRow(answer),
+    );
+    return done(answer);
+  },
+});
+
+export const listHomes = operation({
+  name: 'listHomes',
+  summary: "List the tenant's homes, newest first",
+  input: z.strictObject({ ...paging }),
+  output: z.object({ homes: z.array(homeRecord), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  example: { output: { homes: [HOME], next_cursor: null } },
+  async run({ store }, { input, caller }) {
+    const listing = { route: 'homes' };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const page = await store.records.homes(tenantOf(caller), input.limit, start.value);
+    return done({
+      body: { homes: page.items.map(homeBody), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+export const getHome = operation({
+  name: 'getHome',
+  summary: 'Show a home',
+  input: z.strictObject({ homeId: idOf('home') }),
+  output: z.object({ home: homeRecord }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  async run({ store }, { input, caller }) {
+    const found = await store.records.home(tenantOf(caller), input.homeId);
+    return found === null ? notFound('home') : done({ body: { home: homeBody(found) } });
+  },
+});
+
+export const updateHome = operation({
+  name: 'updateHome',
+  summary: 'Rename a home or move it to another time zone',
+  input: z.strictObject({ homeId: idOf('home'), home_name: displayName.optional(), timezone: timezone.optional() }),
+  output: z.object({ home: homeRecord }),
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  example: { input: { home_name: 'Lakeside' }, output: { home: HOME } },
+  async run({ store }, { input, caller }) {
+    const { homeId, home_name, timezone } = input;
+    const updated = await store.records.updateHome(tenantOf(caller), homeId, {
+      ...(home_name !== undefined && { name: home_name }),
+      ...(timezone !== undefined && { timezone }),
+    });
+    return updated === null ? notFound('home') : done({ body: { home: homeBody(updated) } });
+  },
+});
+
+export const deleteHome = operation({
+  name: 'deleteHome',
+  summary: 'Delete a home that has no active devices, with its rooms',
+  input: z.strictObject({ homeId: idOf('home') }),
+  output: noContent,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND', 'CONFLICT'],
+  async run(services, { input, caller }) {
+    const { store } = services;
+    const tenantId = tenantOf(caller);
+    return withExclusivePlacementLock(services, tenantId, async () => {
+      if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
+      if ((await store.devices.activeInHome(tenantId, input.homeId)) > 0) {
+        return refuse('CONFLICT', 'The home still has active devices.');
+      }
+      await unplaceDevices(services, caller, { homeId: input.homeId });
+      const deleted = await store.records.deleteHome(tenantId, input.homeId);
+      return deleted ? done({ body: null }) : notFound('home');
+    });
+  },
+});
+
+export const createRoom = operation({
+  name: 'createRoom',
+  summary: 'Create a room in a home',
+  input: z.strictObject({ homeId: idOf('home'), name: displayName }),
+  output: created,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  auditSubject: (_, { id }) => `room:${id}`,
+  refuses: ['NOT_FOUND'],
+  example: { input: { name: 'Kitchen' }, output: createdBody(ROOM.id).body },
+  async run(services, { input, caller, idempotent }) {
+    const { store, clock, newId } = services;
+    const tenantId = tenantOf(caller);
+    return withPlacementLock(services, tenantId, async () => {
+      if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
+      const id = newId();
+      const answer = createdBody(id);
+      const made = { id, tenantId, homeId: input.homeId, name: input.name, createdAt: clock.now() };
+      await store.records.insertRoom(made, idempotent?.toRow(answer));
+      return done(answer);
+    });
+  },
+});
+
+export const listRooms = operation({
+  name: 'listRooms',
+  summary: 'List the rooms of a home, newest first',
+  input: z.strictObject({ homeId: idOf('home'), ...paging }),
+  output: z.object({ rooms: z.array(roomRecord), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:homes',
+  changes: false,
+  refuses: ['NOT_FOUND'],
+  example: { output: { rooms: [ROOM], next_cursor: null } },
+  async run({ store }, { input, caller }) {
+    const tenantId = tenantOf(caller);
+    const listing = { route: 'rooms', filters: { home_id: input.homeId } };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
+    const page = await store.records.rooms(tenantId, input.homeId, input.limit, start.value);
+    const rooms = page.items.map(roomBody);
+    return done({ body: { rooms, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const deleteRoom = operation({
+  name: 'deleteRoom',
+  summary: 'Delete a room; its devices stay in the home',
+  input: z.strictObject({ homeId: idOf('home'), roomId: idOf('room') }),
+  output: noContent,
+  role: 'admin',
+  scope: 'write:homes',
+  changes: true,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const { store } = services;
+    const tenantId = tenantOf(caller);
+    return withExclusivePlacementLock(services, tenantId, async () => {
+      const found = await store.records.room(tenantId, input.roomId);
+      if (found?.homeId !== input.homeId) return notFound('room');
+      await unplaceDevices(services, caller, { roomId: input.roomId });
+      const deleted = await store.records.deleteRoom(tenantId, input.homeId, input.roomId);
+      return deleted ? done({ body: null }) : notFound('room');
+    });
+  },
+});

@@ -1,0 +1,257 @@
+import { z } from 'zod';
+import { KEY_PREFIX, newApiKey } from '../../domain/api-key.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { atLeast, atMost } from '../../domain/roles.ts';
+import { mayGrant, readScopes, type Scope, scopePattern, scopesOfKey } from '../../domain/scopes.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import { keySubject } from '../../store/contract/people.ts';
+import type { ApiKey, User } from '../../store/contract.ts';
+import { cursorAfter, cursorsIn, displayName, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+import { withMembersLock } from './members.ts';
+
+/** Living keys of one person. */
+const MAX_KEYS_PER_USER = 100;
+
+const prefix = z.string().regex(KEY_PREFIX).meta({ noun: 'key', description: 'The 8 characters between the `_`' });
+const scopes = z
+  .array(
+    z
+      .string()
+      .regex(scopePattern)
+      .meta({ examples: ['read:devices', 'execute:commands'] }),
+  )
+  .max(100)
+  .meta({ description: '`<verb>:<resource>`, `*` for all; none at all means all that the role allows' });
+const key = z.string().meta({ description: 'Shown once' });
+
+const entry = z
+  .object({
+    prefix: z.string(),
+    name: z.string(),
+    scopes: z.array(z.string()),
+    created_at: isoTime,
+    created_by: z.uuid().meta({ description: 'Whom it acts for' }),
+    last_used_at: isoTime.nullable(),
+    expires_at: isoTime.nullable(),
+    revoked_at: isoTime.nullable(),
+  })
+  .meta({ id: 'ApiKey' });
+
+const isoOrNull = (at: EpochMs | null): string | null => (at === null ? null : iso(at));
+
+function entryOf(services: Pick<Services, 'apiKeys'>, found: ApiKey): z.infer<typeof entry> {
+  const lastUse = Math.max(found.lastUsedAt ?? 0, services.apiKeys.lastUse(found.prefix) ?? 0);
+  return {
+    prefix: found.prefix,
+    name: found.name,
+    scopes: [...found.scopes],
+    created_at: iso(found.createdAt),
+    created_by: found.userId,
+    last_used_at: isoOrNull(lastUse === 0 ? null : lastUse),
+    expires_at: isoOrNull(found.expiresAt),
+    revoked_at: isoOrNull(found.revokedAt),
+  };
+}
+
+// For the API reference.
+const PREFIX = 'k7qx2m4d';
+const KEY = `tk_${PREFIX}_uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk`;
+
+export const listApiKeys = operation({
+  name: 'listApiKeys',
+  summary: 'List your API keys, and as an admin everybody’s in the tenant, newest first',
+  input: z.strictObject({ ...paging }),
+  output: z.object({ keys: z.array(entry), next_cursor: nextCursor }),
+  role: 'viewer',
+  scope: 'read:tenant',
+  changes: false,
+  example: {
+    output: {
+      keys: [
+        {
+          prefix: PREFIX,
+          name: 'Night shift',
+          scopes: ['read:devices'],
+          created_at: '2026-03-01T12:00:00.000Z',
+          created_by: '0195d9a2-7f00-7000-8000-000000000005',
+          last_used_at: '2026-03-02T08:30:00.000Z',
+          expires_at: null,
+          revoked_at: null,
+        },
+      ],
+      next_cursor: null,
+    },
+  },
+  async run(services, { input, caller }) {
+    const everybodys = atLeast(caller.role, 'admin');
+    const listing = {
+      route: 'api-keys',
+      filters: { of: everybodys ? null : caller.principal.id },
+      ids: 'text',
+    } as const;
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const of = everybodys ? null : caller.principal.id;
+    const page = await services.store.keys.list(tenantOf(caller), of, input.limit, start.value);
+    const keys = page.items.map((found) => entryOf(services, found));
+    return done({ body: { keys, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const createApiKey = operation({
+  name: 'createApiKey',
+  summary: 'Create an API key; it acts as you, at most as an admin, and is shown this once',
+  input: z.strictObject({
+    name: displayName,
+    scopes: scopes.optional(),
+    expires_at: isoTime.nullable().optional().meta({ description: 'When it ends by itself' }),
+  }),
+  output: z.object({ status: z.literal('created'), key, prefix: z.string(), name: z.string() }),
+  role: 'viewer',
+  scope: 'write:tenant',
+  changes: true,
+  auditSubject: (_, { prefix }) => `key:${prefix}`,
+  personOnly: true,
+  refuses: ['CONFLICT', 'INSUFFICIENT_SCOPE'],
+  example: {
+    input: { name: 'Night shift', scopes: ['read:devices'], expires_at: '2027-01-01T00:00:00.000Z' },
+    output: { status: 'created', key: KEY, prefix: PREFIX, name: 'Night shift' },
+  },
+  async run(services, { input, caller, idempotent }) {
+    const { store, clock } = services;
+    const asked = readScopes(input.scopes ?? []);
+    if (!asked.ok) return asked;
+    const granted = checkGrantable(caller, asked.value);
+    if (!granted.ok) return granted;
+    const now = clock.now();
+    const expiresAt = input.expires_at ? Date.parse(input.expires_at) : null;
+    if (expiresAt !== null && expiresAt <= now) return expiryInPast();
+    return withMembersLock(services, caller, 'shared', async ({ id: userId }) => {
+      if ((await store.keys.live(userId, now)).length >= MAX_KEYS_PER_USER) {
+        return refuse('CONFLICT', `You have ${MAX_KEYS_PER_USER} keys: revoke some of them first.`);
+      }
+      const { key, prefix, hash } = newApiKey();
+      const answer = { body: { status: 'created' as const, key, prefix, name: input.name } };
+      const made: ApiKey = {
+        ...{ prefix, hash, userId, expiresAt },
+        tenantId: tenantOf(caller),
+        name: input.name,
+        scopes: asked.value,
+        roleCap: 'admin',
+        createdAt: now,
+        lastUsedAt: null,
+        revokedAt: null,
+      };
+      await store.keys.insert(made, idempotent?.toRow(answer, keySubject(prefix)));
+      return done(answer);
+    });
+  },
+});
+
+export const revokeApiKey = operation({
+  name: 'revokeApiKey',
+  summary: 'Revoke an API key: dead at once, with all that lives on it',
+  input: z.strictObject({ prefix }),
+  output: z.object({ status: z.literal('revoked'), prefix: z.string() }),
+  role: 'viewer',
+  scope: 'write:tenant',
+  changes: true,
+  personOnly: true,
+  inMaintenance: true,
+  refuses: ['NOT_FOUND'],
+  example: { input: { prefix: PREFIX }, output: { status: 'revoked', prefix: PREFIX } },
+  async run(services, { input, caller, idempotent }) {
+    const { store, apiKeys, clock } = services;
+    const found = await findKey(services, caller, input.prefix);
+    if (!found.ok) return found;
+    const answer = { body: { status: 'revoked' as const, prefix: input.prefix } };
+    try {
+      await store.keys.revoke(input.prefix, clock.now(), idempotent?.toRow(answer));
+    } finally {
+      // Whatever became of the commit: the store is asked again.
+      apiKeys.invalidate(input.prefix);
+    }
+    return done(answer);
+  },
+});
+
+export const rotateApiKey = operation({
+  name: 'rotateApiKey',
+  summary:
+    'Replace an API key by one with a new prefix and the same name, scopes and end; the old one is dead at once. ' +
+    'An admin who rotates another person’s key gets one of their own, with no more role than that person has now',
+  input: z.strictObject({ prefix }),
+  output: z.object({ status: z.literal('rotated'), key, prefix: z.string(), name: z.string() }),
+  role: 'viewer',
+  scope: 'write:tenant',
+  changes: true,
+  personOnly: true,
+  refuses: ['NOT_FOUND', 'CONFLICT', 'INSUFFICIENT_SCOPE'],
+  example: {
+    input: { prefix: 'oldone22' },
+    output: { status: 'rotated', key: KEY, prefix: PREFIX, name: 'Night shift' },
+  },
+  run(services, { input, caller, idempotent }) {
+    const { store, apiKeys, clock } = services;
+    return withMembersLock(services, caller, 'shared', async (actor) => {
+      const found = await findKey(services, { ...caller, role: actor.role }, input.prefix);
+      if (!found.ok) return found;
+      const old = found.value;
+      const granted = checkGrantable(caller, old.scopes);
+      if (!granted.ok) return granted;
+      const now = clock.now();
+      if (old.revokedAt !== null) return refuse('CONFLICT', 'The key is revoked: create a new one.');
+      if (old.expiresAt !== null && old.expiresAt <= now) {
+        return refuse('CONFLICT', 'The key has expired: create a new one.');
+      }
+      const { key, prefix, hash } = newApiKey();
+      const { name } = old;
+      const answer = { body: { status: 'rotated' as const, key, prefix, name } };
+      const roleCap = await capFor(services, old, actor);
+      const made: ApiKey = { ...old, prefix, hash, userId: actor.id, roleCap, createdAt: now, lastUsedAt: null };
+      try {
+        const replaced = await store.keys.replace(old.prefix, made, idempotent?.toRow(answer, keySubject(prefix)));
+        return replaced ? done(answer) : refuse('CONFLICT', 'The key was revoked meanwhile.');
+      } finally {
+        apiKeys.invalidate(old.prefix);
+      }
+    });
+  },
+});
+
+/** The key as this caller may change it: one's own, as an admin anybody's of the tenant. */
+async function findKey({ store }: Pick<Services, 'store'>, caller: Caller, prefix: string): Promise<Outcome<ApiKey>> {
+  const found = await store.keys.find(prefix);
+  if (found?.tenantId !== tenantOf(caller)) return notFound('key');
+  if (found.userId !== caller.principal.id && !atLeast(caller.role, 'admin')) {
+    return refuse('FORBIDDEN_ROLE', 'Another person’s key needs the role admin.');
+  }
+  return done(found);
+}
+
+/**
+ * What the new key may at most. A key never acts for somebody who did not make it: another person's becomes the actor's,
+ * and where it goes on being used it must not be able to do more than before.
+ */
+async function capFor(
+  { store }: Pick<Services, 'store'>,
+  old: ApiKey,
+  actor: Pick<User, 'id'>,
+): Promise<ApiKey['roleCap']> {
+  if (old.userId === actor.id) return old.roleCap;
+  const maker = await store.identity.user(old.userId);
+  return atMost(maker?.tenantId === old.tenantId ? maker.role : 'none', old.roleCap);
+}
+
+/** Nobody makes a key that can do more than they can with what they presented. */
+function checkGrantable({ scopes: held }: Caller, asked: readonly Scope[]): Outcome<null> {
+  return mayGrant(held, scopesOfKey(asked))
+    ? done(null)
+    : refuse('INSUFFICIENT_SCOPE', 'The key would have scopes that your token does not have.');
+}
+
+const expiryInPast = () =>
+  refuse('VALIDATION_FAILED', 'expires_at: must be in the future', {
+    errors: [{ path: 'expires_at', message: 'must be in the future' }],
+  });

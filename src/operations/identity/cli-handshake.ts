@@ -1,0 +1,89 @@
+import { z } from 'zod';
+import { referenceOf } from '../../domain/clock.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import { TOKEN_LIFE_S, type TokenRef } from '../../services/tokens.ts';
+import { operation, type Services } from '../operation.ts';
+
+export const approveCliHandshake = operation({
+  name: 'approveCliHandshake',
+  summary: 'Let a command line act as you, by the 6 characters that it shows',
+  input: z.strictObject({
+    code: z.string().max(128).meta({ description: 'Of the page that the command line opened' }),
+    user_code: z.string().max(16).meta({ description: 'The 6 characters that the command line shows' }),
+  }),
+  output: z.object({ status: z.literal('approved') }),
+  role: 'none',
+  scope: null,
+  personOnly: true,
+  changes: true,
+  auditSubject: ({ caller }) => `user:${caller.principal.id}`,
+  inMaintenance: true,
+  refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE'],
+  example: {
+    input: { code: 'uVn7yQ0Zr7mJ5n5vRkV4b7hQbF2x8m0iZ1o3pWc9sTk', user_code: 'K7QX2M' },
+    output: { status: 'approved' },
+  },
+  async run(services, { input, caller }) {
+    const { user, scopes, token } = caller;
+    if (user === null || token === null) throw new Error('approving a sign-in needs a token of a person');
+    const signedIn = checkSignInTime(services, token);
+    if (!signedIn.ok) return signedIn;
+    const grant = { userId: user.id, scopes, parent: token.id, signedInAt: signedIn.value };
+    const approved = await services.handshakes.approve(input.code, input.user_code, grant);
+    return approved.ok ? done({ body: { status: 'approved' as const } }) : approved;
+  },
+});
+
+/** When the bearer of `token` signed in, ms; refused where a token of that sign-in would renew itself without end. */
+function checkSignInTime(services: Pick<Services, 'clock' | 'settings'>, token: TokenRef): Outcome<EpochMs> {
+  const { signedInAt, parent } = token;
+  if (parent !== undefined) {
+    const detail =
+      'A token that came of a command-line sign-in cannot approve another one: sign in to the browser again.';
+    return refuse('FORBIDDEN', detail);
+  }
+  if (signedInAt === undefined || remainingLifeS(services, signedInAt) <= 0) {
+    return refuse('FORBIDDEN', 'You signed in too long ago to approve a command line: sign in again.');
+  }
+  return done(signedInAt);
+}
+
+/** Whole seconds that what comes of a sign-in may still last. */
+const remainingLifeS = ({ clock, settings }: Pick<Services, 'clock' | 'settings'>, signedInAt: EpochMs): number =>
+  Math.floor((signedInAt - referenceOf(clock)) / 1000) + settings.sessionMaxAgeS;
+
+export const pollCliHandshake = operation({
+  name: 'pollCliHandshake',
+  summary: 'Whether a person has approved the sign-in of this command line',
+  input: z.strictObject({
+    code: z.string().max(128),
+    verifier: z.string().max(256).default('').meta({ description: 'What the challenge is the SHA-256 of' }),
+  }),
+  output: z.object({
+    status: z.enum(['pending', 'approved']),
+    access_token: z.string().optional().meta({ description: 'Once, when approved' }),
+    expires_in: z.int().optional().meta({ description: 'Seconds' }),
+  }),
+  role: null,
+  scope: null,
+  changes: false,
+  refuses: ['FORBIDDEN', 'NOT_FOUND', 'GONE', 'STORE_UNAVAILABLE'],
+  example: { output: { status: 'approved', access_token: 'eyJhbGciOiJFZERTQSJ9.….…', expires_in: 3600 } },
+  async run(services, { input }) {
+    const { handshakes, users, newId, signToken } = services;
+    const polled = await handshakes.poll(input.code, input.verifier, async (grant) => {
+      const { userId, scopes, parent, signedInAt } = grant;
+      const user = await users.get(userId);
+      if (user === null) return refuse('GONE', 'Who approved this sign-in is no longer a user.');
+      const ttlS = Math.min(TOKEN_LIFE_S, remainingLifeS(services, signedInAt));
+      if (ttlS <= 0) return refuse('GONE', 'The sign-in that approved this has ended: start it again.');
+      const scope = scopes === null ? {} : { scope: scopes.join(' ') };
+      const token = { sub: user.sub, userId, jti: newId(), ttlS, parent, signedInAt, ...scope };
+      return done({ access_token: await signToken(token), expires_in: ttlS });
+    });
+    if (!polled.ok) return polled;
+    if (polled.value === null) return done({ body: { status: 'pending' as const } });
+    return done({ body: { status: 'approved' as const, ...polled.value } });
+  },
+});

@@ -1,0 +1,200 @@
+import { z } from 'zod';
+import { mayDecideOn, memberRoles } from '../../domain/membership.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import { atMost, type Role } from '../../domain/roles.ts';
+import type { Member, User } from '../../store/contract.ts';
+import { cursorAfter, cursorsIn, idOf, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+
+/** Open invitations of a tenant. */
+const MAX_OPEN_INVITATIONS = 100;
+const INVITATION_LIFE_MS = 14 * 24 * 60 * 60 * 1000;
+
+const email = z.email().max(254);
+const role = z.enum(memberRoles);
+const member = z
+  .object({
+    id: z.uuid().meta({ description: 'The user’s id; of an invited one the invitation’s' }),
+    email: z.string().nullable(),
+    role,
+    status: z.enum(['active', 'invited']),
+  })
+  .meta({ id: 'Member' });
+
+const memberBody = ({ id, email, role, status }: Omit<Member, 'createdAt'>) => ({
+  ...{ id, email, status },
+  role: role as z.infer<typeof member>['role'],
+});
+
+// For the API reference.
+const BEA = {
+  id: '0195d9a2-7f00-7000-8000-000000000006',
+  email: 'bea@example.com',
+  role: 'user',
+  status: 'invited',
+} as const;
+
+/**
+ * Runs what rests on who is a member now and on their role: `alone` what changes it, `together` what only needs it to
+ * stay. `actor` is the caller as the store has them.
+ */
+export function withMembersLock<T>(
+  services: Services,
+  caller: Caller,
+  how: 'exclusive' | 'shared',
+  work: (actor: User) => Promise<Outcome<T>>,
+): Promise<Outcome<T>> {
+  const tenantId = tenantOf(caller);
+  return services.locks[how](`members:${tenantId}`, async () => {
+    const user = await services.store.identity.user(caller.principal.id);
+    if (user?.tenantId !== tenantId) return refuse('TENANT_REQUIRED', 'You are no longer a member of this tenant.');
+    return work({ ...user, role: atMost(user.role, caller.role) });
+  });
+}
+
+export const listMembers = operation({
+  name: 'listMembers',
+  summary: 'List the people of the tenant and those who are invited, newest first',
+  input: z.strictObject({ ...paging }),
+  output: z.object({ members: z.array(member), next_cursor: nextCursor }),
+  role: 'admin',
+  scope: 'read:tenant',
+  changes: false,
+  example: {
+    output: {
+      members: [
+        BEA,
+        { id: '0195d9a2-7f00-7000-8000-000000000005', email: 'ada@example.com', role: 'owner', status: 'active' },
+      ],
+      next_cursor: null,
+    },
+  },
+  async run({ store, clock }, { input, caller }) {
+    const listing = { route: 'members' };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const page = await store.members.list(tenantOf(caller), clock.now(), input.limit, start.value);
+    return done({
+      body: { members: page.items.map(memberBody), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+export const inviteMember = operation({
+  name: 'inviteMember',
+  summary: 'Invite somebody, by an address that their sign-in must prove; it binds when they accept within 14 days',
+  input: z.strictObject({ email, role }),
+  output: z.object({ member }),
+  role: 'admin',
+  scope: 'write:tenant',
+  changes: true,
+  auditSubject: (_, { member }) => `invitation:${member.id}`,
+  personOnly: true,
+  refuses: ['CONFLICT'],
+  example: { input: { email: BEA.email, role: 'user' }, output: { member: BEA } },
+  run(services, { input, caller, idempotent }) {
+    const { store, clock, newId } = services;
+    const tenantId = tenantOf(caller);
+    return withMembersLock(services, caller, 'exclusive', async (actor) => {
+      if (!mayDecideOn(actor.role, input.role)) return aboveOwnRole();
+      const now = clock.now();
+      const known = await store.members.byEmail(tenantId, input.email, now);
+      if (known !== null) {
+        return refuse(
+          'CONFLICT',
+          known.status === 'active' ? 'This is a member already.' : 'This one is invited already.',
+        );
+      }
+      if ((await store.members.countInvited(tenantId, now)) >= MAX_OPEN_INVITATIONS) {
+        return refuse('CONFLICT', `There are ${MAX_OPEN_INVITATIONS} open invitations: take some of them back first.`);
+      }
+      const id = newId();
+      const { email, role } = input;
+      const answer = { body: { member: memberBody({ id, email, role, status: 'invited' }) } };
+      const expiresAt = now + INVITATION_LIFE_MS;
+      const invitation = { id, tenantId, email, role, invitedBy: actor.id, createdAt: now, expiresAt };
+      await store.members.invite(invitation, idempotent?.toRow(answer));
+      return done(answer);
+    });
+  },
+});
+
+export const changeMember = operation({
+  name: 'changeMember',
+  summary: 'Give somebody of the tenant, or somebody invited, another role',
+  input: z.strictObject({ userId: idOf('member'), role }),
+  output: z.object({ member }),
+  role: 'admin',
+  scope: 'write:tenant',
+  changes: true,
+  personOnly: true,
+  refuses: ['CONFLICT'],
+  example: { input: { role: 'admin' }, output: { member: { ...BEA, role: 'admin', status: 'active' } } },
+  run(services, { input, caller }) {
+    const { store, clock, users } = services;
+    const tenantId = tenantOf(caller);
+    const { userId, role } = input;
+    return withMembersLock(services, caller, 'exclusive', async (actor) => {
+      const found = await store.members.find(tenantId, userId, clock.now());
+      if (found === null) return notFound('member');
+      if (!mayDecideOn(actor.role, found.role) || !mayDecideOn(actor.role, role)) return aboveOwnRole();
+      if (found.status === 'invited') await store.members.offer(userId, role, actor.id);
+      else {
+        if (role !== 'owner' && (await isLastOwner(services, found, tenantId))) return lastOwner();
+        try {
+          await store.members.setRole(tenantId, userId, role);
+        } finally {
+          // Whatever became of the commit: the store is asked again.
+          users.invalidate(userId);
+        }
+      }
+      return done({ body: { member: memberBody({ ...found, role }) } });
+    });
+  },
+});
+
+export const removeMember = operation({
+  name: 'removeMember',
+  summary:
+    'Remove somebody from the tenant with all their keys, or take an invitation back; anybody may remove themselves',
+  input: z.strictObject({ userId: idOf('member') }),
+  output: z.null(),
+  role: 'viewer',
+  scope: 'write:tenant',
+  changes: true,
+  personOnly: true,
+  refuses: ['CONFLICT'],
+  run(services, { input: { userId }, caller }) {
+    const { store, clock, users, apiKeys } = services;
+    const tenantId = tenantOf(caller);
+    return withMembersLock(services, caller, 'exclusive', async (actor) => {
+      const self = userId === actor.id;
+      if (!self && !mayDecideOn(actor.role, 'none')) {
+        return refuse('FORBIDDEN_ROLE', 'Removing somebody else needs the role admin.');
+      }
+      const found = await store.members.find(tenantId, userId, clock.now());
+      if (found === null) return notFound('member');
+      if (!self && !mayDecideOn(actor.role, found.role)) return aboveOwnRole();
+      if (found.status === 'invited') {
+        await store.members.uninvite(userId);
+        return done({ body: null });
+      }
+      if (await isLastOwner(services, found, tenantId)) return lastOwner();
+      const theirs = await store.keys.live(userId, clock.now());
+      try {
+        await store.members.remove(tenantId, userId, clock.now());
+      } finally {
+        users.invalidate(userId);
+        for (const prefix of theirs) apiKeys.invalidate(prefix);
+      }
+      return done({ body: null });
+    });
+  },
+});
+
+const isLastOwner = async ({ store }: Services, { role }: { role: Role }, tenantId: string): Promise<boolean> =>
+  role === 'owner' && (await store.members.countOwners(tenantId)) <= 1;
+
+const lastOwner = () => refuse('CONFLICT', 'A tenant keeps at least one owner: make somebody else one first.');
+const aboveOwnRole = () => refuse('FORBIDDEN_ROLE', 'Nobody grants, changes or removes what is above their own role.');

@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { done, refuse } from '../../domain/refusals.ts';
+import { slugFrom } from '../../domain/slug.ts';
+import type { MachineEvent } from '../../machines/definition.ts';
+import type { TenantEvent } from '../../machines/tenant-types.ts';
+import type { IdentityStore } from '../../store/contract.ts';
+import { displayName } from '../inputs.ts';
+import { operation } from '../operation.ts';
+
+export const registerTenant = operation({
+  name: 'registerTenant',
+  summary: 'Make a tenant and become its owner',
+  input: z.strictObject({ tenant_name: displayName }),
+  output: z.object({ tenant_id: z.uuid(), user_id: z.uuid() }),
+  role: 'none',
+  scope: 'write:tenant',
+  changes: true,
+  audit: 'journal',
+  stoppedBy: 'registration_lock',
+  refuses: ['CONFLICT'],
+  example: {
+    input: { tenant_name: 'Lakeside' },
+    output: {
+      tenant_id: '0195d9a2-7f00-7000-8000-000000000004',
+      user_id: '0195d9a2-7f00-7000-8000-000000000005',
+    },
+  },
+  run(services, { input, caller, idempotent }) {
+    const { store, actors, users, clock, newId, settings } = services;
+    // One at a time: nobody gets two tenants, and no two tenants one slug.
+    return services.locks.exclusive('registerTenant', async () => {
+      const user = await store.identity.user(caller.principal.id);
+      if (user === null) throw new Error('the caller has no row');
+      if (user.tenantId !== null) return refuse('CONFLICT', 'You belong to a tenant already.');
+      const id = newId();
+      const event = {
+        type: 'register',
+        at: clock.now(),
+        by: caller.principal,
+        tenant: {
+          id,
+          name: input.tenant_name,
+          slug: await freeSlug(store.identity, input.tenant_name),
+          tier: settings.defaultTier,
+        },
+        ownerId: user.id,
+      } satisfies TenantEvent & MachineEvent;
+      const answer = { body: { tenant_id: id, user_id: user.id } };
+      try {
+        await actors.create({ kind: 'tenant', id }, event, { idempotency: () => idempotent?.toRow(answer) ?? null });
+      } finally {
+        // Whatever became of the commit: the store is asked again.
+        users.invalidate(user.id);
+      }
+      return done(answer);
+    });
+  },
+});
+
+async function freeSlug(store: IdentityStore, name: string): Promise<string> {
+  for (let n = 1; n < 10; n++) {
+    const slug = n === 1 ? slugFrom(name) : slugFrom(name, n);
+    if (!(await store.slugTaken(slug))) return slug;
+  }
+  // A popular name: no counting up through all of them.
+  return slugFrom(name, randomBytes(4).toString('hex'));
+}

@@ -1,0 +1,97 @@
+import { z } from 'zod';
+import type { Listing } from '../../domain/cursor.ts';
+import { done, type Outcome, refuse } from '../../domain/refusals.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { AuditEntry } from '../../store/contract/audit.ts';
+import { targetTenant, tenantIdInput } from '../identity/target-tenant.ts';
+import { cursorAfter, cursorsIn, iso, isoTime, nextCursor, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services } from '../operation.ts';
+
+const entry = z
+  .object({
+    at: isoTime,
+    by: z.uuid().meta({ description: 'The user' }),
+    key: z.string().nullable().meta({ description: "The API key's prefix, where a key was used" }),
+    via: z.string().meta({ description: 'The edge, as rest or mcp' }),
+    action: z.string().meta({ description: 'The operation; where it is not known, what happened to the actor' }),
+    subject: z.string().meta({ description: 'As `device:<id>`' }),
+    outcome: z.string().meta({ description: '`done`, or the code of the refusal' }),
+    request_id: z.uuid().nullable(),
+  })
+  .meta({ id: 'AuditEntry' });
+
+const filters = z.strictObject({
+  by: z.uuid().toLowerCase().optional().meta({ description: 'Only what this user did' }),
+  action: z.string().min(1).max(64).regex(/^\S+$/).optional().meta({ description: 'Only this operation' }),
+  subject: z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[\x21-\x7e]+$/)
+    .optional()
+    .meta({ description: 'Only what was done to this, as `device:<id>`' }),
+  from: isoTime.optional().meta({ description: 'From this moment on' }),
+  to: isoTime.optional().meta({ description: 'Before this moment' }),
+  tenant_id: tenantIdInput,
+  platform: z
+    .boolean()
+    .default(false)
+    .meta({ description: 'For platform operators alone: what concerns no tenant, such as flags' }),
+});
+
+export const listAudit = operation({
+  name: 'listAudit',
+  summary: 'Who did what, and what was refused, newest first; a page may be short and still have a next one',
+  input: filters.extend(paging),
+  output: z.object({ entries: z.array(entry), next_cursor: nextCursor }),
+  role: 'admin',
+  acrossTenants: true,
+  scope: 'read:audit',
+  changes: false,
+  refuses: ['FORBIDDEN', 'NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const place = await auditedTenant(services, caller, input);
+    if (!place.ok) return place;
+    const { by, action, subject, from, to, limit, cursor } = input;
+    const listing: Listing = {
+      route: 'audit',
+      filters: { tenant_id: place.value, by, action, subject, from, to },
+      ids: 'entry',
+    };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await services.store.audit.list(
+      place.value,
+      {
+        ...(by !== undefined && { by }),
+        ...(action !== undefined && { action }),
+        ...(subject !== undefined && { subject }),
+        ...(from !== undefined && { from: Date.parse(from) }),
+        ...(to !== undefined && { to: Date.parse(to) }),
+      },
+      limit,
+      start.value,
+    );
+    return done({
+      body: { entries: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
+      cursors: cursorsIn(listing, page),
+    });
+  },
+});
+
+/** Null for the whole service. */
+async function auditedTenant(
+  services: Services,
+  caller: Caller,
+  input: z.infer<typeof filters>,
+): Promise<Outcome<Uuid | null>> {
+  if (!input.platform) return targetTenant(services, caller, input, 'admin');
+  if (!caller.platformAdmin) return refuse('FORBIDDEN', 'Only platform operators see what concerns no tenant.');
+  return input.tenant_id === undefined
+    ? done(null)
+    : refuse('VALIDATION_FAILED', 'platform and tenant_id are different things: give one of them.');
+}
+
+const entryOf = ({ at, by, key, via, action, subject, outcome, requestId }: AuditEntry): z.infer<typeof entry> => ({
+  ...{ at: iso(at), by, key, via: via ?? 'unknown', action, subject, outcome, request_id: requestId },
+});

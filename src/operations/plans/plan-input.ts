@@ -1,0 +1,72 @@
+import { z } from 'zod';
+import { jsonBytes } from '../../domain/json/value.ts';
+import { MAX_PARAMS_BYTES } from '../../domain/param-schema.ts';
+import { failurePolicies, graphErrors, MAX_STEPS } from '../../domain/plan.ts';
+import { jsonObject, requestedActionName, timeoutSeconds } from '../../domain/request-fields.ts';
+import type { StepInput } from '../../machines/plan-types.ts';
+import { displayName } from '../inputs.ts';
+
+// A plan as somebody asks for it, whatever it came with.
+
+const params = jsonObject.refine((given) => jsonBytes(given) <= MAX_PARAMS_BYTES, 'is too large').optional();
+
+const stepId = z
+  .string()
+  .min(1)
+  .max(64)
+  .regex(/^\P{Cc}*$/u, 'must hold no control characters');
+
+export const stepSchema = z
+  .strictObject({
+    id: stepId.meta({ description: 'Unique in the plan' }),
+    device_id: z.uuid().toLowerCase(),
+    action: requestedActionName,
+    params,
+    depends_on: z.array(stepId).max(MAX_STEPS).optional().meta({
+      description: 'Steps that must have succeeded before; steps that do not depend on each other run side by side',
+    }),
+    compensation: z
+      .strictObject({ action: requestedActionName, params })
+      .optional()
+      .meta({ description: 'What undoes it, on the same device' }),
+    timeout_s: timeoutSeconds
+      .optional()
+      .meta({ description: 'Seconds from the first write to the final word of its command; 30' }),
+  })
+  .meta({ id: 'PlanStepWish' });
+
+export const planFields = {
+  name: displayName.optional(),
+  steps: z
+    .array(stepSchema)
+    .min(1)
+    .max(MAX_STEPS)
+    .superRefine((steps, context) => {
+      const nodes = steps.map(({ id, depends_on = [] }) => ({ id, depends_on }));
+      for (const { path, message } of graphErrors(nodes)) {
+        const [, place, field] = path.split('.');
+        context.addIssue({ code: 'custom', path: [Number(place), field as string], message });
+      }
+    }),
+  on_failure: z.enum(failurePolicies).optional().meta({
+    description:
+      'When a step fails nothing new starts. `rollback` (the default) then undoes what was done, the last first, where its step says how; `stop` leaves it',
+  }),
+};
+export type PlanInput = z.infer<z.ZodObject<typeof planFields>>;
+
+export const toStepInput = (given: z.infer<typeof stepSchema>): StepInput => {
+  const { id, device_id, action, params = {}, depends_on = [], compensation, timeout_s } = given;
+  return {
+    id,
+    deviceId: device_id,
+    action,
+    params,
+    dependsOn: [...new Set(depends_on)],
+    compensation:
+      compensation === undefined ? null : { action: compensation.action, params: compensation.params ?? {} },
+    timeoutS: timeout_s ?? null,
+  };
+};
+
+export const toStepInputs = ({ steps }: Pick<PlanInput, 'steps'>): StepInput[] => steps.map(toStepInput);

@@ -1,0 +1,149 @@
+import { z } from 'zod';
+import type { Committed } from '../../actors/contract.ts';
+import { contextKinds } from '../../domain/cognition.ts';
+import { failurePolicies, planStatuses, stepStatuses } from '../../domain/plan.ts';
+import { done, type Outcome } from '../../domain/refusals.ts';
+import { jsonObject } from '../../domain/request-fields.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { PlanCognition, PlanContext, PlanStep, StepError } from '../../machines/plan-types.ts';
+import { principalId } from '../commands/command-view.ts';
+import { cursorAfter, cursorsIn, idOf, iso, isoTime, nextCursor, notFound, paging, startOf } from '../inputs.ts';
+import { type Caller, operation, type Services, tenantOf } from '../operation.ts';
+
+// Plans as answers show them.
+
+const step = z
+  .object({
+    id: z.string(),
+    device_id: z.uuid(),
+    action: z.string(),
+    params: jsonObject,
+    depends_on: z.array(z.string()),
+    compensation: z.object({ action: z.string(), params: jsonObject }).optional(),
+    timeout_s: z.int().optional(),
+    status: z.enum(stepStatuses),
+    command_id: z.uuid().optional().meta({ description: 'Once it came to a command' }),
+    error: z
+      .object({ code: z.string(), detail: z.string() })
+      .optional()
+      .meta({ description: 'Why it failed, or why it is not undone' }),
+  })
+  .meta({ id: 'PlanStep' });
+
+const cognitionRecord = z
+  .object({
+    kind: z.enum(contextKinds),
+    phase: z.enum(['thinking', 'suspended', 'done']).meta({ description: 'Until it is `done` steps may be added' }),
+    goal: z.string().optional(),
+    device_id: z.uuid().optional(),
+    home_id: z.uuid().optional(),
+    proposal_id: z.uuid().optional().meta({ description: 'The proposal that it came from' }),
+    summary: z.string().optional().meta({ description: 'What the sidecar ended with' }),
+    error: z
+      .object({ code: z.string(), detail: z.string() })
+      .optional()
+      .meta({ description: 'Why it could not go on' }),
+  })
+  .meta({ id: 'PlanCognition', description: 'Of a plan whose steps came from the sidecar' });
+
+export const planRecord = z
+  .object({
+    id: z.uuid(),
+    name: z.string().nullable(),
+    status: z.enum(planStatuses),
+    steps: z.array(step),
+    on_failure: z.enum(failurePolicies),
+    created_by: z.string().meta({ description: 'The id of the user whose authority each step needs' }),
+    created_at: isoTime,
+    finished_at: isoTime.nullable(),
+    cognition: cognitionRecord.optional(),
+  })
+  .meta({ id: 'Plan' });
+
+export const planAnswer = z.object({ plan: planRecord });
+
+/** A command that is only asked for may never be made. */
+const hasCommand = ({ commandId, ask, undo }: PlanStep): boolean =>
+  commandId !== null && (undo !== null || ask === 'made' || ask === null);
+
+function errorOf({ error, undoError }: PlanStep): { error?: StepError } {
+  const told = undoError ?? error;
+  return told === null ? {} : { error: told };
+}
+
+const stepOf = (one: PlanStep): z.infer<typeof step> => ({
+  id: one.id,
+  device_id: one.deviceId,
+  action: one.action,
+  params: one.params,
+  depends_on: [...one.dependsOn],
+  ...(one.compensation !== null && { compensation: one.compensation }),
+  ...(one.timeoutS !== null && { timeout_s: one.timeoutS }),
+  status: one.status,
+  ...(hasCommand(one) && { command_id: one.commandId as Uuid }),
+  ...errorOf(one),
+});
+
+export const planRecordOf = (context: PlanContext): z.infer<typeof planRecord> => ({
+  id: context.id,
+  name: context.name,
+  status: context.status,
+  steps: context.steps.map(stepOf),
+  on_failure: context.onFailure,
+  created_by: principalId(context.createdBy),
+  created_at: iso(context.createdAt),
+  finished_at: context.finishedAt === null ? null : iso(context.finishedAt),
+  // A row that an older version wrote has none.
+  ...(context.cognition && { cognition: cognitionRecordOf(context.cognition) }),
+});
+
+const cognitionRecordOf = (one: PlanCognition): z.infer<typeof cognitionRecord> => ({
+  ...{ kind: one.kind, phase: one.phase },
+  ...(one.text !== null && { goal: one.text }),
+  ...(one.deviceId !== null && { device_id: one.deviceId }),
+  ...(one.homeId !== null && { home_id: one.homeId }),
+  ...(one.proposalId !== null && { proposal_id: one.proposalId }),
+  ...(one.summary !== null && one.summary !== '' && { summary: one.summary }),
+  ...(one.error !== null && { error: { ...one.error } }),
+});
+
+/** The caller's plan; refuses alike what is missing and what is another tenant's. */
+export async function findPlan(
+  { actors }: Pick<Services, 'actors'>,
+  caller: Caller,
+  id: Uuid,
+): Promise<Outcome<Committed<PlanContext>>> {
+  const plan = await actors.read<PlanContext>({ kind: 'plan', id });
+  return plan?.snapshot.context.tenantId === tenantOf(caller) ? done(plan) : notFound('plan');
+}
+
+const reading = { role: 'viewer', scope: 'read:plans', changes: false } as const;
+
+export const listPlans = operation({
+  ...reading,
+  name: 'listPlans',
+  summary: "The tenant's plans with their steps, newest first",
+  input: z.strictObject({ ...paging }),
+  output: z.object({ plans: z.array(planRecord), next_cursor: nextCursor }),
+  async run({ store }, { input: { limit, cursor }, caller }) {
+    const listing = { route: 'plans', filters: {} };
+    const start = startOf(listing, cursor);
+    if (!start.ok) return start;
+    const page = await store.plans.list(tenantOf(caller), limit, start.value);
+    const plans = page.items.map(({ context }) => planRecordOf(context as unknown as PlanContext));
+    return done({ body: { plans, next_cursor: cursorAfter(listing, page) }, cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const getPlan = operation({
+  ...reading,
+  name: 'getPlan',
+  summary: 'A plan with the states of its steps',
+  input: z.strictObject({ id: idOf('plan') }),
+  output: planAnswer,
+  refuses: ['NOT_FOUND'],
+  async run(services, { input, caller }) {
+    const found = await findPlan(services, caller, input.id);
+    return found.ok ? done({ body: { plan: planRecordOf(found.value.snapshot.context) } }) : found;
+  },
+});

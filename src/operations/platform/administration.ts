@@ -1,0 +1,160 @@
+import { z } from 'zod';
+import { done, refuse } from '../../domain/refusals.ts';
+import { reason } from '../../domain/request-fields.ts';
+import type { MachineEvent } from '../../machines/definition.ts';
+import type { TenantEvent } from '../../machines/tenant-types.ts';
+import { flagNames } from '../../services/flags.ts';
+import { cursorAfter, cursorsIn, idOf, notFound, paging, startOf } from '../inputs.ts';
+import { type Call, operation, type Services } from '../operation.ts';
+import { sendToActor } from '../send-to-actor.ts';
+
+// What platform operators do (contract §3): they need no tenant, and nothing that stops tenants stops them.
+
+/** A time as tenant records keep it (contract §2). */
+const timestamp = z.object({ _seconds: z.int(), _nanoseconds: z.int() });
+const timestampOf = (at: number) => ({ _seconds: Math.floor(at / 1_000), _nanoseconds: (at % 1_000) * 1_000_000 });
+
+const tenant = z
+  .object({
+    ...{ id: z.uuid(), name: z.string(), slug: z.string(), created_at: timestamp },
+    status: z.enum(['active', 'suspended']),
+    tier: z.string(),
+  })
+  .meta({ id: 'Tenant' });
+
+const TENANT = '0195d9a2-7f00-7000-8000-000000000004';
+const operatorOnly = { role: 'none', scope: null, platformOnly: true } as const;
+const operatorChange = { ...operatorOnly, changes: true, inMaintenance: true } as const;
+const reasonInput = reason.optional().meta({ description: "Kept in the tenant's journal" });
+
+export const listTenants = operation({
+  ...operatorOnly,
+  name: 'listTenants',
+  summary: 'List all tenants, newest first; the next page is in the Link header',
+  input: z.strictObject({ ...paging }),
+  output: z.array(tenant),
+  changes: false,
+  example: {
+    output: [
+      {
+        ...{ id: TENANT, name: 'Lakeside', slug: 'lakeside', status: 'active', tier: 'free' },
+        created_at: { _seconds: 1_772_366_400, _nanoseconds: 0 },
+      },
+    ],
+  },
+  async run({ store }, { input }) {
+    const listing = { route: 'tenants' };
+    const start = startOf(listing, input.cursor);
+    if (!start.ok) return start;
+    const page = await store.administration.tenants(input.limit, start.value);
+    const body = page.items.map(({ id, name, slug, suspended, tier, createdAt }) => ({
+      ...{ id, name, slug, created_at: timestampOf(createdAt), tier },
+      status: suspended ? ('suspended' as const) : ('active' as const),
+    }));
+    return done({ body, next: cursorAfter(listing, page), cursors: cursorsIn(listing, page) });
+  },
+});
+
+export const suspendTenant = operation({
+  ...operatorChange,
+  name: 'suspendTenant',
+  audit: 'journal',
+  summary: 'Park a tenant: its sessions end, nobody signs in, nothing is dispatched',
+  input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
+  output: z.object({ status: z.literal('suspended'), tenant_id: z.uuid() }),
+  refuses: ['NOT_FOUND'],
+  example: { input: { reason: 'Unpaid since March' }, output: { status: 'suspended', tenant_id: TENANT } },
+  run: (services, call) =>
+    sendToTenant(services, call, suspensionEvent(services, call, 'suspend'), {
+      status: 'suspended' as const,
+      tenant_id: call.input.id,
+    }),
+});
+
+export const resumeTenant = operation({
+  ...operatorChange,
+  name: 'resumeTenant',
+  audit: 'journal',
+  summary: 'Let a suspended tenant go on',
+  input: z.strictObject({ id: idOf('tenant'), reason: reasonInput }),
+  output: z.object({ status: z.literal('active'), tenant_id: z.uuid() }),
+  refuses: ['NOT_FOUND'],
+  example: { input: { reason: 'Paid again' }, output: { status: 'active', tenant_id: TENANT } },
+  run: (services, call) =>
+    sendToTenant(services, call, suspensionEvent(services, call, 'resume'), {
+      status: 'active' as const,
+      tenant_id: call.input.id,
+    }),
+});
+
+export const setTier = operation({
+  ...operatorChange,
+  name: 'setTier',
+  audit: 'journal',
+  summary: "Set the tier that decides a tenant's rate of requests",
+  input: z.strictObject({ id: idOf('tenant'), tier: z.string().min(1).max(64) }),
+  output: z.object({ tenant_id: z.uuid(), tier: z.string() }),
+  refuses: ['NOT_FOUND'],
+  example: { input: { tier: 'pro' }, output: { tenant_id: TENANT, tier: 'pro' } },
+  async run(services, call) {
+    const { id, tier } = call.input;
+    const { rateLimits } = services.settings;
+    if (!Object.hasOwn(rateLimits, tier)) {
+      const message = `must be one of ${Object.keys(rateLimits).join(', ')}`;
+      return refuse('VALIDATION_FAILED', `tier: ${message}`, { errors: [{ path: 'tier', message }] });
+    }
+    const event: TenantEvent = { type: 'tier.set', at: services.clock.now(), by: call.caller.principal, tier };
+    return sendToTenant(services, call, event, { tenant_id: id, tier });
+  },
+});
+
+const suspensionEvent = (
+  { clock }: Pick<Services, 'clock'>,
+  { input, caller }: Call<{ reason?: string | undefined }>,
+  type: 'suspend' | 'resume',
+): TenantEvent => ({
+  type,
+  at: clock.now(),
+  by: caller.principal,
+  ...(input.reason !== undefined && { reason: input.reason }),
+});
+
+/** What is so already is no mistake. */
+async function sendToTenant<Body>(
+  services: Services,
+  { input, idempotent }: Pick<Call<{ id: string }>, 'input' | 'idempotent'>,
+  event: MachineEvent,
+  body: Body,
+) {
+  const ref = { kind: 'tenant', id: input.id } as const;
+  if ((await services.actors.read(ref)) === null) return notFound('tenant');
+  const asked = await sendToActor(services, ref, event, () => idempotent?.toRow({ body }), { again: true });
+  return asked.ok ? done({ body }) : asked;
+}
+
+const flag = z.enum(flagNames);
+
+export const listFlags = operation({
+  ...operatorOnly,
+  name: 'listFlags',
+  summary: "Show the system's flags",
+  input: z.strictObject({}),
+  output: z.object({ flags: z.record(flag, z.boolean()) }),
+  changes: false,
+  run: async ({ flags }) => done({ body: { flags: { ...flags() } } }),
+});
+
+export const setFlag = operation({
+  ...operatorChange,
+  name: 'setFlag',
+  summary: 'Set or clear a flag of the whole system',
+  input: z.strictObject({ flag: flag.meta({ noun: 'flag' }), state: z.boolean() }),
+  output: z.object({ flag, state: z.boolean() }),
+  refuses: ['NOT_FOUND'],
+  example: { input: { state: true }, output: { flag: 'maintenance_mode', state: true } },
+  async run({ setFlag, log }, { input, caller, idempotent }) {
+    await setFlag(input.flag, input.state, idempotent?.toRow({ body: input }));
+    log.warn({ ...input, user_id: caller.principal.id, request_id: caller.requestId }, 'a flag was set');
+    return done({ body: input });
+  },
+});

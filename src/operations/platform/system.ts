@@ -1,0 +1,179 @@
+import { z } from 'zod';
+import { referenceOf } from '../../domain/clock.ts';
+import { done } from '../../domain/refusals.ts';
+import type { ClockOffsets, HealthReport } from '../../services/health.ts';
+import { iso, isoTime } from '../inputs.ts';
+import { operation } from '../operation.ts';
+
+export const SERVICE_NAME = 'Twinkeep';
+/** Specification §9: the version of the service that `/status` and `/version` report. */
+export const SERVICE_VERSION = '1.0.0';
+/** The protocol that HTTP reports; devices speak PROTO/3.1. */
+export const REPORTED_PROTOCOL = 'PROTO/3.0';
+
+const nothing = z.strictObject({});
+const publicRead = { role: null, scope: null, changes: false } as const;
+
+export const getStatus = operation({
+  ...publicRead,
+  name: 'getStatus',
+  summary: 'What this service is and whether it works',
+  input: nothing,
+  output: z.object({
+    system: z.string(),
+    status: z.enum(['operational', 'maintenance']),
+    beta: z.boolean(),
+    version: z.string(),
+    protocol: z.string(),
+  }),
+  run: async ({ flags, settings }) =>
+    done({
+      body: {
+        system: SERVICE_NAME,
+        status: flags().maintenance_mode ? ('maintenance' as const) : ('operational' as const),
+        beta: settings.betaDeviceLimit > 0,
+        version: SERVICE_VERSION,
+        protocol: REPORTED_PROTOCOL,
+      },
+    }),
+});
+
+export const getVersion = operation({
+  ...publicRead,
+  name: 'getVersion',
+  summary: 'Version of the service and its protocol',
+  input: nothing,
+  output: z.object({ version: z.string(), protocol: z.string() }),
+  run: async () => done({ body: { version: SERVICE_VERSION, protocol: REPORTED_PROTOCOL } }),
+});
+
+export const getChangelog = operation({
+  ...publicRead,
+  name: 'getChangelog',
+  summary: 'What changed, release by release',
+  input: nothing,
+  output: z.object({
+    entries: z.array(z.object({ version: z.string(), date: z.string().nullable(), changes: z.array(z.string()) })),
+  }),
+  run: async ({ settings }) => done({ body: { entries: [...settings.changelog] } }),
+});
+
+const part = z.object({ status: z.enum(['operational', 'degraded', 'disabled']) });
+const checks = z.record(z.string(), z.boolean());
+
+const healthy = z.object({
+  status: z.literal('ok'),
+  timestamp: isoTime,
+  services: z.object({
+    api: part,
+    database: part,
+    redis: part,
+    mqtt: part,
+    worker: part,
+    build_service: part,
+    cloud_editor: part,
+  }),
+  metrics: z.object({ active_devices: z.int() }),
+});
+const degraded = z.object({
+  status: z.literal('degraded'),
+  checks,
+  clock: z
+    .object({
+      host_offset_s: z.number().meta({ description: 'The clock of the host minus the reference, in seconds' }),
+      correction_s: z.number().meta({ description: "The reference minus the service's time, in seconds" }),
+      timestamp: isoTime.optional().meta({ description: 'The reference time; not from a standby' }),
+    })
+    .optional()
+    .meta({ description: 'Where `checks.clock` is false: how far the clocks are apart' }),
+});
+
+export const getHealth = operation({
+  ...publicRead,
+  name: 'getHealth',
+  summary: 'Whether every part works',
+  input: nothing,
+  output: z.union([healthy, degraded]),
+  responses: {
+    200: { when: 'All that this deployment has works', body: healthy },
+    503: { when: 'A part does not work', body: degraded },
+  },
+  async run({ health, clock }) {
+    const report = await health.report();
+    const { api, database, redis, mqtt, worker, build_service, cloud_editor } = report.parts;
+    if (report.clock !== null || Object.values(report.parts).includes('degraded')) {
+      const apart =
+        report.clock === null ? {} : { clock: { ...shownOffsets(report.clock), timestamp: iso(referenceOf(clock)) } };
+      return done({ status: 503, body: { status: 'degraded' as const, checks: checksOf(report), ...apart } });
+    }
+    return done({
+      body: {
+        status: 'ok' as const,
+        timestamp: iso(referenceOf(clock)),
+        services: {
+          api: { status: api },
+          database: { status: database },
+          redis: { status: redis },
+          mqtt: { status: mqtt },
+          worker: { status: worker },
+          build_service: { status: build_service },
+          cloud_editor: { status: cloud_editor },
+        },
+        metrics: { active_devices: report.activeDevices },
+      },
+    });
+  },
+});
+
+export const getLiveness = operation({
+  ...publicRead,
+  name: 'getLiveness',
+  summary: 'Whether the process lives',
+  input: nothing,
+  output: z.object({ status: z.literal('alive'), uptime: z.number() }),
+  run: async ({ health }) => done({ body: { status: 'alive' as const, uptime: health.uptime() } }),
+});
+
+const ready = z.object({ status: z.literal('ready') });
+const notReady = z.object({
+  status: z.enum(['not_ready', 'degraded', 'standby', 'starting']),
+  checks: checks.optional(),
+});
+
+export const getReadiness = operation({
+  ...publicRead,
+  name: 'getReadiness',
+  summary: 'Whether requests are taken: looks at the cache store and the database',
+  input: nothing,
+  output: z.union([ready, notReady]),
+  responses: {
+    200: { when: 'Requests are taken', body: ready },
+    503: { when: 'Not now: the process stands by, or a store does not answer', body: notReady },
+  },
+  async run({ health }) {
+    const { database, redis } = checksOf(await health.report());
+    if (database && redis !== false) return done({ body: { status: 'ready' as const } });
+    const found = { database: database === true, cache: redis !== false };
+    // Without the shared cache requests are still taken, from the process's own.
+    const status = database ? ('degraded' as const) : ('not_ready' as const);
+    return done({ status: 503, body: { status, checks: found } });
+  },
+});
+
+/** Disabled parts are left out: nobody waits for them. */
+const checksOf = ({ parts, clock }: HealthReport): Record<string, boolean> => ({
+  ...Object.fromEntries(
+    Object.entries(parts)
+      .filter(([, state]) => state !== 'disabled')
+      .map(([name, state]) => [name, state === 'operational']),
+  ),
+  // Named while it is wrong only: it is not a part of the service.
+  ...(clock !== null && { clock: false }),
+});
+
+const seconds = (milliseconds: number): number => Math.round(milliseconds) / 1000;
+
+const shownOffsets = ({ hostMs, correctionMs }: ClockOffsets) => ({
+  host_offset_s: seconds(hostMs),
+  correction_s: seconds(correctionMs),
+});

@@ -1,0 +1,105 @@
+import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
+import { MAX_ARTIFACT_BYTES } from '../domain/firmware.ts';
+import type { Log } from '../domain/log.ts';
+import { done, type Outcome, refuse } from '../domain/refusals.ts';
+import type { UrlSigner } from '../domain/signed-url.ts';
+import type { EpochMs, Uuid } from '../domain/values.ts';
+import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifacts.ts';
+import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
+import type { Store } from '../store/contract.ts';
+
+/** What was uploaded as firmware: files that the store knows by name, served at signed URLs. */
+export interface Artifacts extends SizeReporter {
+  /** Takes an upload in. It belongs to nothing yet: who gives it to no release discards it. */
+  receive(tenantId: Uuid, upload: AsyncIterable<Uint8Array>): Promise<Outcome<Artifact & { checksum: string }>>;
+  /** Removes a file that belongs to no release any more; what fails is left to `sweep`. */
+  discard(name: Uuid): Promise<void>;
+  /** Where a device fetches the release: a URL that is signed now and good for an hour, or the one given by hand. */
+  urlOf(release: FirmwareRelease): string | null;
+  /** Whether a URL of the release was signed by this service and has not expired. */
+  isUrlValid(id: Uuid, expires: EpochMs, signature: string): boolean;
+  /** Where the file is on this machine. */
+  pathOf(name: Uuid): string;
+  /** Removes what a crash or a failure left behind. */
+  removeOrphans(): Promise<void>;
+}
+
+/** The upload ended before it was whole. Thrown by whoever hands it on. */
+export class UploadBroken extends Error {
+  override name = 'UploadBroken';
+}
+
+export const URL_LIFE_MS = 3_600_000;
+/** Uploads that may run side by side. */
+const MAX_UPLOADS = 16;
+const MAX_UPLOADS_OF_TENANT = 2;
+/** An upload takes less, so that an older file without a release was left behind. */
+const ORPHAN_AFTER_MS = 3_600_000;
+
+export interface ArtifactParts {
+  clock: Clock;
+  newId(): Uuid;
+  files: ArtifactFiles;
+  store: Pick<Store, 'firmware'>;
+  signer: UrlSigner;
+  settings: { apiBaseUrl: string };
+  log: Log;
+}
+
+/** The path that is signed, without its root. */
+const pathOf = (id: Uuid): string => `/firmware/${id}/artifact`;
+
+export function makeArtifacts({ files, store, signer, settings, clock, newId, log }: ArtifactParts): Artifacts {
+  const running: Uuid[] = [];
+
+  async function take(upload: AsyncIterable<Uint8Array>): ReturnType<Artifacts['receive']> {
+    const name = newId();
+    await store.firmware.beginArtifact(name, clock.now());
+    try {
+      const written = await files.write(name, upload, MAX_ARTIFACT_BYTES);
+      if (written.bytes > 0) return done({ name, ...written });
+      await discard(name);
+      return refuse('VALIDATION_FAILED', 'An artifact holds at least one byte.');
+    } catch (error) {
+      await discard(name);
+      if (error instanceof ArtifactTooLarge) return artifactTooLarge();
+      if (error instanceof UploadBroken) return refuse('VALIDATION_FAILED', 'The upload broke off.');
+      throw error;
+    }
+  }
+
+  async function discard(name: Uuid): Promise<void> {
+    try {
+      await files.remove(name);
+      await store.firmware.forgetArtifacts([name]);
+    } catch (error) {
+      log.warn({ err: error, artifact: name }, 'an artifact that nobody needs is removed later');
+    }
+  }
+
+  return {
+    async receive(tenantId, upload) {
+      const own = running.filter((one) => one === tenantId).length;
+      if (own >= MAX_UPLOADS_OF_TENANT || running.length >= MAX_UPLOADS) {
+        return refuse('OVERLOADED', 'Too many uploads run at the moment.', { retryAfterS: 5 });
+      }
+      running.push(tenantId);
+      return take(upload).finally(() => running.splice(running.indexOf(tenantId), 1));
+    },
+    discard,
+    sizes: () => ({ uploads: running.length }),
+    urlOf: ({ id, artifact, url }) =>
+      artifact === null
+        ? url
+        : `${settings.apiBaseUrl}${pathOf(id)}?${signer.query(pathOf(id), clock.now() + URL_LIFE_MS)}`,
+    isUrlValid: (id, expires, signature) => signer.verifies(pathOf(id), expires, signature) && clock.now() < expires,
+    pathOf: (name) => files.pathOf(name),
+    async removeOrphans() {
+      for (const name of await store.firmware.strayArtifacts(clock.now() - ORPHAN_AFTER_MS)) await discard(name);
+    },
+  };
+}
+
+export const artifactTooLarge = () =>
+  refuse('PAYLOAD_TOO_LARGE', `An artifact holds at most ${MAX_ARTIFACT_BYTES / 1024 / 1024} MiB.`);
