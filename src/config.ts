@@ -4,23 +4,23 @@ import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { type Keys, readKeys, readTokenSigning, type SigningPair } from './config/keys.ts';
-import type { ClientSettingName } from './config/settings.ts';
 import {
-  address,
   ConfigError,
-  choice,
   type Environment,
-  host,
-  integer,
   isWildcard,
-  numbers,
-  port,
-  proxies,
-  publicUrl,
-  type Read,
-  reader,
-  serverUrl,
-} from './config/values.ts';
+  makeSettingReader,
+  type ReadSetting,
+  readAddress,
+  readChoice,
+  readHost,
+  readInteger,
+  readNamedNumbers,
+  readPort,
+  readProxies,
+  readPublicUrl,
+  readServerUrl,
+} from './config/setting-readers.ts';
+import type { ClientSettingName } from './config/settings.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -75,36 +75,36 @@ export interface Config {
  * all. Nobody else in the service reads the environment.
  */
 export function readConfig(env: Environment = process.env, terminal: boolean = process.stdout.isTTY === true): Config {
-  const read = reader(env);
+  const read = makeSettingReader(env);
   const listening = readListening(read);
-  const rateLimits = numbers(read, 'RATE_LIMITS', { free: 60, pro: 300 }, { min: 0, max: 1_000_000 });
+  const rateLimits = readNamedNumbers(read, 'RATE_LIMITS', { free: 60, pro: 300 }, { min: 0, max: 1_000_000 });
   const defaultTier = read('DEFAULT_TIER') ?? 'free';
   if (!Object.hasOwn(rateLimits, defaultTier)) throw new ConfigError('DEFAULT_TIER', 'must be a tier of RATE_LIMITS');
   const retention = { commands: 90, journal: 365 };
   const config = {
     ...listening,
-    trustedProxies: proxies(read, 'TRUSTED_PROXIES'),
+    trustedProxies: readProxies(read, 'TRUSTED_PROXIES'),
     dataDir: dataDirectory(read),
-    databaseUrl: serverUrl(read, 'DATABASE_URL', ['postgres', 'postgresql']),
-    redisUrl: serverUrl(read, 'REDIS_URL', ['redis', 'rediss']),
+    databaseUrl: readServerUrl(read, 'DATABASE_URL', ['postgres', 'postgresql']),
+    redisUrl: readServerUrl(read, 'REDIS_URL', ['redis', 'rediss']),
     oidc: readOidc(read),
     sidecar: readSidecar(read),
     llm: readLlm(read),
     rateLimits,
     defaultTier,
-    sessionMaxAgeS: integer(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
+    sessionMaxAgeS: readInteger(read, 'SESSION_MAX_AGE', 43_200, 60, 31_536_000),
     deviceRate: readDeviceRate(read),
-    mqttMaxConnections: integer(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
-    betaDeviceLimit: integer(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
+    mqttMaxConnections: readInteger(read, 'MQTT_MAX_CONNECTIONS', 20_000, 1, 10_000_000),
+    betaDeviceLimit: readInteger(read, 'BETA_DEVICE_LIMIT', 0, 0, 1_000_000_000),
     retentionDays: {
       ...retention,
-      ...numbers(read, 'RETENTION_DAYS', retention, { names: Object.keys(retention), min: 1, max: 36_500 }),
+      ...readNamedNumbers(read, 'RETENTION_DAYS', retention, { names: Object.keys(retention), min: 1, max: 36_500 }),
     },
     log: {
-      level: choice(read, 'LOG_LEVEL', logLevels, 'info'),
-      format: choice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
+      level: readChoice(read, 'LOG_LEVEL', logLevels, 'info'),
+      format: readChoice(read, 'LOG_FORMAT', ['json', 'pretty'], terminal ? 'pretty' : 'json'),
     },
-    otlpEndpoint: publicUrl(read, 'OTEL_EXPORTER_OTLP_ENDPOINT', ['http', 'https']),
+    otlpEndpoint: readPublicUrl(read, 'OTEL_EXPORTER_OTLP_ENDPOINT', ['http', 'https']),
     production: read('NODE_ENV') === 'production',
   };
   return deepFreeze({ ...config, keys: readKeys(read, config.dataDir) });
@@ -112,7 +112,7 @@ export function readConfig(env: Environment = process.env, terminal: boolean = p
 
 /** What `twinkeep token` needs of the configuration: no database, no ports. */
 export function readTokenKey(env: Environment = process.env): SigningPair {
-  const read = reader(env);
+  const read = makeSettingReader(env);
   return readTokenSigning(read, dataDirectory(read));
 }
 
@@ -125,7 +125,7 @@ export interface ClientConfig {
 
 /** What the verbs that call the service need; the options of the command line come before it. */
 export function readClientConfig(env: Environment = process.env): ClientConfig {
-  const read = reader<ClientSettingName | 'XDG_CONFIG_HOME'>(env);
+  const read = makeSettingReader<ClientSettingName | 'XDG_CONFIG_HOME'>(env);
   const settings = read('XDG_CONFIG_HOME');
   // A relative one is to be ignored (XDG Base Directory Specification).
   const folder = settings !== null && isAbsolute(settings) ? settings : join(homedir(), '.config');
@@ -162,21 +162,21 @@ export function listenFault(config: Pick<Config, 'mqttPort' | 'mqttTlsPort'>, er
 
 const inUrl = (name: string): string => (isIPv6(name) ? `[${name}]` : name);
 
-const dataDirectory = (read: Read): string => resolve(read('DATA_DIR') ?? './data');
+const dataDirectory = (read: ReadSetting): string => resolve(read('DATA_DIR') ?? './data');
 
-function readListening(read: Read) {
-  const address = host(read, 'HOST', '127.0.0.1');
+function readListening(read: ReadSetting) {
+  const address = readHost(read, 'HOST', '127.0.0.1');
   const tls = readTls(read);
-  const tlsPort = read('MQTT_TLS_PORT') === null ? null : port(read, 'MQTT_TLS_PORT', 0);
+  const tlsPort = read('MQTT_TLS_PORT') === null ? null : readPort(read, 'MQTT_TLS_PORT', 0);
   if (tlsPort !== null && tls === null) throw new ConfigError('MQTT_TLS_PORT', 'needs TLS_CERT and TLS_KEY');
   const listening = {
     host: address,
-    port: port(read, 'PORT', 8080),
-    mqttPort: port(read, 'MQTT_PORT', 1883),
+    port: readPort(read, 'PORT', 8080),
+    mqttPort: readPort(read, 'MQTT_PORT', 1883),
     mqttTlsPort: tlsPort,
     tls,
-    publicUrl: publicUrl(read, 'PUBLIC_URL', ['http', 'https']),
-    mqttPublicUrl: publicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']),
+    publicUrl: readPublicUrl(read, 'PUBLIC_URL', ['http', 'https']),
+    mqttPublicUrl: readPublicUrl(read, 'MQTT_PUBLIC_URL', ['mqtt', 'mqtts', 'ws', 'wss']),
   };
   if (listening.mqttPort !== 0 && listening.mqttPort === listening.port) {
     throw new ConfigError('MQTT_PORT', 'must differ from PORT');
@@ -193,7 +193,7 @@ function readListening(read: Read) {
   return listening;
 }
 
-function readTls(read: Read): { cert: string; key: string } | null {
+function readTls(read: ReadSetting): { cert: string; key: string } | null {
   const certFile = read('TLS_CERT');
   const keyFile = read('TLS_KEY');
   if (certFile === null && keyFile === null) return null;
@@ -222,12 +222,12 @@ function pem(name: 'TLS_CERT' | 'TLS_KEY', path: string): string {
   }
 }
 
-function readOidc(read: Read): Oidc | null {
-  const issuer = publicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
+function readOidc(read: ReadSetting): Oidc | null {
+  const issuer = readPublicUrl(read, 'OIDC_ISSUER', ['https', 'http']);
   const audience = read('OIDC_AUDIENCE');
   const id = read('OIDC_CLIENT_ID');
   const secret = read('OIDC_CLIENT_SECRET');
-  const jwksUri = serverUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
+  const jwksUri = readServerUrl(read, 'OIDC_JWKS_URI', ['https', 'http']);
   const claim = read('OIDC_PLATFORM_CLAIM');
   if (issuer === null) {
     const alone = (['OIDC_AUDIENCE', 'OIDC_JWKS_URI', 'OIDC_CLIENT_ID', 'OIDC_PLATFORM_CLAIM'] as const).find(
@@ -253,15 +253,15 @@ function readOidc(read: Read): Oidc | null {
   };
 }
 
-function readSidecar(read: Read): Config['sidecar'] {
-  const mode = choice(read, 'SIDECAR', ['embedded', 'external', 'off'], 'embedded');
-  const given = address(read, 'SIDECAR_ADDRESS');
+function readSidecar(read: ReadSetting): Config['sidecar'] {
+  const mode = readChoice(read, 'SIDECAR', ['embedded', 'external', 'off'], 'embedded');
+  const given = readAddress(read, 'SIDECAR_ADDRESS');
   if (mode === 'off') return { mode, address: null };
   return { mode, address: given ?? (mode === 'external' ? '127.0.0.1:50051' : null) };
 }
 
-function readLlm(read: Read): Config['llm'] {
-  const baseUrl = publicUrl(read, 'LLM_BASE_URL', ['https', 'http']);
+function readLlm(read: ReadSetting): Config['llm'] {
+  const baseUrl = readPublicUrl(read, 'LLM_BASE_URL', ['https', 'http']);
   const model = read('LLM_MODEL');
   const apiKey = read('LLM_API_KEY');
   if (baseUrl === null) {
@@ -273,7 +273,7 @@ function readLlm(read: Read): Config['llm'] {
   return { baseUrl, model, apiKey };
 }
 
-function readDeviceRate(read: Read): { perSecond: number; burst: number } {
+function readDeviceRate(read: ReadSetting): { perSecond: number; burst: number } {
   const text = read('DEVICE_RATE') ?? '50/500';
   const match = /^(\d{1,7})\/(\d{1,7})$/.exec(text);
   const perSecond = Number(match?.[1]);

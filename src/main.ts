@@ -10,9 +10,9 @@ import { handleProtocolErrors, serverLimits } from './edges/rest/server.ts';
 import { makeStandbyListener, STANDBY_REFUSAL } from './edges/rest/standby.ts';
 import { refuseUpgrade } from './edges/shared/upgrade.ts';
 import { Activation } from './main/activation.ts';
-import { asIs, hostTime, keepTime, type Timekeeper } from './main/clock.ts';
-import { buildHouse, type House, type StartOptions, type Upgrade } from './main/house.ts';
+import { type ActiveService, composeService, type StartOptions, type UpgradeHandler } from './main/active-service.ts';
 import { newId } from './main/ids.ts';
+import { fixedTimekeeper, hostTime, startTimekeeper, type Timekeeper } from './main/timekeeper.ts';
 import { SERVICE_VERSION } from './operations/platform/system.ts';
 import { readTokenKey, signToken } from './services/tokens.ts';
 import { openLock, readDatabaseClock } from './store/open.ts';
@@ -57,9 +57,9 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   let listener: RequestListener = makeStandbyListener({
     newId,
     uptimeS: () => (performance.now() - startedAt) / 1000,
-    clockOffsetMs: () => activation?.untrusted() ?? null,
+    clockOffsetMs: () => activation?.untrustedOffsetMs() ?? null,
   });
-  let upgrade: Upgrade = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
+  let upgrade: UpgradeHandler = (request, socket) => refuseUpgrade(request, socket, STANDBY_REFUSAL, { newId });
   let lease: Lease | null = null;
   const server = makeServer(config, (request, response) => listener(request, response));
   // As a standby the process answers without a lease.
@@ -69,7 +69,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
   server.on('upgrade', (request, socket, head) => upgrade(request, socket as never, head));
   const waiting = new AbortController();
   let time: Timekeeper | null = null;
-  let house: House | null = null;
+  let house: ActiveService | null = null;
   let stopping: Promise<void> | null = null;
 
   const stands = config.databaseUrl !== null;
@@ -82,7 +82,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       if (activation === null) await lock.acquire(waiting.signal);
     }
     const sample = (await activation?.acquire(waiting.signal)) ?? null;
-    const kept = options.clock ? asIs(options.clock) : keepTime(host, sample, log);
+    const kept = options.clock ? fixedTimekeeper(options.clock) : startTimekeeper(host, sample, log);
     lock.onRenewed(kept.observe);
     time = kept;
     lease = lock.lease;
@@ -95,7 +95,7 @@ export async function start(config: Config, options: StartOptions): Promise<Serv
       log.error({}, 'the lock of the active process is lost');
       options.onFatal?.('the lock of the active process is lost');
     });
-    const built = await buildHouse(config, { ...options, time: kept, lock, draining: () => stopping !== null });
+    const built = await composeService(config, { ...options, time: kept, lock, draining: () => stopping !== null });
     house = built;
     if (lost) built.abort();
     if (!stands) await listen(server, config);

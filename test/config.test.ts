@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { ConfigError, type Environment } from '../src/config/setting-readers.ts';
 import { settingsTable } from '../src/config/settings.ts';
-import { ConfigError, type Environment } from '../src/config/values.ts';
 import { httpUrl, mqttUrl, readConfig } from '../src/config.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-config-'));

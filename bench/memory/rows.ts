@@ -108,10 +108,10 @@ export function emptyHandedStore(): Store {
       nextTimerAt: async () => null,
       dueTimers: async () => [],
       dropTimers: async () => {},
-      putOffTimer: async () => {},
+      postponeTimer: async () => {},
     },
     devices,
-    commands: { watching: async () => [], pending: async () => [], open: async () => [] },
-    turnsInFlight: 2,
+    commands: { awaitingVerification: async () => [], deliverable: async () => [], open: async () => [] },
+    batchesInFlight: 2,
   } as unknown as Store;
 }

@@ -55,7 +55,7 @@ export class LateCommands {
   /** Cancels the open commands of all revoked devices. Where the store does not answer it is repeated, and nothing is thrown. */
   async sweep(): Promise<void> {
     try {
-      await this.#cancelAll(await this.#commands.openOfRevoked());
+      await this.#cancelAll(await this.#commands.openOnRevokedDevices());
     } catch (error) {
       this.#log.warn({ err: error }, 'open commands of revoked devices not read; retrying');
       clearTimeout(this.#retry);

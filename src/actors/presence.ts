@@ -95,7 +95,7 @@ export class Presence implements DeviceSessions {
     const session = this.sessions.get(deviceId);
     if (session?.sessionId !== sessionId) return;
     session.subscribed = true;
-    await this.sendSessionReady(await this.store.commands.pending(deviceId), sessionId);
+    await this.sendSessionReady(await this.store.commands.deliverable(deviceId), sessionId);
   }
 
   close(deviceId: Uuid, sessionId: string): void {

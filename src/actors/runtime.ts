@@ -44,7 +44,7 @@ export function createRuntime(parts: {
   const meter = parts.meter ?? unmetered;
   const actors = new Supervisor({
     store: store.actors,
-    turnsInFlight: store.turnsInFlight,
+    batchesInFlight: store.batchesInFlight,
     definitions: parts.definitions,
     clock,
     lease: parts.lease ?? unlimitedLease,

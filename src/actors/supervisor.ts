@@ -73,7 +73,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
 
   constructor(parts: {
     store: ActorStore;
-    turnsInFlight: number;
+    batchesInFlight: number;
     definitions: Definitions;
     clock: Clock;
     lease: Lease;
@@ -99,7 +99,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
     this.groupCommit = new GroupCommit({
       ...parts,
       end: this,
-      maxInFlight: parts.turnsInFlight,
+      maxInFlight: parts.batchesInFlight,
       arrivals: () => this.activationQueue.pendingMailboxes(),
       others: {
         getLive: (ref) => this.registry.get(ref),
@@ -311,7 +311,7 @@ export class Supervisor implements Actors, BatchOutcomeHandler {
   /** What it ends is not over: without its timer nobody would find an open command any more. */
   private postponeTimer({ ref }: LiveActor, id: string): void {
     const now = this.clock.now();
-    this.store.putOffTimer({ ref, id }, now, now + FAILED_TIMER_RETRY_MS).catch((error) => {
+    this.store.postponeTimer({ ref, id }, now, now + FAILED_TIMER_RETRY_MS).catch((error) => {
       this.log.warn({ err: error }, 'a timer on which a machine threw comes again at once');
     });
   }

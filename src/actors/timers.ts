@@ -151,7 +151,7 @@ export class Timers {
       if (error instanceof NoSuchActor)
         return await this.store.dropTimers([{ ...timer, version: Number.MAX_SAFE_INTEGER }], now);
       // Those of many such actors would be all that is ever due.
-      if (error instanceof Quarantined) await this.store.putOffTimer(timer, now, now + this.limits.quarantineRetryMs);
+      if (error instanceof Quarantined) await this.store.postponeTimer(timer, now, now + this.limits.quarantineRetryMs);
       throw error;
     } finally {
       this.firing.delete(key);

@@ -63,7 +63,7 @@ export class VerificationWatches {
     for (const [deviceId, waiting] of this.byDevice) for (const id of waiting.keys()) gone.set(id, deviceId);
     this.readsInProgress += 1;
     try {
-      for (const { deviceId, ...watch } of await this.store.commands.watching()) {
+      for (const { deviceId, ...watch } of await this.store.commands.awaitingVerification()) {
         gone.delete(watch.commandId);
         if (!this.endedWhileReading.has(watch.commandId)) this.add(deviceId, watch);
       }

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander';
-import { ConfigError } from '../config/values.ts';
+import { ConfigError } from '../config/setting-readers.ts';
 import { exitCodes, Refused, Unreachable, Usage } from './failures.ts';
 import type { Io } from './io.ts';
 import { problem } from './print.ts';

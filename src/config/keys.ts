@@ -1,8 +1,8 @@
 import { createPrivateKey, createSecretKey, generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
 import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ConfigError, type ReadSetting } from './setting-readers.ts';
 import type { SettingName } from './settings.ts';
-import { ConfigError, type Read } from './values.ts';
 
 /** An Ed25519 key pair. What is secret sits in a `KeyObject`, which shows nothing when it is printed. */
 export interface SigningPair {
@@ -49,7 +49,7 @@ const deviceSource = pairSource('DEVICE_SIGNING_KEY', 'device-signing.jwk');
  * The service's keys. With `DATABASE_URL` they must be variables: a file made by one process would be a key that the
  * next process of the same database does not have.
  */
-export function readKeys(read: Read, dataDir: string): Keys {
+export function readKeys(read: ReadSetting, dataDir: string): Keys {
   const required = read('DATABASE_URL') !== null;
   for (const { variable, shape } of [masterSource, tokenSource, deviceSource]) {
     if (required && read(variable) === null) throw new ConfigError(variable, `is required with DATABASE_URL: ${shape}`);
@@ -68,7 +68,7 @@ export function readKeys(read: Read, dataDir: string): Keys {
 }
 
 /** The one key that signing an internal token takes; it works beside a running service with the same file. */
-export function readTokenSigning(read: Read, dataDir: string): SigningPair {
+export function readTokenSigning(read: ReadSetting, dataDir: string): SigningPair {
   const given = fromVariable(read, tokenSource);
   if (given === null && read('DATABASE_URL') !== null) {
     throw new ConfigError(tokenSource.variable, `is required with DATABASE_URL: ${tokenSource.shape}`);
@@ -76,7 +76,7 @@ export function readTokenSigning(read: Read, dataDir: string): SigningPair {
   return given ?? fromFile(dataDir, tokenSource);
 }
 
-function fromVariable<Key>(read: Read, source: KeySource<Key>): Key | null {
+function fromVariable<Key>(read: ReadSetting, source: KeySource<Key>): Key | null {
   const text = read(source.variable);
   if (text === null) return null;
   const key = source.parse(text);
@@ -117,14 +117,14 @@ function makeKeyFile(dataDir: string, path: string, text: string): void {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
     writeFileSync(draft, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true });
-    moveOnce(draft, path);
+    linkIfAbsent(draft, path);
   } catch (error) {
     throw new ConfigError('DATA_DIR', `cannot take a key file at ${path} (${codeOf(error)})`);
   }
 }
 
 /** Unlike `renameSync` it leaves a file that is there alone. */
-function moveOnce(draft: string, path: string): void {
+function linkIfAbsent(draft: string, path: string): void {
   try {
     linkSync(draft, path);
   } catch (error) {

@@ -3,7 +3,7 @@ import type { ClockSample } from '../domain/database-time.ts';
 import type { Log } from '../domain/log.ts';
 import { type HostTime, MAX_CLOCK_OFFSET_MS } from '../domain/service-clock.ts';
 import type { ActiveLock } from '../store/contract.ts';
-import { REMIND_MS } from './clock.ts';
+import { REMIND_MS } from './timekeeper.ts';
 
 export interface ActivationParts {
   lock: Pick<ActiveLock, 'acquire' | 'onRenewed'>;
@@ -37,7 +37,7 @@ export class Activation {
   }
 
   /** The host's clock minus the database's in milliseconds, where it is more than a minute; else null. */
-  untrusted(): number | null {
+  untrustedOffsetMs(): number | null {
     return Math.abs(this.#offsetMs) > MAX_CLOCK_OFFSET_MS ? this.#offsetMs : null;
   }
 
@@ -94,7 +94,7 @@ export class Activation {
     const { host, log } = this.#parts;
     const at = host.monotonic();
     this.#offsetMs = host.wall() - (sample.databaseNow + at - (sample.sentAt + sample.receivedAt) / 2);
-    if (this.untrusted() === null) return true;
+    if (this.untrustedOffsetMs() === null) return true;
     if (at >= this.#remindAt) {
       this.#remindAt = at + REMIND_MS;
       log.warn(

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { Config } from '../config.ts';
 import { makeUrlSigner } from '../domain/signed-url.ts';
 import { type ArtifactParts, type Artifacts, makeArtifacts } from '../services/artifacts.ts';
-import { artifactFiles } from '../store/artifacts.ts';
+import { artifactFiles } from '../store/artifact-files.ts';
 
 /** The artifacts in `DATA_DIR`, at URLs signed with a key derived from the master key. */
 export const openArtifacts = ({ dataDir, keys }: Config, parts: Omit<ArtifactParts, 'files' | 'signer'>): Artifacts =>

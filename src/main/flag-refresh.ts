@@ -4,7 +4,7 @@ import type { Flags } from '../services/flags.ts';
 const REFRESH_MS = 10_000;
 
 /** Bounds how stale the flags in memory can be. Whoever stops clears the timer. */
-export function keepFlagsFresh(flags: Flags, log: Log, everyMs = REFRESH_MS): NodeJS.Timeout {
+export function startFlagRefresh(flags: Flags, log: Log, everyMs = REFRESH_MS): NodeJS.Timeout {
   let refreshing = false;
   const refresh = () => {
     if (refreshing) return;

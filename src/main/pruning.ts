@@ -25,7 +25,7 @@ export interface Pruning {
 }
 
 /** Removes a minute after the start and every hour from then on what is kept no longer, as long as the clock is believed. */
-export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
+export function startPruning({ retentionDays }: Pick<Config, 'retentionDays'>, parts: PruningParts): Pruning {
   const { store, artifacts, clock, log, isClockTrusted } = parts;
   /** Since when the clock has kept its distance from the monotonic clock, and that distance. */
   let steadySince = elapsedOf(clock);
@@ -55,7 +55,7 @@ export function keepPruning({ retentionDays }: Pick<Config, 'retentionDays'>, pa
       log.warn({}, 'pruning suspended: the clock is more than a minute off');
       return false;
     }
-    const last = await store.retention.prunedAt();
+    const last = await store.retention.lastPrunedAt();
     if (last === null || now - last <= PLAUSIBLE_GAP_MS || steadyMs() >= GAP_CONFIRMED_MS) return true;
     log.warn(
       { last_pruned_at: new Date(last).toISOString(), gap_days: Math.round((now - last) / DAY_MS) },

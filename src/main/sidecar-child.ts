@@ -22,7 +22,7 @@ export interface ChildParts {
   log: Log;
   level: Config['log']['level'];
   /** Called each time it listens. */
-  listening(): void;
+  onListening(): void;
   /** The program, where it is another. */
   entry?: string;
   pauses?: typeof usualPauses;
@@ -43,7 +43,7 @@ const builtIn = (): string => {
  * the environment: no key of the service, no address of its store.
  */
 export function superviseSidecar(parts: ChildParts): SidecarChild {
-  const { listen, llm, log, level, listening, entry = builtIn(), pauses = usualPauses } = parts;
+  const { listen, llm, log, level, onListening, entry = builtIn(), pauses = usualPauses } = parts;
   const env = {
     SIDECAR_ADDRESS: listen ?? '127.0.0.1:0',
     LOG_LEVEL: level,
@@ -79,7 +79,7 @@ export function superviseSidecar(parts: ChildParts): SidecarChild {
       const told = (message as { listening?: unknown } | null)?.listening;
       if (typeof told !== 'string' || own !== child) return;
       address = told;
-      listening();
+      onListening();
     });
     const over = (why: object) => {
       clearInterval(watch);

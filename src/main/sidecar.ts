@@ -12,9 +12,9 @@ import { noSidecar, type Sidecar } from '../services/sidecar.ts';
 import { type SidecarChild, superviseSidecar } from './sidecar-child.ts';
 
 /** The sidecar that the configuration names: started where it is embedded, and dialled. */
-export interface SidecarHouse extends SizeReporter {
+export interface SidecarRunner extends SizeReporter {
   /** What the operations see; there is none before it is opened. */
-  seen: Sidecar;
+  sidecar: Sidecar;
   open(cognition: Cognition, services: Pick<Services, 'actors' | 'manifests'>): void;
   close(): Promise<void>;
   abort(): void;
@@ -28,20 +28,23 @@ interface Parts {
   limits?: Partial<SidecarLimits> | undefined;
 }
 
-const none: SidecarHouse = { seen: noSidecar, sizes: () => ({}), open() {}, async close() {}, abort() {} };
+const none: SidecarRunner = { sidecar: noSidecar, sizes: () => ({}), open() {}, async close() {}, abort() {} };
 
-export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: Config, parts: Parts): SidecarHouse {
+export function makeSidecarRunner(
+  { sidecar: { mode, address }, llm, log: { level } }: Config,
+  parts: Parts,
+): SidecarRunner {
   if (mode === 'off') return none;
   const { clock, lease, log, metrics, limits } = parts;
   const edge = makeSidecarEdge();
-  const meter = meterOf(metrics, edge);
+  const meter = makeSidecarMeter(metrics, edge);
   let child: SidecarChild | null = null;
   return {
-    seen: edge,
+    sidecar: edge,
     sizes: () => edge.sizes(),
     open(cognition, services) {
       if (mode === 'embedded') {
-        child = superviseSidecar({ listen: address, llm, log, level, listening: () => edge.retryNow() });
+        child = superviseSidecar({ listen: address, llm, log, level, onListening: () => edge.retryNow() });
       }
       const whither = () => (mode === 'embedded' ? (child?.address() ?? null) : address);
       edge.open({ address: whither, cognition, services, clock, lease, log, meter, ...(limits && { limits }) });
@@ -57,7 +60,7 @@ export function sidecarOf({ sidecar: { mode, address }, llm, log: { level } }: C
   };
 }
 
-function meterOf(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
+function makeSidecarMeter(metrics: Parts['metrics'], edge: SidecarEdge): SidecarMeter {
   metrics.gauge('sidecar_connected', '1 while a sidecar is connected', () => Number(edge.connected()));
   return {
     eventSent: metrics.labelledCounter('sidecar_events', 'Events that a sidecar was told', 'kind'),

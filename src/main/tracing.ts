@@ -28,11 +28,11 @@ import { SERVICE_VERSION } from '../operations/platform/system.ts';
  * of it, the write to the device, the device's word. It looks on from outside: the runtime and the edges know nothing of it.
  */
 export interface Tracing extends SizeReporter {
-  request: TraceRequest;
+  traceRequest: TraceRequest;
   /** The same actors; what is sent to them is traced. */
-  actors(actors: Actors): Actors;
+  traceActors(actors: Actors): Actors;
   /** The same meter; when a turn began is learnt from it. */
-  meter(meter: RuntimeMeter): RuntimeMeter;
+  traceMeter(meter: RuntimeMeter): RuntimeMeter;
   /** Sends what is not sent yet. */
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export function makeTracing(endpoint: string): Tracing {
 
   /** The span of what becomes of `event`; null outside any trace. */
   function begun(ref: ActorRef, event: Event): Span | null {
-    const acknowledges = acknowledgedBy(event);
+    const acknowledges = acknowledgedCommand(event);
     const parent = acknowledges === undefined ? around.getStore() : commands.get(acknowledges);
     // Telemetry outside any trace: thousands a second, and nothing to follow.
     if (parent === undefined) return null;
@@ -81,7 +81,7 @@ export function makeTracing(endpoint: string): Tracing {
     const replied = send();
     if (span !== null) {
       replied.then(
-        (reply) => ended(span, event, reply),
+        (reply) => endSpan(span, event, reply),
         (fault: unknown) => fail(span, fault),
       );
     }
@@ -94,7 +94,7 @@ export function makeTracing(endpoint: string): Tracing {
     if (span === null) return waiter;
     return {
       resolve(reply) {
-        ended(span, event, reply);
+        endSpan(span, event, reply);
         waiter.resolve(reply);
       },
       reject(reason) {
@@ -118,7 +118,7 @@ export function makeTracing(endpoint: string): Tracing {
   }
 
   return {
-    request({ route, method, headers, requestId, response }, run) {
+    traceRequest({ route, method, headers, requestId, response }, run) {
       const sentParent = typeof headers.traceparent === 'string' ? parseTraceParent(headers.traceparent) : null;
       const parent =
         sentParent === null ? ROOT_CONTEXT : trace.setSpanContext(ROOT_CONTEXT, { ...sentParent, isRemote: true });
@@ -138,7 +138,7 @@ export function makeTracing(endpoint: string): Tracing {
       around.run(trace.setSpan(parent, span), run);
     },
 
-    actors(actors) {
+    traceActors(actors) {
       actors.subscribeTransitions(committed);
       return new Proxy(actors, {
         get(target, name) {
@@ -168,7 +168,7 @@ export function makeTracing(endpoint: string): Tracing {
 
     sizes: () => ({ traced_commands: commands.size }),
 
-    meter: (meter) => ({
+    traceMeter: (meter) => ({
       ...meter,
       batchCommitted(actors, events, milliseconds) {
         turn = { startedAt: Date.now() - milliseconds, actors, events };
@@ -201,12 +201,12 @@ export function makeTracing(endpoint: string): Tracing {
 const aboutActor = ({ kind, id }: ActorRef): Attributes => ({ 'twinkeep.actor.kind': kind, 'twinkeep.actor.id': id });
 
 /** The command that a device answers. */
-const acknowledgedBy = ({ type, commandId }: Event): Uuid | undefined =>
+const acknowledgedCommand = ({ type, commandId }: Event): Uuid | undefined =>
   type === 'ack.reported' ? commandId : undefined;
 
 /** A device's word is over when its command has heard it. */
-function ended(span: Span, event: Event, { messagesDelivered }: Reply): void {
-  if (acknowledgedBy(event) === undefined) span.end();
+function endSpan(span: Span, event: Event, { messagesDelivered }: Reply): void {
+  if (acknowledgedCommand(event) === undefined) span.end();
   else
     messagesDelivered.then(
       () => span.end(),

@@ -76,7 +76,8 @@ export function startOf(listing: Listing, cursor: string | undefined): Outcome<P
 }
 
 /** For who goes on after any entry of the page. */
-export const cursorsIn = (listing: Listing, page: Page<unknown>) => (): string[] => makeCursors(listing, page.places());
+export const cursorsIn = (listing: Listing, page: Page<unknown>) => (): string[] =>
+  makeCursors(listing, page.positions());
 
 export const cursorAfter = (listing: Listing, page: Page<unknown>): string | null =>
   page.next === null ? null : makeCursor(listing, page.next);

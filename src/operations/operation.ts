@@ -24,7 +24,7 @@ import type { SealedCache } from '../services/sealed-cache.ts';
 import type { Sidecar } from '../services/sidecar.ts';
 import type { NewToken, Revocations, TokenRef } from '../services/tokens.ts';
 import type { UserCache } from '../services/user-cache.ts';
-import type { Rates } from '../store/contract/rates.ts';
+import type { RateLimiter } from '../store/contract/rate-limiter.ts';
 import type { Cache, IdempotencyRow, Store, User } from '../store/contract.ts';
 
 /** Who calls, as the identity check of an edge found out; what they may do is decided in the operations. */
@@ -136,7 +136,7 @@ export type AuditSubject = string | { subject: string; tenantId?: Uuid | null; b
 export interface Services {
   store: Store;
   cache: Cache;
-  rates: Rates;
+  rates: RateLimiter;
   actors: Actors;
   sessions: DeviceSessions;
   deviceActivity: DeviceActivityLog;

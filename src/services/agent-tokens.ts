@@ -18,7 +18,7 @@ export interface AgentTokens extends SizeReporter {
 }
 
 export async function loadAgentTokens(
-  store: Pick<IdentityStore, 'markPresented' | 'presentedTokens'>,
+  store: Pick<IdentityStore, 'markAgentToken' | 'agentTokens'>,
   clock: Clock,
   news: InvalidationBus = makeLocalInvalidationBus(),
 ): Promise<AgentTokens> {
@@ -32,10 +32,10 @@ export async function loadAgentTokens(
     if (item.about === 'presented') note(item.digest, item.until);
   });
   // Expired ones too: the clock may be ahead.
-  for (const { digest, expiresAt } of await store.presentedTokens(0)) note(digest, expiresAt);
+  for (const { digest, expiresAt } of await store.agentTokens(0)) note(digest, expiresAt);
 
   async function keep(digest: string, until: EpochMs): Promise<void> {
-    await store.markPresented(digest, until);
+    await store.markAgentToken(digest, until);
     news.publish({ about: 'presented', digest, until });
   }
 

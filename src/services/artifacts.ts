@@ -5,7 +5,7 @@ import type { Log } from '../domain/log.ts';
 import { done, type Outcome, refuse } from '../domain/refusals.ts';
 import type { UrlSigner } from '../domain/signed-url.ts';
 import type { EpochMs, Uuid } from '../domain/values.ts';
-import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifacts.ts';
+import { type ArtifactFiles, ArtifactTooLarge } from '../store/contract/artifact-files.ts';
 import type { Artifact, FirmwareRelease } from '../store/contract/firmware.ts';
 import type { Store } from '../store/contract.ts';
 
@@ -96,7 +96,7 @@ export function makeArtifacts({ files, store, signer, settings, clock, newId, lo
     isUrlValid: (id, expires, signature) => signer.verifies(pathOf(id), expires, signature) && clock.now() < expires,
     pathOf: (name) => files.pathOf(name),
     async removeOrphans() {
-      for (const name of await store.firmware.strayArtifacts(clock.now() - ORPHAN_AFTER_MS)) await discard(name);
+      for (const name of await store.firmware.orphanedArtifacts(clock.now() - ORPHAN_AFTER_MS)) await discard(name);
     },
   };
 }

@@ -5,18 +5,18 @@ import type { PlanStatus } from '../domain/plan.ts';
 import type { Role } from '../domain/roles.ts';
 import type { EpochMs, Json, JsonObject, Uuid } from '../domain/values.ts';
 import type { ActorKind, ActorRef, DeviceKeyRow, DurableOutput, RowOutput } from '../machines/outputs.ts';
+import type { JournalEntry, StoredActor, TimerRow } from './contract/actor-rows.ts';
 import type { AdministrationStore } from './contract/administration.ts';
 import type { AuditStore } from './contract/audit.ts';
 import type { FirmwareStore } from './contract/firmware.ts';
 import type { IdempotencyRow, IdempotencyStore } from './contract/idempotency.ts';
 import type { InspectionStore } from './contract/inspection.ts';
+import type { ApiKeyStore, MemberStore } from './contract/members.ts';
 import type { AgentMemoryStore } from './contract/memories.ts';
-import type { Page, Position } from './contract/pages.ts';
-import type { KeyStore, MemberStore } from './contract/people.ts';
+import type { Page, Position } from './contract/page.ts';
 import type { ProposalStore } from './contract/proposals.ts';
-import type { Retention } from './contract/retention.ts';
-import type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
-import type { SignInStore } from './contract/sign-ins.ts';
+import type { RetentionStore } from './contract/retention.ts';
+import type { SessionTokenStore } from './contract/session-tokens.ts';
 
 /*
  * What the rest of the service may ask of its store: domain verbs and batches, no SQL. PostgreSQL and PGlite stand behind
@@ -83,9 +83,9 @@ export interface ActorCommit {
   value: Json;
   context: JsonObject;
   /** Members of `context` that most transitions change: kept apart, so that the others need not be written each time. */
-  moving: ReadonlySet<string>;
+  liveFields: ReadonlySet<string>;
   /** All other members are in the row as they are here, and with them the columns that they tell. */
-  settled: boolean;
+  unchangedBase: boolean;
   /** Columns by kind: `DeviceColumns`, `CommandColumns`, `PlanColumns`, `TenantColumns`. */
   columns: JsonObject;
   since: EpochMs;
@@ -98,12 +98,12 @@ export interface ActorCommit {
   delivered: OutboxKey[];
 }
 
-export interface TurnCommit {
+export interface BatchCommit {
   actors: ActorCommit[];
   /** Outbox rows that called for no transition: deleted in the same commit. `actors` may be empty. */
   delivered: OutboxKey[];
   /** All or nothing: where the version of one had moved on nothing is kept, and all actors are lost. */
-  whole?: boolean;
+  atomic?: boolean;
 }
 
 /** Columns that `machines/device.ts` writes beside its context; times are epoch milliseconds. */
@@ -140,7 +140,7 @@ export interface TenantColumns {
 }
 
 /** A timer of an actor that does not understand it any more. */
-export interface SpentTimer extends Pick<TimerRow, 'ref' | 'id'> {
+export interface UnhandledTimer extends Pick<TimerRow, 'ref' | 'id'> {
   /** The actor's, which did not. */
   version: number;
 }
@@ -149,14 +149,14 @@ export interface ActorStore {
   /** Those of `ids` that exist; a deleted device does not. */
   load(kind: ActorKind, ids: readonly Uuid[]): Promise<StoredActor[]>;
   /** One statement batch. Answers the actors whose version had moved on (nothing of them was kept). */
-  commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }>;
+  commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }>;
   quarantine(ref: ActorRef, reason: string | null): Promise<void>;
   /** Timers due at or before `until`, oldest first. Firing does not delete: the transition's commit does. */
   dueTimers(until: EpochMs, limit: number): Promise<TimerRow[]>;
   /** Removes timers whose event nobody understood, unless they were set again for a time after `dueBy` or their actor has moved on. */
-  dropTimers(timers: readonly SpentTimer[], dueBy: EpochMs): Promise<void>;
+  dropTimers(timers: readonly UnhandledTimer[], dueBy: EpochMs): Promise<void>;
   /** Lets a timer come again at `until`, unless it was set again for a time after `dueBy`. */
-  putOffTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
+  postponeTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: EpochMs, until: EpochMs): Promise<void>;
   /** The due time of the earliest timer, or null. */
   nextTimerAt(): Promise<EpochMs | null>;
   /** Undelivered outputs in order of their writing, behind the place `after`. */
@@ -189,7 +189,7 @@ export interface DeviceFilter {
 }
 
 /** One key of a device with its life; the secret stays sealed. */
-export interface StoredKey extends DeviceKeyRow {
+export interface StoredDeviceKey extends DeviceKeyRow {
   graceUntil: EpochMs | null;
   lastUsedAt: EpochMs | null;
   endedAt: EpochMs | null;
@@ -216,12 +216,12 @@ export interface DeviceStore {
   count(tenantId: Uuid): Promise<number>;
   /** Active devices in the whole service, for `BETA_DEVICE_LIMIT`. */
   countActive(): Promise<number>;
-  activeInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
+  countActiveInHome(tenantId: Uuid, homeId: Uuid): Promise<number>;
   /** All devices placed in the home or room, revoked ones too. */
   placedIn(tenantId: Uuid, place: { homeId: Uuid } | { roomId: Uuid }): Promise<Uuid[]>;
   /** Batched: the keys that may still verify, for sign-in. */
-  liveKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredKey[]>>;
-  keyHistory(deviceId: Uuid): Promise<StoredKey[]>;
+  liveKeys(ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>>;
+  keyHistory(deviceId: Uuid): Promise<StoredDeviceKey[]>;
   manifests(ids: readonly Uuid[]): Promise<Manifest[]>;
   flushPresence(rows: readonly PresenceFlush[]): Promise<void>;
   lastSeen(
@@ -242,15 +242,15 @@ export interface CommandStore {
   /** The command that this token confirms; of one device, or with null of any. */
   byToken(tenantId: Uuid, deviceId: Uuid | null, tokenHash: string): Promise<{ id: Uuid; deviceId: Uuid } | null>;
   /** The tenant's commands that can still be confirmed at `now`, newest first. */
-  awaiting(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
+  awaitingConfirmation(tenantId: Uuid, now: EpochMs, limit: number, after?: Position): Promise<Page<StoredActor>>;
   /** Not final, dispatched, and not older than a reinstatement of the device: what a granted subscription writes, oldest first. */
-  pending(deviceId: Uuid): Promise<Uuid[]>;
+  deliverable(deviceId: Uuid): Promise<Uuid[]>;
   /** The device's commands that are not final, oldest first; with `revokedAt`, if it is active again, those created by then. */
   open(deviceId: Uuid, revokedAt?: EpochMs): Promise<Uuid[]>;
   /** Commands that are not final and whose device is revoked or deleted, or was reinstated after they were created, by their ids. */
-  openOfRevoked(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
+  openOnRevokedDevices(): Promise<{ deviceId: Uuid; commandId: Uuid }[]>;
   /** Commands whose verification is pending and that were dispatched, to watch again after a start. */
-  watching(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
+  awaitingVerification(): Promise<{ deviceId: Uuid; commandId: Uuid; expected: JsonObject; seen: boolean }[]>;
 }
 
 /** Columns that `machines/plan.ts` writes beside its context. */
@@ -271,7 +271,7 @@ export interface PlanStore {
    * Those that somebody is to think about, oldest first, of one tenant or of all that are not suspended; not those in
    * quarantine. The next page begins after the position.
    */
-  thought(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
+  awaitingPlanner(limit: number, after?: Position, tenantId?: Uuid): Promise<Page<Uuid>>;
 }
 
 export interface Home {
@@ -350,8 +350,8 @@ export interface IdentityStore {
   /** Those that expire after `now`; 0 for all that are kept. */
   revokedTokens(now: EpochMs): Promise<{ jti: string; expiresAt: EpochMs }[]>;
   /** The digest of a token that was presented at `/mcp`, until a day after the token expires. */
-  markPresented(digest: string, expiresAt: EpochMs): Promise<void>;
-  presentedTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
+  markAgentToken(digest: string, expiresAt: EpochMs): Promise<void>;
+  agentTokens(now: EpochMs): Promise<{ digest: string; expiresAt: EpochMs }[]>;
 }
 
 export interface Store extends SizeReporter {
@@ -362,7 +362,7 @@ export interface Store extends SizeReporter {
   proposals: ProposalStore;
   records: RecordStore;
   identity: IdentityStore;
-  keys: KeyStore;
+  keys: ApiKeyStore;
   members: MemberStore;
   idempotency: IdempotencyStore;
   administration: AdministrationStore;
@@ -370,10 +370,10 @@ export interface Store extends SizeReporter {
   audit: AuditStore;
   inspection: InspectionStore;
   memories: AgentMemoryStore;
-  retention: Retention;
-  signIns: SignInStore;
+  retention: RetentionStore;
+  sessionTokens: SessionTokenStore;
   /** PostgreSQL: 2 turns may be in flight; PGlite: 1. */
-  turnsInFlight: number;
+  batchesInFlight: number;
   /** Statements that are prepared on the connections of the database. */
   preparedStatements(): number;
   /** Answers within `timeoutMs` or throws. */
@@ -400,7 +400,7 @@ export interface Cache extends SizeReporter {
 }
 
 export type { Lease } from '../domain/lease.ts';
-export { type ActiveLock, OwnedByAnother, type RenewalSample } from './contract/lock.ts';
-export type { ApiKey, Invitation, Member } from './contract/people.ts';
-export type { JournalEntry, StoredActor, TimerRow } from './contract/rows.ts';
-export type { Capability, IdempotencyRow, IdempotencyStore, KeyStore, Manifest, MemberStore, Page, Position };
+export { type ActiveLock, OwnedByAnother, type RenewalSample } from './contract/active-lock.ts';
+export type { JournalEntry, StoredActor, TimerRow } from './contract/actor-rows.ts';
+export type { ApiKey, Invitation, Member } from './contract/members.ts';
+export type { ApiKeyStore, Capability, IdempotencyRow, IdempotencyStore, Manifest, MemberStore, Page, Position };

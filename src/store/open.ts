@@ -1,21 +1,21 @@
 import { join } from 'node:path';
 import type { Clock } from '../domain/clock.ts';
 import type { Lease } from '../domain/lease.ts';
-import { MemoryCache } from './cache/memory.ts';
-import { MemoryRates } from './cache/memory-rates.ts';
-import { RedisCache } from './cache/redis.ts';
-import { RedisRates } from './cache/redis-rates.ts';
-import type { Rates } from './contract/rates.ts';
+import { MemoryCache } from './cache/memory-cache.ts';
+import { MemoryRateLimiter } from './cache/memory-rate-limiter.ts';
+import { RedisCache } from './cache/redis-cache.ts';
+import { RedisRateLimiter } from './cache/redis-rate-limiter.ts';
+import type { RateLimiter } from './contract/rate-limiter.ts';
 import type { ActiveLock, Cache, Store } from './contract.ts';
-import { AdvisoryLock, type AdvisoryLockParts } from './lock/advisory.ts';
-import { SocketLock } from './lock/socket.ts';
+import { AdvisoryLock, type AdvisoryLockParts } from './lock/advisory-lock.ts';
+import { SocketLock } from './lock/socket-lock.ts';
 import { connectPglite, connectPostgres } from './postgres/connect.ts';
 import type { Database } from './postgres/database.ts';
 import { migrate } from './postgres/migrations.ts';
 import { createStore } from './postgres/store.ts';
 
 /** Where a deployment keeps its data: PostgreSQL where there is a URL, else the embedded database in `dataDir`. */
-export interface Place {
+export interface DataLocation {
   databaseUrl: string | null;
   dataDir: string;
 }
@@ -25,7 +25,7 @@ export interface Place {
  * process may have taken over. Throws `SchemaMismatch` when the schema is not this program's, `StoreUnavailable` when
  * nobody answers.
  */
-export async function openStore({ databaseUrl, dataDir }: Place, lock?: ActiveLock): Promise<Store> {
+export async function openStore({ databaseUrl, dataDir }: DataLocation, lock?: ActiveLock): Promise<Store> {
   const fence = lock instanceof AdvisoryLock ? lock.fence() : null;
   const database: Database =
     databaseUrl === null ? await connectPglite(join(dataDir, 'db')) : connectPostgres(databaseUrl, { fence });
@@ -42,7 +42,7 @@ export async function openStore({ databaseUrl, dataDir }: Place, lock?: ActiveLo
  * The right to be the active process. It is acquired before the store is opened: the embedded database must never be open
  * twice, and a standby must not migrate under the active process.
  */
-export const openLock = ({ databaseUrl, dataDir }: Place, parts: AdvisoryLockParts): ActiveLock =>
+export const openLock = ({ databaseUrl, dataDir }: DataLocation, parts: AdvisoryLockParts): ActiveLock =>
   databaseUrl === null ? new SocketLock(dataDir) : new AdvisoryLock(databaseUrl, parts);
 
 const CACHE_WAIT_MS = 2_000;
@@ -59,7 +59,7 @@ export async function openCache({ redisUrl }: { redisUrl: string | null }, clock
 }
 
 /** The request rates of this process; with Redis the process after it goes on with them. */
-export const openRates = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): Rates =>
-  redisUrl === null ? new MemoryRates(clock) : new RedisRates(redisUrl, clock, lease);
+export const openRateLimiter = ({ redisUrl }: { redisUrl: string | null }, clock: Clock, lease: Lease): RateLimiter =>
+  redisUrl === null ? new MemoryRateLimiter(clock) : new RedisRateLimiter(redisUrl, clock, lease);
 
-export { readDatabaseClock } from './postgres/clock.ts';
+export { readDatabaseClock } from './postgres/database-clock.ts';

@@ -3,9 +3,18 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, testClock } from '../support/clock.ts';
-import { awaiting, BOOM, COME, coming, gossipRef, HERE, VENOM, type Word } from '../support/gossip.ts';
-import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 import { fc } from '../support/properties.ts';
+import {
+  CREATE,
+  CREATED,
+  type RelayedMessage,
+  relayMachineExpecting,
+  relayRef,
+  resolveCreate,
+  THROWS,
+  UNSTORABLE,
+} from '../support/relay-machine.ts';
 
 /*
  * Actors that tell each other things, in any order and through any trouble: what was said by a transition that is kept is
@@ -17,7 +26,7 @@ const RUNS = 100;
 
 type Trouble = 'away' | 'lost before' | 'lost after' | 'a rival';
 type Move =
-  | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof BOOM | typeof VENOM; via?: number[] }
+  | { move: 'say'; from: number; to: number[]; word: 'plain' | typeof THROWS | typeof UNSTORABLE; via?: number[] }
   /** Has new ones made; those `at hand` in the same turn. */
   | { move: 'call'; from: number; called: ('at hand' | 'to be found' | 'unclear')[] }
   /** So many passes of the event loop. */
@@ -34,8 +43,8 @@ const say = fc.record({
   to: fc.array(someone, { minLength: 1, maxLength: 3 }),
   word: fc.oneof(
     { weight: 8, arbitrary: fc.constant('plain' as const) },
-    fc.constant<typeof BOOM | typeof VENOM>(BOOM),
-    fc.constant<typeof BOOM | typeof VENOM>(VENOM),
+    fc.constant<typeof THROWS | typeof UNSTORABLE>(THROWS),
+    fc.constant<typeof THROWS | typeof UNSTORABLE>(UNSTORABLE),
   ),
 });
 /** Passed on by up to five others: further than a turn carries it. */
@@ -70,37 +79,41 @@ const stormy = fc.array(
 );
 
 interface World {
-  said: Map<string, Word[]>;
-  heard: Map<string, Word[]>;
+  said: Map<string, RelayedMessage[]>;
+  heard: Map<string, RelayedMessage[]>;
   /** Words of whom the sender was told that they are kept. */
   acknowledged: [from: string, to: string, word: string][];
-  store: MemoryActors;
+  store: MemoryActorStore;
 }
 
-async function live(moves: readonly Move[], limits: { enlistedActors: number }, turnsInFlight: number): Promise<World> {
-  const store = new MemoryActors();
+async function live(
+  moves: readonly Move[],
+  limits: { enlistedActors: number },
+  batchesInFlight: number,
+): Promise<World> {
+  const store = new MemoryActorStore();
   const clock = testClock();
   const troubles: Trouble[] = [];
   const assemble = (): Runtime => {
     const made = createRuntime({
-      store: memoryStore(store, { turnsInFlight }).store,
-      definitions: () => awaiting('a', 'b', 'd') as unknown as MachineDefinition,
+      store: makeRuntimeStore(store, { batchesInFlight }).store,
+      definitions: () => relayMachineExpecting('a', 'b', 'd') as unknown as MachineDefinition,
       clock,
       log: { debug() {}, info() {}, warn() {}, error() {} },
       limits: { ...limits, throwsToQuarantine: Number.POSITIVE_INFINITY, idleMs: 1 },
     });
     made.outbox.registerResolver(
       'plan.ask',
-      async (ask) => coming(ask),
+      async (ask) => resolveCreate(ask),
       (ask) => {
         if (ask.commandId.startsWith('unclear')) throw new Error('who knows');
-        return ask.commandId.startsWith('at hand') ? coming(ask) : null;
+        return ask.commandId.startsWith('at hand') ? resolveCreate(ask) : null;
       },
     );
     return made;
   };
   let runtime = assemble();
-  for (const id of IDS) await runtime.actors.create(gossipRef(id), { type: 'make', at: 0, id } as never);
+  for (const id of IDS) await runtime.actors.create(relayRef(id), { type: 'make', at: 0, id } as never);
 
   /** Commits under way, those of a process that was halted too. */
   let underWay = 0;
@@ -115,11 +128,11 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
   };
   let passes = 0;
   let after: Trouble | null = null;
-  store.before = async ({ actors }) => {
+  store.beforeCommit = async ({ actors }) => {
     // Turns in flight end in another order than they began.
     passes = (passes * 5 + 3) % 7;
     for (let n = 0; n < passes; n += 1) await new Promise(setImmediate);
-    if (actors.some(({ context }) => JSON.stringify(context.heard).includes(VENOM)))
+    if (actors.some(({ context }) => JSON.stringify(context.heard).includes(UNSTORABLE)))
       throw new DataRefused('22P05', 'no');
     if (actors.length === 0) return;
     const next = troubles.shift();
@@ -131,7 +144,7 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
       if (row) row.version += 1;
     }
   };
-  store.after = () => {
+  store.afterCommit = () => {
     const now = after;
     after = null;
     if (now !== null) throw new CommitUnknown(now);
@@ -144,12 +157,12 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
     switch (move.move) {
       case 'say': {
         const from = IDS[move.from] as string;
-        const words = move.to.map((to): Word => {
+        const words = move.to.map((to): RelayedMessage => {
           count += 1;
           return [IDS[to] as string, move.word === 'plain' ? `${count}` : move.word];
         });
         const event = { type: 'say', at: 0, words } as never;
-        const sent = runtime.actors.send(gossipRef(from), event);
+        const sent = runtime.actors.send(relayRef(from), event);
         asked.push(
           sent.then(
             () => acknowledged.push(...words.map(([to, word]) => [from, to, word] as [string, string, string])),
@@ -159,11 +172,11 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
         break;
       }
       case 'call': {
-        const words = move.called.map((how): Word => {
+        const words = move.called.map((how): RelayedMessage => {
           count += 1;
-          return [`${how} ${count}`, COME];
+          return [`${how} ${count}`, CREATE];
         });
-        const sent = runtime.actors.send(gossipRef(IDS[move.from] as string), { type: 'say', at: 0, words } as never);
+        const sent = runtime.actors.send(relayRef(IDS[move.from] as string), { type: 'say', at: 0, words } as never);
         asked.push(sent.catch(() => {}));
         break;
       }
@@ -194,7 +207,11 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
   await Promise.race([Promise.all(asked), eventLoopTurns()]);
   runtime.halt();
   const contexts = IDS.map(
-    (id) => [id, store.rows.get(`device:${id}`)?.context as never as { said: Word[]; heard: Word[] }] as const,
+    (id) =>
+      [
+        id,
+        store.rows.get(`device:${id}`)?.context as never as { said: RelayedMessage[]; heard: RelayedMessage[] },
+      ] as const,
   );
   return {
     said: new Map(contexts.map(([id, { said }]) => [id, said])),
@@ -206,18 +223,20 @@ async function live(moves: readonly Move[], limits: { enlistedActors: number }, 
 
 /** What one said to another, or heard from it, in order; what nobody can hear left out. */
 const wordsTo = ({ said }: World, from: string, to: string): string[] =>
-  (said.get(from) ?? []).flatMap(([who, word]) => (who === to && word !== BOOM && !word.includes(VENOM) ? [word] : []));
+  (said.get(from) ?? []).flatMap(([who, word]) =>
+    who === to && word !== THROWS && !word.includes(UNSTORABLE) ? [word] : [],
+  );
 const wordsFrom = ({ heard }: World, from: string, to: string): string[] =>
   (heard.get(to) ?? []).flatMap(([who, word]) => (who === from ? [word] : []));
 
 const pairs = IDS.flatMap((from) => IDS.map((to) => [from, to] as const));
 
-describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
+describe.each([1, 2])('with %d batches in flight', (batchesInFlight) => {
   it('everything is heard once and in its order, with companions as without', async () => {
     await fc.assert(
       fc.asyncProperty(calm, fc.integer({ min: 1, max: 4 }), async (moves, enlistedActors) => {
-        const together = await live(moves, { enlistedActors }, turnsInFlight);
-        const apart = await live(moves, { enlistedActors: 0 }, turnsInFlight);
+        const together = await live(moves, { enlistedActors }, batchesInFlight);
+        const apart = await live(moves, { enlistedActors: 0 }, batchesInFlight);
         for (const [from, to] of pairs) {
           expect(wordsFrom(together, from, to)).toEqual(wordsTo(together, from, to));
           expect(wordsFrom(together, from, to)).toEqual(wordsFrom(apart, from, to));
@@ -231,7 +250,7 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
   it('what is passed on is heard once and in its order', async () => {
     await fc.assert(
       fc.asyncProperty(relayed, fc.integer({ min: 0, max: 4 }), async (moves, enlistedActors) => {
-        const world = await live(moves, { enlistedActors }, turnsInFlight);
+        const world = await live(moves, { enlistedActors }, batchesInFlight);
         for (const [from, to] of pairs) expect(wordsFrom(world, from, to)).toEqual(wordsTo(world, from, to));
       }),
       { numRuns: RUNS },
@@ -241,19 +260,19 @@ describe.each([1, 2])('with %d turns in flight', (turnsInFlight) => {
   it('everything that is kept is heard once through whatever happens, and all that was acknowledged is kept', async () => {
     await fc.assert(
       fc.asyncProperty(stormy, fc.constantFrom(0, 2, 4), async (moves, enlistedActors) => {
-        const world = await live(moves, { enlistedActors }, turnsInFlight);
+        const world = await live(moves, { enlistedActors }, batchesInFlight);
         for (const [from, to] of pairs) {
           expect(wordsFrom(world, from, to).toSorted()).toEqual(wordsTo(world, from, to).toSorted());
         }
         for (const [id, said] of world.said) {
           for (const [called, word] of said) {
-            if (word !== COME) continue;
+            if (word !== CREATE) continue;
             expect([world.store.journals.get(`device:${called}`)?.length, wordsFrom(world, called, id)]).toEqual([
-              ...[1, [HERE]],
+              ...[1, [CREATED]],
             ]);
           }
         }
-        const called = [...world.said.values()].flat().filter(([, word]) => word === COME);
+        const called = [...world.said.values()].flat().filter(([, word]) => word === CREATE);
         expect(world.store.rows.size).toBe(IDS.length + called.length);
         for (const [from, to, word] of world.acknowledged) expect(world.said.get(from)).toContainEqual([to, word]);
         for (const entries of world.store.journals.values()) {

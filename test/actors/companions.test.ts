@@ -3,19 +3,26 @@ import { EventFailed } from '../../src/actors/contract.ts';
 import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
-import { CommitUnknown, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
+import { type BatchCommit, CommitUnknown, DataRefused } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { awaiting, BOOM, gossip, gossipRef, VENOM, type Word } from '../support/gossip.ts';
-import { MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
+import {
+  type RelayedMessage,
+  relayMachine,
+  relayMachineExpecting,
+  relayRef,
+  THROWS,
+  UNSTORABLE,
+} from '../support/relay-machine.ts';
 
-let store: MemoryActors;
+let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
 let errors: string[];
 
-function assemble(limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1, definition = gossip): Runtime {
+function assemble(limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1, definition = relayMachine): Runtime {
   return createRuntime({
-    store: memoryStore(store, { turnsInFlight }).store,
+    store: makeRuntimeStore(store, { batchesInFlight }).store,
     definitions: () => definition as unknown as MachineDefinition,
     clock,
     log: { debug() {}, info() {}, warn() {}, error: (_, words) => errors.push(words) },
@@ -24,29 +31,30 @@ function assemble(limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1, defini
 }
 
 const make = (...ids: string[]) =>
-  Promise.all(ids.map((id) => runtime.actors.create(gossipRef(id), { type: 'make', at: clock.now(), id } as never)));
-const say = (from: string, ...words: Word[]) =>
-  runtime.actors.send(gossipRef(from), { type: 'say', at: clock.now(), words } as never);
-const contextOf = (id: string) => store.rows.get(`device:${id}`)?.context as unknown as { said: Word[]; heard: Word[] };
+  Promise.all(ids.map((id) => runtime.actors.create(relayRef(id), { type: 'make', at: clock.now(), id } as never)));
+const say = (from: string, ...words: RelayedMessage[]) =>
+  runtime.actors.send(relayRef(from), { type: 'say', at: clock.now(), words } as never);
+const contextOf = (id: string) =>
+  store.rows.get(`device:${id}`)?.context as unknown as { said: RelayedMessage[]; heard: RelayedMessage[] };
 const heardBy = (id: string) => contextOf(id).heard.map(([, word]) => word);
 /** Who was written in each commit, and how many outbox rows with them. */
-const written = (turns: readonly TurnCommit[]) =>
+const written = (turns: readonly BatchCommit[]) =>
   turns.map(({ actors }) => [
     actors.map(({ ref }) => ref.id).join(''),
     actors.reduce((sum, { outbox }) => sum + outbox.length, 0),
   ]);
-const isVenomous = (turn: TurnCommit): boolean =>
-  turn.actors.some(({ context }) => JSON.stringify(context.heard).includes(VENOM));
+const isVenomous = (turn: BatchCommit): boolean =>
+  turn.actors.some(({ context }) => JSON.stringify(context.heard).includes(UNSTORABLE));
 
 /** Holds commits back, one call of what it answers for each. */
 function gates(): (() => void)[] {
   const held: (() => void)[] = [];
-  store.before = () => new Promise<void>((resolve) => held.push(resolve));
+  store.beforeCommit = () => new Promise<void>((resolve) => held.push(resolve));
   return held;
 }
 
 beforeEach(async () => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   errors = [];
   runtime = assemble();
@@ -54,8 +62,8 @@ beforeEach(async () => {
   store.commits = [];
 });
 afterEach(() => {
-  store.before = () => {};
-  store.after = () => {};
+  store.beforeCommit = () => {};
+  store.afterCommit = () => {};
   runtime.halt();
 });
 
@@ -63,9 +71,9 @@ describe('who is told something by an actor of the turn', () => {
   it('decides it in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
     const reply = await say('a', ['b', 'hello']);
     expect(written(store.commits)).toEqual([['ab', 0]]);
-    expect(store.commits[0]?.whole).toBe(true);
+    expect(store.commits[0]?.atomic).toBe(true);
     expect(heardBy('b')).toEqual(['hello']);
-    expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(2);
+    expect(runtime.actors.peek(relayRef('b'))?.version).toBe(2);
     await reply.messagesDelivered;
     expect(store.commits).toHaveLength(1);
     expect(store.journals.get('device:b')?.map(({ version, event }) => [version, event])).toEqual([
@@ -83,7 +91,7 @@ describe('who is told something by an actor of the turn', () => {
     expect(written(store.commits)).toEqual([['bac', 0]]);
     expect(heardBy('b')).toEqual(['1', '3', '4']);
     expect(heardBy('c')).toEqual(['mine first', '2']);
-    expect(runtime.actors.peek(gossipRef('b'))?.version).toBe(5);
+    expect(runtime.actors.peek(relayRef('b'))?.version).toBe(5);
   });
 
   it('and whom it tells in its turn decide it in the same turn too; a word goes on so four times, and then later', async () => {
@@ -111,7 +119,7 @@ describe('who is told something by an actor of the turn', () => {
     runtime.actors.subscribeTransitions(({ ref }, { type }) => seen.push(`${ref.id} ${type}`));
     const said = say('a', ['b', 'hello']);
     await eventually(() => held.length === 1);
-    expect([seen, runtime.actors.peek(gossipRef('b'))?.version]).toEqual([[], 1]);
+    expect([seen, runtime.actors.peek(relayRef('b'))?.version]).toEqual([[], 1]);
     held[0]?.();
     await said;
     expect(seen).toEqual(['a say', 'b state.observed']);
@@ -123,7 +131,7 @@ describe('the outbox tells', () => {
     clock.advance(3_600_000);
     await say('c', ['c', 'stay']);
     runtime.actors.passivate();
-    expect(runtime.actors.peek(gossipRef('b'))).toBeUndefined();
+    expect(runtime.actors.peek(relayRef('b'))).toBeUndefined();
     store.commits = [];
     await (await say('c', ['b', 'hello'])).messagesDelivered;
     expect(written(store.commits)).toEqual([
@@ -135,13 +143,13 @@ describe('the outbox tells', () => {
 
   it('who is in a turn that commits', async () => {
     runtime = assemble({}, 2);
-    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     const held = gates();
     const first = say('b', ['c', '1']);
     await eventually(() => held.length === 1);
     const second = say('a', ['b', '2']);
     await eventually(() => held.length === 2);
-    store.before = () => {};
+    store.beforeCommit = () => {};
     for (const open of held) open();
     await Promise.all([first, second.then(({ messagesDelivered }) => messagesDelivered)]);
     expect(written(store.commits)).toEqual([
@@ -154,7 +162,7 @@ describe('the outbox tells', () => {
 
   it('who finds no room in the turn', async () => {
     runtime = assemble({ enlistedActors: 1 });
-    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     await (await say('a', ['b', '1'], ['c', '2'], ['b', '3'])).messagesDelivered;
     expect(written(store.commits)).toEqual([
       ['ab', 1],
@@ -164,21 +172,21 @@ describe('the outbox tells', () => {
   });
 
   it('whose machine throws on it: that event fails alone, and nothing it said after it comes first', async () => {
-    const reply = await say('a', ['b', '1'], ['b', BOOM], ['b', '2'], ['c', '3']);
+    const reply = await say('a', ['b', '1'], ['b', THROWS], ['b', '2'], ['c', '3']);
     await reply.messagesDelivered;
     expect(written(store.commits)[0]).toEqual(['abc', 2]);
     expect([heardBy('b'), heardBy('c')]).toEqual([['1', '2'], ['3']]);
     expect(errors).toEqual(['an event failed']);
     await eventually(() => store.outbox.size === 0);
-    expect(runtime.actors.peek(gossipRef('a'))?.version).toBe(2);
+    expect(runtime.actors.peek(relayRef('a'))?.version).toBe(2);
   });
 
   it('who is quarantined, when it is released', async () => {
-    for (let n = 0; n < 3; n += 1) await (await say('a', ['b', BOOM])).messagesDelivered;
+    for (let n = 0; n < 3; n += 1) await (await say('a', ['b', THROWS])).messagesDelivered;
     const reply = await say('a', ['b', 'hello']);
     await expect(reply.messagesDelivered).rejects.toThrow('boom');
     expect([...store.outbox.keys()]).toEqual(['device:a:5:0']);
-    await runtime.actors.releaseQuarantine(gossipRef('b'));
+    await runtime.actors.releaseQuarantine(relayRef('b'));
     await eventually(() => store.outbox.size === 0);
     expect(heardBy('b')).toEqual(['hello']);
   });
@@ -255,7 +263,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
 
   it('does not wait where nobody was told but by who was asked from outside', async () => {
     runtime = assemble({}, 2);
-    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     const sent = inPasses(
       () => say('a', ['b', 'first']),
       () => say('c', ['c', 'apart']),
@@ -276,7 +284,7 @@ describe('a turn with somebody whom others tell who were told themselves', () =>
     expect(written(store.commits)).toEqual([['abc', 0]]);
 
     runtime = assemble();
-    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(gossipRef(id))));
+    await Promise.all(['a', 'b', 'c'].map((id) => runtime.actors.read(relayRef(id))));
     void say('a', ['b', '>c>second']);
     await pass();
     runtime.halt();
@@ -303,8 +311,8 @@ describe('a turn with somebody who waits for words that may be there any moment'
 
   beforeEach(async () => {
     runtime.halt();
-    store = new MemoryActors();
-    runtime = assemble({}, 2, awaiting('c', 'b', 'd', 'e'));
+    store = new MemoryActorStore();
+    runtime = assemble({}, 2, relayMachineExpecting('c', 'b', 'd', 'e'));
     await make('a', 'b', 'c', 'd', 'e', 'x', 'y', 's');
     store.commits = [];
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -408,16 +416,16 @@ describe('a turn that is kept whole or not at all', () => {
   });
 
   it('that holds a row the store refuses leaves the teller and the others unharmed', async () => {
-    store.before = (turn) => {
+    store.beforeCommit = (turn) => {
       if (isVenomous(turn)) throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
     };
-    const [reply] = await Promise.all([say('a', ['b', VENOM], ['b', 'after']), say('c', ['c', 'apart'])]);
+    const [reply] = await Promise.all([say('a', ['b', UNSTORABLE], ['b', 'after']), say('c', ['c', 'apart'])]);
     await reply.messagesDelivered;
     expect([contextOf('a').said.length, heardBy('b'), heardBy('c')]).toEqual([2, ['after'], ['apart']]);
     await eventually(() => store.outbox.size === 0);
   });
 
-  it.each(['before', 'after'] as const)('happens once where the connection was lost %s its commit', async (when) => {
+  it.each(['beforeCommit', 'afterCommit'] as const)('happens once where the connection was lost: %s', async (when) => {
     let losses = 2;
     store[when] = () => {
       if (losses-- > 0) throw new CommitUnknown('connection lost');
@@ -431,29 +439,29 @@ describe('a turn that is kept whole or not at all', () => {
 
   it('and of which nobody can say anything was kept whole or not at all', async () => {
     runtime = assemble({ deviceTimeoutMs: 60 });
-    await Promise.all(['a', 'b'].map((id) => runtime.actors.read(gossipRef(id))));
-    store.after = () => {
+    await Promise.all(['a', 'b'].map((id) => runtime.actors.read(relayRef(id))));
+    store.afterCommit = () => {
       throw new CommitUnknown('connection lost');
     };
     store.beforeLoad = () => {
       throw new CommitUnknown('connection lost');
     };
     await expect(say('a', ['b', 'hello'])).rejects.toThrow(CommitUnknown);
-    store.after = () => {};
+    store.afterCommit = () => {};
     store.beforeLoad = () => {};
-    expect((await runtime.actors.read(gossipRef('b')))?.version).toBe(2);
+    expect((await runtime.actors.read(relayRef('b')))?.version).toBe(2);
     await (await say('b', ['a', 'answer'])).messagesDelivered;
     expect([heardBy('a'), heardBy('b'), store.outbox.size]).toEqual([['answer'], ['hello'], 0]);
   });
 
   it('leaves out what its machine threw on, when the rest is decided anew', async () => {
-    store.before = (turn) => {
+    store.beforeCommit = (turn) => {
       if (isVenomous(turn)) throw new DataRefused('22P05', 'no');
     };
-    const one = say('a', ['b', VENOM]);
-    const other = runtime.actors.send(gossipRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);
+    const one = say('a', ['b', UNSTORABLE]);
+    const other = runtime.actors.send(relayRef('a'), { type: 'say', at: clock.now(), words: 'none' } as never);
     await expect(other).rejects.toThrow(EventFailed);
     await (await one).messagesDelivered;
-    expect(contextOf('a').said).toEqual([['b', VENOM]]);
+    expect(contextOf('a').said).toEqual([['b', UNSTORABLE]]);
   });
 });

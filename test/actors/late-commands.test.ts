@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { LateCommands } from '../../src/actors/late-commands.ts';
-import { silentLog } from '../support/lock.ts';
+import { silentLog } from '../support/lock-parts.ts';
 
 const SWEEP_MS = 10_000;
 

@@ -4,12 +4,12 @@ import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { silentLog } from '../support/lock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { silentLog } from '../support/lock-parts.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const ref = (id: string): ActorRef => ({ kind: 'device', id });
 
-let store: MemoryActors;
+let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
 let valid: boolean;
@@ -18,11 +18,11 @@ let asked = 0;
 const make = (id: string) => runtime.actors.create(ref(id), { type: 'make', at: clock.now(), id } as never);
 
 beforeEach(() => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   valid = true;
   runtime = createRuntime({
-    store: memoryStore(store).store,
+    store: makeRuntimeStore(store).store,
     definitions: () => lamp as unknown as MachineDefinition,
     clock,
     lease: {
@@ -65,7 +65,7 @@ describe('a process whose lease is over', () => {
   it('releases nothing of a commit during which the lease ended: no answer, no output', async () => {
     const transitions = vi.fn();
     runtime.actors.subscribeTransitions(transitions);
-    store.after = () => {
+    store.afterCommit = () => {
       valid = false;
     };
     await expect(make('a')).rejects.toBeInstanceOf(CommitUnknown);
@@ -80,7 +80,7 @@ describe('a version conflict with another writer', () => {
     const warn = vi.fn();
     runtime.halt();
     runtime = createRuntime({
-      store: memoryStore(store).store,
+      store: makeRuntimeStore(store).store,
       definitions: () => lamp as unknown as MachineDefinition,
       clock,
       log: { ...silentLog, warn },

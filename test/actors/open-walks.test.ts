@@ -5,10 +5,10 @@ import type { CommandEvent } from '../../src/machines/command-types.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { type ActorStore, CommitUnknown, DataRefused, type Store } from '../../src/store/contract.ts';
 import { confirm, HOUR, observed, other, ready, request, said } from '../machines/samples.ts';
+import { newId } from '../support/actor-commits.ts';
 import { testClock } from '../support/clock.ts';
 import { expectReached, fc } from '../support/properties.ts';
 import { eachDatabase } from '../support/store.ts';
-import { newId } from '../support/turns.ts';
 
 type Move = (at: number, deviceId: Uuid) => CommandEvent;
 type Ending = 'as it is' | 'refused' | 'unknown and kept' | 'unknown and not kept';
@@ -142,9 +142,9 @@ eachDatabase('whatever happens to the commands of a device', (backend) => {
     };
     expect({
       open: await commands.open(deviceId),
-      pending: await commands.pending(deviceId),
-      watching: (await commands.watching()).map(({ commandId }) => commandId),
-      awaiting: (await commands.awaiting(tenantId, clock.now(), 100)).items.map(({ ref }) => ref.id),
+      pending: await commands.deliverable(deviceId),
+      watching: (await commands.awaitingVerification()).map(({ commandId }) => commandId),
+      awaiting: (await commands.awaitingConfirmation(tenantId, clock.now(), 100)).items.map(({ ref }) => ref.id),
     }).toEqual(wanted);
     for (const name of Object.keys(found) as (keyof typeof found)[]) found[name] += wanted[name].length;
   }

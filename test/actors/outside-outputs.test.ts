@@ -13,7 +13,7 @@ import type { MachineDefinition, MachineEvent } from '../../src/machines/definit
 import type { Output, ResolvableOutput } from '../../src/machines/outputs.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 const ASK: ResolvableOutput = { type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' };
@@ -42,22 +42,22 @@ const asker: MachineDefinition = {
   fromStored: (stored) => stored,
 };
 
-let store: MemoryActors;
+let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
-const assemble = (limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1) =>
+const assemble = (limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1) =>
   createRuntime({
-    ...{ store: memoryStore(store, { turnsInFlight }).store, clock, log: silent, limits },
+    ...{ store: makeRuntimeStore(store, { batchesInFlight }).store, clock, log: silent, limits },
     definitions: (kind) => (kind === 'plan' ? asker : (lamp as unknown as MachineDefinition)),
   });
 
 beforeEach(() => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   runtime = assemble();
 });
 afterEach(() => {
-  store.before = () => {};
+  store.beforeCommit = () => {};
   runtime.halt();
 });
 
@@ -125,11 +125,12 @@ describe('an output that somebody outside the runtime has to resolve', () => {
       (await runtime.actors.read({ kind: 'plan', id: 'p' })) === null ? null : making(),
     );
     let [release, end] = [() => {}, () => {}];
-    store.after = () => new Promise<void>((resolve) => (release = resolve));
+    store.afterCommit = () => new Promise<void>((resolve) => (release = resolve));
     const asked = ask();
     await eventually(() => store.outbox.size === 1);
-    store.after = () => {};
-    store.before = ({ actors }) => (actors.length === 0 ? new Promise<void>((resolve) => (end = resolve)) : undefined);
+    store.afterCommit = () => {};
+    store.beforeCommit = ({ actors }) =>
+      actors.length === 0 ? new Promise<void>((resolve) => (end = resolve)) : undefined;
     const swept = runtime.outbox.sweep();
     for (let n = 0; n < 10; n += 1) await new Promise(setImmediate);
     release();
@@ -168,10 +169,11 @@ describe('an output that somebody outside the runtime has to resolve', () => {
     runtime = assemble({ deviceTimeoutMs: 1 });
     runtime.outbox.registerResolver('plan.ask', async () => making());
     let lose = () => {};
-    store.after = () => new Promise<void>((_, reject) => (lose = () => reject(new CommitUnknown('connection lost'))));
+    store.afterCommit = () =>
+      new Promise<void>((_, reject) => (lose = () => reject(new CommitUnknown('connection lost'))));
     const asked = expect(ask()).rejects.toThrow(CommitUnknown);
     await eventually(() => store.outbox.size === 1);
-    store.after = () => {};
+    store.afterCommit = () => {};
     await runtime.outbox.sweep();
     expect(store.rows.has('device:c')).toBe(false);
     lose();
@@ -201,7 +203,7 @@ describe('an output of which memory tells what it comes to', () => {
   it('makes its actor in the same turn: one commit, all of it or nothing, and no outbox row', async () => {
     runtime.outbox.registerResolver('plan.ask', never, () => making());
     const { messagesDelivered, version } = await ask();
-    expect([kinds(), store.commits[0]?.whole, store.outbox.size]).toEqual([['plan device'], true, 0]);
+    expect([kinds(), store.commits[0]?.atomic, store.outbox.size]).toEqual([['plan device'], true, 0]);
     expect(store.commits[0]?.actors.every(({ outbox }) => outbox.length === 0)).toBe(true);
     expect([version, runtime.actors.peek({ kind: 'device', id: 'c' })?.version]).toEqual([1, 1]);
     await messagesDelivered;
@@ -248,7 +250,7 @@ describe('an output of which memory tells what it comes to', () => {
       (_, turn) => judge(turn),
     );
     let goOn = () => {};
-    store.before = ({ actors }) =>
+    store.beforeCommit = ({ actors }) =>
       actors[0]?.ref.id === 'd' ? new Promise<void>((resolve) => (goOn = resolve)) : undefined;
     const noted = runtime.actors.send(ref, event('note', { text: 'in another turn' }));
     await new Promise(setImmediate);
@@ -321,7 +323,7 @@ describe('an output of which memory tells what it comes to', () => {
       () => making(),
     );
     if (!refused) store.rows.set('device:c', { ref: { kind: 'device', id: 'c' }, version: 4 } as never);
-    store.before = ({ actors }) => {
+    store.beforeCommit = ({ actors }) => {
       if (refused && actors.some(({ ref }) => ref.kind === 'device')) throw new DataRefused('22P05', 'no');
     };
     await (await ask()).messagesDelivered;
@@ -329,14 +331,14 @@ describe('an output of which memory tells what it comes to', () => {
     expect(store.rows.get('device:c')?.version).toBe(refused ? undefined : 4);
   });
 
-  it.each(['before', 'after'] as const)('happens once where the connection was lost %s the commit', async (when) => {
+  it.each(['beforeCommit', 'afterCommit'] as const)('happens once where the connection was lost: %s', async (when) => {
     runtime.outbox.registerResolver('plan.ask', never, () => making());
     let losses = 2;
     store[when] = () => {
       if (losses-- > 0) throw new CommitUnknown('connection lost');
     };
     await (await ask()).messagesDelivered;
-    store.after = () => {};
+    store.afterCommit = () => {};
     expect([store.rows.get('plan:p')?.version, store.rows.get('device:c')?.version]).toEqual([1, 1]);
     expect(store.journals.get('device:c')).toHaveLength(1);
   });
@@ -347,8 +349,8 @@ describe('an output of which memory tells what it comes to', () => {
       runtime = assemble({ deviceTimeoutMs: 1 });
       runtime.outbox.registerResolver('plan.ask', never, () => making());
       let told: Promise<unknown> = Promise.resolve();
-      store[kept ? 'after' : 'before'] = () => {
-        store.after = store.before = () => {};
+      store[kept ? 'afterCommit' : 'beforeCommit'] = () => {
+        store.afterCommit = store.beforeCommit = () => {};
         told = runtime.actors.send({ kind: 'device', id: 'c' }, event('note', { text: 'later' }));
         told.catch(() => {});
         throw new CommitUnknown('connection lost');
@@ -363,7 +365,7 @@ describe('an output of which memory tells what it comes to', () => {
   it('leaves nobody in memory while the store is away, and comes to the same when it is back', async () => {
     runtime.outbox.registerResolver('plan.ask', never, () => making());
     let away = 2;
-    store.before = () => {
+    store.beforeCommit = () => {
       expect(runtime.actors.inspect({ kind: 'device', id: 'c' }).live).toBe(true);
       if (away-- > 0) throw new StoreUnavailable('away');
     };

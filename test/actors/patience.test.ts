@@ -5,15 +5,15 @@ import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { Supervisor } from '../../src/actors/supervisor.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, DurableOutput, Output } from '../../src/machines/outputs.ts';
-import type { StoredActor } from '../../src/store/contract/rows.ts';
+import type { StoredActor } from '../../src/store/contract/actor-rows.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 // What the runtime does by itself when a store, a target or a listener does not play along.
 
-let store: MemoryActors;
-let memory: ReturnType<typeof memoryStore>;
+let store: MemoryActorStore;
+let memory: ReturnType<typeof makeRuntimeStore>;
 let clock: TestClock;
 let runtime: Runtime;
 let warnings: string[];
@@ -24,7 +24,7 @@ const make = (id: string, kind: ActorRef['kind'] = 'device') =>
   runtime.actors.create(ref(id, kind), event('make', { id }));
 
 function assemble(limits: Partial<RuntimeLimits> = {}): Runtime {
-  memory = memoryStore(store);
+  memory = makeRuntimeStore(store);
   return createRuntime({
     store: memory.store,
     definitions: () => lamp as unknown as MachineDefinition,
@@ -35,7 +35,7 @@ function assemble(limits: Partial<RuntimeLimits> = {}): Runtime {
 }
 
 beforeEach(() => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   warnings = [];
   runtime = assemble();
@@ -183,7 +183,7 @@ describe('the outbox', () => {
     const gate = new Promise<void>((resolve) => {
       open = resolve;
     });
-    store.before = () => gate;
+    store.beforeCommit = () => gate;
     await eventually(() => runtime.actors.stats().waiting === 1);
     clock.advance(7_000);
     expect(runtime.outbox.age()).toBe(7_000);
@@ -398,7 +398,7 @@ describe('watches that are read while commands go on', () => {
     watch('c1');
     let goOn = () => {};
     const gate = new Promise<void>((resolve) => (goOn = resolve));
-    memory.store.commands.watching = async () => {
+    memory.store.commands.awaitingVerification = async () => {
       await gate;
       return [watched('c1'), watched('c2')];
     };
@@ -423,7 +423,7 @@ describe('watches that are read while commands go on', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       const watching = vi.fn(() => Promise.reject(new StoreUnavailable('gone')));
-      memory.store.commands.watching = watching;
+      memory.store.commands.awaitingVerification = watching;
       runtime.watches.reload();
       await vi.advanceTimersByTimeAsync(1_000);
       expect(watching).toHaveBeenCalledTimes(2);
@@ -439,11 +439,11 @@ describe('watches that are read while commands go on', () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     try {
       memory.asked.watching = [watched('c1')];
-      const { watching } = memory.store.commands;
+      const { awaitingVerification } = memory.store.commands;
       let away = 3;
-      memory.store.commands.watching = async () => {
+      memory.store.commands.awaitingVerification = async () => {
         if (away-- > 0) throw new StoreUnavailable('gone');
-        return watching();
+        return awaitingVerification();
       };
       await make('a');
       await runtime.actors.releaseQuarantine(ref('a'));

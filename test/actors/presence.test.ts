@@ -6,20 +6,20 @@ import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef, Output } from '../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-let actors: MemoryActors;
-let memory: ReturnType<typeof memoryStore>;
+let actors: MemoryActorStore;
+let memory: ReturnType<typeof makeRuntimeStore>;
 let clock: TestClock;
 let runtime: Runtime;
 let warnings: Record<string, unknown>[];
 let events: { id: string; type: string; event: Record<string, unknown> }[];
 
 beforeEach(async () => {
-  actors = new MemoryActors();
-  memory = memoryStore(actors);
+  actors = new MemoryActorStore();
+  memory = makeRuntimeStore(actors);
   clock = testClock();
   events = [];
   warnings = [];

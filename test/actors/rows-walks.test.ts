@@ -7,10 +7,10 @@ import type { ActorRef } from '../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { type ActorStore, CommitUnknown, type Store } from '../../src/store/contract.ts';
 import { HOME, HOUR, key, manifest, mark, other, register, report, T0 } from '../machines/samples.ts';
+import { newId } from '../support/actor-commits.ts';
 import { testClock } from '../support/clock.ts';
 import { expectReached, fc } from '../support/properties.ts';
 import { type Backend, eachDatabase } from '../support/store.ts';
-import { newId } from '../support/turns.ts';
 
 type Next = (at: number, device: DeviceContext) => DeviceEvent;
 type Ending = 'as it is' | 'unknown and kept' | 'unknown and not kept';
@@ -105,7 +105,7 @@ eachDatabase('whatever happens to a device', (backend) => {
       ending = 'as it is';
       if (how === 'unknown and not kept') throw new CommitUnknown('connection lost');
       const answer = await store.actors.commit(turn);
-      settled += turn.actors.filter((actor) => actor.settled).length;
+      settled += turn.actors.filter((actor) => actor.unchangedBase).length;
       if (how === 'unknown and kept') throw new CommitUnknown('connection lost');
       return answer;
     };

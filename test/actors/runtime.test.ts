@@ -4,27 +4,27 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { RuntimeLimits } from '../../src/actors/runtime-limits.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
-import type { StoredActor } from '../../src/store/contract/rows.ts';
+import type { StoredActor } from '../../src/store/contract/actor-rows.ts';
 import {
+  type BatchCommit,
   CommitUnknown,
   DataRefused,
   IdempotencyConflict,
   StoreUnavailable,
-  type TurnCommit,
 } from '../../src/store/contract.ts';
 import { eventLoopTurns, eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const silent = { debug() {}, info() {}, warn() {}, error(..._: unknown[]) {} };
 const ref = (id: string, kind: ActorRef['kind'] = 'device'): ActorRef => ({ kind, id });
 
-let store: MemoryActors;
-let rest: ReturnType<typeof memoryStore>;
+let store: MemoryActorStore;
+let rest: ReturnType<typeof makeRuntimeStore>;
 let clock: TestClock;
 let runtime: Runtime;
 
-function assemble(limits: Partial<RuntimeLimits> = {}, turnsInFlight = 1, definition = lamp): Runtime {
-  rest = memoryStore(store, { turnsInFlight });
+function assemble(limits: Partial<RuntimeLimits> = {}, batchesInFlight = 1, definition = lamp): Runtime {
+  rest = makeRuntimeStore(store, { batchesInFlight });
   return createRuntime({
     store: rest.store,
     definitions: () => definition as unknown as MachineDefinition,
@@ -38,13 +38,13 @@ const event = (type: string, more: object = {}) => ({ type, at: clock.now(), ...
 const make = (id: string) => runtime.actors.create(ref(id), event('make', { id }));
 
 beforeEach(() => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   runtime = assemble();
 });
 afterEach(async () => {
-  store.before = () => {};
-  store.after = () => {};
+  store.beforeCommit = () => {};
+  store.afterCommit = () => {};
   runtime.halt();
 });
 
@@ -54,7 +54,7 @@ describe('a turn', () => {
     const gate = new Promise<void>((resolve) => {
       open = resolve;
     });
-    store.before = () => gate;
+    store.beforeCommit = () => gate;
     let answered = false;
     const made = make('a').then((reply) => {
       answered = true;
@@ -73,7 +73,7 @@ describe('a turn', () => {
     const seen: unknown[] = [];
     runtime.actors.subscribe('device.presence', (output) => seen.push(output));
     let fail = true;
-    store.before = () => {
+    store.beforeCommit = () => {
       if (fail) throw new Error('disk on fire');
     };
     await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(EventFailed);
@@ -99,8 +99,8 @@ describe('a turn', () => {
     runtime = assemble({}, 2);
     await Promise.all([make('a'), make('b')]);
     const gates: (() => void)[] = [];
-    const turns: TurnCommit[] = [];
-    store.before = (turn) => {
+    const turns: BatchCommit[] = [];
+    store.beforeCommit = (turn) => {
       turns.push(turn);
       return new Promise<void>((resolve) => gates.push(resolve));
     };
@@ -137,7 +137,7 @@ describe('a turn', () => {
 
   it('writes a context whole until its row is surely so, and then what moves of it', async () => {
     await make('a');
-    const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.settled);
+    const settled = () => store.commits.at(-1)?.actors.map((actor) => actor.unchangedBase);
     const inStep = async () => {
       const { snapshot } = (await runtime.actors.read(ref('a'))) ?? {};
       expect(store.rows.get('device:a')?.context).toEqual(snapshot?.context);
@@ -177,7 +177,7 @@ describe('a turn', () => {
       });
     const reply = await runtime.actors.send(ref('a'), event('press'));
     expect(reply.snapshot.context).toMatchObject({ note: 'theirs', pressed: 41 });
-    expect(store.commits.at(-1)?.actors.map(({ settled }) => settled)).toEqual([false]);
+    expect(store.commits.at(-1)?.actors.map(({ unchangedBase }) => unchangedBase)).toEqual([false]);
     expect(store.rows.get('device:a')?.context).toEqual(reply.snapshot.context);
   });
 
@@ -344,8 +344,8 @@ describe('one event cannot stop the others', () => {
     async (how) => {
       await make('a');
       let end = () => {};
-      store.before = () => {
-        store.before = () => {};
+      store.beforeCommit = () => {
+        store.beforeCommit = () => {};
         return new Promise<void>((resolve, reject) => {
           end = () => (how === 'refused' ? reject(new StoreUnavailable('gone')) : resolve());
         });
@@ -365,7 +365,7 @@ describe('one event cannot stop the others', () => {
   it('halves a batch that is refused for its data until the culprit stands alone', async () => {
     const ids = Array.from({ length: 60 }, (_, index) => `d${index}`);
     await Promise.all(ids.map(make));
-    store.before = (turn) => {
+    store.beforeCommit = (turn) => {
       if (JSON.stringify(turn.actors.map((actor) => actor.context)).includes('poison')) {
         throw new DataRefused('22P05', 'unsupported Unicode escape sequence');
       }
@@ -382,11 +382,11 @@ describe('one event cannot stop the others', () => {
   });
 
   it('refuses a creating event for its data without leaving an actor behind', async () => {
-    store.before = () => {
+    store.beforeCommit = () => {
       throw new DataRefused('23505', 'duplicate key');
     };
     await expect(make('a')).rejects.toThrow(EventFailed);
-    store.before = () => {};
+    store.beforeCommit = () => {};
     expect(await runtime.actors.read(ref('a'))).toBeNull();
     expect((await make('a')).version).toBe(1);
   });
@@ -396,7 +396,7 @@ describe('a store that blinks', () => {
   it('tries the turn again, and nobody notices', async () => {
     await make('a');
     let failures = 3;
-    store.before = () => {
+    store.beforeCommit = () => {
       if (failures-- > 0) throw new StoreUnavailable('gone');
     };
     expect((await runtime.actors.send(ref('a'), event('press'))).version).toBe(2);
@@ -405,7 +405,7 @@ describe('a store that blinks', () => {
   it('gives a caller up after two seconds and a device after ten', async () => {
     await make('a');
     let away = true;
-    store.before = () => {
+    store.beforeCommit = () => {
       if (away) throw new StoreUnavailable('gone');
     };
     const caller = runtime.actors.send(ref('a'), event('press'));
@@ -426,13 +426,13 @@ describe('a store that blinks', () => {
 
   it('asks for the same again where the connection was lost in a commit, and it happens once', async () => {
     await Promise.all([make('a'), make('b')]);
-    const lose = (hook: 'before' | 'after') => {
+    const lose = (hook: 'beforeCommit' | 'afterCommit') => {
       store[hook] = () => {
         store[hook] = () => {};
         throw new CommitUnknown('connection lost');
       };
     };
-    for (const hook of ['before', 'after'] as const) {
+    for (const hook of ['beforeCommit', 'afterCommit'] as const) {
       lose(hook);
       const reply = await runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: hook }));
       await reply.messagesDelivered;
@@ -448,18 +448,18 @@ describe('a store that blinks', () => {
   it('knows its own settled commit among those whose answer was lost, and a rival that moved the same member', async () => {
     await make('a');
     await runtime.actors.send(ref('a'), event('press'));
-    store.after = () => {
-      store.after = () => {};
+    store.afterCommit = () => {
+      store.afterCommit = () => {};
       throw new CommitUnknown('connection lost');
     };
     const own = await runtime.actors.send(ref('a'), event('press'));
-    expect(store.commits.at(-1)?.actors.map(({ settled }) => settled)).toEqual([true]);
+    expect(store.commits.at(-1)?.actors.map(({ unchangedBase }) => unchangedBase)).toEqual([true]);
     expect(own).toMatchObject({ version: 3, snapshot: { context: { pressed: 1 } } });
     expect(store.rows.get('device:a')).toMatchObject({ version: 3, context: { pressed: 1 } });
     await runtime.actors.send(ref('a'), event('press'));
 
-    store.before = () => {
-      store.before = () => {};
+    store.beforeCommit = () => {
+      store.beforeCommit = () => {};
       const row = store.rows.get('device:a');
       if (row)
         store.rows.set('device:a', { ...row, version: 5, value: 'off', context: { ...row.context, pressed: 40 } });
@@ -472,8 +472,8 @@ describe('a store that blinks', () => {
 
   it('decides again where a rival was first and the connection was lost besides', async () => {
     await make('a');
-    store.before = () => {
-      store.before = () => {};
+    store.beforeCommit = () => {
+      store.beforeCommit = () => {};
       const row = store.rows.get('device:a');
       if (row) store.rows.set('device:a', { ...row, version: 2, context: { ...row.context, pressed: 40 } });
       throw new CommitUnknown('connection lost');
@@ -487,7 +487,7 @@ describe('a store that blinks', () => {
     runtime = assemble({ deviceTimeoutMs: 100 });
     await Promise.all([make('a'), make('b')]);
     let away = true;
-    store.after = () => {
+    store.afterCommit = () => {
       if (away) throw new CommitUnknown('connection lost');
     };
     const asked = runtime.actors.send(ref('a'), event('tell', { to: ref('b'), text: 'hello' }));
@@ -506,7 +506,7 @@ describe('a store that blinks', () => {
       open = resolve;
     });
     let held = false;
-    store.before = () => {
+    store.beforeCommit = () => {
       held = true;
       return gate;
     };
@@ -559,7 +559,7 @@ describe('mailboxes and memory', () => {
     const gate = new Promise<void>((resolve) => {
       open = resolve;
     });
-    store.before = () => gate;
+    store.beforeCommit = () => gate;
     const first = runtime.actors.send(ref('a'), event('press'));
     const second = runtime.actors.send(ref('a'), event('press'));
     await expect(runtime.actors.send(ref('a'), event('press'))).rejects.toThrow(Overloaded);
@@ -658,7 +658,7 @@ describe('timers', () => {
     clock.advance(1_000);
     const { promise: gate, resolve: open } = Promise.withResolvers<void>();
     let held = false;
-    store.before = () => {
+    store.beforeCommit = () => {
       held = true;
       return gate;
     };

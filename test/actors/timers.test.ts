@@ -3,12 +3,12 @@ import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
 import type { MachineDefinition } from '../../src/machines/definition.ts';
 import type { ActorRef } from '../../src/machines/outputs.ts';
 import { eventually, type TestClock, testClock } from '../support/clock.ts';
-import { lamp, MemoryActors, memoryStore } from '../support/memory-actors.ts';
+import { lamp, MemoryActorStore, makeRuntimeStore } from '../support/memory-actor-store.ts';
 
 const LAMP: ActorRef = { kind: 'device', id: 'a' };
 const silent = { debug() {}, info() {}, warn() {}, error() {} };
 
-let store: MemoryActors;
+let store: MemoryActorStore;
 let clock: TestClock;
 let runtime: Runtime;
 let held: boolean;
@@ -21,23 +21,23 @@ function hold(): void {
   const { promise, resolve } = Promise.withResolvers<void>();
   held = false;
   open = resolve;
-  store.before = () => {
+  store.beforeCommit = () => {
     held = true;
     return promise;
   };
 }
 
 beforeEach(async () => {
-  store = new MemoryActors();
+  store = new MemoryActorStore();
   clock = testClock();
   const definitions = () => lamp as unknown as MachineDefinition;
-  runtime = createRuntime({ store: memoryStore(store).store, definitions, clock, log: silent });
+  runtime = createRuntime({ store: makeRuntimeStore(store).store, definitions, clock, log: silent });
   await runtime.actors.create(LAMP, { type: 'make', at: clock.now(), id: 'a' } as never);
   await send('press');
   clock.advance(1_000); // the lamp is on, and its timer is due
 });
 afterEach(() => {
-  store.before = () => {};
+  store.beforeCommit = () => {};
   runtime.halt();
 });
 

@@ -1,21 +1,21 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { cliHere, runCli } from '../support/cli.ts';
+import { runCli, runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import type { House } from '../support/house.ts';
-import { type OpenSockets, openSockets } from '../support/state-sockets.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { startTestSockets, type TestSockets } from '../support/state-sockets.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House;
-let edge: OpenSockets;
-let mine: Tenancy;
+let house: HttpService;
+let edge: TestSockets;
+let mine: TestTenant;
 let lamp: string;
 beforeAll(async () => {
-  house = await openHouse();
-  edge = await openSockets(house);
+  house = await startHttpServiceOnDatabase();
+  edge = await startTestSockets(house);
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
   lamp = (await mine.register()).device_id;
 });
 afterAll(async () => {
@@ -23,7 +23,7 @@ afterAll(async () => {
   await house.close();
 });
 
-const runAs = (token: string, ...args: string[]) => cliHere(args, { url: house.url, token });
+const runAs = (token: string, ...args: string[]) => runCliInProcess(args, { url: house.url, token });
 const run = (...args: string[]) => runAs(mine.tokens.admin, ...args);
 
 it('actors lists them, shows one with its journal, and prints JSON for programs', async () => {

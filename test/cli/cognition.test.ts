@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { openCognition } from '../../src/operations/cognition/cognition.ts';
 import type { Cognition } from '../../src/operations/cognition/contract.ts';
-import { cliHere, runCli } from '../support/cli.ts';
+import { runCli, runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
+import { turnOn, unwrap } from '../support/cognition-fixture.ts';
 import { connect, register } from '../support/device.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { standIn } from '../support/stand-in-sidecar.ts';
-import { taken, turnOn } from '../support/thought.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -16,7 +16,7 @@ let cognition: Cognition & { close(): void };
 beforeAll(async () => {
   at = await startService();
   cognition = openCognition(at.services, { subscribe() {} });
-  const sidecar = standIn(at.services);
+  const sidecar = installFakeSidecar(at.services);
   owner = await at.owner();
   const done = (on: boolean) => () => ({ state: { on } });
   device = await connect(await register(owner), { commands: { turn_on: done(true), turn_off: done(false) } });
@@ -37,11 +37,11 @@ afterAll(async () => {
 async function think(id: string): Promise<void> {
   const context = await cognition.context(id);
   if (context?.text === 'Be silent.') return void (await cognition.fail(id, { code: 'NO_IDEA', detail: 'No idea.' }));
-  taken(await cognition.propose(id, turnOn('light', device.deviceId)));
-  taken(await cognition.complete(id, { summary: 'There is light.' }));
+  unwrap(await cognition.propose(id, turnOn('light', device.deviceId)));
+  unwrap(await cognition.complete(id, { summary: 'There is light.' }));
 }
 
-const run = (...args: string[]) => cliHere(args, { url: at.url, token: owner.token });
+const run = (...args: string[]) => runCliInProcess(args, { url: at.url, token: owner.token });
 /** With `--watch` it looks at signals, which are a process's. */
 const watch = (...args: string[]) =>
   runCli([...args, '--watch'], { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });

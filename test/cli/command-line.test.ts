@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { clientSettingsTable, settingsTable } from '../../src/config/settings.ts';
-import { beginCli, type CliProcess, cliHere } from '../support/cli.ts';
+import { type CliProcess, runCliInProcess, startCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import { onPostgres } from '../support/deployment.ts';
+import { makePostgresDeployment } from '../support/deployment.ts';
 
 /** The command line as a person uses it: processes of their own, against a service that one of them runs. */
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-'));
@@ -19,11 +19,12 @@ let env: Record<string, string> = {
 };
 let service: CliProcess;
 
-const begin = (args: readonly string[], more: Record<string, string> = {}) => beginCli(args, { ...env, ...more });
+const begin = (args: readonly string[], more: Record<string, string> = {}) => startCli(args, { ...env, ...more });
 
 const run = (...args: string[]) => begin(args).ended;
 /** The same in this process, for what a process of its own adds nothing to. */
-const here = (...args: string[]) => cliHere(args, { url: env.TWINKEEP_URL ?? '', token: env.TWINKEEP_TOKEN ?? '' });
+const here = (...args: string[]) =>
+  runCliInProcess(args, { url: env.TWINKEEP_URL ?? '', token: env.TWINKEEP_TOKEN ?? '' });
 
 /** The answer of a verb with `--json`. */
 async function json<T>(...args: string[]): Promise<T> {
@@ -264,7 +265,7 @@ it('a served process drains on SIGTERM and ends with 0', async () => {
 });
 
 it('a process that stands by ends with 0 as well, and calls nothing an error', async () => {
-  const deployment = await onPostgres();
+  const deployment = await makePostgresDeployment();
   if (deployment === null) return;
   const { env: shared } = deployment;
   const active = begin(['serve'], shared);

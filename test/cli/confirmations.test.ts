@@ -4,19 +4,19 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Io } from '../../src/cli/io.ts';
 import { makeProgram } from '../../src/cli/program.ts';
-import { cliHere } from '../support/cli.ts';
+import { runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import type { House } from '../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let lock: string;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
   lock = (await mine.register({ device_type: 'door_lock', name: 'Front door' })).device_id;
   await mine.connect(lock);
   await mine.report(lock, { locked: true });
@@ -28,7 +28,7 @@ const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, {
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 
 /** The command line where there is no terminal. */
-const run = (...args: string[]) => cliHere(args, { url: house.url, token: mine.tokens.admin });
+const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token: mine.tokens.admin });
 
 /** The command line in this process, with somebody at a terminal who types. */
 function atTerminal(...args: string[]) {

@@ -4,20 +4,20 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
-import { cliHere } from '../support/cli.ts';
-import { type House, makeHouse } from '../support/house.ts';
-import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
+import { runCliInProcess } from '../support/cli.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
+import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let token: string;
 const folder = mkdtempSync(join(tmpdir(), 'twinkeep-cli-firmware-'));
 const content = randomBytes(400_000);
 const file = join(folder, 'light.bin');
 
 beforeAll(async () => {
-  house = await makeHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpService();
+  mine = await makeTestTenant(house);
   token = mine.tokens.admin;
   writeFileSync(file, content);
 });
@@ -26,7 +26,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const run = (...args: string[]) => cliHere(args, { url: house.url, token });
+const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token });
 
 describe('twinkeep firmware', () => {
   it('drafts with a file, releases, lists, checks and withdraws', async () => {

@@ -7,7 +7,7 @@ import { keepCredential, readCredentials } from '../../src/cli/credentials.ts';
 import { approval, userCode } from '../../src/cli/verbs/login.ts';
 import { userCodeOf } from '../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../support/browser.ts';
-import { beginCli } from '../support/cli.ts';
+import { startCli } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -25,19 +25,19 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const begin = (args: readonly string[], more: Record<string, string> = {}) =>
-  beginCli(['--url', at.url, ...args], { XDG_CONFIG_HOME: folder, ...more });
+  startCli(['--url', at.url, ...args], { XDG_CONFIG_HOME: folder, ...more });
 const run = (...args: string[]) => begin(args).ended;
 
 /** What a person does with what `login` prints. */
 async function approve(said: { stderr: string }, token: string, change?: (browser: Browser) => Promise<unknown>) {
   const [, link = '', typed = ''] = await eventually(() => /(http\S+)[\s\S]*there: (\w{6})/.exec(said.stderr));
   const browser = browserAt(at.url);
-  expect((await browser.ask('GET', link)).status).toBe(200);
-  await browser.ask('POST', '/v1/auth/session', { body: { token } });
+  expect((await browser.request('GET', link)).status).toBe(200);
+  await browser.request('POST', '/v1/auth/session', { body: { token } });
   await change?.(browser);
-  const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
+  const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
   const body = { code: new URL(link).searchParams.get('code'), user_code: typed };
-  return browser.ask('POST', '/v1/auth/cli/approve', { body, headers });
+  return browser.request('POST', '/v1/auth/cli/approve', { body, headers });
 }
 
 describe('twinkeep login', () => {
@@ -64,10 +64,10 @@ describe('twinkeep login', () => {
   it('gives up when the person typed wrong codes until it ended', async () => {
     const { output: said, ended } = begin(['login', '--json']);
     await approve(said, await at.token('ada'), async (browser) => {
-      const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
+      const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
       const code = new URL(/http\S+/.exec(said.stderr)?.[0] ?? '').searchParams.get('code');
       for (let n = 0; n < 5; n++) {
-        await browser.ask('POST', '/v1/auth/cli/approve', { body: { code, user_code: 'AAAAAA' }, headers });
+        await browser.request('POST', '/v1/auth/cli/approve', { body: { code, user_code: 'AAAAAA' }, headers });
       }
     });
     const { code, stdout, stderr } = await ended;

@@ -1,18 +1,18 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { cliHere } from '../support/cli.ts';
-import type { House } from '../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
+import { runCliInProcess } from '../support/cli.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const run = (...args: string[]) => cliHere(['memories', ...args], { url: house.url, token: mine.tokens.user });
+const run = (...args: string[]) => runCliInProcess(['memories', ...args], { url: house.url, token: mine.tokens.user });
 
 const TEXT = 'Good night:\nall lights off, \u{202e}door locked';
 

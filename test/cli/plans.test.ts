@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type PlanStep, treeOf } from '../../src/cli/verbs/plans.ts';
 import type { Device } from '../../src/device/device.ts';
-import { cliHere } from '../support/cli.ts';
+import { runCliInProcess } from '../support/cli.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -22,7 +22,7 @@ afterAll(async () => {
 });
 
 const run = (args: string[], input?: unknown) =>
-  cliHere(['plans', ...args], {
+  runCliInProcess(['plans', ...args], {
     ...{ url: at.url, token: owner.token },
     input: input === undefined ? '' : JSON.stringify(input),
   });

@@ -8,9 +8,9 @@ import type { Duplex } from 'node:stream';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import type { Device } from '../../src/device/device.ts';
-import { cliHere } from '../support/cli.ts';
+import { runCliInProcess } from '../support/cli.ts';
 import { eventually } from '../support/clock.ts';
-import { type Deployment, onPglite } from '../support/deployment.ts';
+import { type Deployment, makePgliteDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -20,7 +20,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
 /** The command line, as the holder of `token`. */
-const begin = (url: string, token: string, args: readonly string[]) => cliHere(args, { url, token });
+const begin = (url: string, token: string, args: readonly string[]) => runCliInProcess(args, { url, token });
 
 /** A light whose commands last until they are released. */
 interface SlowLight {
@@ -277,7 +277,7 @@ describe('--wait across a restart of the service', () => {
   let deployment: Deployment;
   let before: TestService;
   beforeAll(async () => {
-    deployment = await onPglite();
+    deployment = await makePgliteDeployment();
     before = await startService(deployment.env);
   });
   afterAll(() => deployment?.remove());

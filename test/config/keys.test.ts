@@ -4,7 +4,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/config/values.ts';
+import { ConfigError } from '../../src/config/setting-readers.ts';
 import { readConfig, readTokenKey } from '../../src/config.ts';
 
 let dataDir: string;

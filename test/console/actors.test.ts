@@ -2,11 +2,17 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { register } from '../support/device.ts';
-import { startProxy } from '../support/proxy.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 describe.runIf(hasChromium())('the actors in the console', () => {
   let at: TestService;
@@ -18,9 +24,9 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    home = await inhabit(at, owner);
+    home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -32,20 +38,20 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     (await owner.post(`/v1/device/${device}/command`, { action, params })).body;
 
   it('lists them all by name, with the states that they are in', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('/actors');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors');
     const row = page.getByRole('row', { name: /Front door/i });
     await row.getByText('online').waitFor();
     await page.getByText(/^\d+ actors$/).waitFor();
-    await picture(page, 'actors');
+    await saveScreenshot(page, 'actors');
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('tells of what happens while somebody looks on', async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token });
-    await go('/actors?kind=command');
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors?kind=command');
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const { command_id } = await command(light, 'set_brightness', { level: 40 });
     const row = page.getByRole('row').filter({ hasText: command_id.slice(-8) });
@@ -54,35 +60,38 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   });
 
   it('draws a device, lit where it is, and says what it does and why', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_100 });
-    await go(`/actors/device/${light}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      height: 1_100,
+    });
+    await open(`/actors/device/${light}`);
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
     await page.getByRole('img', { name: 'administration: now one key' }).waitFor();
     await page.getByText('Signs in, reports and is commanded.').first().waitFor();
-    await picture(page, 'device');
+    await saveScreenshot(page, 'device');
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('shows a name that is markup as the text that it is', async () => {
     const name = `"><img src=x onerror="document.title='owned'"><b>bold</b>`;
     const { device_id } = await register(owner, { name });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/actors/device/${device_id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/actors/device/${device_id}`);
     await page.getByRole('heading', { level: 1, name: 'bold' }).getByText(name).waitFor();
     await page.getByRole('img', { name: 'link: now offline' }).waitFor();
     expect(await page.locator('main :is(img, b)').count()).toBe(0);
     expect(await page.title()).not.toBe('owned');
     await owner.delete(`/v1/devices/${device_id}`);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('begins a drawing that is larger than the screen where the actor is', async () => {
     const { command_id } = await command(light, 'set_brightness', { level: 35 });
-    const { page, go, close } = await look(browser, at, { token: owner.token, width: 400 });
-    await go(`/actors/command/${command_id}`);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, width: 400 });
+    await open(`/actors/command/${command_id}`);
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
     const seen = `(() => {
       const [around, box] = ['.chart-scroll', '.chart .box.final.lit'].map((one) => document.querySelector(one).getBoundingClientRect());
@@ -94,19 +103,22 @@ describe.runIf(hasChromium())('the actors in the console', () => {
 
   it('shows a command that waits, with the time it has left', async () => {
     const { command_id } = await command(lock, 'unlock');
-    const { page, go, close } = await look(browser, at, { token: owner.token, height: 1_100 });
-    await go(`/actors/command/${command_id}`);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, height: 1_100 });
+    await open(`/actors/command/${command_id}`);
     await page.getByRole('img', { name: /now awaiting confirmation/ }).waitFor();
     await page.getByText(/in 4:\d\d/).waitFor();
-    await picture(page, 'command');
+    await saveScreenshot(page, 'command');
     expect(await accessibility(page)).toEqual([]);
     await close();
   });
 
   it('replays what happened step by step, and comes back to now', async () => {
     const { command_id } = await command(light, 'set_brightness', { level: 55 });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_100 });
-    await go(`/actors/command/${command_id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      height: 1_100,
+    });
+    await open(`/actors/command/${command_id}`);
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
     const slider = page.getByRole('slider', { name: 'Step of its history' });
     await slider.focus();
@@ -116,19 +128,19 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     expect(await page.locator('.label.took').first().textContent()).toContain('has session');
     await page.getByRole('button', { name: 'A step on' }).click();
     await page.getByRole('img', { name: /lifecycle: now acknowledged/ }).waitFor();
-    await picture(page, 'replay');
+    await saveScreenshot(page, 'replay');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Play it again' }).click();
     await page.getByRole('img', { name: /lifecycle: now succeeded/ }).waitFor();
     await page.getByText('In the past').waitFor({ state: 'detached' });
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('lights another state the moment that a device goes, and tells which step that was', async () => {
     const sensor = home.members.at(-1)?.registration.device_id ?? '';
-    const { page, go, close } = await look(browser, at, { token: owner.token });
-    await go(`/actors/device/${sensor}`);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/actors/device/${sensor}`);
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     await home.unplug(sensor);
@@ -141,8 +153,8 @@ describe.runIf(hasChromium())('the actors in the console', () => {
     await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
     await at.services.actors.releaseQuarantine({ kind: 'device', id: lock });
     await at.services.store.actors.quarantine({ kind: 'device', id: lock }, 'it failed three times');
-    const { page, go, close } = await look(browser, at, { token: owner.token });
-    await go('/actors?held=true');
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors?held=true');
     await page.getByRole('link', { name: 'Front door' }).click();
     await page.getByText('it failed three times').waitFor();
     await page.getByRole('button', { name: 'Release it' }).click();
@@ -151,8 +163,8 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   });
 
   it('filters by kind and state, and finds by name, in an address that can be sent', async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token });
-    await go('/actors');
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors');
     await page.getByRole('radio', { name: 'Commands' }).check();
     await page.getByLabel('State').selectOption('lifecycle.succeeded');
     await page
@@ -173,38 +185,42 @@ describe.runIf(hasChromium())('the actors in the console', () => {
   });
 
   it('says so of an actor that is none', async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token, expects: [404] });
-    await go(`/actors/device/${owner.tenantId}`);
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, expects: [404] });
+    await open(`/actors/device/${owner.tenantId}`);
     await page.getByText('There is no such actor.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     await close();
   });
 
   it.each(['light', 'dark'] as const)('can be used on a small screen, in %s colours', async (colorScheme) => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, width: 400, colorScheme });
-    await go('/actors');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      width: 400,
+      colorScheme,
+    });
+    await open('/actors');
     await page.getByRole('row', { name: /Ceiling light/ }).waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('link', { name: 'Ceiling light' }).click();
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
-    await picture(page, `device-small-${colorScheme}`);
-    expect(complaints()).toEqual([]);
+    await saveScreenshot(page, `device-small-${colorScheme}`);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('says that the connection is lost, and finds it again', async () => {
-    const line = await startProxy(at.url);
-    const through = { ...at, url: line.through(at.url).replace(/\/$/, '') };
-    const { page, go, close } = await look(browser, through, { token: owner.token });
-    await go(`/actors/device/${light}`);
+    const line = await startTcpProxy(at.url);
+    const through = { ...at, url: line.proxiedUrl(at.url).replace(/\/$/, '') };
+    const { page, open, close } = await openConsolePage(browser, through, { token: owner.token });
+    await open(`/actors/device/${light}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     line.cut();
     await page.getByText(/The connection was lost/).waitFor();
     await page.getByText('Reconnecting').waitFor();
-    await picture(page, 'reconnecting');
+    await saveScreenshot(page, 'reconnecting');
     await home.unplug(light);
     line.restore();
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();

@@ -1,11 +1,17 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { join, type Member } from '../support/cast.ts';
+import { inviteMember, type Member } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
 describe.runIf(hasChromium())('the confirmations in the console', () => {
   let at: TestService;
@@ -18,11 +24,11 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    grace = await join(at, owner, 'user', 'grace');
-    home = await inhabit(at, owner);
+    grace = await inviteMember(at, owner, 'user', 'grace');
+    home = await startSimulatedHome(at, owner);
     lock = home.idOf('unlock');
     await owner.patch('/v1/tenant/policy', { confirm_by: 'another_principal' });
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -35,18 +41,18 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
   const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/commands/${id}`)).body.command.status;
 
   it('say what to expect where nothing waits', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('/confirmations');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/confirmations');
     await page.getByText('Nothing waits for you.').waitFor();
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('let a second person approve what the first asked for, and follow it until it is verified', async () => {
-    const first = await look(browser, at, { token: owner.token });
-    const second = await look(browser, at, { token: grace.token, height: 1_000 });
-    await Promise.all([first.go('/confirmations'), second.go('/confirmations')]);
+    const first = await openConsolePage(browser, at, { token: owner.token });
+    const second = await openConsolePage(browser, at, { token: grace.token, height: 1_000 });
+    await Promise.all([first.open('/confirmations'), second.open('/confirmations')]);
     await second.page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const id = await ask('unlock');
 
@@ -62,26 +68,26 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
     expect(await dialog.getByRole('row', { name: /^locked/ }).isVisible()).toBe(true);
     expect(await accessibility(page)).toEqual([]);
-    await picture(page, 'confirmation');
+    await saveScreenshot(page, 'confirmation');
     await dialog.getByRole('button', { name: 'Approve: unlock' }).click();
 
     const way = page.getByRole('region', { name: 'Approved: Unlock' });
     await way.getByText('Verified, done').waitFor();
     await way.getByText('The device reports what was expected.').waitFor();
     await page.getByText('Nothing waits for you.').waitFor();
-    await picture(page, 'approved');
+    await saveScreenshot(page, 'approved');
     expect(await accessibility(page)).toEqual([]);
     const { command } = (await owner.get(`/v1/commands/${id}`)).body;
     expect(command).toMatchObject({ status: 'succeeded', confirmed_by: grace.userId });
     await first.page.getByText('Nothing waits for you.').waitFor();
-    expect([...first.complaints(), ...second.complaints()]).toEqual([]);
+    expect([...first.browserErrors(), ...second.browserErrors()]).toEqual([]);
     await Promise.all([first.close(), second.close()]);
   });
 
   it('are refused with a reason, by the keyboard alone', async () => {
     const id = await ask('unlock');
-    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
-    await go('/confirmations');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
+    await open('/confirmations');
     const refuse = page.getByRole('button', { name: 'Refuse …' });
     await refuse.focus();
     await page.keyboard.press('Enter');
@@ -96,14 +102,14 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     expect(await statusOf(id)).toBe('cancelled');
     const { timeline } = (await owner.get(`/v1/commands/${id}`)).body.command;
     expect(timeline.at(-1)).toMatchObject({ status: 'cancelled', by: grace.userId, reason: 'Nobody is at home.' });
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('say so where one is answered elsewhere while somebody looks at it', async () => {
     const id = await ask('unlock');
-    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
-    await go('/confirmations');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
+    await open('/confirmations');
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     await page.getByRole('button', { name: 'Approve …' }).click();
     const dialog = page.getByRole('dialog');
@@ -114,15 +120,15 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
     await dialog.getByRole('button', { name: 'Close' }).click();
     await dialog.waitFor({ state: 'detached' });
     expect(await page.evaluate('document.activeElement.id')).toBe('content');
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('take no approval of what expires while somebody looks at it', async () => {
     const id = await ask('unlock');
-    const { page, go, close } = await look(browser, at, { token: grace.token, fresh: true });
+    const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, fresh: true });
     await page.clock.install();
-    await go('/confirmations');
+    await open('/confirmations');
     await page.getByRole('button', { name: 'Refuse …' }).click();
     await page.getByLabel(/^Why/).fill('Nobody is at home.');
     await page.clock.fastForward(301_000);
@@ -134,8 +140,8 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
 
   it('say why the service does not take an approval', async () => {
     await ask('unlock');
-    const { page, go, close } = await look(browser, at, { token: grace.token, expects: [503] });
-    await go('/confirmations');
+    const { page, open, close } = await openConsolePage(browser, at, { token: grace.token, expects: [503] });
+    await open('/confirmations');
     await page.getByRole('button', { name: 'Approve …' }).click();
     await at.services.setFlag('commands_disabled', true);
     await page.getByRole('button', { name: 'Approve: unlock' }).click();
@@ -148,25 +154,25 @@ describe.runIf(hasChromium())('the confirmations in the console', () => {
 
   it.each(['light', 'dark'] as const)('can be answered on a small screen, in %s colours', async (colorScheme) => {
     const id = await ask('unlock');
-    const { page, go, complaints, close } = await look(browser, at, {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       ...{ token: grace.token, colorScheme, width: 400 },
     });
-    await go('/confirmations');
+    await open('/confirmations');
     await page.getByRole('button', { name: 'Refuse …' }).waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Approve …' }).click();
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Approve: unlock' }).click();
     await page.getByText('Verified, done').waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
     await eventually(async () => (await statusOf(id)) === 'succeeded');
-    await go(`/commands/${id}`);
+    await open(`/commands/${id}`);
     await page.getByRole('heading', { name: 'What the device shows' }).waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 });

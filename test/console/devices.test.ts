@@ -1,13 +1,19 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { join } from '../support/cast.ts';
+import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { register } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
-import { speak } from '../support/speaker.ts';
+import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
 describe.runIf(hasChromium())('the devices in the console', () => {
   let at: TestService;
@@ -19,9 +25,9 @@ describe.runIf(hasChromium())('the devices in the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    home = await inhabit(at, owner);
+    home = await startSimulatedHome(at, owner);
     [light, lock] = [home.idOf('set_brightness'), home.idOf('unlock')];
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -33,15 +39,15 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const cabin = (await owner.post('/v1/homes', { home_name: 'Cabin' })).body.id;
     const room = (await owner.post(`/v1/homes/${owner.homeId}/rooms`, { name: 'Hall' })).body.id;
     await owner.patch(`/v1/devices/${lock}`, { room_id: room });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('/devices');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/devices');
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const row = page.getByRole('row', { name: /Front door/ });
     await row.getByText('online').waitFor();
     await page.getByRole('link', { name: 'Home', exact: true }).last().click();
     await page.getByRole('link', { name: 'Hall' }).click();
     await page.getByText('5 devices, 1 shown').waitFor();
-    await picture(page, 'devices');
+    await saveScreenshot(page, 'devices');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('link', { name: 'Cabin' }).click();
     await page.getByText('No device fits.').waitFor();
@@ -52,18 +58,21 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.reload();
     const porch = page.getByRole('row', { name: /Porch light/ });
     await porch.getByText('offline').waitFor();
-    const speaker = await speak(at, extra);
+    const speaker = await connectRawDevice(at, extra);
     await speaker.say('state', { state: { on: true } }, { sequence: 1 });
     await porch.getByText('online').waitFor();
     speaker.mqtt.end(true);
     await porch.getByText('offline').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('take a command from a form, and show its way until it is verified', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
-    await go(`/devices/${light}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      height: 1_000,
+    });
+    await open(`/devices/${light}`);
     await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
     const level = page.getByLabel('Level', { exact: false });
     await level.focus();
@@ -78,11 +87,11 @@ describe.runIf(hasChromium())('the devices in the console', () => {
       .getByText('11', { exact: true })
       .waitFor();
     await page.evaluate('scrollTo(0, 0)');
-    await picture(page, 'twin');
+    await saveScreenshot(page, 'twin');
     expect(await accessibility(page)).toEqual([]);
     const { body } = await owner.get(`/v1/device/${light}/commands`);
     expect(body.commands[0]).toMatchObject({ action: 'set_brightness', params: { level: 11 }, status: 'succeeded' });
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
@@ -90,20 +99,20 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     const id = home.idOf('set_brightness');
     const countOf = async (): Promise<number> => (await owner.get(`/v1/device/${id}/commands`)).body.commands.length;
     const before = await countOf();
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/devices/${id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${id}`);
     await page.getByLabel('Action').selectOption('turn_on');
     // As slow as a hand, so that the first is answered before the second comes.
     await page.getByRole('button', { name: 'Turn on' }).dblclick({ delay: 80 });
     await page.getByText('Verified, done').waitFor();
     expect(await countOf()).toBe(before + 1);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('do not send what the schema refuses, and say where', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/devices/${light}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${light}`);
     const before = (await owner.get(`/v1/device/${light}/commands`)).body.commands.length;
     await page.getByLabel('Action').selectOption({ label: 'Set color temperature' });
     const kelvin = page.getByLabel('Kelvin', { exact: false });
@@ -112,32 +121,35 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await page.getByText('must be at least 1000').waitFor();
     expect(await accessibility(page)).toEqual([]);
     expect((await owner.get(`/v1/device/${light}/commands`)).body.commands.length).toBe(before);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('show what a command would do before a critical one is confirmed', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, expects: [409] });
-    await go(`/devices/${lock}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      expects: [409],
+    });
+    await open(`/devices/${lock}`);
     await page.getByLabel('Action').selectOption({ label: 'Unlock (critical)' });
     await page.getByRole('button', { name: 'Unlock …' }).click();
     const dialog = page.getByRole('dialog', { name: 'Unlock: Front door?' });
     expect(await dialog.getByRole('row', { name: /^locked/ }).textContent()).toContain('yes→no');
     expect(await accessibility(page)).toEqual([]);
-    await picture(page, 'dry-run');
+    await saveScreenshot(page, 'dry-run');
     await dialog.getByRole('button', { name: 'Confirm: unlock' }).click();
     await page.getByText('Verified, done').waitFor();
     await page
       .getByRole('row', { name: /^locked/ })
       .getByText('no', { exact: true })
       .waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('preview what is not critical, and let it go again', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/devices/${light}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${light}`);
     await page.getByLabel('Action').selectOption({ label: 'Set brightness' });
     await page.getByLabel('Level', { exact: false }).press('End');
     await page.getByRole('button', { name: 'Preview' }).click();
@@ -147,41 +159,45 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     await dialog.waitFor({ state: 'detached' });
     const { body } = await owner.get(`/v1/device/${light}/commands`);
     expect(body.commands[0]).toMatchObject({ action: 'set_brightness', status: 'cancelled' });
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('show nobody but an admin the keys', async () => {
-    const user = await join(at, owner, 'user', 'uma');
-    const { page, go, complaints, close } = await look(browser, at, { token: user.token });
-    await go(`/devices/${light}`);
+    const user = await inviteMember(at, owner, 'user', 'uma');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: user.token });
+    await open(`/devices/${light}`);
     await page.getByRole('heading', { name: 'Manifest' }).waitFor();
     await page.getByRole('button', { name: 'Turn on' }).waitFor();
     expect(await page.getByRole('heading', { name: 'Keys' }).count()).toBe(0);
     expect(await page.getByRole('link', { name: /statechart/ }).count()).toBe(0);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it.each(['light', 'dark'] as const)('are usable on a small screen, in %s colours', async (colorScheme) => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, colorScheme, width: 400 });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      colorScheme,
+      width: 400,
+    });
     for (const path of ['/devices', `/devices/${light}`]) {
-      await go(path);
+      await open(path);
       await page.getByRole('table').first().waitFor();
-      expect(await isTooWide(page)).toBe(false);
+      expect(await overflowsHorizontally(page)).toBe(false);
       expect(await accessibility(page)).toEqual([]);
     }
-    await picture(page, `twin-small-${colorScheme}`);
-    expect(complaints()).toEqual([]);
+    await saveScreenshot(page, `twin-small-${colorScheme}`);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('show a device as it reports, with the time of each property, its messages and refusals', async () => {
     const registered = await register(owner, { device_type: 'smart_light', name: 'Hostile light' });
-    const speaker = await speak(at, registered);
+    const speaker = await connectRawDevice(at, registered);
     await speaker.say('state', { state: { on: true, brightness: 40 } }, { sequence: 1 });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/devices/${registered.device_id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/devices/${registered.device_id}`);
     await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
     const brightness = page.getByRole('row', { name: /^brightness/ });
     await brightness.getByText('40', { exact: true }).waitFor();
@@ -198,7 +214,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     expect(await page.getByRole('table', { name: 'Keys' }).getByText('hmac-sha256').count()).toBe(1);
     const html = await page.content();
     expect(html).not.toContain(registered.device_secret);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     speaker.mqtt.end(true);
     await close();
   });
@@ -211,8 +227,8 @@ describe.runIf(hasChromium())('the devices in the console', () => {
         Array.from({ length: 100 }, (_, n) => register(rich, { device_type: 'smart_light', name: `Lamp ${from + n}` })),
       );
     }
-    const { page, go, complaints, close } = await look(browser, at, { token: rich.token });
-    await go('/devices');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: rich.token });
+    await open('/devices');
     await page.getByText('1,000 devices').waitFor();
     const rows = page.getByRole('row', { name: /^Lamp \d+ / });
     await rows.first().waitFor();
@@ -224,7 +240,7 @@ describe.runIf(hasChromium())('the devices in the console', () => {
     expect(await page.getByRole('table', { name: 'Devices' }).getAttribute('aria-rowcount')).toBe('1001');
     await page.getByLabel('Find by name, type or id').fill('Lamp 77');
     await page.getByText('1,000 devices, 11 shown').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 });

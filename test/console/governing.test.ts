@@ -1,9 +1,15 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { join, type Member } from '../support/cast.ts';
+import { inviteMember, type Member } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -17,9 +23,9 @@ describe.runIf(hasChromium())('governing in the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    admin = await join(at, owner, 'admin', 'grace');
-    viewer = await join(at, owner, 'viewer', 'vera');
-    browser = await openConsole();
+    admin = await inviteMember(at, owner, 'admin', 'grace');
+    viewer = await inviteMember(at, owner, 'viewer', 'vera');
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -29,8 +35,8 @@ describe.runIf(hasChromium())('governing in the console', () => {
   const operator = async () => at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
 
   it('makes a key that is shown once, rotates and revokes it', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
-    await go('/keys');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/keys');
     await page.getByText('No keys yet.').waitFor();
     await page.getByRole('button', { name: 'New key …' }).click();
     await page.getByLabel('Its name').fill('Night shift');
@@ -45,7 +51,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await shown.getByRole('button', { name: 'I have it' }).click();
     await page.getByRole('row', { name: /^Night shift/ }).waitFor();
     expect(await page.content()).not.toContain(key);
-    await picture(page, 'keys');
+    await saveScreenshot(page, 'keys');
     expect(await accessibility(page)).toEqual([]);
 
     await page.getByRole('button', { name: 'Rotate … Night shift' }).click();
@@ -57,14 +63,14 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await page.getByRole('button', { name: 'Revoke it' }).click();
     await page.getByRole('button', { name: 'Revoke … Night shift' }).waitFor({ state: 'detached' });
     expect((await devices(rotated)).status).toBe(401);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('invites somebody, changes a role, removes somebody', async () => {
-    const uma = await join(at, owner, 'user', 'uma');
-    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
-    await go('/members');
+    const uma = await inviteMember(at, owner, 'user', 'uma');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/members');
     await page.getByRole('button', { name: 'Invite somebody …' }).click();
     await page.getByLabel('Address').fill('ines@example.com');
     await page.getByLabel('Role', { exact: true }).selectOption('viewer');
@@ -77,7 +83,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
       .waitFor();
     await page.getByLabel('Role of uma@example.com').selectOption('viewer');
     await eventually(async () => (await uma.get('/v1/auth/me')).body.user.role === 'viewer');
-    await picture(page, 'members');
+    await saveScreenshot(page, 'members');
     expect(await accessibility(page)).toEqual([]);
     // Above one's own role there is nothing to change.
     expect(await page.getByLabel('Role of ada@example.com').count()).toBe(0);
@@ -85,13 +91,13 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await page.getByRole('button', { name: 'Remove them' }).click();
     await page.getByRole('row', { name: /^uma@example.com/ }).waitFor({ state: 'detached' });
     expect((await uma.get('/v1/auth/me')).body.has_tenant).toBe(false);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('drafts firmware, uploads it, releases it to a part of the devices, and withdraws it', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
-    await go('/firmware');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/firmware');
     await page.getByRole('button', { name: 'Draft a release …' }).click();
     await page.getByLabel('Type of device').fill('smart_light');
     await page.getByLabel('Version').fill('1.5.0');
@@ -107,23 +113,23 @@ describe.runIf(hasChromium())('governing in the console', () => {
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Offer it to 25 %' }).click();
     await row.getByRole('cell', { name: '25 %', exact: true }).waitFor();
-    await picture(page, 'firmware');
+    await saveScreenshot(page, 'firmware');
     expect(await accessibility(page)).toEqual([]);
     const { releases } = (await owner.get('/v1/firmware')).body;
     expect(releases[0]).toMatchObject({ version: '1.5.0', status: 'released', rollout_percent: 25 });
     await row.getByRole('button', { name: 'Withdraw … 1.5.0' }).click();
     await page.getByRole('button', { name: 'Withdraw it' }).click();
     await row.getByText('withdrawn').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('changes who confirms critical commands', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
-    await go('/policy');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/policy');
     await page.getByLabel('Somebody other than who asked').check();
     await page.getByLabel('Within how many seconds').fill('600');
-    await picture(page, 'policy');
+    await saveScreenshot(page, 'policy');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Keep it so' }).click();
     await page.getByText('Kept.').waitFor();
@@ -131,7 +137,7 @@ describe.runIf(hasChromium())('governing in the console', () => {
       confirm_by: 'another_principal',
       confirm_ttl_s: 600,
     });
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
@@ -139,23 +145,23 @@ describe.runIf(hasChromium())('governing in the console', () => {
     const lamp = await register(owner, { device_type: 'smart_light', name: 'Lamp' });
     await viewer.get('/v1/devices');
     await owner.post('/v1/homes', { home_name: 'Cabin' });
-    const { page, go, complaints, close } = await look(browser, at, { token: admin.token });
-    await go('/audit');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: admin.token });
+    await open('/audit');
     await page.getByRole('row').filter({ hasText: 'vera@example.com' }).getByText('forbidden role').first().waitFor();
-    await picture(page, 'audit');
+    await saveScreenshot(page, 'audit');
     expect(await accessibility(page)).toEqual([]);
     await page.getByLabel('Who').selectOption({ label: 'ada@example.com' });
     await page.getByLabel('Of', { exact: true }).fill(`device:${lamp.device_id}`);
     await page.getByRole('row').filter({ hasText: 'Register device' }).waitFor();
     expect(await page.getByRole('row').filter({ hasText: 'vera@example.com' }).count()).toBe(0);
     expect(page.url()).toContain('subject=device');
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('shows a viewer their own keys and the firmware, nothing to change, and no other page', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
-    await go('/firmware');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
+    await open('/firmware');
     await page.getByRole('table').waitFor();
     expect(await page.getByRole('button', { name: /…/ }).count()).toBe(0);
     const menu = page.getByRole('navigation', { name: 'Pages' }).getByRole('link');
@@ -164,20 +170,20 @@ describe.runIf(hasChromium())('governing in the console', () => {
       await page.goto(`${at.url}/console${path}`);
       await page.getByText('There is no such page, or it is not for your role.').waitFor();
     }
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('lets platform operators suspend and resume a tenant, and set a flag', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: await operator() });
-    await go('/platform/tenants');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: await operator() });
+    await open('/platform/tenants');
     const row = page.getByRole('row', { name: /^Tenant of ada/ });
     await row.getByRole('button', { name: /^Suspend/ }).click();
     await page.getByLabel(/^Why/).fill('Unpaid since March');
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('button', { name: 'Suspend it' }).click();
     await row.getByText('suspended').waitFor();
-    await picture(page, 'tenants');
+    await saveScreenshot(page, 'tenants');
     expect(await accessibility(page)).toEqual([]);
     expect((await owner.get('/v1/homes')).body.code).toBe('TENANT_SUSPENDED');
     await row.getByRole('button', { name: /^Resume/ }).click();
@@ -188,33 +194,37 @@ describe.runIf(hasChromium())('governing in the console', () => {
     await page.getByRole('button', { name: 'Set it' }).click();
     await row.getByText('pro').waitFor();
 
-    await go('/platform/flags');
+    await open('/platform/flags');
     await page.getByRole('button', { name: 'Set … commands disabled' }).click();
     await page.getByRole('button', { name: 'Set it' }).click();
     await page.getByRole('button', { name: 'Clear … commands disabled' }).waitFor();
-    await picture(page, 'flags');
+    await saveScreenshot(page, 'flags');
     expect(await accessibility(page)).toEqual([]);
     expect(at.services.flags().commands_disabled).toBe(true);
     await page.getByRole('button', { name: 'Clear … commands disabled' }).click();
     await page.getByRole('button', { name: 'Clear it' }).click();
     await page.getByRole('button', { name: 'Set … commands disabled' }).waitFor();
-    await go('/platform/audit');
+    await open('/platform/audit');
     await page.getByRole('row').filter({ hasText: 'Set flag' }).first().waitFor();
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   describe.each(['light', 'dark'] as const)('on a small screen, in %s colours', (colorScheme) => {
     const fits = async (token: string, paths: readonly string[]): Promise<void> => {
-      const { page, go, complaints, close } = await look(browser, at, { token, colorScheme, width: 400 });
+      const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+        token,
+        colorScheme,
+        width: 400,
+      });
       for (const path of paths) {
-        await go(path);
+        await open(path);
         await page.locator('.card').first().waitFor();
-        expect([path, await isTooWide(page)]).toEqual([path, false]);
+        expect([path, await overflowsHorizontally(page)]).toEqual([path, false]);
         expect(await accessibility(page)).toEqual([]);
       }
-      expect(complaints()).toEqual([]);
+      expect(browserErrors()).toEqual([]);
       await close();
     };
 

@@ -1,11 +1,17 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readCounters } from '../../console/src/home/counters.ts';
-import { join } from '../support/cast.ts';
+import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
 describe.runIf(hasChromium())('the start of the console', () => {
   let at: TestService;
@@ -16,8 +22,8 @@ describe.runIf(hasChromium())('the start of the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    home = await inhabit(at, owner);
-    browser = await openConsole();
+    home = await startSimulatedHome(at, owner);
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -29,8 +35,8 @@ describe.runIf(hasChromium())('the start of the console', () => {
     owner.post(`/v1/device/${device}/command`, { action, params });
 
   it('counts devices and commands as they come and go, and tells what needs somebody', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('');
     await page.getByText('5 of 5').waitFor();
     await page.getByText('Nothing needs you now.').waitFor();
     await command(home.idOf('set_brightness'), 'set_brightness', { level: 40 });
@@ -44,44 +50,44 @@ describe.runIf(hasChromium())('the start of the console', () => {
       .getByText(/^[1-9]\d*(\.\d)?$|^0\.[1-9]$/)
       .first()
       .waitFor();
-    await picture(page, 'home');
+    await saveScreenshot(page, 'home');
     await home.unplug(home.idOf('set_temperature'));
     await page.getByText('4 of 5').waitFor();
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('fits a small screen, in the dark', async () => {
-    const { page, go, complaints, close } = await look(browser, at, {
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
       token: owner.token,
       width: 400,
       colorScheme: 'dark',
     });
-    await go('');
+    await open('');
     await page.getByText(/ of 5/).waitFor();
-    expect(await isTooWide(page)).toBe(false);
+    expect(await overflowsHorizontally(page)).toBe(false);
     expect(await accessibility(page)).toEqual([]);
-    await picture(page, 'home-small-dark');
+    await saveScreenshot(page, 'home-small-dark');
     await page.getByRole('button', { name: 'Menu' }).click();
     await page.getByRole('link', { name: 'Actors' }).waitFor();
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('shows a viewer the same numbers, and asks for nothing that a viewer may not see', async () => {
-    const viewer = await join(at, owner, 'viewer');
-    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
-    await go('');
+    const viewer = await inviteMember(at, owner, 'viewer');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
+    await open('');
     await page.getByText(/ of 5/).waitFor();
     await page.getByText('Refreshed at times').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('is drawn with less than 400 KB, without the layout library', async () => {
-    const { page, go, close } = await look(browser, at, { token: owner.token, fresh: true });
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token, fresh: true });
     const session = await page.context().newCDPSession(page);
     await session.send('Network.enable');
     const names = new Map<string, string>();
@@ -90,7 +96,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     session.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
       if (names.get(requestId)?.includes('/console')) bytes += encodedDataLength;
     });
-    await go('');
+    await open('');
     await page.getByText(/ of 5/).waitFor();
     await page.waitForLoadState('networkidle');
     expect(bytes).toBeGreaterThan(10_000);
@@ -98,7 +104,7 @@ describe.runIf(hasChromium())('the start of the console', () => {
     const files = [...names.values()];
     expect(files.filter((url) => /elk|layout/.test(url))).toEqual([]);
     expect(page.workers()).toEqual([]);
-    await go(`/actors/device/${home.idOf('unlock')}`);
+    await open(`/actors/device/${home.idOf('unlock')}`);
     await page.getByRole('img', { name: 'link: now online' }).waitFor();
     expect(page.workers().map((worker) => worker.url())).toEqual([
       expect.stringContaining('/console/assets/elk-worker'),

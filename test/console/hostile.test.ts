@@ -2,10 +2,10 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
 import { hasChromium } from '../support/chromium.ts';
-import { isTooWide, look, openConsole } from '../support/console.ts';
+import { launchConsoleBrowser, openConsolePage, overflowsHorizontally } from '../support/console-page.ts';
 import { register } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
 
 const SCRIPT = '<img src=x onerror=alert(1)>';
 const NAME = `${SCRIPT}${'W'.repeat(100 - SCRIPT.length)}`;
@@ -18,7 +18,7 @@ let speaker: Device | undefined;
 beforeAll(async () => {
   at = await startService();
   owner = await at.owner('ada');
-  browser = await openConsole();
+  browser = await launchConsoleBrowser();
 });
 afterAll(async () => {
   speaker?.mqtt.end(true);
@@ -29,7 +29,7 @@ afterAll(async () => {
 it.runIf(hasChromium())('what devices and people call things is text, and breaks no page of the console', async () => {
   const registered = await register(owner, { name: NAME, metadata: { [NAME.slice(0, 60)]: SCRIPT } });
   const id = registered.device_id;
-  speaker = await speak(at, registered);
+  speaker = await connectRawDevice(at, registered);
   const state = {
     on: false,
     [`${SCRIPT}${'k'.repeat(200)}`]: 'v'.repeat(5_000),
@@ -44,7 +44,7 @@ it.runIf(hasChromium())('what devices and people call things is text, and breaks
   const { body: sent } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
   expect([body.plan?.name, typeof sent.command_id]).toEqual([NAME, 'string']);
 
-  const { page, go, complaints, close } = await look(browser, at, { token: owner.token, width: 400 });
+  const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token, width: 400 });
   const dialogs: string[] = [];
   page.on('dialog', (dialog) => {
     dialogs.push(dialog.message());
@@ -57,15 +57,15 @@ it.runIf(hasChromium())('what devices and people call things is text, and breaks
     `/plans/${body.plan.id}`,
     `/commands/${sent.command_id}`,
   ]) {
-    await go(path);
+    await open(path);
     await page.getByText(SCRIPT, { exact: false }).first().waitFor({ state: 'attached' });
-    expect([path, await isTooWide(page)]).toEqual([path, false]);
+    expect([path, await overflowsHorizontally(page)]).toEqual([path, false]);
     expect(await page.locator('img[src=x], a[href^="javascript:"]').count()).toBe(0);
   }
-  await go(`/devices/${id}`);
+  await open(`/devices/${id}`);
   await page.getByText('(5,000 characters)').click();
   expect(await page.locator('details[open]').textContent()).toContain('v'.repeat(5_000));
   expect(dialogs).toEqual([]);
-  expect(complaints()).toEqual([]);
+  expect(browserErrors()).toEqual([]);
   await close();
 });

@@ -1,9 +1,9 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { deviceCommit } from '../support/actor-commits.ts';
 import { hasChromium } from '../support/chromium.ts';
-import { look, openConsole } from '../support/console.ts';
+import { launchConsoleBrowser, openConsolePage } from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { deviceCommit } from '../support/turns.ts';
 
 const DEVICES = 3_000;
 const ROWS = 30_000;
@@ -34,7 +34,7 @@ describe.runIf(hasChromium())('a long list of actors', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner();
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -59,17 +59,20 @@ describe.runIf(hasChromium())('a long list of actors', () => {
       );
       await at.services.store.actors.commit({ actors, delivered: [] });
     }
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('/actors?kind=device');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/actors?kind=device');
     await loadAll(page, DEVICES);
     await page.getByText(`${DEVICES.toLocaleString('en')} actors`, { exact: true }).waitFor();
     expect(await page.locator('.roll tr').count()).toBeLessThan(200);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it(`scrolls through ${ROWS} rows with fewer than 200 of them in the document at any time`, async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, fresh: true });
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      fresh: true,
+    });
     // As many as no test would wait for to be made: the list is the same, whoever answers.
     await page.route('**/v1/actors?*', (route) => {
       const start = Number(new URL(route.request().url()).searchParams.get('cursor') ?? 0);
@@ -77,10 +80,10 @@ describe.runIf(hasChromium())('a long list of actors', () => {
       const next_cursor = start + PAGE < ROWS ? `${start + PAGE}` : null;
       return route.fulfill({ json: { actors, next_cursor } });
     });
-    await go('/actors');
+    await open('/actors');
     await loadAll(page, ROWS);
     expect(await page.evaluate(SCROLL_THROUGH)).toBeLessThan(200);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 });

@@ -1,7 +1,12 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
-import { accessibility, isTooWide, look, openConsole } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+} from '../support/console-page.ts';
 import { register } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -18,7 +23,7 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     grace = await at.owner('grace');
     operator = await at.token('root', { email: 'root@example.com', scope: 'platform:admin' });
     await register(ada, { name: 'Porch light' });
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -26,15 +31,15 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
   });
 
   it('look into the tenant that they choose, from its figures to one of its actors', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: operator });
-    await go('/');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: operator });
+    await open('/');
     expect(await page.getByText('Devices online').count()).toBe(0);
     await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
     await page.getByText('Devices online').waitFor();
     await page.getByText('of 1', { exact: true }).waitFor();
     await page.getByText('Nothing needs you now.').waitFor();
 
-    await go('/actors');
+    await open('/actors');
     await page.getByText('You belong to no tenant.').waitFor();
     expect(await accessibility(page)).toEqual([]);
     await page.getByRole('combobox', { name: 'Tenant' }).selectOption(ada.tenantId);
@@ -52,18 +57,18 @@ describe.runIf(hasChromium())('platform operators in the console', () => {
     await page.getByText('1 actor', { exact: true }).waitFor();
     expect(await page.getByText('Porch light').count()).toBe(0);
     await page.setViewportSize({ width: 400, height: 860 });
-    expect(await isTooWide(page)).toBe(false);
-    expect(complaints()).toEqual([]);
+    expect(await overflowsHorizontally(page)).toBe(false);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('alone may: for others a tenant in the address is none', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: grace.token });
-    await go(`/actors?tenant_id=${ada.tenantId}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: grace.token });
+    await open(`/actors?tenant_id=${ada.tenantId}`);
     await page.getByText('1 actor', { exact: true }).waitFor();
     expect(await page.getByText('Porch light').count()).toBe(0);
     expect(await page.getByRole('combobox', { name: 'Tenant' }).count()).toBe(0);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
     const refused = await at.api(grace.token).get(`/v1/overview?tenant_id=${ada.tenantId}`);
     expect(refused.status).toBe(403);

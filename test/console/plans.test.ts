@@ -1,12 +1,18 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { SimulatedDevice } from '../../src/device/homes/simulated.ts';
-import { join } from '../support/cast.ts';
+import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';
-import { accessibility, isTooWide, look, openConsole, picture } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+  saveScreenshot,
+} from '../support/console-page.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { inhabit, type SimulatedHome } from '../support/simulated-home.ts';
+import { type SimulatedHome, startSimulatedHome } from '../support/simulated-home.ts';
 
 /** A light that does as it is told, but for 100 % waits for the test; and one that never goes on. */
 function slowLight(): { device: SimulatedDevice; goOn(): void } {
@@ -48,10 +54,10 @@ describe.runIf(hasChromium())('the plans in the console', () => {
   beforeAll(async () => {
     at = await startService();
     owner = await at.owner('ada');
-    home = await inhabit(at, owner);
+    home = await startSimulatedHome(at, owner);
     [light, lock, climate] = [home.idOf('set_color'), home.idOf('unlock'), home.idOf('set_temperature')];
     [lamp, old] = [await home.add(slow.device), await home.add(broken)];
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     slow.goOn();
@@ -68,11 +74,11 @@ describe.runIf(hasChromium())('the plans in the console', () => {
   const statusOf = async (id: string): Promise<string> => (await owner.get(`/v1/plans/${id}`)).body.plan.status;
 
   it('say what to expect where there are none', async () => {
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go('/plans');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('/plans');
     await page.getByText('No plans yet.').waitFor();
     expect(await accessibility(page)).toEqual([]);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
@@ -86,20 +92,23 @@ describe.runIf(hasChromium())('the plans in the console', () => {
         { id: 'welcome', device_id: light, action: 'identify', depends_on: ['unlock', 'warm'] },
       ],
     });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
-    await go('/plans');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      height: 1_000,
+    });
+    await open('/plans');
     await page.getByRole('link', { name: 'Guests arrive' }).click();
     await page.getByText('A critical step waits for a confirmation').first().waitFor();
     await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
     await page.locator('[data-step=warm].succeeded').waitFor();
     await page.locator('[data-step=welcome].pending').waitFor();
-    await picture(page, 'plan');
+    await saveScreenshot(page, 'plan');
     expect(await accessibility(page)).toEqual([]);
     const { confirmations } = (await owner.get('/v1/confirmations')).body;
     await owner.post(`/v1/confirmations/${confirmations[0].command_id}/approve`);
     await page.getByRole('status').getByText('Every step succeeded.').waitFor();
     await page.locator('[data-step=welcome].succeeded').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
     expect(await statusOf(id)).toBe('succeeded');
   });
@@ -126,8 +135,11 @@ describe.runIf(hasChromium())('the plans in the console', () => {
         { id: 'lock', device_id: lock, action: 'lock', depends_on: ['lamp'] },
       ],
     });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token, height: 1_000 });
-    await go(`/plans/${id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+      token: owner.token,
+      height: 1_000,
+    });
+    await open(`/plans/${id}`);
     await page.locator('[data-step=warm].compensated').waitFor();
     await page.locator('[data-step=dim].compensating').waitFor();
     await page.locator('[data-step=lamp].failed').waitFor();
@@ -137,12 +149,12 @@ describe.runIf(hasChromium())('the plans in the console', () => {
       .getByText(/the last first\. 1 undone so far/)
       .waitFor();
     await page.getByText('The device says that it could not do it.').waitFor();
-    await picture(page, 'rollback');
+    await saveScreenshot(page, 'rollback');
     expect(await accessibility(page)).toEqual([]);
     slow.goOn();
     await page.getByRole('status').getByText('What was done is undone: 2 steps.').waitFor();
     await page.locator('[data-step=dim].compensated').waitFor();
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
@@ -157,8 +169,8 @@ describe.runIf(hasChromium())('the plans in the console', () => {
         { id: 'unlock', device_id: lock, action: 'unlock', depends_on: ['light'] },
       ],
     });
-    const { page, go, complaints, close } = await look(browser, at, { token: owner.token });
-    await go(`/plans/${id}`);
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open(`/plans/${id}`);
     await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
     await page.getByRole('button', { name: 'Cancel it …' }).click();
     const dialog = page.getByRole('dialog', { name: 'Cancel: Open house?' });
@@ -169,20 +181,24 @@ describe.runIf(hasChromium())('the plans in the console', () => {
     await page.getByText('It was cancelled, and what was done is undone.').first().waitFor();
     await eventually(async () => (await statusOf(id)) === 'cancelled');
     expect(await page.getByRole('button', { name: 'Cancel it …' }).count()).toBe(0);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it.each(['light', 'dark'] as const)(
     'are for a viewer to read, on a small screen too, in %s colours',
     async (colorScheme) => {
-      const viewer = await join(at, owner, 'viewer', `vera-${colorScheme}`);
+      const viewer = await inviteMember(at, owner, 'viewer', `vera-${colorScheme}`);
       const id = await make({ steps: [{ id: 'unlock', device_id: lock, action: 'unlock' }] });
-      const { page, go, complaints, close } = await look(browser, at, { token: viewer.token, colorScheme, width: 400 });
+      const { page, open, browserErrors, close } = await openConsolePage(browser, at, {
+        token: viewer.token,
+        colorScheme,
+        width: 400,
+      });
       for (const path of ['/plans', `/plans/${id}`]) {
-        await go(path);
+        await open(path);
         await page.getByRole('table').first().waitFor();
-        expect(await isTooWide(page)).toBe(false);
+        expect(await overflowsHorizontally(page)).toBe(false);
         expect(await accessibility(page)).toEqual([]);
       }
       await page.locator('[data-step=unlock].awaiting_confirmation').waitFor();
@@ -190,7 +206,7 @@ describe.runIf(hasChromium())('the plans in the console', () => {
       expect(await page.getByRole('link', { name: 'Unlock' }).count()).toBe(0);
       await owner.post(`/v1/plans/${id}/cancel`);
       await page.getByText('It was cancelled.').first().waitFor();
-      expect(complaints()).toEqual([]);
+      expect(browserErrors()).toEqual([]);
       await close();
     },
   );

@@ -1,8 +1,8 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { hasChromium } from '../support/chromium.ts';
-import { look, openConsole } from '../support/console.ts';
-import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
+import { launchConsoleBrowser, openConsolePage } from '../support/console-page.ts';
+import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 /** Requests that the service may refuse before the page notices that its session is over. */
@@ -20,7 +20,7 @@ function refusedAt(page: Page): () => number {
 describe.runIf(hasChromium())('a session of the console that ends while a page is open', () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(() => browser?.close());
 
@@ -43,8 +43,8 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
       ['/confirmations', 'Confirmations'],
     ])('with its token shows the sign-in page at %j, and the same page after signing in', async (path, name) => {
       const owner = await at.owner();
-      const { page, go, close } = await look(browser, at, { token: owner.token });
-      await go(path);
+      const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+      await open(path);
       await page.getByRole('heading', { name }).first().waitFor();
       await page.getByText('Live', { exact: true }).waitFor();
       const refused = refusedAt(page);
@@ -64,7 +64,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     it('after five seconds shows the sign-in page too', async () => {
       const { userId } = await at.owner('brief');
       expect(userId).toBeTypeOf('string');
-      const { page, context, close } = await look(browser, at);
+      const { page, context, close } = await openConsolePage(browser, at);
       const token = await at.token('brief', { ttlS: 5 });
       expect((await context.request.post(`${at.url}/v1/auth/session`, { data: { token } })).status()).toBe(204);
       const refused = refusedAt(page);
@@ -78,8 +78,8 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
 
     it('is not shown to whoever signs in next', async () => {
       const [ada, grace] = [await at.owner('ada'), await at.owner('grace')];
-      const { page, go, close } = await look(browser, at, { token: ada.token });
-      await go('');
+      const { page, open, close } = await openConsolePage(browser, at, { token: ada.token });
+      await open('');
       await page.getByText('ada@example.com').waitFor();
       await ada.post('/v1/auth/logout');
       await field(page).waitFor();
@@ -94,7 +94,7 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     let deployment: Deployment;
     let at: TestService;
     beforeAll(async () => {
-      deployment = (await onPostgres()) ?? (await onPglite());
+      deployment = (await makePostgresDeployment()) ?? (await makePgliteDeployment());
       at = await startService(deployment.env);
     });
     afterAll(async () => {
@@ -105,8 +105,8 @@ describe.runIf(hasChromium())('a session of the console that ends while a page i
     it('shows the sign-in page when the service is back', async () => {
       const { port } = new URL(at.url);
       const owner = await at.owner();
-      const { page, go, close } = await look(browser, at, { token: owner.token });
-      await go('');
+      const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+      await open('');
       await page.getByText('Live', { exact: true }).waitFor();
       const refused = refusedAt(page);
       await at.stop();

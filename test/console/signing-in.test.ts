@@ -1,8 +1,13 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import { join } from '../support/cast.ts';
+import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
-import { accessibility, isTooWide, look, openConsole } from '../support/console.ts';
+import {
+  accessibility,
+  launchConsoleBrowser,
+  openConsolePage,
+  overflowsHorizontally,
+} from '../support/console-page.ts';
 import { CLIENT, type IdentityProvider, identityProvider } from '../support/identity-provider.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -21,7 +26,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
       OIDC_CLIENT_SECRET: CLIENT.secret,
     });
     await idp.configure(`${at.url}/v1/auth/callback`);
-    browser = await openConsole();
+    browser = await launchConsoleBrowser();
   });
   afterAll(async () => {
     await browser?.close();
@@ -33,8 +38,8 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   it('takes a token, leaves no trace of it, and ends with signing out', async () => {
     const owner = await at.owner();
-    const { page, go, complaints, close } = await look(browser, at);
-    await go('');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at);
+    await open('');
     await page.getByLabel('a token of yours').fill(owner.token);
     await page.keyboard.press('Enter');
     await page.getByRole('heading', home).waitFor();
@@ -43,13 +48,13 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByLabel('a token of yours').waitFor();
     expect((await at.api(owner.token).get('/v1/auth/me')).status).toBe(401);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     await close();
   });
 
   it('says in words that a token is none', async () => {
-    const { page, go, close } = await look(browser, at);
-    await go('');
+    const { page, open, close } = await openConsolePage(browser, at);
+    await open('');
     await page.getByLabel('a token of yours').fill('nonsense');
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
     await page.getByRole('alert').getByText('This token is not valid, or no longer.').waitFor();
@@ -57,8 +62,8 @@ describe.runIf(hasChromium())('signing in to the console', () => {
   });
 
   it('goes to the identity provider and back to the page that was asked for', async () => {
-    const { page, go, close } = await look(browser, at, { expects: [404] });
-    await go('/nowhere?find=lamp');
+    const { page, open, close } = await openConsolePage(browser, at, { expects: [404] });
+    await open('/nowhere?find=lamp');
     await page.getByRole('link', { name: 'Sign in with your identity provider' }).click();
     await page.locator('input[name=login]').fill('grace');
     await page.locator('input[name=password]').fill('x');
@@ -74,12 +79,12 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     const owner = await at.owner();
     const { body } = await owner.post('/v1/auth/link');
     expect(body.url).toMatch(/\/console#sign-in=link_/);
-    const first = await look(browser, at);
+    const first = await openConsolePage(browser, at);
     await first.page.goto(body.url);
     await first.page.getByRole('heading', home).waitFor();
     expect(first.page.url()).toBe(`${at.url}/console`);
-    expect(first.complaints()).toEqual([]);
-    const second = await look(browser, at);
+    expect(first.browserErrors()).toEqual([]);
+    const second = await openConsolePage(browser, at);
     await second.page.goto(body.url);
     await second.page.getByText('This link was used already').waitFor();
     await Promise.all([first.close(), second.close()]);
@@ -88,7 +93,7 @@ describe.runIf(hasChromium())('signing in to the console', () => {
   it('leaves whoever is signed in as they are when they open a link, and is not done by it later', async () => {
     const [ada, grace] = [await at.owner(), await at.owner()];
     const { body } = await grace.post('/v1/auth/link');
-    const { page, close } = await look(browser, at, { token: ada.token });
+    const { page, close } = await openConsolePage(browser, at, { token: ada.token });
     await page.goto(body.url);
     await page.getByRole('heading', home).waitFor();
     expect(page.url()).toBe(`${at.url}/console`);
@@ -113,12 +118,12 @@ describe.runIf(hasChromium())('signing in to the console', () => {
     const owner = await at.owner();
     const invited = await at.token('ines', { email: 'ines@example.com' });
     await owner.post('/v1/tenant/members', { email: 'ines@example.com', role: 'viewer' });
-    const ines = await look(browser, at, { token: invited });
-    await ines.go('');
+    const ines = await openConsolePage(browser, at, { token: invited });
+    await ines.open('');
     await ines.page.getByRole('button', { name: /^Join .* as viewer$/ }).click();
     await ines.page.getByRole('heading', home).waitFor();
-    const noah = await look(browser, at, { token: await at.token('noah') });
-    await noah.go('');
+    const noah = await openConsolePage(browser, at, { token: await at.token('noah') });
+    await noah.open('');
     expect(await accessibility(noah.page)).toEqual([]);
     await noah.page.getByLabel('Name of your tenant').fill('Ark');
     await noah.page.getByRole('button', { name: 'Create it' }).click();
@@ -128,8 +133,8 @@ describe.runIf(hasChromium())('signing in to the console', () => {
 
   it('shows the way in again when the session is over', async () => {
     const owner = await at.owner();
-    const { page, go, close } = await look(browser, at, { token: owner.token });
-    await go('');
+    const { page, open, close } = await openConsolePage(browser, at, { token: owner.token });
+    await open('');
     await owner.post('/v1/auth/logout');
     await page.reload();
     await page.getByLabel('a token of yours').waitFor();
@@ -139,24 +144,24 @@ describe.runIf(hasChromium())('signing in to the console', () => {
   it.each(['light', 'dark'] as const)(
     'can be read and used by anybody, on a small screen and in %s colours',
     async (colorScheme) => {
-      const { page, go, complaints, close } = await look(browser, at, { colorScheme, width: 400 });
-      await go('');
+      const { page, open, browserErrors, close } = await openConsolePage(browser, at, { colorScheme, width: 400 });
+      await open('');
       await page.getByRole('link', { name: 'Sign in with your identity provider' }).waitFor();
       expect(await accessibility(page)).toEqual([]);
-      expect(await isTooWide(page)).toBe(false);
-      expect(complaints()).toEqual([]);
+      expect(await overflowsHorizontally(page)).toBe(false);
+      expect(browserErrors()).toEqual([]);
       await close();
     },
   );
 
   it('shows a viewer no page of admins, and asks for none', async () => {
     const owner = await at.owner();
-    const viewer = await join(at, owner, 'viewer');
-    const { page, go, complaints, close } = await look(browser, at, { token: viewer.token });
-    await go('');
+    const viewer = await inviteMember(at, owner, 'viewer');
+    const { page, open, browserErrors, close } = await openConsolePage(browser, at, { token: viewer.token });
+    await open('');
     await page.getByRole('heading', home).waitFor();
     expect(await page.getByRole('link', { name: 'Actors' }).count()).toBe(0);
-    expect(complaints()).toEqual([]);
+    expect(browserErrors()).toEqual([]);
     const { body } = await owner.get('/v1/audit?outcome=refused');
     expect(body.entries?.filter(({ by }: { by: string }) => by === viewer.userId) ?? []).toEqual([]);
     await close();

@@ -3,8 +3,8 @@ import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, inject, it } from 'vitest';
-import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
-import { commandWith, connect, register } from '../support/device.ts';
+import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
 import { postgresProgram } from '../support/programs.ts';
 import { startService, type TestService } from '../support/service.ts';
 
@@ -17,7 +17,7 @@ async function fill(owner: Owner) {
   const lamp = await register(owner, { name: 'Lamp' });
   const device = await connect(lamp, { commands: { turn_on } });
   const done = (await owner.post(`/v1/device/${lamp.device_id}/command`, { action: 'turn_on' })).body.command_id;
-  await commandWith(owner, done, ({ status }) => status === 'succeeded');
+  await waitForCommand(owner, done, ({ status }) => status === 'succeeded');
   await device.close(0);
   const open = await owner.post(`/v1/device/${lamp.device_id}/command`, { action: 'turn_on', ttl_s: 3_600 });
   const draft = await owner.post('/v1/firmware/release', { device_type: 'smart_light', version: '1.4.0' });
@@ -35,7 +35,7 @@ async function check(at: TestService, { lamp, done, open, firmware }: Awaited<Re
   const { pathname, search } = new URL(release.url);
   expect((await at.api().get(pathname + search)).body).toBe('the firmware');
   const device = await connect({ ...lamp, mqtt_url: at.service.mqttUrl() }, { commands: { turn_on } });
-  await commandWith(owner, open, ({ status }) => status === 'succeeded');
+  await waitForCommand(owner, open, ({ status }) => status === 'succeeded');
   await device.close(0);
 }
 
@@ -44,7 +44,10 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
     execFileSync(postgresProgram(name), args, { env: { ...process.env, LC_ALL: 'C' }, stdio: 'pipe' });
 
   it('taken while the service runs make another one that has everything', async () => {
-    const [source, target] = (await Promise.all([onPostgres(), onPostgres(true)])) as [Deployment, Deployment];
+    const [source, target] = (await Promise.all([makePostgresDeployment(), makePostgresDeployment(true)])) as [
+      Deployment,
+      Deployment,
+    ];
     const backup = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
     const at = await startService(source.env);
     const filled = await fill(await at.owner());
@@ -65,7 +68,7 @@ describe.runIf(inject('postgresUrl'))('a dump of PostgreSQL, the artifacts and t
 
 describe('a copy of the folder of an embedded store', () => {
   it('that was stopped makes another one that has everything', async () => {
-    const source = await onPglite();
+    const source = await makePgliteDeployment();
     const copy = mkdtempSync(join(tmpdir(), 'twinkeep-backup-'));
     const at = await startService(source.env);
     const filled = await fill(await at.owner());

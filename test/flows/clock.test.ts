@@ -3,11 +3,11 @@ import type { Presence } from '../../src/actors/presence.ts';
 import type { Log } from '../../src/domain/log.ts';
 import { connack, credentials, Device } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { eachDeployment, onPostgres } from '../support/deployment.ts';
-import { commandWith, register } from '../support/device.ts';
-import { startProxy } from '../support/proxy.ts';
+import { eachDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { register, waitForCommand } from '../support/device.ts';
+import { deviceOf, mqttPortOf, rawClientOptions } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { around, deviceOf, portOf } from '../support/speaker.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -29,7 +29,7 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
   const { lines, log } = warnings();
   /** What time devices with a right clock have: the database's, or the host's where there is no other. */
   const rightTime = () => Date.now() + (deployment().databaseUrl === null ? ahead : 0);
-  const world = () => ({ ...around(at), now: rightTime() });
+  const world = () => ({ ...rawClientOptions(at), now: rightTime() });
 
   beforeAll(async () => {
     at = await startService(deployment().env, { log, wallClock: () => Date.now() + ahead });
@@ -46,9 +46,9 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     const registered = await register(owner);
     ahead = -HOUR;
     const token = credentials(world(), deviceOf(registered));
-    expect(await connack(portOf(at), token)).toBe(0);
-    expect(await connack(portOf(at), token)).toBe(REFUSED);
-    const device = await Device.connect(world(), deviceOf(registered), portOf(at));
+    expect(await connack(mqttPortOf(at), token)).toBe(0);
+    expect(await connack(mqttPortOf(at), token)).toBe(REFUSED);
+    const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
     await device.say('state', { state: { n: 1 } });
     // Acknowledged is stored.
@@ -64,13 +64,13 @@ eachDeployment('a host whose clock is stepped', (deployment) => {
     const since = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on', ttl_s: 2 });
     for (const { status, body } of [before, since]) {
       expect([status, body]).toEqual([202, body]);
-      await commandWith(owner, body.command_id, isFinal);
+      await waitForCommand(owner, body.command_id, isFinal);
     }
   });
 
   it('keeps a connected device online while it is four minutes ahead', async () => {
     const registered = await register(owner);
-    const device = await Device.connect(world(), deviceOf(registered), portOf(at));
+    const device = await Device.connect(world(), deviceOf(registered), mqttPortOf(at));
     await device.listen();
     await device.say('hello', { protocol: 'PROTO/3.1' });
     await eventually(() => online(registered.device_id));
@@ -112,13 +112,13 @@ eachDeployment('a process after another', (deployment) => {
   it('admits a slow device at once, and no token that opened a session before', async () => {
     const first = await startService(deployment().env);
     const device = deviceOf(await register(await first.owner()));
-    const slow = () => credentials(around(first), device, Date.now() - 100_000);
+    const slow = () => credentials(rawClientOptions(first), device, Date.now() - 100_000);
     const used = slow();
-    expect(await connack(portOf(first), used)).toBe(0);
+    expect(await connack(mqttPortOf(first), used)).toBe(0);
     await first.stop();
     const second = await startService(deployment().env);
-    expect(await connack(portOf(second), used)).toBe(REFUSED);
-    expect(await connack(portOf(second), slow())).toBe(0);
+    expect(await connack(mqttPortOf(second), used)).toBe(REFUSED);
+    expect(await connack(mqttPortOf(second), slow())).toBe(0);
     await second.stop();
   });
 });
@@ -126,7 +126,7 @@ eachDeployment('a process after another', (deployment) => {
 it.runIf(inject('postgresUrl'))(
   'a process does not become active while its host is more than a minute off',
   async () => {
-    const deployment = await onPostgres();
+    const deployment = await makePostgresDeployment();
     let ahead = 400 * DAY;
     const { lines, log } = warnings();
     const at = await startService(deployment?.env, {
@@ -153,12 +153,12 @@ it.runIf(inject('postgresUrl'))(
 it.runIf(inject('postgresUrl'))(
   'a process whose database was away does not become active when that is back, while its host is off',
   async () => {
-    const deployment = await onPostgres();
-    const line = await startProxy(String(deployment?.env.DATABASE_URL));
+    const deployment = await makePostgresDeployment();
+    const line = await startTcpProxy(String(deployment?.env.DATABASE_URL));
     line.cut();
     let ahead = 400 * DAY;
     const { lines, log } = warnings();
-    const env = { ...deployment?.env, DATABASE_URL: line.through(String(deployment?.env.DATABASE_URL)) };
+    const env = { ...deployment?.env, DATABASE_URL: line.proxiedUrl(String(deployment?.env.DATABASE_URL)) };
     const at = await startService(env, {
       ...{ log, wallClock: () => Date.now() + ahead, limits: { clockLookMs: 2_000 }, standsBy: true },
     });

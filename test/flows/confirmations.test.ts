@@ -3,11 +3,11 @@ import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { commandWith, connect, register } from '../support/device.ts';
-import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
+import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 
 /** What a WebSocket client of `caller` hears; it was let in when this resolves. */
-async function listen(url: string, caller: Api, query: string) {
+async function listen(url: string, caller: ApiClient, query: string) {
   const { body } = await caller.post('/ws/ticket');
   const socket = new WebSocket(`${url.replace('http', 'ws')}/ws/state?token=${body.ticket}&${query}`);
   const texts: string[] = [];
@@ -26,7 +26,7 @@ async function listen(url: string, caller: Api, query: string) {
 describe('what waits for a confirmation', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
-  let lock: Answer['body'];
+  let lock: ApiResponse['body'];
   let device: Device;
   let unlocked = 0;
   beforeAll(async () => {
@@ -75,7 +75,7 @@ describe('what waits for a confirmation', () => {
       status: 'dispatched',
       expires_at: begun?.expires_at,
     });
-    await commandWith(owner, asked.command_id, ({ status }) => status === 'succeeded');
+    await waitForCommand(owner, asked.command_id, ({ status }) => status === 'succeeded');
     expect((await owner.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(409);
     expect([unlocked, client.heard().length]).toEqual([1, 2]);
     client.close();
@@ -163,9 +163,9 @@ eachDeployment('a confirmation outlives its process', (deployment) => {
       },
     );
     expect((await again.post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
-    await commandWith(again, asked.command_id, ({ status }) => status === 'succeeded');
+    await waitForCommand(again, asked.command_id, ({ status }) => status === 'succeeded');
     at.clock.advance(3_600_000);
-    await commandWith(again, doomed.command_id, ({ status }) => status === 'expired');
+    await waitForCommand(again, doomed.command_id, ({ status }) => status === 'expired');
     expect(unlocked).toBe(1);
     await device.close();
     await at.stop();

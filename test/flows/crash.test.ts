@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { Crowd } from '../support/crowd.ts';
+import type { CrashPoint } from '../support/crashing-store.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
-import type { Fault } from '../support/faulty-store.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
-import { apiOf } from '../support/service.ts';
+import { makeApiClient } from '../support/service.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import { Workload } from '../support/workload.ts';
 
-const moments: [string, Fault][] = [
+const moments: [string, CrashPoint][] = [
   ['between committing a request and answering it', { at: 'committed', of: 'request' }],
   ['between committing a report and acknowledging it', { at: 'committed', of: 'report' }],
   ['between the mark of a critical command and its bytes', { at: 'committed', of: 'critical write' }],
@@ -19,16 +19,16 @@ const moments: [string, Fault][] = [
 eachDeployment('a service that is killed again and again', (deployment) => {
   let ports: Ports;
   let service: ServiceProcess;
-  let crowd: Crowd;
+  let crowd: Workload;
   let owner: Awaited<ReturnType<typeof newOwner>>;
 
   beforeAll(async () => {
     ports = await freePorts();
-    service = startProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), ports);
     await service.active;
-    owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
-    crowd = new Crowd(owner);
-    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true })]);
+    owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
+    crowd = new Workload(owner);
+    await Promise.all([crowd.addDevice(), crowd.addDevice(), crowd.addDevice({ critical: true })]);
   });
   afterAll(async () => {
     await crowd.close();
@@ -37,14 +37,14 @@ eachDeployment('a service that is killed again and again', (deployment) => {
 
   async function restart() {
     expect(await service.exited).toMatchObject({ signal: 'SIGKILL' });
-    service = startProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), ports);
     await service.active;
-    await crowd.goesOn();
+    await crowd.waitForProgress();
   }
 
   it.each(deployment.share(moments))('goes on when it died %s', async (_when, fault) => {
     const { device_id } = await register(owner, { device_type: 'light' });
-    await service.arm(fault);
+    await service.armCrash(fault);
     // Commands of a live device are told in its own turn: what goes through the outbox is a revocation. The service may die of it.
     if (fault.of === 'mark') await owner.post(`/v1/device/${device_id}/revoke`, {}).catch(() => null);
     await restart();
@@ -53,7 +53,7 @@ eachDeployment('a service that is killed again and again', (deployment) => {
   it('goes on when it died at no moment in particular, and fires a timer that was set before', async () => {
     const absent = await register(owner, { device_type: 'light' });
     const { body } = await owner.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 1 });
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     await service.kill();
     await restart();
     await eventually(async () => {
@@ -63,6 +63,6 @@ eachDeployment('a service that is killed again and again', (deployment) => {
   });
 
   it('lost nothing that it had acknowledged, and applied nothing twice', async () => {
-    await crowd.reckon();
+    await crowd.verify();
   });
 });

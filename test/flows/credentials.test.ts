@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { readTokenKey } from '../../src/config.ts';
 import { eventually } from '../support/clock.ts';
+import { mqttPortOf } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { portOf } from '../support/speaker.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -67,7 +67,7 @@ async function webSocket(bearer: string): Promise<number | null> {
 async function mqtt(bearer: string): Promise<number> {
   const options = { username: 'jwt', password: bearer, reconnectPeriod: 0, protocolVersion: 4 } as const;
   try {
-    const client = await connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, options, false);
+    const client = await connectAsync(`mqtt://127.0.0.1:${mqttPortOf(at)}`, options, false);
     client.end(true);
     return 0;
   } catch (error) {
@@ -114,7 +114,7 @@ describe('a token that', () => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${bearer}`);
     const closed = new Promise<number>((resolve) => socket.once('close', resolve));
     await new Promise((resolve) => socket.once('open', resolve));
-    const listener = await connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, {
+    const listener = await connectAsync(`mqtt://127.0.0.1:${mqttPortOf(at)}`, {
       username: 'jwt',
       password: bearer,
       reconnectPeriod: 0,

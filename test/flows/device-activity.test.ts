@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
 import { register } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -30,7 +30,7 @@ it('a device that said nothing yet has no times and no messages', async () => {
 it('what a device said is told by what it was, when, and why it was refused, never by what it said', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
-  const device = await speak(at, registered);
+  const device = await connectRawDevice(at, registered);
   speakers.push(device);
   const messageId = randomUUID();
   await device.say('state', { state: { on: true, level: 40, mode: 'secret' }, full: true }, { sequence: 1, messageId });
@@ -59,7 +59,7 @@ it('what a device said is told by what it was, when, and why it was refused, nev
 it('a report that arrives after a later one changes no time of what the later one said', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
-  const device = await speak(at, registered);
+  const device = await connectRawDevice(at, registered);
   speakers.push(device);
   await device.say('state', { state: { on: true, level: 1 }, full: true }, { sequence: 1 });
   await device.say('state', { state: { level: 4 } }, { sequence: 4 });
@@ -84,7 +84,7 @@ it('another tenant’s device says nothing at all', async () => {
 it('what a device said is forgotten as it is revoked', async () => {
   const registered = await register(owner);
   const id = registered.device_id;
-  const device = await speak(at, registered);
+  const device = await connectRawDevice(at, registered);
   speakers.push(device);
   await device.say('state', { state: { on: true }, full: true }, { sequence: 1 });
   expect((await activityOf(id)).messages).toHaveLength(1);

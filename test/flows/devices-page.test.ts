@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { commandWith, register } from '../support/device.ts';
+import { register, waitForCommand } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 const run = promisify(execFile);
@@ -66,7 +66,7 @@ describe('the page on devices', () => {
       expect(asked.status).toBe(202);
       const { stdout } = await run('sh', [script], { env: environment(device), timeout: 25_000 });
       expect(stdout).toContain(`did ${action}`);
-      await commandWith(owner, asked.body.command_id, (one) => one.status === 'succeeded');
+      await waitForCommand(owner, asked.body.command_id, (one) => one.status === 'succeeded');
       expect((await owner.get(`/v1/devices/${device.device_id}`)).body.device.state).toEqual(state);
     }
     expect(readFileSync(join(folder, 'sequence'), 'utf8').trim()).toBe('3');
@@ -103,7 +103,11 @@ describe('the page on devices', () => {
           action: 'set_brightness',
           params: { level: 30 },
         });
-        const done = await commandWith(owner, asked.body.command_id, (one) => one.verification.status === 'verified');
+        const done = await waitForCommand(
+          owner,
+          asked.body.command_id,
+          (one) => one.verification.status === 'verified',
+        );
         expect(done.timeline.map((entry: { status: string }) => entry.status)).toContain('acknowledged');
         expect((await state()).state).toEqual({ on: true, brightness: 30 });
       } finally {

@@ -1,25 +1,34 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Actor, byCookie, byToken, join, keyOf, presentToAgents, type Stage, setStage } from '../support/cast.ts';
-import type { Answer, Api } from '../support/service.ts';
+import {
+  type AccessFixture,
+  bearerRequester,
+  cookieRequester,
+  createApiKey,
+  inviteMember,
+  markAsAgentToken,
+  type Requester,
+  startAccessFixture,
+} from '../support/access-fixture.ts';
+import type { ApiClient, ApiResponse } from '../support/service.ts';
 
 // The roads of escalation.test.ts that lead beyond a tenant's people: administration, invitations, stored answers, policy.
 
-let stage: Stage;
-let { at, issuer, owner, stranger, member, lock, freshToken, webSocket } = {} as Stage;
+let stage: AccessFixture;
+let { service, issuer, owner, otherOwner, member, lock, freshToken, webSocket } = {} as AccessFixture;
 beforeAll(async () => {
-  stage = await setStage();
-  ({ at, issuer, owner, stranger, member, lock, freshToken, webSocket } = stage);
+  stage = await startAccessFixture();
+  ({ service, issuer, owner, otherOwner, member, lock, freshToken, webSocket } = stage);
 });
 afterAll(() => stage.close());
 
-const said = ({ status, body }: Pick<Answer, 'status' | 'body'>) => [status, body.code];
+const said = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
 
 describe('administration', () => {
   const roads = (): [string, string, unknown?][] => [
     ['GET', '/v1/admin/tenants'],
-    ['POST', `/v1/admin/tenants/${stranger.tenantId}/suspend`],
-    ['POST', `/v1/admin/tenants/${stranger.tenantId}/resume`],
+    ['POST', `/v1/admin/tenants/${otherOwner.tenantId}/suspend`],
+    ['POST', `/v1/admin/tenants/${otherOwner.tenantId}/resume`],
     ['POST', `/v1/admin/tenants/${owner.tenantId}/tier`, { tier: 'pro' }],
     ['GET', '/v1/admin/flags'],
     ['POST', '/v1/admin/flags/maintenance_mode', { state: true }],
@@ -27,35 +36,51 @@ describe('administration', () => {
 
   it('is closed to every tenant role, every key and every external token that asks for the scope', async () => {
     const sub = 'operator';
-    const operator = at.api(await at.token(sub, { email: 'op@example.com', scope: 'platform:admin' }));
+    const operator = service.api(await service.token(sub, { email: 'op@example.com', scope: 'platform:admin' }));
     expect((await operator.get('/v1/admin/flags')).status).toBe(200);
     const { body } = await owner.post('/v1/tenant/members', { email: 'op@example.com', role: 'admin' });
     expect((await operator.post(`/v1/auth/invitations/${body.member.id}/accept`)).status).toBe(200);
-    const actors: Actor[] = [
-      byToken(at, 'the owner of a tenant', owner.token),
-      byToken(at, 'a key of an owner', (await keyOf(owner, { scopes: ['*:*'] })).key),
-      byToken(at, 'a key that an operator made', (await keyOf(operator)).key),
-      byToken(at, 'the operator without the scope', await at.token(sub)),
-      byToken(at, 'an external token with the scope', await issuer.token({ scope: 'platform:admin' })),
-      byToken(at, 'an external token with scopes', await issuer.token({ scope: 'openid platform:admin *:*' })),
-      byToken(at, 'an external token with a list of scopes', await issuer.token({ scp: ['platform:admin'] })),
-      byToken(at, 'an external token with another group', await issuer.token({ groups: ['operator', 'operators2'] })),
-      byToken(at, 'an external token with the claim’s words', await issuer.token({ groups: 'groups:operators' })),
-      await byCookie(at, 'a cookie session of the owner', await at.token('ada')),
+    const actors: Requester[] = [
+      bearerRequester(service, 'the owner of a tenant', owner.token),
+      bearerRequester(service, 'a key of an owner', (await createApiKey(owner, { scopes: ['*:*'] })).key),
+      bearerRequester(service, 'a key that an operator made', (await createApiKey(operator)).key),
+      bearerRequester(service, 'the operator without the scope', await service.token(sub)),
+      bearerRequester(service, 'an external token with the scope', await issuer.token({ scope: 'platform:admin' })),
+      bearerRequester(
+        service,
+        'an external token with scopes',
+        await issuer.token({ scope: 'openid platform:admin *:*' }),
+      ),
+      bearerRequester(
+        service,
+        'an external token with a list of scopes',
+        await issuer.token({ scp: ['platform:admin'] }),
+      ),
+      bearerRequester(
+        service,
+        'an external token with another group',
+        await issuer.token({ groups: ['operator', 'operators2'] }),
+      ),
+      bearerRequester(
+        service,
+        'an external token with the claim’s words',
+        await issuer.token({ groups: 'groups:operators' }),
+      ),
+      await cookieRequester(service, 'a cookie session of the owner', await service.token('ada')),
     ];
     for (const actor of actors) {
       for (const [method, path, sent] of roads()) {
-        const answer = await actor.ask(method, path, sent);
+        const answer = await actor.request(method, path, sent);
         expect([actor.name, method, path, ...said(answer)]).toEqual([actor.name, method, path, 403, 'FORBIDDEN']);
       }
     }
     const flags = (await operator.get('/v1/admin/flags')).body.flags;
     expect(Object.values(flags)).toEqual([false, false, false, false]);
-    expect((await stranger.get('/v1/homes')).status).toBe(200);
+    expect((await otherOwner.get('/v1/homes')).status).toBe(200);
   });
 
   it('gives no operator a way into a tenant', async () => {
-    const operator = at.api(await at.token('operator-alone', { scope: 'platform:admin' }));
+    const operator = service.api(await service.token('operator-alone', { scope: 'platform:admin' }));
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys']) {
       expect(said(await operator.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
@@ -67,27 +92,27 @@ describe('an invitation', () => {
   it('that nobody accepted lets nobody in, and lends its role to nobody', async () => {
     const email = `${randomUUID()}@example.com`;
     const { id } = (await owner.post('/v1/tenant/members', { email, role: 'owner' })).body.member;
-    const invited = at.api(await at.token(email, { email }));
+    const invited = service.api(await service.token(email, { email }));
     for (const path of ['/v1/devices', '/v1/homes', '/v1/tenant/members', '/v1/auth/api-keys', '/v1/tenant/policy']) {
       expect(said(await invited.get(path))).toEqual([403, 'TENANT_REQUIRED']);
     }
     expect(said(await invited.post('/v1/auth/api-keys', { name: 'x' }))).toEqual([403, 'TENANT_REQUIRED']);
     expect(await webSocket(invited.token)).toBe(4403);
     // Nor does the invitation's id do anything as if it were a user's.
-    expect(said(await stranger.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([404, 'NOT_FOUND']);
+    expect(said(await otherOwner.patch(`/v1/tenant/members/${id}`, { role: 'owner' }))).toEqual([404, 'NOT_FOUND']);
   });
 
   it('is nobody else’s: not by its id, not by an address that nobody verified, not by one that looks alike', async () => {
     const email = `kim-${randomUUID()}@example.com`;
     const { id } = (await owner.post('/v1/tenant/members', { email, role: 'admin' })).body.member;
     const others = [
-      at.api(await at.token('somebody', { email: 'somebody@example.com' })),
-      at.api(await at.token('without')),
-      at.api(await issuer.token({ sub: 'unverified', email })),
-      at.api(await issuer.token({ sub: 'unverified', email, email_verified: 'true' })),
-      at.api(await issuer.token({ sub: 'alike', email: email.replace('k', '\u212a'), email_verified: true })),
-      at.api(await at.token('alike2', { email: ` ${email}` })),
-      at.api(stranger.token),
+      service.api(await service.token('somebody', { email: 'somebody@example.com' })),
+      service.api(await service.token('without')),
+      service.api(await issuer.token({ sub: 'unverified', email })),
+      service.api(await issuer.token({ sub: 'unverified', email, email_verified: 'true' })),
+      service.api(await issuer.token({ sub: 'alike', email: email.replace('k', '\u212a'), email_verified: true })),
+      service.api(await service.token('alike2', { email: ` ${email}` })),
+      service.api(otherOwner.token),
     ];
     for (const other of others) {
       expect((await other.get('/v1/auth/me')).body.invitations).toEqual([]);
@@ -96,10 +121,10 @@ describe('an invitation', () => {
   });
 
   it('whose maker lost the role in between gives nothing', async () => {
-    const maker = await join(at, owner, 'owner');
+    const maker = await inviteMember(service, owner, 'owner');
     const email = `${randomUUID()}@example.com`;
     const { id } = (await maker.post('/v1/tenant/members', { email, role: 'owner' })).body.member;
-    const invited = at.api(await at.token(email, { email }));
+    const invited = service.api(await service.token(email, { email }));
     const accept = () => invited.post(`/v1/auth/invitations/${id}/accept`);
     await owner.patch(`/v1/tenant/members/${maker.userId}`, { role: 'admin' });
     expect(said(await accept())).toEqual([404, 'NOT_FOUND']);
@@ -118,18 +143,18 @@ describe('a stored answer', () => {
     const first = await asker.post('/v1/auth/api-keys', body, idem);
     expect((await asker.post('/v1/auth/api-keys', body, idem)).body).toEqual(first.body);
     const agents = await freshToken(asker);
-    await presentToAgents(at, agents);
-    const others: Actor[] = [
-      byToken(at, 'another of the tenant', member.owner.token),
-      byToken(at, 'a viewer', member.viewer.token),
-      byToken(at, 'another tenant’s', stranger.token),
-      byToken(at, 'the asker’s key', (await keyOf(asker)).key),
-      byToken(at, 'the asker’s token of an agent', agents),
-      byToken(at, 'the asker with fewer scopes', await freshToken(asker, { scope: 'read:devices' })),
-      byToken(at, 'nobody', 'nonsense'),
+    await markAsAgentToken(service, agents);
+    const others: Requester[] = [
+      bearerRequester(service, 'another of the tenant', member.owner.token),
+      bearerRequester(service, 'a viewer', member.viewer.token),
+      bearerRequester(service, 'another tenant’s', otherOwner.token),
+      bearerRequester(service, 'the asker’s key', (await createApiKey(asker)).key),
+      bearerRequester(service, 'the asker’s token of an agent', agents),
+      bearerRequester(service, 'the asker with fewer scopes', await freshToken(asker, { scope: 'read:devices' })),
+      bearerRequester(service, 'nobody', 'nonsense'),
     ];
     for (const other of others) {
-      const answer = await other.ask('POST', '/v1/auth/api-keys', body, idem);
+      const answer = await other.request('POST', '/v1/auth/api-keys', body, idem);
       expect([other.name, answer.headers.get('idempotent-replayed')]).toEqual([other.name, null]);
       expect(JSON.stringify(answer.body), other.name).not.toContain(first.body.key);
     }
@@ -138,17 +163,24 @@ describe('a stored answer', () => {
   it('that shows a device’s secret is read with the role and scope of its asker alone', async () => {
     const asker = member.admin;
     const device = { device_type: 'smart_light', home_id: owner.homeId };
-    const key = await keyOf(asker, { scopes: ['write:devices'] });
-    const first = await at.api(key.key).post('/v1/device/register', device, idem);
+    const key = await createApiKey(asker, { scopes: ['write:devices'] });
+    const first = await service.api(key.key).post('/v1/device/register', device, idem);
     expect(first.status).toBe(201);
-    const others: [Actor, number][] = [
-      [byToken(at, 'the asker’s key without the scope', (await keyOf(asker, { scopes: ['read:devices'] })).key), 403],
-      [byToken(at, 'another admin', (await join(at, owner, 'admin')).token), 201],
-      [byToken(at, 'a user', member.user.token), 403],
-      [byToken(at, 'another tenant’s', stranger.token), 404],
+    const others: [Requester, number][] = [
+      [
+        bearerRequester(
+          service,
+          'the asker’s key without the scope',
+          (await createApiKey(asker, { scopes: ['read:devices'] })).key,
+        ),
+        403,
+      ],
+      [bearerRequester(service, 'another admin', (await inviteMember(service, owner, 'admin')).token), 201],
+      [bearerRequester(service, 'a user', member.user.token), 403],
+      [bearerRequester(service, 'another tenant’s', otherOwner.token), 404],
     ];
     for (const [other, status] of others) {
-      const answer = await other.ask('POST', '/v1/device/register', device, idem);
+      const answer = await other.request('POST', '/v1/device/register', device, idem);
       expect([other.name, answer.status, answer.headers.get('idempotent-replayed')]).toEqual([
         other.name,
         status,
@@ -158,38 +190,42 @@ describe('a stored answer', () => {
     }
     // A key and its maker are one principal; whoever left is none.
     expect((await asker.post('/v1/device/register', device, idem)).headers.get('idempotent-replayed')).toBe('true');
-    await at.api(owner.token).post('/v1/auth/api-keys/revoke', { prefix: key.prefix });
-    expect((await at.api(key.key).post('/v1/device/register', device, idem)).status).toBe(401);
+    await service.api(owner.token).post('/v1/auth/api-keys/revoke', { prefix: key.prefix });
+    expect((await service.api(key.key).post('/v1/device/register', device, idem)).status).toBe(401);
   });
 });
 
 describe('the safety policy', () => {
   const policy = (confirm_by: string) => owner.patch('/v1/tenant/policy', { confirm_by });
-  const unlock = async (who: Pick<Api, 'post'>) => {
+  const unlock = async (who: Pick<ApiClient, 'post'>) => {
     const asked = await who.post(`/v1/device/${lock.device_id}/command`, { action: 'unlock' });
     expect(said(asked)).toEqual([409, 'DRY_RUN_REQUIRED']);
     return asked.body as { command_id: string; dry_run_token: string };
   };
   const statusOf = async (id: string) => (await owner.get(`/v1/commands/${id}`)).body.command.status;
   /** By the token and by the inbox. */
-  const tries = (actor: Actor, { command_id, dry_run_token }: { command_id: string; dry_run_token: string }) => [
-    actor.ask('POST', `/v1/device/${lock.device_id}/command/confirm`, { dry_run_token }),
-    actor.ask('POST', `/v1/confirmations/${command_id}/approve`),
+  const tries = (actor: Requester, { command_id, dry_run_token }: { command_id: string; dry_run_token: string }) => [
+    actor.request('POST', `/v1/device/${lock.device_id}/command/confirm`, { dry_run_token }),
+    actor.request('POST', `/v1/confirmations/${command_id}/approve`),
   ];
 
   it('`person` is satisfied by no key and by no agent, who cannot loosen it either', async () => {
     await policy('person');
     const asked = await unlock(member.user);
     const [agents, opened] = [await freshToken(member.admin), await freshToken(member.admin)];
-    const session = await byCookie(at, 'a cookie session whose token an agent presented', opened);
-    for (const token of [agents, opened]) await presentToAgents(at, token);
+    const session = await cookieRequester(service, 'a cookie session whose token an agent presented', opened);
+    for (const token of [agents, opened]) await markAsAgentToken(service, token);
     const askers = await freshToken(member.user);
-    await presentToAgents(at, askers);
-    const actors: Actor[] = [
-      byToken(at, 'an owner’s key', (await keyOf(member.owner)).key),
-      byToken(at, 'the asker’s key', (await keyOf(member.user, { scopes: ['execute:commands'] })).key),
-      byToken(at, 'a token that an agent presented', agents),
-      byToken(at, 'the asker’s token that an agent presented', askers),
+    await markAsAgentToken(service, askers);
+    const actors: Requester[] = [
+      bearerRequester(service, 'an owner’s key', (await createApiKey(member.owner)).key),
+      bearerRequester(
+        service,
+        'the asker’s key',
+        (await createApiKey(member.user, { scopes: ['execute:commands'] })).key,
+      ),
+      bearerRequester(service, 'a token that an agent presented', agents),
+      bearerRequester(service, 'the asker’s token that an agent presented', askers),
       session,
     ];
     for (const actor of actors) {
@@ -197,7 +233,9 @@ describe('the safety policy', () => {
         const answer = await road;
         expect([actor.name, ...said(answer)]).toEqual([actor.name, 403, 'CONFIRMATION_FAILED']);
       }
-      expect((await actor.ask('PATCH', '/v1/tenant/policy', { confirm_by: 'requester' })).status, actor.name).toBe(403);
+      expect((await actor.request('PATCH', '/v1/tenant/policy', { confirm_by: 'requester' })).status, actor.name).toBe(
+        403,
+      );
     }
     expect(await statusOf(asked.command_id)).toBe('awaiting_confirmation');
     const person = await member.admin.post(`/v1/confirmations/${asked.command_id}/approve`);
@@ -206,17 +244,21 @@ describe('the safety policy', () => {
 
   it('`another_principal` is satisfied by nothing of the asker’s', async () => {
     await policy('another_principal');
-    const first = await keyOf(member.admin);
-    const asked = await unlock(at.api(first.key));
+    const first = await createApiKey(member.admin);
+    const asked = await unlock(service.api(first.key));
     const rotated = (await member.admin.post('/v1/auth/api-keys/rotate', { prefix: first.prefix })).body;
-    const actors: Actor[] = [
-      byToken(at, 'the asker', member.admin.token),
-      byToken(at, 'another token of the asker', await freshToken(member.admin)),
-      byToken(at, 'the key that asked, rotated', rotated.key),
-      byToken(at, 'another key of the asker', (await keyOf(member.admin)).key),
-      await byCookie(at, 'a cookie session of the asker', await freshToken(member.admin)),
-      byToken(at, 'a viewer', member.viewer.token),
-      byToken(at, 'a key without the scope', (await keyOf(member.owner, { scopes: ['write:*', 'read:*'] })).key),
+    const actors: Requester[] = [
+      bearerRequester(service, 'the asker', member.admin.token),
+      bearerRequester(service, 'another token of the asker', await freshToken(member.admin)),
+      bearerRequester(service, 'the key that asked, rotated', rotated.key),
+      bearerRequester(service, 'another key of the asker', (await createApiKey(member.admin)).key),
+      await cookieRequester(service, 'a cookie session of the asker', await freshToken(member.admin)),
+      bearerRequester(service, 'a viewer', member.viewer.token),
+      bearerRequester(
+        service,
+        'a key without the scope',
+        (await createApiKey(member.owner, { scopes: ['write:*', 'read:*'] })).key,
+      ),
     ];
     for (const actor of actors) {
       for (const road of tries(actor, asked)) expect([actor.name, (await road).status]).toEqual([actor.name, 403]);
@@ -224,8 +266,8 @@ describe('the safety policy', () => {
     expect(await statusOf(asked.command_id)).toBe('awaiting_confirmation');
     // A key that an admin took over by rotating it is that admin's, and asks and confirms as such.
     const taken = (await owner.post('/v1/auth/api-keys/rotate', { prefix: rotated.prefix })).body;
-    const own = await unlock(at.api(taken.key));
+    const own = await unlock(service.api(taken.key));
     expect((await owner.post(`/v1/confirmations/${own.command_id}/approve`)).status).toBe(403);
-    expect((await at.api(taken.key).post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
+    expect((await service.api(taken.key).post(`/v1/confirmations/${asked.command_id}/approve`)).status).toBe(202);
   });
 });

@@ -2,32 +2,32 @@ import { hash, randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { userCodeOf } from '../../src/services/handshakes.ts';
 import {
-  type Actor,
-  byCookie,
-  byToken,
-  join,
-  keyOf,
-  presentToAgents,
+  type AccessFixture,
+  bearerRequester,
+  cookieRequester,
+  createApiKey,
+  inviteMember,
+  markAsAgentToken,
+  type Requester,
   type Role,
-  type Stage,
-  setStage,
-} from '../support/cast.ts';
-import type { Answer } from '../support/service.ts';
+  startAccessFixture,
+} from '../support/access-fixture.ts';
+import type { ApiResponse } from '../support/service.ts';
 
 /*
  * Who may do more than they were given: everybody with everything they could hold, by every road. Nothing here is let
  * through, and what it would have changed is as before.
  */
 
-let stage: Stage;
-let { at, issuer, owner, member, lock, freshToken, webSocket } = {} as Stage;
+let stage: AccessFixture;
+let { service, issuer, owner, member, lock, freshToken, webSocket } = {} as AccessFixture;
 beforeAll(async () => {
-  stage = await setStage();
-  ({ at, issuer, owner, member, lock, freshToken, webSocket } = stage);
+  stage = await startAccessFixture();
+  ({ service, issuer, owner, member, lock, freshToken, webSocket } = stage);
 });
 afterAll(() => stage.close());
 
-const said = ({ status, body }: Pick<Answer, 'status' | 'body'>) => [status, body.code];
+const said = ({ status, body }: Pick<ApiResponse, 'status' | 'body'>) => [status, body.code];
 
 /** All that a person may change and nobody else: it is the same before and after. */
 async function whatPersonsChange() {
@@ -40,12 +40,12 @@ async function whatPersonsChange() {
 
 describe('what only a person does', () => {
   /** Everything an owner could hold that is not the owner in person. */
-  async function noPersons(): Promise<Actor[]> {
+  async function noPersons(): Promise<Requester[]> {
     const who = member.owner;
     const [all, wild, write] = [
-      await keyOf(who),
-      await keyOf(who, { scopes: ['*:*'] }),
-      await keyOf(who, { scopes: ['write:tenant'] }),
+      await createApiKey(who),
+      await createApiKey(who, { scopes: ['*:*'] }),
+      await createApiKey(who, { scopes: ['write:tenant'] }),
     ];
     const [agents, opened, later] = [
       await freshToken(who),
@@ -58,24 +58,24 @@ describe('what only a person does', () => {
       email: 'agent@example.com',
       email_verified: true,
     });
-    const session = await byCookie(at, 'a cookie session whose token an agent presented later', opened);
-    for (const token of [agents, opened, later]) await presentToAgents(at, token);
+    const session = await cookieRequester(service, 'a cookie session whose token an agent presented later', opened);
+    for (const token of [agents, opened, later]) await markAsAgentToken(service, token);
     const { body } = await owner.post('/v1/tenant/members', { email: 'agent@example.com', role: 'owner' });
-    expect((await at.api(external).post(`/v1/auth/invitations/${body.member.id}/accept`)).status).toBe(200);
-    await presentToAgents(at, external);
+    expect((await service.api(external).post(`/v1/auth/invitations/${body.member.id}/accept`)).status).toBe(200);
+    await markAsAgentToken(service, external);
     return [
-      byToken(at, 'a key with all that its maker may', all.key),
-      byToken(at, 'a key with every scope', wild.key),
-      byToken(at, 'a key with the very scope', write.key),
-      byToken(at, 'a token that an agent presented', agents),
-      byToken(at, 'an external token that an agent presented', external),
+      bearerRequester(service, 'a key with all that its maker may', all.key),
+      bearerRequester(service, 'a key with every scope', wild.key),
+      bearerRequester(service, 'a key with the very scope', write.key),
+      bearerRequester(service, 'a token that an agent presented', agents),
+      bearerRequester(service, 'an external token that an agent presented', external),
       session,
-      byToken(at, 'a token with the scope that an agent presented', later),
+      bearerRequester(service, 'a token with the scope that an agent presented', later),
     ];
   }
 
   it('nobody else does, with whatever they hold', async () => {
-    const victim = await keyOf(owner);
+    const victim = await createApiKey(owner);
     const open = (await owner.post('/v1/tenant/members', { email: 'x@example.com', role: 'viewer' })).body.member;
     const actors = await noPersons();
     const before = await whatPersonsChange();
@@ -97,30 +97,30 @@ describe('what only a person does', () => {
     for (const actor of actors) {
       for (const [method, path, body] of roads) {
         for (const root of [path, path.replace('/v1', '/api/v1')]) {
-          const answer = await actor.ask(method, root, body);
+          const answer = await actor.request(method, root, body);
           expect([actor.name, method, root, ...said(answer)]).toEqual([actor.name, method, root, 403, 'FORBIDDEN']);
         }
       }
-      expect((await actor.ask('GET', '/v1/auth/me')).status, actor.name).toBe(200);
+      expect((await actor.request('GET', '/v1/auth/me')).status, actor.name).toBe(200);
     }
     expect(await whatPersonsChange()).toEqual(before);
   });
 
   it('no key becomes: it opens no session, and its ticket is nobody’s credential', async () => {
-    const { key } = await keyOf(member.owner);
-    const session = await at.api().post('/v1/auth/session', { token: key });
+    const { key } = await createApiKey(member.owner);
+    const session = await service.api().post('/v1/auth/session', { token: key });
     expect(said(session)).toEqual([403, 'FORBIDDEN']);
     expect(session.headers.getSetCookie()).toEqual([]);
-    const { ticket } = (await at.api(key).post('/ws/ticket')).body;
-    expect((await at.api(ticket).get('/v1/auth/me')).status).toBe(401);
+    const { ticket } = (await service.api(key).post('/ws/ticket')).body;
+    expect((await service.api(ticket).get('/v1/auth/me')).status).toBe(401);
   });
 
   it('no token of an agent becomes again: not by a session, nor by the handshake of a command line', async () => {
     const token = await freshToken(member.owner);
-    await presentToAgents(at, token);
-    expect(said(await at.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
+    await markAsAgentToken(service, token);
+    expect(said(await service.api().post('/v1/auth/session', { token }))).toEqual([403, 'FORBIDDEN']);
     // A second token of the same person is their own matter.
-    const other = at.api(await freshToken(member.owner));
+    const other = service.api(await freshToken(member.owner));
     expect((await other.post('/v1/auth/api-keys', { name: 'mine' })).status).toBe(201);
   });
 });
@@ -130,7 +130,7 @@ describe('a role', () => {
   const below = (role: Role) => roles.slice(0, roles.indexOf(role));
 
   it('reaches nothing above it, in person or by a key of theirs', async () => {
-    const victim = await keyOf(owner);
+    const victim = await createApiKey(owner);
     const roads: [Role, string, string, unknown?][] = [
       ['admin', 'GET', '/v1/tenant/members'],
       ['admin', 'POST', '/v1/tenant/members', { email: 'friend@example.com', role: 'viewer' }],
@@ -149,13 +149,13 @@ describe('a role', () => {
     ];
     const before = await whatPersonsChange();
     const keys = Object.fromEntries(
-      await Promise.all(roles.map(async (role) => [role, (await keyOf(member[role])).key])),
+      await Promise.all(roles.map(async (role) => [role, (await createApiKey(member[role])).key])),
     );
     for (const [needed, method, path, body] of roads) {
       for (const role of below(needed)) {
-        const answer = await byToken(at, role, member[role].token).ask(method, path, body);
+        const answer = await bearerRequester(service, role, member[role].token).request(method, path, body);
         expect([role, method, path, ...said(answer)]).toEqual([role, method, path, 403, 'FORBIDDEN_ROLE']);
-        const byKey = await byToken(at, role, keys[role]).ask(method, path, body);
+        const byKey = await bearerRequester(service, role, keys[role]).request(method, path, body);
         expect([role, method, path, byKey.status]).toEqual([role, method, path, 403]);
         expect(['FORBIDDEN_ROLE', 'FORBIDDEN']).toContain(byKey.body.code);
       }
@@ -184,13 +184,13 @@ describe('a role', () => {
   });
 
   it('that was taken away is taken from the keys too, at once, and given back with it', async () => {
-    const who = await join(at, owner, 'admin');
-    const { key } = await keyOf(who);
-    const made = () => at.api(key).post('/v1/homes', { home_name: 'A home' });
+    const who = await inviteMember(service, owner, 'admin');
+    const { key } = await createApiKey(who);
+    const made = () => service.api(key).post('/v1/homes', { home_name: 'A home' });
     expect((await made()).status).toBe(201);
     await owner.patch(`/v1/tenant/members/${who.userId}`, { role: 'viewer' });
     expect(said(await made())).toEqual([403, 'FORBIDDEN_ROLE']);
-    expect((await at.api(key).get('/v1/homes')).status).toBe(200);
+    expect((await service.api(key).get('/v1/homes')).status).toBe(200);
     await owner.delete(`/v1/tenant/members/${who.userId}`);
     expect((await made()).status).toBe(401);
     // Whoever comes back makes new keys.
@@ -203,9 +203,9 @@ describe('a role', () => {
 describe('scopes', () => {
   it('of a token bound what its keys may: none is made or rotated to hold more', async () => {
     const who = member.admin;
-    const narrow = at.api(await freshToken(who, { scope: 'write:tenant read:tenant read:devices' }));
-    const wide = await keyOf(who);
-    const wideScoped = await keyOf(who, { scopes: ['write:devices'] });
+    const narrow = service.api(await freshToken(who, { scope: 'write:tenant read:tenant read:devices' }));
+    const wide = await createApiKey(who);
+    const wideScoped = await createApiKey(who, { scopes: ['write:devices'] });
     for (const scopes of [
       undefined,
       [],
@@ -222,7 +222,7 @@ describe('scopes', () => {
       expect(said(await narrow.post('/v1/auth/api-keys/rotate', { prefix }))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     }
     expect((await narrow.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] })).status).toBe(201);
-    const reader = at.api(await freshToken(who, { scope: 'read:devices' }));
+    const reader = service.api(await freshToken(who, { scope: 'read:devices' }));
     expect(said(await reader.post('/v1/auth/api-keys', { name: 'x', scopes: ['read:devices'] }))).toEqual([
       403,
       'INSUFFICIENT_SCOPE',
@@ -233,15 +233,18 @@ describe('scopes', () => {
     const who = member.owner;
     const claims = { sub: 'narrow', email: 'narrow@example.com', email_verified: true };
     const invited = await owner.post('/v1/tenant/members', { email: claims.email, role: 'owner' });
-    const whole = at.api(await issuer.token(claims));
+    const whole = service.api(await issuer.token(claims));
     expect((await whole.post(`/v1/auth/invitations/${invited.body.member.id}/accept`)).status).toBe(200);
     for (const scope of ['read:device', 'readonly', 'READ:DEVICES', 'openid profile', '']) {
       const token = await freshToken(who, { scope });
       const external = await issuer.token({ ...claims, scope });
       for (const presented of [token, external]) {
-        const actors = [byToken(at, 'bearer', presented), await byCookie(at, 'session', presented)];
+        const actors = [
+          bearerRequester(service, 'bearer', presented),
+          await cookieRequester(service, 'session', presented),
+        ];
         for (const actor of actors) {
-          const me = await actor.ask('GET', '/v1/auth/me');
+          const me = await actor.request('GET', '/v1/auth/me');
           expect([me.status, me.body.user.role]).toEqual([200, 'owner']);
           for (const [method, path, sent] of [
             ['GET', '/v1/devices'],
@@ -250,23 +253,23 @@ describe('scopes', () => {
             ['POST', '/v1/auth/api-keys', { name: 'x' }],
             ['POST', '/ws/ticket'],
           ] as const) {
-            const answer = await actor.ask(method, path, sent);
+            const answer = await actor.request(method, path, sent);
             expect([scope, path, ...said(answer)]).toEqual([scope, path, 403, 'INSUFFICIENT_SCOPE']);
           }
         }
         expect(await webSocket(presented)).toBe(4403);
       }
       const [code, verifier] = [randomBytes(32).toString('base64url'), randomBytes(32).toString('base64url')];
-      await at.api().get(`/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
-      await at.api(token).post('/v1/auth/cli/approve', { code, user_code: userCodeOf(code) });
-      const polled = await at.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier });
-      expect(said(await at.api(polled.body.access_token).get('/v1/devices'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
+      await service.api().get(`/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
+      await service.api(token).post('/v1/auth/cli/approve', { code, user_code: userCodeOf(code) });
+      const polled = await service.api().get(`/v1/auth/handshake/${code}`, { 'x-handshake-verifier': verifier });
+      expect(said(await service.api(polled.body.access_token).get('/v1/devices'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     }
   });
 
   it('of a key hold on every road that it opens: REST, its tickets, MQTT users', async () => {
-    const { key } = await keyOf(owner, { scopes: ['read:homes'] });
-    const api = at.api(key);
+    const { key } = await createApiKey(owner, { scopes: ['read:homes'] });
+    const api = service.api(key);
     for (const path of [
       '/v1/devices',
       `/v1/devices/${lock.device_id}`,
@@ -278,11 +281,11 @@ describe('scopes', () => {
     }
     expect(said(await api.post('/ws/ticket'))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     expect(await webSocket(key)).toBe(4403);
-    const watcher = await keyOf(owner, { scopes: ['read:devices'] });
-    const { ticket } = (await at.api(watcher.key).post('/ws/ticket')).body;
+    const watcher = await createApiKey(owner, { scopes: ['read:devices'] });
+    const { ticket } = (await service.api(watcher.key).post('/ws/ticket')).body;
     // A ticket stands for the key that asked for it, not for the person behind it.
     expect(await webSocket(ticket, 'events=state,command')).toBe(4403);
-    const again = (await at.api(watcher.key).post('/ws/ticket')).body;
+    const again = (await service.api(watcher.key).post('/ws/ticket')).body;
     expect(await webSocket(again.ticket, 'events=state,presence')).toBeNull();
   });
 

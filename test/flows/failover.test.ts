@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { type Deployment, onPostgres } from '../support/deployment.ts';
+import type { Server } from '../support/child-server.ts';
+import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
 import { startPostgres } from '../support/postgres-server.ts';
-import { freePorts, newOwner, type ServiceProcess, startProcess } from '../support/process.ts';
-import { type Line, startProxy } from '../support/proxy.ts';
-import type { Server } from '../support/server.ts';
-import { apiOf } from '../support/service.ts';
-import { patientLockEnv, quickLockEnv } from '../support/two-processes.ts';
-import { sql, watchWrites, written } from '../support/write-oracle.ts';
+import { makeApiClient } from '../support/service.ts';
+import { freePorts, newOwner, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { defaultLeaseLockEnv, quickLockEnv } from '../support/two-processes.ts';
+import { sql, watchWrites, writesByEpoch } from '../support/write-oracle.ts';
 
 const closing: (() => Promise<unknown>)[] = [];
 
@@ -20,14 +20,14 @@ async function server(copyOf?: string): Promise<Server> {
 describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes on running', () => {
   let deployment: Deployment;
   let old: Server;
-  let line: Line;
+  let line: TcpProxy;
   let first: ServiceProcess;
   let owner: Awaited<ReturnType<typeof newOwner>>;
   let deviceId: string;
 
   async function run(lockEnv: Record<string, string>): Promise<ServiceProcess> {
-    const DATABASE_URL = line.through(`${old.url}/service`);
-    const service = startProcess(deployment, { ...lockEnv, ...(await freePorts()), DATABASE_URL });
+    const DATABASE_URL = line.proxiedUrl(`${old.url}/service`);
+    const service = startServiceProcess(deployment, { ...lockEnv, ...(await freePorts()), DATABASE_URL });
     closing.push(() => service.kill());
     return service;
   }
@@ -35,16 +35,16 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
     owner.post(`/v1/device/${deviceId}/command`, { action: 'turn_on' }).catch(() => ({ status: 0, body: null }));
 
   beforeAll(async () => {
-    deployment = (await onPostgres()) as Deployment;
+    deployment = (await makePostgresDeployment()) as Deployment;
     closing.push(() => deployment.remove());
     old = await server();
-    line = await startProxy(old.url);
+    line = await startTcpProxy(old.url);
     closing.push(() => line.close());
     await sql(`${old.url}/postgres`, 'create database service');
     first = await run(quickLockEnv);
     await first.active;
     const url = await first.listening;
-    owner = await newOwner(deployment, (token) => apiOf(url, token));
+    owner = await newOwner(deployment, (token) => makeApiClient(url, token));
     deviceId = (await register(owner)).device_id;
     await watchWrites(`${old.url}/service`);
     expect((await command()).status).toBe(202);
@@ -56,7 +56,7 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
   it('ends the process whose lock is on the old primary before it writes to the new one', async () => {
     const promoted = await server(old.url);
     line.retarget(promoted.url);
-    const second = await run(patientLockEnv);
+    const second = await run(defaultLeaseLockEnv);
     await second.active;
     // Connections to the old primary break one by one, as they do when a name or an address has moved.
     await sql(
@@ -73,11 +73,11 @@ describe.runIf(inject('postgresUrl'))('a failover in which the old primary goes 
       if (status === 202) accepted.push(body.command_id);
     }
     expect(await first.exited).toMatchObject({ code: 1 });
-    const next = apiOf(await second.listening, owner.token);
+    const next = makeApiClient(await second.listening, owner.token);
     expect((await next.post('/v1/homes', { home_name: 'Next' })).status).toBe(201);
     const url = `${promoted.url}/service`;
     expect(await sql(url, 'select id from commands where id = any($1::uuid[])', [accepted])).toEqual([]);
-    expect(await written(url)).toMatchObject([
+    expect(await writesByEpoch(url)).toMatchObject([
       { epoch: 1, violations: [] },
       { epoch: 2, violations: [] },
     ]);

@@ -2,23 +2,23 @@ import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
-import type { Answer } from '../support/service.ts';
+import type { ApiResponse } from '../support/service.ts';
 import {
   type Outcome,
   outcomeOf,
-  proceed,
   quickLock,
-  stop,
+  resumeProcess,
+  suspendProcess,
   type TwoProcesses,
   twoProcesses,
 } from '../support/two-processes.ts';
-import { written } from '../support/write-oracle.ts';
+import { writesByEpoch } from '../support/write-oracle.ts';
 
 const START_MS = 30_000;
 
 /** The old owner wrote, then the new one; nobody wrote while another one was the owner. */
 async function expectOneWriterAtATime(url: string): Promise<void> {
-  const epochs = await written(url);
+  const epochs = await writesByEpoch(url);
   expect(epochs).toMatchObject([
     { epoch: 1, violations: [] },
     { epoch: 2, violations: [] },
@@ -27,7 +27,7 @@ async function expectOneWriterAtATime(url: string): Promise<void> {
 
 describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { timeout: START_MS }, () => {
   let both: TwoProcesses;
-  let light: Answer['body'];
+  let light: ApiResponse['body'];
   let device: Device;
   let commands: number;
 
@@ -63,13 +63,13 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
   it('answers and writes nothing when it continues, where its connections were closed', async () => {
     expect((await command()).status).toBe(202);
     await eventually(() => commands === 1);
-    stop(both.first.pid);
+    suspendProcess(both.first.pid);
     const asked = askFirst();
     const reported = device.report({ n: 2 });
     await both.second.active;
     const revoked = await both.atSecond.post(`/v1/device/${light.device_id}/revoke`, {});
     expect(revoked.status).toBe(200);
-    proceed(both.first.pid);
+    resumeProcess(both.first.pid);
     await ended();
     expect(await asked).toEqual([null, null, null, null, null]);
     await device.close(0);
@@ -80,8 +80,8 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
 
   it('answers and writes nothing when it continues, where the network forgot its connections', async () => {
     const key = (await both.atFirst.post('/v1/auth/api-keys', { name: 'leaked' })).body;
-    stop(both.first.pid);
-    expect(both.line.freeze()).toBeGreaterThan(1);
+    suspendProcess(both.first.pid);
+    expect(both.proxy.freeze()).toBeGreaterThan(1);
     const asked = askFirst();
     const revocations = [
       both.atFirst.post('/v1/auth/api-keys/revoke', { prefix: key.prefix }),
@@ -89,7 +89,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
     ].map(outcomeOf);
     const reported = device.report({ n: 2 });
     await both.second.active;
-    proceed(both.first.pid);
+    resumeProcess(both.first.pid);
     await ended();
     expect(await asked).toEqual([null, null, null, null, null]);
     expect(await Promise.all(revocations)).toEqual([null, null]);
@@ -102,12 +102,12 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
   });
 
   it('answers and writes nothing after a pause that outlasts its lease, but not the session of its lock', async () => {
-    stop(both.first.pid);
+    suspendProcess(both.first.pid);
     const stoppedAt = performance.now();
-    expect(both.line.freeze('active lock')).toBe(1);
+    expect(both.proxy.freeze('active lock')).toBe(1);
     const asked = askFirst();
     await eventually(() => performance.now() - stoppedAt > quickLock.lease);
-    proceed(both.first.pid);
+    resumeProcess(both.first.pid);
     await ended();
     expect(await asked).toEqual([null, null, null, null, null]);
     await both.second.active;
@@ -121,7 +121,7 @@ describe.runIf(inject('postgresUrl'))('a process that lost its right to act', { 
     void both.first.exited.then(() => {
       over = true;
     });
-    expect(both.line.freeze('active lock')).toBe(1);
+    expect(both.proxy.freeze('active lock')).toBe(1);
     while (!over) {
       const answer = await command().catch(() => null);
       if (answer?.status === 202) accepted.push(answer.body.command_id);

@@ -3,16 +3,16 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { eventually, testClock } from '../support/clock.ts';
-import { onPglite } from '../support/deployment.ts';
-import { freePorts, newOwner, serve } from '../support/process.ts';
-import { apiOf, startService } from '../support/service.ts';
+import { makePgliteDeployment } from '../support/deployment.ts';
+import { makeApiClient, startService } from '../support/service.ts';
+import { freePorts, newOwner, serve } from '../support/spawn-service.ts';
 
 it('a service that is killed in mid-upload leaves a draft as it was, and the left-over is swept when it is old', async () => {
-  const deployment = await onPglite();
+  const deployment = await makePgliteDeployment();
   const ports = await freePorts();
   const first = serve(deployment, ports);
   await first.active();
-  const owner = await newOwner(deployment, (token) => apiOf(first.url, token));
+  const owner = await newOwner(deployment, (token) => makeApiClient(first.url, token));
   const draft = await owner.post('/v1/firmware/release', { device_type: 'light', version: '1.0.0' });
   const path = `/v1/firmware/${draft.body.id}`;
   const socket = connect(Number(ports.PORT), '127.0.0.1');

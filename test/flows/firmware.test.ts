@@ -6,7 +6,7 @@ import { simulateLight } from '../../src/device/homes/light.ts';
 import { type Running, runSimulated } from '../../src/device/homes/run.ts';
 import { realWorld } from '../../src/device/homes/simulated.ts';
 import { eventually } from '../support/clock.ts';
-import { commandWith, register } from '../support/device.ts';
+import { register, waitForCommand } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 let at: TestService;
@@ -69,7 +69,7 @@ it('a device is told of an update, fetches it, verifies it and comes back with i
   });
   expect(check.body).toMatchObject({ update_available: true, target_version: '1.5.0' });
   const commandId = await update(id);
-  const done = await commandWith(owner, commandId, ({ status }) => status === 'succeeded');
+  const done = await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
   expect(done.result).toEqual({ version: '1.5.0', bytes: bytes.length });
   await eventually(async () => (await firmware()) === '1.5.0');
   const again = { device_type: 'smart_light', current_version: '1.5.0', device_id: deviceId };
@@ -81,7 +81,7 @@ it('an artifact that is not what was released is not taken', async () => {
   const folder = join(at.dataDir, 'firmware');
   // Somebody with a hand on the disk.
   for (const name of readdirSync(folder)) writeFileSync(join(folder, name), 'as somebody else wants it');
-  const failed = await commandWith(owner, await update(id), ({ status }) => status === 'failed');
+  const failed = await waitForCommand(owner, await update(id), ({ status }) => status === 'failed');
   expect(failed.error).toBe('the checksum does not match');
   expect(await firmware()).toBe('1.5.0');
 });

@@ -3,19 +3,19 @@ import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { eventually } from '../support/clock.ts';
-import { onPostgres } from '../support/deployment.ts';
-import { commandWith, connect, register } from '../support/device.ts';
-import { letIn } from '../support/let-in.ts';
-import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
+import { makePostgresDeployment } from '../support/deployment.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
+import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
+import { waitUntilAuthorized } from '../support/wait-until-authorized.ts';
 
-const operatorOf = async (at: TestService): Promise<Api> =>
+const operatorOf = async (at: TestService): Promise<ApiClient> =>
   at.api(await at.token('operator', { scope: PLATFORM_SCOPE }));
 
 describe('a flag', () => {
   let at: TestService;
-  let operator: Api;
+  let operator: ApiClient;
   let owner: Awaited<ReturnType<TestService['owner']>>;
-  let registered: Answer['body'];
+  let registered: ApiResponse['body'];
   let device: Device;
   let path: string;
 
@@ -50,7 +50,7 @@ describe('a flag', () => {
     const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket.ticket}`);
     const heard: string[] = [];
     socket.on('message', (data) => heard.push(String(data)));
-    await letIn(socket);
+    await waitUntilAuthorized(socket);
     expect(await device.report({ brightness: 12 })).toBe(true);
     await eventually(() => heard.some((text) => text.includes('"brightness":12')));
     socket.terminate();
@@ -88,7 +88,7 @@ describe('a flag', () => {
 
     await set('commands_disabled', false);
     expect((await owner.post(`${path}/confirm`, { dry_run_token })).status).toBe(202);
-    await commandWith(owner, dry.body.command_id, (shown) => shown.status === 'succeeded');
+    await waitForCommand(owner, dry.body.command_id, (shown) => shown.status === 'succeeded');
   });
 
   it('registration_lock stops tenants and devices from being registered', async () => {
@@ -125,7 +125,7 @@ describe('a flag', () => {
 
 describe.runIf(inject('postgresUrl'))('two processes', () => {
   it('the one that takes over knows the flags that the other was told', async () => {
-    const deployment = await onPostgres();
+    const deployment = await makePostgresDeployment();
     if (deployment === null) throw new Error('there is PostgreSQL');
     const one = await startService(deployment.env);
     const two = await startService(deployment.env, { standsBy: true });

@@ -3,14 +3,14 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { Crowd } from '../support/crowd.ts';
-import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
-import { type Api, startService, type TestService } from '../support/service.ts';
+import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
 import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
+import { Workload } from '../support/workload.ts';
 
 /** Moves the embedded database there. */
 async function pgliteOn(disk: SmallDisk): Promise<Deployment> {
-  const deployment = await onPglite();
+  const deployment = await makePgliteDeployment();
   const dataDir = join(disk.path, 'data');
   cpSync(deployment.env.DATA_DIR ?? '', dataDir, { recursive: true });
   return { ...deployment, env: { ...deployment.env, DATA_DIR: dataDir } };
@@ -18,7 +18,7 @@ async function pgliteOn(disk: SmallDisk): Promise<Deployment> {
 
 /** Moves the tables there; what PostgreSQL writes before them stays where it was. */
 async function postgresOn(disk: SmallDisk): Promise<Deployment> {
-  const deployment = (await onPostgres()) as Deployment;
+  const deployment = (await makePostgresDeployment()) as Deployment;
   const admin = new pg.Client(`${inject('postgresUrl')}/postgres`);
   await admin.connect();
   const { rows } = await admin.query('show data_directory');
@@ -51,16 +51,16 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
   let disk: SmallDisk;
   let deployment: Deployment;
   let at: TestService;
-  let owner: Api & { homeId: string };
-  let crowd: Crowd;
+  let owner: ApiClient & { homeId: string };
+  let crowd: Workload;
 
   beforeAll(async () => {
     disk = smallDisk(megabytes) as SmallDisk;
     deployment = await make(disk);
     at = await startService(deployment.env, { limits: { mqtt: { closeJitterMs: 500 } } });
     owner = await at.owner();
-    crowd = new Crowd(owner);
-    await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+    crowd = new Workload(owner);
+    await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
   });
   afterAll(async () => {
     disk.free();
@@ -71,7 +71,7 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
   });
 
   it('is a clear word to callers, and what is stored can still be read', async () => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     crowd.refused.clear();
     disk.fill();
     await eventually(() => crowd.refused.has('503 STORE_UNAVAILABLE'));
@@ -83,8 +83,8 @@ describe.runIf(probe).each(kinds)('a disk that is full ($name)', ({ megabytes, m
 
   it('goes on by itself when there is room again, and nothing is lost', async () => {
     disk.free();
-    await crowd.goesOn();
-    await crowd.reckon();
+    await crowd.waitForProgress();
+    await crowd.verify();
     expect(at.fatal).toEqual([]);
   });
 });

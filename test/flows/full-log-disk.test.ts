@@ -2,12 +2,12 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { Crowd } from '../support/crowd.ts';
-import { type Deployment, onPostgres } from '../support/deployment.ts';
+import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres-server.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
-import { apiOf } from '../support/service.ts';
+import { makeApiClient } from '../support/service.ts';
 import { type SmallDisk, smallDisk } from '../support/small-disk.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
+import { Workload } from '../support/workload.ts';
 
 const probe = inject('postgresUrl') === null ? null : smallDisk(1);
 probe?.remove();
@@ -39,7 +39,7 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
   let deployment: Deployment;
   let ports: Ports;
   let service: ServiceProcess;
-  let crowd: Crowd;
+  let crowd: Workload;
 
   beforeAll(async () => {
     disk = smallDisk(24) as SmallDisk;
@@ -48,13 +48,13 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
     // Whoever PostgreSQL runs as makes its own folder in it.
     chmodSync(log, 0o777);
     server = (await startPostgres({ walFolder: join(log, 'pg_wal') })) as PostgresServer;
-    deployment = (await onPostgres(false, server.url)) as Deployment;
+    deployment = (await makePostgresDeployment(false, server.url)) as Deployment;
     ports = await freePorts();
-    service = startProcess(deployment, ports);
+    service = startServiceProcess(deployment, ports);
     await service.active;
-    const owner = await newOwner(deployment, (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
-    crowd = new Crowd(owner);
-    await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+    const owner = await newOwner(deployment, (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
+    crowd = new Workload(owner);
+    await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
   });
   afterAll(async () => {
     await crowd?.close();
@@ -65,7 +65,7 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
   });
 
   it('ends the server, and with its lock the service', async () => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     disk.fill();
     await writeLog(server);
     expect(await service.exited).toMatchObject({ code: 1 });
@@ -73,10 +73,10 @@ describe.runIf(probe)('a disk that is full under the log of PostgreSQL', () => {
 
   it('has lost nothing that was acknowledged when there is room and both run again', async () => {
     disk.free();
-    await server.startAgain();
-    service = startProcess(deployment, ports);
+    await server.restart();
+    service = startServiceProcess(deployment, ports);
     await service.active;
-    await crowd.goesOn();
-    await crowd.reckon();
+    await crowd.waitForProgress();
+    await crowd.verify();
   });
 });

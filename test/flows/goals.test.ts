@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
+import type { CrashPoint } from '../support/crashing-store.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import type { Fault } from '../support/faulty-store.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
-import { apiOf } from '../support/service.ts';
-import { type Stream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { makeApiClient } from '../support/service.ts';
+import { type SidecarStream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
 
 type Owner = Awaited<ReturnType<typeof newOwner>>;
 
@@ -15,7 +15,7 @@ type Owner = Awaited<ReturnType<typeof newOwner>>;
  * A goal's plan is in at least four commits: its start, the proposals, the end of a, the ends of b and c. Later moments come
  * only where no two of these share a commit.
  */
-const faults: Fault[] = [
+const faults: CrashPoint[] = [
   { at: 'decided', of: 'plan', skip: 0 },
   { at: 'decided', of: 'plan', skip: 1 },
   { at: 'decided', of: 'plan', skip: 3 },
@@ -35,7 +35,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
   const devices: Device[] = [];
 
   const start = (): ServiceProcess =>
-    startProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+    startServiceProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
 
   async function light(name: string): Promise<void> {
     const registered = await register(owner, { device_type: 'light', name });
@@ -48,15 +48,15 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
   }
 
   /** What the sidecar has to say about each context that it is shown: all of it, again whenever it is shown again. */
-  function think(stream: Stream, heard: number): number {
-    const shown = stream.told('perceptionUpdate');
+  function think(stream: SidecarStream, heard: number): number {
+    const shown = stream.eventsOf('perceptionUpdate');
     for (const { activeContexts } of shown.slice(heard)) {
       for (const { contextId } of activeContexts) {
         for (const [nodeId, ...dependsOn] of [['a'], ['b', 'a'], ['c', 'a']] as [string, ...string[]][]) {
           const node = { nodeId, deviceId: ids.get(nodeId) ?? '', action: 'turn_on', dependsOn };
-          stream.say({ contextId, proposal: { case: 'graphNode', value: { node } } });
+          stream.send({ contextId, proposal: { case: 'graphNode', value: { node } } });
         }
-        stream.say({ contextId, proposal: { case: 'complete', value: { summary: 'There is light.' } } });
+        stream.send({ contextId, proposal: { case: 'complete', value: { summary: 'There is light.' } } });
       }
     }
     return shown.length;
@@ -65,13 +65,13 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
   beforeAll(async () => {
     ports = await freePorts();
     sidecar = await startSidecar();
-    const heard = new Map<Stream, number>();
+    const heard = new Map<SidecarStream, number>();
     thinking = setInterval(() => {
       for (const stream of sidecar.streams) heard.set(stream, think(stream, heard.get(stream) ?? 0));
     }, 20);
     service = start();
     await service.active;
-    owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
+    owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
     for (const name of ['a', 'b', 'c']) await light(name);
   });
   afterAll(async () => {
@@ -101,7 +101,7 @@ eachDeployment('a goal whose service is killed in the middle of it', (deployment
     'when the commit $skip of its plan was $at goes on where it was: no step twice, none left out',
     async (fault) => {
       did.length = 0;
-      await service.arm(fault);
+      await service.armCrash(fault);
       const [id] = await Promise.all([goal(), restarted()]);
       const plan = await eventually(async () => {
         const { plan: now } = (await owner.get(`/v1/plans/${id}`)).body;

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Device } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { commandWith, register } from '../support/device.ts';
+import { register, waitForCommand } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -21,7 +21,7 @@ afterAll(async () => {
 
 async function speaker(registered?: Record<string, unknown>) {
   const known = registered ?? (await register(owner));
-  const device = await speak(at, known);
+  const device = await connectRawDevice(at, known);
   speakers.push(device);
   return { device, registered: known, id: known.device_id as string };
 }
@@ -162,7 +162,7 @@ describe('a device’s word on a command', () => {
     const { device, commandId } = await commanded();
     const word = { command_id: commandId, status: 'succeeded', result: 'first' };
     await device.say('cmd_ack', word);
-    const done = await commandWith(owner, commandId, ({ status }) => status === 'succeeded');
+    const done = await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
     await device.say('cmd_ack', word);
     await device.say('cmd_ack', { command_id: commandId, status: 'failed', error: 'second thoughts' });
     await device.say('cmd_ack', { command_id: commandId, status: 'accepted' });
@@ -176,9 +176,9 @@ describe('a device’s word on a command', () => {
 
   it('that comes too late still counts for a day, and is marked', async () => {
     const { device, commandId } = await commanded({ timeout_s: 1 });
-    await commandWith(owner, commandId, ({ status }) => status === 'timed_out');
+    await waitForCommand(owner, commandId, ({ status }) => status === 'timed_out');
     await device.say('cmd_ack', { command_id: commandId, status: 'failed', error: 'jammed' });
-    expect(await commandWith(owner, commandId, ({ status }) => status === 'failed')).toMatchObject({
+    expect(await waitForCommand(owner, commandId, ({ status }) => status === 'failed')).toMatchObject({
       late: true,
       error: 'jammed',
     });
@@ -194,6 +194,6 @@ describe('a device’s word on a command', () => {
     expect(errors(device).map(([code]) => code)).toEqual(['UNKNOWN_COMMAND', 'UNKNOWN_COMMAND', 'UNKNOWN_COMMAND']);
     expect((await owner.get(`/v1/commands/${commandId}`)).body.command.status).toBe('dispatched');
     await victim.say('cmd_ack', { command_id: commandId, status: 'succeeded' });
-    await commandWith(owner, commandId, ({ status }) => status === 'succeeded');
+    await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
   });
 });

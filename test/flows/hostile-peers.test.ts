@@ -4,11 +4,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { Device, packet, packets, Raw } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { Crowd } from '../support/crowd.ts';
 import { register } from '../support/device.ts';
-import { fewAtATime } from '../support/few-at-a-time.ts';
+import { mapConcurrently } from '../support/map-concurrently.ts';
+import { connectRawDevice, deviceOf, mqttPortOf, rawClientOptions, readCounter } from '../support/raw-device.ts';
 import { startService, type TestService } from '../support/service.ts';
-import { around, counted, deviceOf, portOf, speak } from '../support/speaker.ts';
+import { Workload } from '../support/workload.ts';
 
 const FLOODING = 200;
 const EACH = 60;
@@ -16,13 +16,13 @@ const EACH = 60;
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
 /** The well-behaved among them: they must not notice. */
-let crowd: Crowd;
+let crowd: Workload;
 
 beforeAll(async () => {
   at = await startService({ DEVICE_RATE: '1000/1000' });
   owner = await at.owner();
-  crowd = new Crowd(owner);
-  await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+  crowd = new Workload(owner);
+  await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
 });
 afterAll(async () => {
   await crowd.close();
@@ -34,14 +34,14 @@ const pubacks = (raw: Raw): number => Math.floor(raw.bytes.length / 4);
 
 describe('200 devices that flood and are killed in mid-flood', () => {
   it('take nothing of what was acknowledged with them, and nobody along', async () => {
-    const registered = await fewAtATime([...Array(FLOODING).keys()], () => register(owner));
-    const house = around(at);
-    const helper = await speak(at, registered[0]);
+    const registered = await mapConcurrently([...Array(FLOODING).keys()], () => register(owner));
+    const house = rawClientOptions(at);
+    const helper = await connectRawDevice(at, registered[0]);
     helper.mqtt.setMaxListeners(0);
     const floods = await Promise.all(
       registered.map(async (one) => {
         const device = deviceOf(one);
-        const { raw, clientId } = await Raw.signedIn(house, device, portOf(at));
+        const { raw, clientId } = await Raw.signedIn(house, device, mqttPortOf(at));
         const voice = helper.as(device, clientId);
         const said = Array.from({ length: EACH }, (_, n) =>
           packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
@@ -58,7 +58,7 @@ describe('200 devices that flood and are killed in mid-flood', () => {
     for (const { raw, said } of floods) raw.socket.write(said);
     await eventually(() => floods.reduce((sum, { raw }) => sum + pubacks(raw), 0) > FLOODING * 5);
     for (const { raw } of floods) raw.socket.destroy();
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     const { body } = await owner.get(`/v1/devices?limit=200`);
     expect(body.count).toBe(FLOODING + 2);
     for (const { device, raw } of floods) {
@@ -75,14 +75,14 @@ describe('200 devices that flood and are killed in mid-flood', () => {
 describe('a listener that stops reading', () => {
   it('is cut, while the others hear every word and devices are not held up', async () => {
     const options = { username: 'jwt', password: owner.token, reconnectPeriod: 0, protocolVersion: 4 } as const;
-    const url = `mqtt://127.0.0.1:${portOf(at)}`;
+    const url = `mqtt://127.0.0.1:${mqttPortOf(at)}`;
     const [frozen, live] = await Promise.all([connectAsync(url, options), connectAsync(url, options)]);
-    const speaker = await speak(at, await register(owner));
+    const speaker = await connectRawDevice(at, await register(owner));
     const heard = new Set<string>();
     live.on('message', (_topic, payload) => heard.add(JSON.parse(String(payload)).message_id));
     await Promise.all([frozen, live].map((one) => one.subscribeAsync(speaker.topic('state'), { qos: 1 })));
     frozen.stream.pause();
-    const slow = () => counted(at, 'mqtt_closed_total', 'slow');
+    const slow = () => readCounter(at, 'mqtt_closed_total', 'slow');
     const before = await slow();
     const said: string[] = [];
     while ((await slow()) === before) {
@@ -105,11 +105,11 @@ describe('a peer that has not signed in', () => {
   const huge = Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]);
 
   it('cannot pin memory: what it announces beyond 4 KiB ends its connection', async () => {
-    const before = await counted(at, 'mqtt_closed_total', 'oversized');
-    const peers = await Promise.all(Array.from({ length: 50 }, () => Raw.open(portOf(at))));
+    const before = await readCounter(at, 'mqtt_closed_total', 'oversized');
+    const peers = await Promise.all(Array.from({ length: 50 }, () => Raw.open(mqttPortOf(at))));
     for (const { socket } of peers) socket.write(Buffer.concat([huge, Buffer.alloc(65_536)]));
     await Promise.all(peers.map((peer) => peer.closed()));
-    expect(await counted(at, 'mqtt_closed_total', 'oversized')).toBe(before + 50);
+    expect(await readCounter(at, 'mqtt_closed_total', 'oversized')).toBe(before + 50);
     for (const { bytes } of peers) expect(bytes.length).toBe(0);
   });
 
@@ -122,12 +122,12 @@ describe('a peer that has not signed in', () => {
   });
 
   it('may take its time over its CONNECT; nobody waits for it', async () => {
-    const peers = await Promise.all(Array.from({ length: 20 }, () => Raw.open(portOf(at))));
+    const peers = await Promise.all(Array.from({ length: 20 }, () => Raw.open(mqttPortOf(at))));
     const connect = packet(0x10, Buffer.from([0, 4]), Buffer.from('MQTT'), Buffer.alloc(200));
     for (const { socket } of peers) socket.write(connect.subarray(0, 3));
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     for (const { socket } of peers) socket.write(connect.subarray(3, 40));
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     for (const peer of peers) expect(peer.bytes.length).toBe(0);
     for (const { socket } of peers) socket.destroy();
   });
@@ -135,9 +135,9 @@ describe('a peer that has not signed in', () => {
 
 describe('those who behave among all these', () => {
   it('lost nothing, and nothing was applied twice', async () => {
-    await crowd.reckon();
+    await crowd.verify();
     expect(Object.fromEntries(crowd.refused)).toEqual({});
-    const newcomer = await Device.connect(around(at), deviceOf(await register(owner)), portOf(at));
+    const newcomer = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
     await newcomer.say('state', { state: { welcome: true } });
     newcomer.mqtt.end(true);
   });

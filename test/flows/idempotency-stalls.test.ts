@@ -5,7 +5,7 @@ import { Random } from '../simulation/world/random.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
-import { type Answer, startService, type TestService } from '../support/service.ts';
+import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
 /** Keys of each run, rounded up to whole rounds; `IDEMPOTENCY_TRIES=1000` for a long run. */
 const TRIES = Number(process.env.IDEMPOTENCY_TRIES ?? 100);
@@ -58,7 +58,7 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
   let lock: string;
   beforeAll(async () => {
     const runtime = { callerTimeoutMs: PATIENCE_MS, deviceTimeoutMs: 2 * PATIENCE_MS };
-    at = await startService(deployment().env, { limits: { runtime }, aroundStore: stalls.around });
+    at = await startService(deployment().env, { limits: { runtime }, wrapStore: stalls.around });
     owner = await eventually(() => at.owner());
     light = (await eventually(() => register(owner))).device_id;
     lock = (await eventually(() => register(owner, { device_type: 'smart_lock' }))).device_id;
@@ -70,7 +70,7 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
   const unexpected: string[] = [];
 
   /** As a client does it: with the same key until there is an answer. */
-  async function persist(path: string, body: object, key: string, wanted: number[]): Promise<Answer> {
+  async function persist(path: string, body: object, key: string, wanted: number[]): Promise<ApiResponse> {
     for (;;) {
       const answer = await owner.post(path, body, { 'idempotency-key': key });
       const isConflict = answer.status === 409 && answer.body.code === 'CONFLICT';
@@ -110,8 +110,8 @@ eachDeployment('requests with a key while commits stall at random', (deployment)
     },
   ];
 
-  async function all(path: string, name: string): Promise<Answer['body'][]> {
-    const found: Answer['body'][] = [];
+  async function all(path: string, name: string): Promise<ApiResponse['body'][]> {
+    const found: ApiResponse['body'][] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {
       const query = cursor === '' ? 'limit=200' : `limit=200&cursor=${cursor}`;
       const { body } = await eventually(async () => {

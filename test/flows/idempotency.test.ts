@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { CommitUnknown, type Store, type TurnCommit } from '../../src/store/contract.ts';
+import { type BatchCommit, CommitUnknown, type Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
-import { type Answer, startService, type TestService } from '../support/service.ts';
+import { type ApiResponse, startService, type TestService } from '../support/service.ts';
 
 /** A commit that brings a stored answer, on its way to the store. */
 interface Held {
@@ -32,7 +32,7 @@ class SlowStore {
     await Promise.all(this.held.splice(0).map((one) => one.commit()));
   }
 
-  #commit(store: Store, turn: TurnCommit) {
+  #commit(store: Store, turn: BatchCommit) {
     const keyed = turn.actors.some((actor) => actor.idempotency !== null || actor.ref.kind === 'command');
     return this.#hold(keyed, () => store.actors.commit(turn));
   }
@@ -56,7 +56,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   beforeAll(async () => {
     // Short: what is not held up is asked again where the machine is slower than that.
     const runtime = { callerTimeoutMs: 200, deviceTimeoutMs: 300 };
-    at = await startService(deployment().env, { limits: { runtime }, aroundStore: slow.around });
+    at = await startService(deployment().env, { limits: { runtime }, wrapStore: slow.around });
     owner = await eventually(() => at.owner());
     light = (await eventually(() => register(owner))).device_id;
     lock = (await eventually(() => register(owner, { device_type: 'smart_lock' }))).device_id;
@@ -66,13 +66,13 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
     await at?.stop();
   });
 
-  const until = (ask: () => Promise<Answer>, ...statuses: number[]): Promise<Answer> =>
+  const until = (ask: () => Promise<ApiResponse>, ...statuses: number[]): Promise<ApiResponse> =>
     eventually(async () => {
       const answer = await ask();
       return statuses.includes(answer.status) ? answer : null;
     });
-  const listed = async (path: string, name: string): Promise<Answer['body'][]> =>
-    (await until(() => owner.get(path), 200)).body[name] as Answer['body'][];
+  const listed = async (path: string, name: string): Promise<ApiResponse['body'][]> =>
+    (await until(() => owner.get(path), 200)).body[name] as ApiResponse['body'][];
   const commands = async (id: string) => (await listed(`/v1/device/${id}/commands`, 'commands')).map((one) => one.id);
   let used = 0;
   const newKey = () => ({ 'idempotency-key': `key-${++used}` });
@@ -81,7 +81,7 @@ eachDeployment('a commit that takes longer than its caller waits', (deployment) 
   /** A request and how many effects of it there are. */
   const requests: [
     string,
-    () => Promise<{ post: (key: Record<string, string>) => Promise<Answer>; count(): Promise<number> }>,
+    () => Promise<{ post: (key: Record<string, string>) => Promise<ApiResponse>; count(): Promise<number> }>,
   ][] = [
     [
       'a command',

@@ -117,15 +117,15 @@ describe('with the provider', () => {
     let browser: Browser;
     const begin = async (query = '') => {
       browser = browserAt(at.url);
-      const { status, headers } = await browser.ask('GET', `/v1/auth/login${query}`);
+      const { status, headers } = await browser.request('GET', `/v1/auth/login${query}`);
       expect(status).toBe(303);
       return headers.get('location') ?? '';
     };
     const signIn = async (login: string, query = '') => {
       const back = await idp.signIn(await begin(query), login);
-      return browser.ask('GET', back);
+      return browser.request('GET', back);
     };
-    const me = () => browser.ask('GET', '/v1/auth/me');
+    const me = () => browser.request('GET', '/v1/auth/me');
     afterEach(() => idp.accounts.clear());
 
     it('asks for a code with PKCE, a state and a nonce, and keeps them in a sealed cookie that comes along', async () => {
@@ -186,16 +186,16 @@ describe('with the provider', () => {
     it.each(['https://evil.example/', '//evil.example', '/\\evil.example', 'javascript:alert(1)'])(
       'goes nowhere else: %s is 400',
       async (to) => {
-        const { status } = await browserAt(at.url).ask('GET', `/v1/auth/login?return_to=${encodeURIComponent(to)}`);
+        const { status } = await browserAt(at.url).request('GET', `/v1/auth/login?return_to=${encodeURIComponent(to)}`);
         expect(status).toBe(400);
       },
     );
 
     it('ends with its token, and by logging out', async () => {
       await signIn('ada');
-      const { csrf_token } = (await browser.ask('GET', '/v1/auth/csrf')).body;
+      const { csrf_token } = (await browser.request('GET', '/v1/auth/csrf')).body;
       const headers = { 'x-csrf-token': csrf_token };
-      expect((await browser.ask('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+      expect((await browser.request('POST', '/v1/auth/logout', { headers })).status).toBe(200);
       expect((await me()).status).toBe(401);
       await signIn('ada');
       at.clock.advance(3_601_000);
@@ -206,7 +206,7 @@ describe('with the provider', () => {
     const refusedFor = async (change: (back: URL) => void) => {
       const back = new URL(await idp.signIn(await begin(), 'ada'));
       change(back);
-      const answer = await browser.ask('GET', back.href);
+      const answer = await browser.request('GET', back.href);
       expect(browser.cookies.has('twinkeep_session')).toBe(false);
       return [answer.status, answer.body.code];
     };
@@ -236,15 +236,15 @@ describe('with the provider', () => {
     it('works once for each code', async () => {
       const back = await idp.signIn(await begin(), 'ada');
       const kept = new Map(browser.cookies);
-      expect((await browser.ask('GET', back)).status).toBe(303);
+      expect((await browser.request('GET', back)).status).toBe(303);
       browser.cookies = kept;
-      expect((await browser.ask('GET', back)).status).toBe(403);
+      expect((await browser.request('GET', back)).status).toBe(403);
     });
 
     it('says in words that the person changed their mind', async () => {
       const state = new URL(await begin()).searchParams.get('state');
       const query = new URLSearchParams({ error: 'access_denied', state: state ?? '', iss: idp.issuer });
-      const { status, body } = await browser.ask('GET', `/v1/auth/callback?${query}`, {
+      const { status, body } = await browser.request('GET', `/v1/auth/callback?${query}`, {
         headers: { accept: 'text/html' },
       });
       expect(status).toBe(403);
@@ -262,12 +262,12 @@ describe('with the provider', () => {
       await idp.configure('http://127.0.0.1/under/v1/auth/callback', { emailInIdToken: true, clientSecret: false });
       idp.accounts.set('ada', { email: 'ada@example.com', email_verified: true });
       const browser = browserAt(second.url);
-      const begun = await browser.ask('GET', '/v1/auth/login');
+      const begun = await browser.request('GET', '/v1/auth/login');
       const back = new URL(await idp.signIn(begun.headers.get('location') ?? '', 'ada'));
       expect(back.origin + back.pathname).toBe('http://127.0.0.1/under/v1/auth/callback');
-      const ended = await browser.ask('GET', `/v1/auth/callback${back.search}`);
+      const ended = await browser.request('GET', `/v1/auth/callback${back.search}`);
       expect([ended.status, ended.headers.get('location')]).toEqual([303, '/under/console']);
-      expect((await browser.ask('GET', '/v1/auth/me')).body.user.email).toBe('ada@example.com');
+      expect((await browser.request('GET', '/v1/auth/me')).body.user.email).toBe('ada@example.com');
     } finally {
       await second.stop();
     }

@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vi
 import { WebSocket } from 'ws';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { type Api, startService, type TestService } from '../support/service.ts';
-import { portOf } from '../support/speaker.ts';
+import { mqttPortOf } from '../support/raw-device.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
@@ -31,7 +31,7 @@ async function liveOn(at: TestService, credential: string, token = credential): 
   socket.send('ping');
   await Promise.race([spoke, webSocket.then((code) => Promise.reject(new Error(`closed with ${code}`)))]);
   const options = { username: 'jwt', password: credential, reconnectPeriod: 0, protocolVersion: 4 } as const;
-  const mqtt = await connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, options, false);
+  const mqtt = await connectAsync(`mqtt://127.0.0.1:${mqttPortOf(at)}`, options, false);
   mqtt.on('error', () => {});
   const mqttEnded = new Promise<void>((resolve) => mqtt.once('close', () => resolve()));
   open.push(
@@ -47,13 +47,13 @@ async function bothEnd(living: Living): Promise<number> {
   return code;
 }
 
-const newKey = async (who: Api, more: object = {}): Promise<{ key: string; prefix: string }> => {
+const newKey = async (who: ApiClient, more: object = {}): Promise<{ key: string; prefix: string }> => {
   const made = await who.post('/v1/auth/api-keys', { name: 'k', ...more });
   expect(made.status).toBe(201);
   return made.body;
 };
 
-async function member(at: TestService, owner: Owner, role: string): Promise<Api & { userId: string }> {
+async function member(at: TestService, owner: Owner, role: string): Promise<ApiClient & { userId: string }> {
   const sub = randomUUID();
   const email = `${sub}@example.com`;
   const who = at.api(await at.token(sub, { email }));

@@ -3,15 +3,15 @@ import type { ActorKind } from '../../src/machines/outputs.ts';
 import type { PlanContext } from '../../src/machines/plan-types.ts';
 import {
   type ActorCommit,
+  type BatchCommit,
   CommitUnknown,
   type Store,
   StoreUnavailable,
-  type TurnCommit,
 } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import { keptLog } from '../support/lock.ts';
+import { recordingLog } from '../support/lock-parts.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 const asEarlierBuild = (row: ActorCommit['outbox'][number]): ActorCommit['outbox'][number] => {
@@ -57,10 +57,10 @@ class HeldTurns {
     for (const commit of this.delayed.splice(0)) await commit();
   }
 
-  private changed({ actors, ...turn }: TurnCommit): TurnCommit {
+  private changed({ actors, ...turn }: BatchCommit): BatchCommit {
     const spoil = { poison: '\u0000' };
     const spoiled = actors.map((one) =>
-      one.ref.id === this.refused ? { ...one, settled: false, context: { ...one.context, ...spoil } } : one,
+      one.ref.id === this.refused ? { ...one, unchangedBase: false, context: { ...one.context, ...spoil } } : one,
     );
     if (!this.isEarlierBuild) return { ...turn, actors: spoiled };
     return { ...turn, actors: spoiled.map((one) => ({ ...one, outbox: one.outbox.map(asEarlierBuild) })) };
@@ -68,7 +68,7 @@ class HeldTurns {
 
   around = (store: Store): Store => ({
     ...store,
-    turnsInFlight: 2,
+    batchesInFlight: 2,
     commands: {
       ...store.commands,
       open: async (deviceId, revokedAt) => {
@@ -77,9 +77,9 @@ class HeldTurns {
         if (isHidden) throw new StoreUnavailable('hidden by the test');
         return store.commands.open(deviceId, revokedAt);
       },
-      openOfRevoked: async () => {
+      openOnRevokedDevices: async () => {
         if (this.hidesOpenOfRevoked) throw new StoreUnavailable('hidden by the test');
-        return store.commands.openOfRevoked();
+        return store.commands.openOnRevokedDevices();
       },
     },
     actors: {
@@ -106,8 +106,8 @@ class HeldTurns {
 
 eachDeployment('what is decided beside a revocation or a suspension', (deployment) => {
   const turns = new HeldTurns();
-  const { log, lines } = keptLog();
-  const options = { aroundStore: turns.around, log, limits: { runtime: { deviceTimeoutMs: 200 } } };
+  const { log, lines } = recordingLog();
+  const options = { wrapStore: turns.around, log, limits: { runtime: { deviceTimeoutMs: 200 } } };
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
   beforeAll(async () => {

@@ -2,19 +2,19 @@ import { randomUUID } from 'node:crypto';
 import { connectAsync } from 'mqtt';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { countedStore } from '../support/counted-store.ts';
-import { type Api, startService, type TestService } from '../support/service.ts';
+import { recordingStore } from '../support/recording-store.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
 // A process that stands behind a proxy on this machine: the proxy says who calls.
 
 let at: TestService;
-let owner: Api;
-const store = countedStore();
+let owner: ApiClient;
+const store = recordingStore();
 
 beforeAll(async () => {
   at = await startService(
     { TRUSTED_PROXIES: '127.0.0.1', RATE_LIMITS: 'free=0,pro=0' },
-    { aroundStore: store.around, limits: { rates: { anonymous: 5, signIns: 3, session: 600 } } },
+    { wrapStore: store.around, limits: { rates: { anonymous: 5, signIns: 3, session: 600 } } },
   );
   owner = await at.owner();
 });

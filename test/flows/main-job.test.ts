@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
-import { commandWith, connect, register } from '../support/device.ts';
-import { letIn } from '../support/let-in.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
+import { waitUntilAuthorized } from '../support/wait-until-authorized.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
@@ -40,7 +40,7 @@ async function watch(query: string) {
   socket.on('message', (data) => {
     if (String(data) !== 'pong') messages.push(JSON.parse(String(data)));
   });
-  await letIn(socket);
+  await waitUntilAuthorized(socket);
   return { messages, close: () => socket.close() };
 }
 
@@ -51,7 +51,7 @@ describe('a device commanded safely, end to end', () => {
     const answer = await owner.post(`/v1/device/${id}/command`, { action: 'set_brightness', params: { level: 40 } });
     expect(answer.status).toBe(202);
     expect(answer.body).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
-    const command = await commandWith(
+    const command = await waitForCommand(
       owner,
       answer.body.command_id,
       (one) => one.verification.status === 'verified' && one.status === 'succeeded',
@@ -105,7 +105,7 @@ describe('a device commanded safely, end to end', () => {
     expect(unlocked).toBe(0);
     const confirmed = await owner.post(`${path}/confirm`, { dry_run_token: refused.body.dry_run_token });
     expect(confirmed.status).toBe(202);
-    await commandWith(
+    await waitForCommand(
       owner,
       confirmed.body.command_id,
       (one) => one.status === 'succeeded' && one.verification.status === 'verified',
@@ -121,10 +121,10 @@ describe('a device commanded safely, end to end', () => {
     const waiting = await owner.post(path, { action: 'turn_on', ttl_s: 120 });
     const doomed = await owner.post(path, { action: 'turn_on', ttl_s: 1 });
     at.clock.advance(1_500);
-    await commandWith(owner, doomed.body.command_id, (one) => one.status === 'expired');
+    await waitForCommand(owner, doomed.body.command_id, (one) => one.status === 'expired');
     const device = await connect(registered, { commands: { turn_on: () => ({ state: { on: true } }) } });
     devices.push(device);
-    const done = await commandWith(owner, waiting.body.command_id, (one) => one.status === 'succeeded');
+    const done = await waitForCommand(owner, waiting.body.command_id, (one) => one.status === 'succeeded');
     expect(done.late).toBeFalsy();
   });
 
@@ -139,21 +139,21 @@ describe('a device commanded safely, end to end', () => {
       },
     });
     const { body } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on', timeout_s: 5 });
-    await commandWith(owner, body.command_id, (one) => one.status === 'acknowledged');
+    await waitForCommand(owner, body.command_id, (one) => one.status === 'acknowledged');
     at.clock.advance(5_500);
-    await commandWith(owner, body.command_id, (one) => one.status === 'timed_out');
+    await waitForCommand(owner, body.command_id, (one) => one.status === 'timed_out');
     say();
-    const late = await commandWith(owner, body.command_id, (one) => one.status === 'succeeded');
+    const late = await waitForCommand(owner, body.command_id, (one) => one.status === 'succeeded');
     expect(late.late).toBe(true);
   });
 
   it('a revoked device loses its session at once, and its commands end', async () => {
     const { id, device } = await light({ commands: { turn_on: () => new Promise(() => {}) } });
     const { body } = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
-    await commandWith(owner, body.command_id, (one) => one.status === 'acknowledged');
+    await waitForCommand(owner, body.command_id, (one) => one.status === 'acknowledged');
     const revoked = await owner.post(`/v1/device/${id}/revoke`);
     expect(revoked.body).toEqual({ device_id: id, status: 'revoked' });
-    await commandWith(owner, body.command_id, (one) => one.status === 'timed_out');
+    await waitForCommand(owner, body.command_id, (one) => one.status === 'timed_out');
     await eventually(() => !device.online);
     const after = await owner.post(`/v1/device/${id}/command`, { action: 'turn_on' });
     expect([after.status, after.body.code]).toEqual([403, 'DEVICE_REVOKED']);

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { Device, packets, Raw } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { Crowd } from '../support/crowd.ts';
-import { type Deployment, onPostgres } from '../support/deployment.ts';
+import { type Deployment, makePostgresDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
-import { type Line, startProxy } from '../support/proxy.ts';
-import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
-import { around, counted, deviceOf, portOf } from '../support/speaker.ts';
+import { deviceOf, mqttPortOf, rawClientOptions, readCounter } from '../support/raw-device.ts';
+import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { Workload } from '../support/workload.ts';
 
 /** What its connection says of itself: it goes on, or there would be no service whose outage could be looked at. */
 const LOCK = 'twinkeep active lock';
@@ -17,21 +17,21 @@ const DEVICES_WAIT_MS = 4_000;
 
 describe.runIf(inject('postgresUrl'))('a database that goes away and comes back', () => {
   let deployment: Deployment;
-  let line: Line;
+  let line: TcpProxy;
   let at: TestService;
-  let owner: Api & { homeId: string };
-  let crowd: Crowd;
+  let owner: ApiClient & { homeId: string };
+  let crowd: Workload;
 
   beforeAll(async () => {
-    deployment = (await onPostgres()) as Deployment;
-    line = await startProxy(deployment.databaseUrl ?? '');
+    deployment = (await makePostgresDeployment()) as Deployment;
+    line = await startTcpProxy(deployment.databaseUrl ?? '');
     at = await startService(
-      { ...deployment.env, DATABASE_URL: line.through(deployment.databaseUrl ?? '') },
+      { ...deployment.env, DATABASE_URL: line.proxiedUrl(deployment.databaseUrl ?? '') },
       { limits: { mqtt: { closeJitterMs: 500 }, runtime: { deviceTimeoutMs: DEVICES_WAIT_MS } } },
     );
     owner = await at.owner();
-    crowd = new Crowd(owner);
-    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true })]);
+    crowd = new Workload(owner);
+    await Promise.all([crowd.addDevice(), crowd.addDevice(), crowd.addDevice({ critical: true })]);
   });
   afterAll(async () => {
     line.restore();
@@ -41,14 +41,14 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     await deployment.remove();
   });
 
-  async function timed(ask: () => Promise<Answer>) {
+  async function timed(ask: () => Promise<ApiResponse>) {
     const started = performance.now();
     const answer = await ask();
     return { answer, took: performance.now() - started };
   }
 
   it.each(['cut', 'hold'] as const)('is not noticed when it blinks (%s)', async (how) => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     crowd.refused.clear();
     line[how](LOCK);
     const reading = owner.get('/v1/homes');
@@ -58,7 +58,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
     line.restore();
     expect((await reading).status).toBe(200);
     expect((await writing).status).toBe(201);
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     expect(Object.fromEntries(crowd.refused)).toEqual({});
     for (const { device } of crowd.counters) expect(device.online).toBe(true);
   });
@@ -66,7 +66,7 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
   it.each(['before', 'after'] as const)('may be lost in a COMMIT, %s it took place', async (when) => {
     for (let n = 0; n < 5; n += 1) {
       await line.breakAt(COMMIT, when);
-      await crowd.goesOn(1);
+      await crowd.waitForProgress(1);
     }
     expect(Object.fromEntries(crowd.refused)).toEqual({});
     for (const { device } of crowd.counters) expect(device.online).toBe(true);
@@ -74,13 +74,13 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
 
   it('has devices wait in their sockets: no more is read of each than may be in flight', async () => {
     const device = deviceOf(await register(owner));
-    const { raw, clientId } = await Raw.signedIn(around(at), device, portOf(at));
-    const helper = await Device.connect(around(at), deviceOf(await register(owner)), portOf(at));
+    const { raw, clientId } = await Raw.signedIn(rawClientOptions(at), device, mqttPortOf(at));
+    const helper = await Device.connect(rawClientOptions(at), deviceOf(await register(owner)), mqttPortOf(at));
     const voice = helper.as(device, clientId);
     const said = Array.from({ length: 200 }, (_, n) =>
       packets.publish(voice.topic('state'), voice.compose('state', { state: { n: n + 1 } }), { id: n + 1 }),
     );
-    const read = () => counted(at, 'mqtt_messages_total', 'state');
+    const read = () => readCounter(at, 'mqtt_messages_total', 'state');
     line.hold(LOCK);
     const before = await read();
     raw.socket.write(Buffer.concat(said));
@@ -120,13 +120,13 @@ describe.runIf(inject('postgresUrl'))('a database that goes away and comes back'
       await Promise.all(sessions);
       expect(performance.now() - gone).toBeGreaterThan(0.9 * DEVICES_WAIT_MS);
       line.restore();
-      await crowd.goesOn();
+      await crowd.waitForProgress();
       await eventually(async () => (await at.api('').get('/health/ready')).status === 200);
     },
   );
 
   it('has lost nothing that was acknowledged, and holds nothing twice', async () => {
-    await crowd.reckon();
+    await crowd.verify();
     expect(at.fatal).toEqual([]);
   });
 });

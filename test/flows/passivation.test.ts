@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { Device } from '../../src/device/device.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
-import { fewAtATime } from '../support/few-at-a-time.ts';
+import { mapConcurrently } from '../support/map-concurrently.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 const DEVICES = 300;
@@ -31,12 +31,12 @@ const live = async (): Promise<number> => {
 
 it(`${DEVICES} devices work with ${LIVE} actors in memory`, async () => {
   // An actor that has work to do is not put away: few have it at a time.
-  const registered = await fewAtATime([...Array(DEVICES).keys()], () => register(owner));
+  const registered = await mapConcurrently([...Array(DEVICES).keys()], () => register(owner));
   const commands = { set_brightness: ({ level }: { level?: unknown }) => ({ state: { brightness: level as number } }) };
-  await fewAtATime(registered, async (one) => devices.push(await connect(one, { commands })));
-  await fewAtATime(devices, (device) => device.report({ round: 1 }));
+  await mapConcurrently(registered, async (one) => devices.push(await connect(one, { commands })));
+  await mapConcurrently(devices, (device) => device.report({ round: 1 }));
   expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
-  await fewAtATime(devices, (device) => device.report({ round: 2 }));
+  await mapConcurrently(devices, (device) => device.report({ round: 2 }));
   expect(await live()).toBeLessThanOrEqual(LIVE * 1.1);
 
   for (let from = 0; from < DEVICES; from += BATCH) {

@@ -4,15 +4,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import type { JsonObject } from '../../src/domain/values.ts';
+import { schemaViolation } from '../support/asyncapi-validation.ts';
 import { eventually } from '../support/clock.ts';
+import type { CrashPoint } from '../support/crashing-store.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import { undocumented } from '../support/events.ts';
-import type { Fault } from '../support/faulty-store.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
-import { type Answer, type Api, apiOf, startService, type TestService } from '../support/service.ts';
+import { type ApiClient, type ApiResponse, makeApiClient, startService, type TestService } from '../support/service.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
 
-type Owner = Api & { homeId: string };
+type Owner = ApiClient & { homeId: string };
 
 /** Lights by a name, and what they did, in the order of their doing; a name in `broken` fails to turn on. */
 class Lights {
@@ -45,7 +45,7 @@ class Lights {
   }
 }
 
-const planWith = (owner: Api, id: string, status: string, withinMs?: number): Promise<Answer['body']> =>
+const planWith = (owner: ApiClient, id: string, status: string, withinMs?: number): Promise<ApiResponse['body']> =>
   eventually(async () => {
     const { plan } = (await owner.get(`/v1/plans/${id}`)).body;
     return plan?.status === status ? plan : null;
@@ -105,7 +105,7 @@ describe('a plan over real devices', () => {
       });
     }
     const heard = await eventually(() => (client.heard().at(-1)?.status === 'succeeded' ? client.heard() : null));
-    expect(heard.map((update) => undocumented(update as JsonObject))).toEqual(heard.map(() => null));
+    expect(heard.map((update) => schemaViolation(update as JsonObject))).toEqual(heard.map(() => null));
     expect(heard[0]).toEqual({ type: 'plan_update', plan_id: id, status: 'pending', timestamp: expect.any(Number) });
     const ofD = heard.filter(({ step_id }) => step_id === 'd').map(({ step_status }) => step_status);
     expect(ofD).toEqual(['running', 'succeeded']);
@@ -146,7 +146,7 @@ describe('a plan over real devices', () => {
  * The plan is in at least six commits: its start, the ends of a, of b and c, and of d, and what is undone. The commands that
  * undo are in two at least: b and c, then a. Later moments come only where no two ends share a commit.
  */
-const faults: Fault[] = [
+const faults: CrashPoint[] = [
   { at: 'decided', of: 'plan', skip: 1 },
   { at: 'decided', of: 'plan', skip: 4 },
   { at: 'committed', of: 'plan', skip: 0 },
@@ -163,9 +163,9 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
 
   beforeAll(async () => {
     ports = await freePorts();
-    service = startProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), ports);
     await service.active;
-    owner = await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports.PORT}`, token));
+    owner = await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports.PORT}`, token));
     for (const name of ['a', 'b', 'c', 'd']) await lights.add(owner, name);
   });
   afterAll(async () => {
@@ -184,7 +184,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
 
   async function restarted(): Promise<void> {
     expect(await service.exited).toMatchObject({ signal: 'SIGKILL' });
-    service = startProcess(deployment(), ports);
+    service = startServiceProcess(deployment(), ports);
     await service.active;
   }
 
@@ -194,7 +194,7 @@ eachDeployment('a plan whose service is killed in the middle of it', (deployment
       lights.did.length = 0;
       lights.broken.clear();
       lights.broken.add('d');
-      await service.arm(fault);
+      await service.armCrash(fault);
       const { step } = lights;
       const steps = [
         step.call(lights, 'a'),

@@ -3,9 +3,9 @@ import type { ActorCommit, Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
-import { fewAtATime } from '../support/few-at-a-time.ts';
+import { mapConcurrently } from '../support/map-concurrently.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
 
 /** Two bytes that are good JSON and no text of any database. */
 const POISON = '\u0000';
@@ -15,7 +15,11 @@ const TARGETS = 500;
 function poisoning(store: Store, isMeant: (commit: ActorCommit) => boolean): Store {
   const spoil = (commit: ActorCommit): ActorCommit =>
     isMeant(commit)
-      ? { ...commit, context: { ...commit.context, poison: POISON }, moving: new Set([...commit.moving, 'poison']) }
+      ? {
+          ...commit,
+          context: { ...commit.context, poison: POISON },
+          liveFields: new Set([...commit.liveFields, 'poison']),
+        }
       : commit;
   return {
     ...store,
@@ -31,7 +35,7 @@ eachDeployment('a row that the database refuses', (deployment) => {
     let victim = '';
     const poisoned: string[] = [];
     const at = await startService(deployment().env, {
-      aroundStore: (store) =>
+      wrapStore: (store) =>
         poisoning(store, ({ ref, context, readVersion }) => {
           const meant = victim !== '' && (ref.id === victim || (readVersion === 0 && context.deviceId === victim));
           if (meant) poisoned.push(ref.kind);
@@ -39,9 +43,9 @@ eachDeployment('a row that the database refuses', (deployment) => {
         }),
     });
     const owner = await at.owner();
-    const devices = await fewAtATime([...Array(TARGETS).keys()], () => register(owner));
+    const devices = await mapConcurrently([...Array(TARGETS).keys()], () => register(owner));
     const [first, second] = devices;
-    const speakers = [await speak(at, first), await speak(at, second)] as const;
+    const speakers = [await connectRawDevice(at, first), await connectRawDevice(at, second)] as const;
     victim = first.device_id;
 
     const { status, body } = await owner.post('/v1/devices/command', {

@@ -3,14 +3,14 @@ import { WebSocket } from 'ws';
 import type { Device } from '../../src/device/device.ts';
 import { newDeviceSecret, signingKey } from '../../src/protocol/signature.ts';
 import { eventually } from '../support/clock.ts';
-import { onPglite } from '../support/deployment.ts';
+import { makePgliteDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import { letIn } from '../support/let-in.ts';
-import { freePorts, newOwner, serve } from '../support/process.ts';
-import { type Answer, type Api, apiOf, startService, type TestService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
+import { type ApiClient, type ApiResponse, makeApiClient, startService, type TestService } from '../support/service.ts';
+import { freePorts, newOwner, serve } from '../support/spawn-service.ts';
+import { waitUntilAuthorized } from '../support/wait-until-authorized.ts';
 
-const online = async (caller: Api, id: string): Promise<boolean> =>
+const online = async (caller: ApiClient, id: string): Promise<boolean> =>
   (await caller.get(`/v1/devices/${id}`)).body.device.online;
 
 async function stream(at: TestService, token: string) {
@@ -21,7 +21,7 @@ async function stream(at: TestService, token: string) {
     const message = JSON.parse(String(data));
     told.push([message.device_id, message.online]);
   });
-  await letIn(socket);
+  await waitUntilAuthorized(socket);
   return { told, of: (id: string) => told.filter(([one]) => one === id).map(([, on]) => on), socket };
 }
 
@@ -45,7 +45,7 @@ describe('a device', () => {
   it('is online from its first verified message, and offline when its session ends', async () => {
     const registered = await register(owner);
     const id = registered.device_id;
-    const speaker = await speak(at, registered);
+    const speaker = await connectRawDevice(at, registered);
     await speaker.say('state', { state: {} }, { key: signingKey('hmac-sha256', newDeviceSecret()) });
     expect(await online(owner, id)).toBe(false);
     await speaker.say('heartbeat', { battery: 71 });
@@ -62,7 +62,10 @@ describe('a device', () => {
   it('is offline after three silent intervals, though its session stands, and online with its next word', async () => {
     const registered = await register(owner);
     const id = registered.device_id;
-    const [silent, talking] = [await speak(at, registered), await connect(await register(owner), { clock: at.clock })];
+    const [silent, talking] = [
+      await connectRawDevice(at, registered),
+      await connect(await register(owner), { clock: at.clock }),
+    ];
     devices.push(talking);
     await silent.say('heartbeat', {});
     at.clock.advance(150_000);
@@ -81,9 +84,9 @@ describe('a device', () => {
 
   it('that signs in anew is not offline in between', async () => {
     const registered = await register(owner);
-    const first = await speak(at, registered);
+    const first = await connectRawDevice(at, registered);
     await first.say('heartbeat', {});
-    const second = await speak(at, registered);
+    const second = await connectRawDevice(at, registered);
     await first.closed();
     await second.say('heartbeat', {});
     expect(await online(owner, registered.device_id)).toBe(true);
@@ -100,14 +103,17 @@ describe('after a crash', () => {
   });
 
   it('who was online and is not back within 60 s is offline, and who is back was never away', async () => {
-    const deployment = await onPglite();
+    const deployment = await makePgliteDeployment();
     closing.push(deployment.remove);
     const ports = await freePorts();
     const doomed = serve(deployment, ports);
     closing.push(() => doomed.kill());
     await doomed.active();
-    const owner = await newOwner(deployment, (token) => apiOf(doomed.url, token));
-    const [lost, back] = (await Promise.all([register(owner), register(owner)])) as [Answer['body'], Answer['body']];
+    const owner = await newOwner(deployment, (token) => makeApiClient(doomed.url, token));
+    const [lost, back] = (await Promise.all([register(owner), register(owner)])) as [
+      ApiResponse['body'],
+      ApiResponse['body'],
+    ];
     const gone = await connect(lost);
     const returning = await connect(back);
     closing.push(() => returning.close(0));

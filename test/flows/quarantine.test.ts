@@ -4,8 +4,8 @@ import type { Store } from '../../src/store/contract.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { register } from '../support/device.ts';
+import { connectRawDevice } from '../support/raw-device.ts';
 import { startService } from '../support/service.ts';
-import { speak } from '../support/speaker.ts';
 
 /** Spoils what is written of one device, as a mistake of ours would. */
 const spoiling = (store: Store, victim: () => string): Store => ({
@@ -25,7 +25,7 @@ const spoiling = (store: Store, victim: () => string): Store => ({
 eachDeployment('an actor that fails three times in a minute', (deployment) => {
   it('is quarantined where administrators see it, survives a restart so, and goes on once it is released', async () => {
     let victim = '';
-    const options = { aroundStore: (store: Store) => spoiling(store, () => victim) };
+    const options = { wrapStore: (store: Store) => spoiling(store, () => victim) };
     let at = await startService(deployment().env, options);
     const owner = await at.owner();
     const device = await register(owner);
@@ -82,7 +82,7 @@ eachDeployment('the stream of transitions', (deployment) => {
     });
     socket.on('open', () => socket.send('ping'));
     await letIn;
-    const speaker = await speak(at, device);
+    const speaker = await connectRawDevice(at, device);
     for (let n = 0; n < 50; n++) await speaker.say('state', { state: { n } });
     const { body } = await owner.post(`/v1/device/${device.device_id}/command`, { action: 'turn_on' });
     speaker.mqtt.end(true);

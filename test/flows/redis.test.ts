@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { eventually } from '../support/clock.ts';
-import { commandWith, connect, register } from '../support/device.ts';
-import { letIn } from '../support/let-in.ts';
-import { type OwnRedis, ownRedis } from '../support/redis.ts';
-import { type Api, startService, type TestService } from '../support/service.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
+import { makeTestRedis, type TestRedis } from '../support/test-redis.ts';
+import { waitUntilAuthorized } from '../support/wait-until-authorized.ts';
 
-let redis: OwnRedis;
+let redis: TestRedis;
 beforeAll(async () => {
-  const own = await ownRedis();
+  const own = await makeTestRedis();
   if (own !== null) redis = own;
 });
 afterAll(() => redis?.kill());
@@ -23,10 +23,10 @@ const health = () => at.api().get('/health');
 const isWhole = () => eventually(async () => (await health()).status === 200);
 
 /** Lets in with a ticket, which the cache keeps. */
-async function watch(owner: Api): Promise<WebSocket> {
+async function watch(owner: ApiClient): Promise<WebSocket> {
   const { body } = await owner.post('/ws/ticket');
   const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${body.ticket}`);
-  await letIn(socket);
+  await waitUntilAuthorized(socket);
   return socket;
 }
 
@@ -39,7 +39,7 @@ async function worksThrough(): Promise<void> {
   const heard = new Promise((resolve) => socket.once('message', resolve));
   const { status, body } = await owner.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_on' });
   expect(status).toBe(202);
-  await commandWith(owner, body.command_id, (command) => command.status === 'succeeded');
+  await waitForCommand(owner, body.command_id, (command) => command.status === 'succeeded');
   expect(JSON.parse(String(await heard))).toMatchObject({ type: 'state_update', state: { on: true } });
   socket.close();
   await device.close();
@@ -82,7 +82,7 @@ describe.runIf(inject('redisUrl'))('a Redis that goes away', () => {
     // The new Redis knows nothing; what the process kept is there again.
     for (const { ticket } of [before, meanwhile]) {
       const socket = new WebSocket(`${at.url.replace('http', 'ws')}/ws/state?token=${ticket}`);
-      await letIn(socket);
+      await waitUntilAuthorized(socket);
       socket.close();
     }
     await worksThrough();

@@ -2,30 +2,34 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { calls, type ModelServer, modelServer, says } from '../sidecar/model-server.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { goal, Lamps, planWith } from '../support/lamps.ts';
-import { freePorts, newOwner, type Ports, type ServiceProcess, startProcess } from '../support/process.ts';
-import { apiOf, startService, type TestService } from '../support/service.ts';
+import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
+import { makeApiClient, startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
+import { freePorts, newOwner, type Ports, type ServiceProcess, startServiceProcess } from '../support/spawn-service.ts';
 
 describe('the embedded sidecar', () => {
   let at: TestService;
   let owner: Awaited<ReturnType<TestService['owner']>>;
-  let home: Lamps;
+  let home: NamedDevices;
   beforeAll(async () => {
     at = await startService({ SIDECAR: 'embedded' });
   });
   beforeEach(async () => {
     owner = await at.owner();
-    home = new Lamps();
-    for (const name of ['Ceiling light', 'Bed light']) await home.light(owner, name);
-    await home.door(owner, 'Front door');
+    home = new NamedDevices();
+    for (const name of ['Ceiling light', 'Bed light']) await home.addLight(owner, name);
+    await home.addDoorLock(owner, 'Front door');
   });
   afterEach(() => home.close());
   afterAll(() => at.stop());
 
   it('turns a goal into a plan, and says what was reached', async () => {
-    const plan = await planWith(owner, await goal(owner, 'Turn off the lights; then lock the front door'), 'succeeded');
-    expect([home.did.slice(0, 2).sort(), home.did[2]]).toEqual([
+    const plan = await waitForPlan(
+      owner,
+      await submitGoal(owner, 'Turn off the lights; then lock the front door'),
+      'succeeded',
+    );
+    expect([home.actions.slice(0, 2).sort(), home.actions[2]]).toEqual([
       ['Bed light off', 'Ceiling light off'],
       'Front door lock',
     ]);
@@ -50,30 +54,30 @@ describe('the embedded sidecar', () => {
       content: 'turn off the ceiling light; then lock the front door',
     };
     expect((await owner.post('/v1/memories', memory)).status).toBe(201);
-    const plan = await planWith(owner, await goal(owner, 'good night'), 'rolled_back');
-    expect(home.did).toEqual(['Ceiling light off', 'Front door lock', 'Ceiling light on']);
+    const plan = await waitForPlan(owner, await submitGoal(owner, 'good night'), 'rolled_back');
+    expect(home.actions).toEqual(['Ceiling light off', 'Front door lock', 'Ceiling light on']);
     expect(plan.steps).toMatchObject([{ status: 'compensated' }, { status: 'failed' }]);
   });
 
   it('leaves a critical step to a person', async () => {
-    await planWith(owner, await goal(owner, 'lock the front door'), 'succeeded');
-    const id = await goal(owner, 'unlock the front door');
-    const waiting = await planWith(owner, id, 'awaiting_confirmation');
-    expect(home.did).toEqual(['Front door lock']);
+    await waitForPlan(owner, await submitGoal(owner, 'lock the front door'), 'succeeded');
+    const id = await submitGoal(owner, 'unlock the front door');
+    const waiting = await waitForPlan(owner, id, 'awaiting_confirmation');
+    expect(home.actions).toEqual(['Front door lock']);
     const { body } = await owner.get('/v1/confirmations');
     expect(body.confirmations).toMatchObject([{ plan_id: id, action: 'unlock' }]);
     await owner.post(`/v1/confirmations/${waiting.steps[0].command_id}/approve`);
-    await planWith(owner, id, 'succeeded');
-    expect(home.did).toEqual(['Front door lock', 'Front door unlock']);
+    await waitForPlan(owner, id, 'succeeded');
+    expect(home.actions).toEqual(['Front door lock', 'Front door unlock']);
   });
 
   it('says honestly what it does not understand, and what is so already', async () => {
-    const odd = await planWith(owner, await goal(owner, 'Sing me a song'), 'rolled_back');
+    const odd = await waitForPlan(owner, await submitGoal(owner, 'Sing me a song'), 'rolled_back');
     expect(odd.cognition.error).toEqual({
       code: 'GOAL_NOT_UNDERSTOOD',
       detail: 'The rules do not understand "sing me song".',
     });
-    const done = await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded');
+    const done = await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded');
     expect([done.steps, done.cognition.summary]).toEqual([[], 'Everything is so already.']);
   });
 
@@ -82,17 +86,17 @@ describe('the embedded sidecar', () => {
     const ask = async (body: object) => {
       const answer = await owner.post(`/api/v1/devices/${id}/command`, body);
       expect(answer.status).toBe(202);
-      return planWith(owner, answer.body.plan_id, 'succeeded');
+      return waitForPlan(owner, answer.body.plan_id, 'succeeded');
     };
     await eventually(async () => (await owner.post(`/api/v1/devices/${id}/command`, {})).status === 400);
-    await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
+    await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
     await ask({ action: 'turn_off' });
     await ask({ goal: 'turn it on' });
-    expect(home.did).toEqual(['Bed light off', 'Bed light on']);
+    expect(home.actions).toEqual(['Bed light off', 'Bed light on']);
   });
 
   it('proposes what an observation calls for, and does it once somebody accepts', async () => {
-    await planWith(owner, await goal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
+    await waitForPlan(owner, await submitGoal(owner, 'turn on the lights'), 'succeeded'); // connected from here on
     const memory = { kind: 'routine', content: 'when motion is false: turn off the lights' };
     expect((await owner.post('/v1/memories', memory)).status).toBe(201);
     const seen = await owner.post('/v1/cognition/observation', {
@@ -106,20 +110,20 @@ describe('the embedded sidecar', () => {
       return one;
     });
     expect(proposal).toMatchObject({ status: 'pending', reason: 'motion is false, as a routine has it.' });
-    expect(home.did).toEqual([]);
+    expect(home.actions).toEqual([]);
     const accepted = await owner.post(`/v1/cognition/proposals/${seen.body.proposal_id}/accept`);
     expect(accepted.status).toBe(202);
-    await planWith(owner, accepted.body.plan.id, 'succeeded');
-    expect([...home.did].sort()).toEqual(['Bed light off', 'Ceiling light off']);
+    await waitForPlan(owner, accepted.body.plan.id, 'succeeded');
+    expect([...home.actions].sort()).toEqual(['Bed light off', 'Ceiling light off']);
   });
 });
 
 describe('the embedded sidecar with a language model', () => {
   let model: ModelServer;
   let at: TestService;
-  let home: Lamps;
+  let home: NamedDevices;
   beforeAll(async () => {
-    home = new Lamps();
+    home = new NamedDevices();
     model = await modelServer((_asked, n) =>
       n === 0 ? calls(['turn_off', { device_id: home.ids.get('Bed light') }]) : says('The bed light is off.'),
     );
@@ -133,9 +137,9 @@ describe('the embedded sidecar with a language model', () => {
 
   it('acts by its functions, and ends with its words', async () => {
     const owner = await at.owner();
-    await home.light(owner, 'Bed light');
-    const plan = await planWith(owner, await goal(owner, 'I want to sleep'), 'succeeded');
-    expect(home.did).toEqual(['Bed light off']);
+    await home.addLight(owner, 'Bed light');
+    const plan = await waitForPlan(owner, await submitGoal(owner, 'I want to sleep'), 'succeeded');
+    expect(home.actions).toEqual(['Bed light off']);
     expect(plan.cognition.summary).toBe('The bed light is off.');
     expect(plan.steps).toMatchObject([{ id: '1-1', compensation: { action: 'turn_on' } }]);
     expect(model.asked.map(({ headers }) => headers.authorization)).toEqual(['Bearer k', 'Bearer k']);
@@ -146,12 +150,13 @@ describe('the embedded sidecar with a language model', () => {
 eachDeployment('a kill in the middle of a plan', (deployment) => {
   let sidecar: SidecarProcess;
   let service: ServiceProcess;
-  let home: Lamps;
+  let home: NamedDevices;
   let ports: Ports | undefined;
   let owner: Awaited<ReturnType<typeof newOwner>> | null = null;
-  const start = () => startProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
+  const start = () =>
+    startServiceProcess(deployment(), { ...ports, SIDECAR: 'external', SIDECAR_ADDRESS: sidecar.address });
   beforeEach(async () => {
-    home = new Lamps();
+    home = new NamedDevices();
     ports ??= await freePorts();
     sidecar = await sidecarProcess();
     await sidecar.start();
@@ -165,12 +170,12 @@ eachDeployment('a kill in the middle of a plan', (deployment) => {
   });
 
   async function underWay() {
-    owner ??= await newOwner(deployment(), (token) => apiOf(`http://127.0.0.1:${ports?.PORT}`, token));
-    await home.light(owner, 'Ceiling light');
-    await home.door(owner, 'Front door');
+    owner ??= await newOwner(deployment(), (token) => makeApiClient(`http://127.0.0.1:${ports?.PORT}`, token));
+    await home.addLight(owner, 'Ceiling light');
+    await home.addDoorLock(owner, 'Front door');
     home.hold('Ceiling light');
-    const id = await goal(owner, 'turn off the ceiling light; then lock the front door');
-    await eventually(() => home.did.length === 1);
+    const id = await submitGoal(owner, 'turn off the ceiling light; then lock the front door');
+    await eventually(() => home.actions.length === 1);
     const asked = owner;
     await eventually(async () => (await asked.get(`/v1/plans/${id}`)).body.plan.steps.length === 2);
     return { owner, id };
@@ -181,10 +186,10 @@ eachDeployment('a kill in the middle of a plan', (deployment) => {
     const { owner, id } = await underWay();
     await sidecar.kill();
     home.release('Ceiling light');
-    await eventually(() => home.did.length === 2);
+    await eventually(() => home.actions.length === 2);
     await sidecar.start();
-    const plan = await planWith(owner, id, 'succeeded');
-    expect(home.did).toEqual(asPlanned);
+    const plan = await waitForPlan(owner, id, 'succeeded');
+    expect(home.actions).toEqual(asPlanned);
     expect(plan.cognition.summary).toContain('2 of 2 steps done');
   });
 
@@ -194,8 +199,8 @@ eachDeployment('a kill in the middle of a plan', (deployment) => {
     home.release('Ceiling light');
     service = start();
     await service.active;
-    const plan = await planWith(owner, id, 'succeeded');
-    expect(home.did).toEqual(asPlanned);
+    const plan = await waitForPlan(owner, id, 'succeeded');
+    expect(home.actions).toEqual(asPlanned);
     expect(plan.steps.map(({ status }: { status: string }) => status)).toEqual(['succeeded', 'succeeded']);
   });
 });

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { commandWith, connect, register } from '../support/device.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
 import { startService } from '../support/service.ts';
 
 it('a critical command whose commit saw its session replaced reaches the new one, once', async () => {
@@ -12,7 +12,7 @@ it('a critical command whose commit saw its session replaced reaches the new one
   const at = await startService(
     {},
     {
-      aroundStore: (store) => ({
+      wrapStore: (store) => ({
         ...store,
         actors: {
           ...store.actors,
@@ -48,7 +48,7 @@ it('a critical command whose commit saw its session replaced reaches the new one
   await eventually(() => session()?.subscribed === true && session()?.sessionId !== old);
   commits();
   expect((await approved).status).toBe(202);
-  await commandWith(owner, body.command_id, ({ status }) => status === 'succeeded');
+  await waitForCommand(owner, body.command_id, ({ status }) => status === 'succeeded');
   expect(unlocked).toBe(1);
   await after.close();
   await at.stop();

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rulesPlanner } from '../../sidecar/rules/planner.ts';
 import * as flat from '../sidecar/world.ts';
-import { goal, Lamps, planWith } from '../support/lamps.ts';
+import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';
 import { startService, type TestService } from '../support/service.ts';
 import { type SidecarProcess, sidecarProcess } from '../support/sidecar-process.ts';
 
@@ -16,7 +16,7 @@ describe('the page on sidecars', () => {
   let folder: string;
   let sidecar: SidecarProcess;
   let at: TestService;
-  const home = new Lamps();
+  const home = new NamedDevices();
   beforeAll(async () => {
     const program = /^```js\n([\s\S]*?)^```$/m.exec(page)?.[1];
     if (program === undefined) throw new Error('no program on the page');
@@ -37,17 +37,17 @@ describe('the page on sidecars', () => {
 
   it('has a sidecar in plain JavaScript that plans from the contract alone', async () => {
     const owner = await at.owner();
-    for (const name of ['A', 'B']) await home.light(owner, name);
-    await home.door(owner, 'Door');
-    const done = await planWith(owner, await goal(owner, 'Everything off, please'), 'succeeded');
-    expect([...home.did].sort()).toEqual(['A off', 'B off']);
+    for (const name of ['A', 'B']) await home.addLight(owner, name);
+    await home.addDoorLock(owner, 'Door');
+    const done = await waitForPlan(owner, await submitGoal(owner, 'Everything off, please'), 'succeeded');
+    expect([...home.actions].sort()).toEqual(['A off', 'B off']);
     expect(done.cognition.summary).toBe('Everything is off.');
 
     home.broken.add('B');
-    const undone = await planWith(owner, await goal(owner, 'everything off'), 'rolled_back');
+    const undone = await waitForPlan(owner, await submitGoal(owner, 'everything off'), 'rolled_back');
     expect(undone.steps.map(({ status }: { status: string }) => status).sort()).toEqual(['compensated', 'failed']);
 
-    const odd = await planWith(owner, await goal(owner, 'dance'), 'rolled_back');
+    const odd = await waitForPlan(owner, await submitGoal(owner, 'dance'), 'rolled_back');
     expect(odd.cognition.error).toEqual({ code: 'NOT_UNDERSTOOD', detail: 'I only know “everything off”.' });
     const seen = await owner.post('/v1/cognition/observation', { device_id: home.ids.get('A'), data: { smoke: true } });
     expect(seen.status).toBe(202);

@@ -5,15 +5,16 @@ import type { JsonObject } from '../../src/domain/values.ts';
 import { eventually } from '../support/clock.ts';
 import { connect, register } from '../support/device.ts';
 import { freePort } from '../support/programs.ts';
-import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
-import { type Stream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
+import { type SidecarStream, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
 const limits = { sidecar: { backoff: { initialMs: 20, maxMs: 100 }, coalesceMs: 100, idleHomeIntervalMs: 50 } };
 
-const rejected = (stream: Stream) => stream.told('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
-const shown = (stream: Stream, contextId: string) =>
+const rejected = (stream: SidecarStream) =>
+  stream.eventsOf('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
+const shown = (stream: SidecarStream, contextId: string) =>
   stream
-    .told('perceptionUpdate')
+    .eventsOf('perceptionUpdate')
     .findLast(({ activeContexts }) => activeContexts.some((context) => context.contextId === contextId));
 const onNode = (deviceId: string, nodeId = 'on') =>
   ({ case: 'graphNode', value: { node: { nodeId, deviceId, action: 'turn_on' } } }) as const;
@@ -34,13 +35,13 @@ describe('a sidecar over the wire', () => {
       { limits },
     );
   };
-  const anew = async (): Promise<Stream> => {
+  const anew = async (): Promise<SidecarStream> => {
     sidecar = await startSidecar({ port });
     await eventually(async () => at.services.sidecar.connected());
-    return sidecar.streamed();
+    return sidecar.waitForStream();
   };
   /** A light that turns on, when it is told and `ready` says so. */
-  async function light(of: Api & { homeId: string } = owner, ready: Promise<unknown> = Promise.resolve()) {
+  async function light(of: ApiClient & { homeId: string } = owner, ready: Promise<unknown> = Promise.resolve()) {
     const registered = await register(of, { device_type: 'light', name: 'Lamp' });
     const turn = (on: boolean) => async () => {
       await ready;
@@ -50,13 +51,13 @@ describe('a sidecar over the wire', () => {
     devices.push(device);
     return { device, id: registered.device_id as string };
   }
-  const goal = async (text = 'light the hall', of: Api & { homeId: string } = owner): Promise<string> => {
+  const goal = async (text = 'light the hall', of: ApiClient & { homeId: string } = owner): Promise<string> => {
     const { status, body } = await of.post('/v1/intent', { type: 'goal', payload: { text, home_id: of.homeId } });
     expect(body).toMatchObject({ status: 'PENDING', mode: 'CLOUD_ENHANCED' });
     expect(status).toBe(200);
     return body.plan_id;
   };
-  const planWith = (id: string, status: string, of: Api = owner): Promise<Answer['body']> =>
+  const planWith = (id: string, status: string, of: ApiClient = owner): Promise<ApiResponse['body']> =>
     eventually(async () => {
       const { plan } = (await of.get(`/v1/plans/${id}`)).body;
       return plan?.status === status ? plan : null;
@@ -95,18 +96,18 @@ describe('a sidecar over the wire', () => {
     expect(told).toMatchObject({ tenantId: owner.tenantId, homeId: owner.homeId });
     expect(told.activeContexts).toMatchObject([{ kind: ContextKind.GOAL, text: 'light the hall', nodes: [] }]);
     expect(told.devices).toMatchObject([{ deviceId: lamp.id, name: 'Lamp', online: true, category: 'light' }]);
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    stream.send({ contextId: id, proposal: complete });
     const plan = await planWith(id, 'succeeded');
     expect(plan).toMatchObject({ steps: [{ id: 'on', device_id: lamp.id, status: 'succeeded' }] });
-    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.SUCCEEDED));
-    const states = stream.told('graphStateUpdate').filter(({ contextId }) => contextId === id);
+    await eventually(() => stream.eventsOf('graphStateUpdate').some(({ to }) => to === NodeState.SUCCEEDED));
+    const states = stream.eventsOf('graphStateUpdate').filter(({ contextId }) => contextId === id);
     expect(states[0]).toMatchObject({ from: NodeState.UNSPECIFIED, proposalId: 'p-1' });
     for (const [before, after] of states.slice(1).map((state, place) => [states[place], state])) {
       expect(after?.from).toBe(before?.to);
     }
     const [outcome] = await eventually(
-      () => (stream.told('observationOutcome').length && stream.told('observationOutcome')) || null,
+      () => (stream.eventsOf('observationOutcome').length && stream.eventsOf('observationOutcome')) || null,
     );
     expect(outcome).toMatchObject({ contextId: id, nodeId: 'on', success: true, deviceState: { on: true } });
     expect(outcome?.commandId).toBe(plan.steps[0].command_id);
@@ -123,8 +124,8 @@ describe('a sidecar over the wire', () => {
     const lamp = await light(owner, ready);
     const id = await goal();
     await eventually(() => shown(sidecar.stream, id));
-    sidecar.stream.say({ contextId: id, proposal: onNode(lamp.id) });
-    await eventually(() => sidecar.stream.told('graphStateUpdate').some(({ to }) => to === NodeState.RUNNING));
+    sidecar.stream.send({ contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => sidecar.stream.eventsOf('graphStateUpdate').some(({ to }) => to === NodeState.RUNNING));
     sidecar.kill();
     await eventually(() => !at.services.sidecar.connected());
     finish();
@@ -135,7 +136,7 @@ describe('a sidecar over the wire', () => {
     expect(told.activeContexts[0]?.nodes).toMatchObject([
       { node: { nodeId: 'on', deviceId: lamp.id, action: 'turn_on' }, state: NodeState.SUCCEEDED },
     ]);
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ contextId: id, proposal: complete });
     await planWith(id, 'succeeded');
   });
 
@@ -147,10 +148,10 @@ describe('a sidecar over the wire', () => {
     await Promise.all(devices.splice(0).map((device) => device.close(0)));
     await restart();
     owner = { ...at.api(token), homeId, tenantId: owner.tenantId, userId: owner.userId };
-    const stream = await sidecar.streamed(2);
+    const stream = await sidecar.waitForStream(2);
     await eventually(() => shown(stream, id));
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
-    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => stream.eventsOf('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
     expect(rejected(stream)).toEqual([]);
   });
 
@@ -172,12 +173,12 @@ describe('a sidecar over the wire', () => {
     await eventually(() => shown(stream, id) && shown(stream, otherId));
     const text = JSON.stringify(shown(stream, id), (_, value) => (typeof value === 'bigint' ? `${value}` : value));
     for (const secret of [other.tenantId, other.homeId, theirs.id, otherId]) expect(text).not.toContain(secret);
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(theirs.id) });
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(theirs.id) });
     await eventually(() => rejected(stream).length === 1);
     expect(rejected(stream)).toMatchObject([{ contextId: id, nodeId: 'on', proposalId: 'p-1', code: 'NOT_FOUND' }]);
     expect((await other.get(`/v1/device/${theirs.id}/commands`)).body.commands).toEqual([]);
-    stream.say({ contextId: id, proposal: onNode(mine.id) });
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ contextId: id, proposal: onNode(mine.id) });
+    stream.send({ contextId: id, proposal: complete });
     await planWith(id, 'succeeded');
   });
 
@@ -187,14 +188,16 @@ describe('a sidecar over the wire', () => {
     const id = await goal('open up');
     await eventually(() => shown(stream, id));
     const node = { nodeId: 'unlock', deviceId: lock.device_id, action: 'unlock' };
-    stream.say({ contextId: id, proposal: { case: 'graphNode', value: { node } } });
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ contextId: id, proposal: { case: 'graphNode', value: { node } } });
+    stream.send({ contextId: id, proposal: complete });
     await planWith(id, 'awaiting_confirmation');
-    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.AWAITING_CONFIRMATION));
+    await eventually(() =>
+      stream.eventsOf('graphStateUpdate').some(({ to }) => to === NodeState.AWAITING_CONFIRMATION),
+    );
     const { confirmations } = (await owner.get('/v1/confirmations')).body;
     expect(confirmations).toMatchObject([{ plan_id: id, device_id: lock.device_id, action: 'unlock' }]);
     expect((await owner.post(`/v1/confirmations/${confirmations[0].command_id}/refuse`)).status).toBe(200);
-    await eventually(() => stream.told('graphStateUpdate').some(({ to }) => to === NodeState.FAILED));
+    await eventually(() => stream.eventsOf('graphStateUpdate').some(({ to }) => to === NodeState.FAILED));
   });
 
   it('what it says after completing, or of what does not exist, is answered and changes nothing', async () => {
@@ -202,11 +205,11 @@ describe('a sidecar over the wire', () => {
     const { stream } = sidecar;
     const id = await goal();
     await eventually(() => shown(stream, id));
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ contextId: id, proposal: complete });
     await planWith(id, 'succeeded');
     const words = [onNode(lamp.id), { case: 'suspend', value: { reason: 'hm' } } as const, complete] as const;
-    for (const proposal of words) stream.say({ proposalId: proposal.case, contextId: id, proposal });
-    stream.say({ contextId: owner.tenantId, proposal: onNode(lamp.id) });
+    for (const proposal of words) stream.send({ proposalId: proposal.case, contextId: id, proposal });
+    stream.send({ contextId: owner.tenantId, proposal: onNode(lamp.id) });
     await eventually(() => rejected(stream).length === 4);
     const codes = rejected(stream).map(({ contextId, code }) => [contextId, code]);
     expect(codes.filter(([contextId]) => contextId === id)).toEqual(words.map(() => [id, 'CONFLICT']));
@@ -238,7 +241,7 @@ describe('a sidecar over the wire', () => {
     ];
     for (const [place, lie] of lies.entries()) {
       const value = { node: { ...good, ...lie } } as { node: typeof good };
-      stream.say({ proposalId: `lie-${place}`, contextId: id, proposal: { case: 'graphNode', value } });
+      stream.send({ proposalId: `lie-${place}`, contextId: id, proposal: { case: 'graphNode', value } });
     }
     await eventually(() => rejected(stream).length === lies.length);
     expect(rejected(stream).map(({ proposalId, code }) => [proposalId, code])).toEqual(
@@ -249,8 +252,8 @@ describe('a sidecar over the wire', () => {
     );
     const { plan } = (await owner.get(`/v1/plans/${id}`)).body;
     expect(plan).toMatchObject({ status: 'pending', steps: [] });
-    stream.say({ contextId: id, proposal: onNode(lamp.id) });
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ contextId: id, proposal: onNode(lamp.id) });
+    stream.send({ contextId: id, proposal: complete });
     await planWith(id, 'succeeded');
   });
 
@@ -258,15 +261,15 @@ describe('a sidecar over the wire', () => {
     const id = await goal();
     await eventually(() => shown(sidecar.stream, id));
     const detail = 'x'.repeat(1024 * 1024);
-    sidecar.stream.say({ contextId: id, proposal: { case: 'error', value: { code: 'X', detail } } });
-    await sidecar.streamed(2);
+    sidecar.stream.send({ contextId: id, proposal: { case: 'error', value: { code: 'X', detail } } });
+    await sidecar.waitForStream(2);
     await eventually(() => shown(sidecar.stream, id));
-    sidecar.stream.sayBytes(new Uint8Array([0xff, 0xff, 0xff, 0xff, 0xff]));
-    await sidecar.streamed(3);
+    sidecar.stream.sendBytes(new Uint8Array([0xff, 0xff, 0xff, 0xff, 0xff]));
+    await sidecar.waitForStream(3);
     await eventually(() => shown(sidecar.stream, id));
     const { stream } = sidecar;
     for (let count = 0; count < 5_000; count++) {
-      stream.say({ contextId: id, proposal: { case: 'suspend', value: { reason: 'wait' } } });
+      stream.send({ contextId: id, proposal: { case: 'suspend', value: { reason: 'wait' } } });
     }
     await healthy();
     expect((await owner.get(`/v1/plans/${id}`)).body.plan.status).toBe('pending');
@@ -279,14 +282,14 @@ describe('a sidecar over the wire', () => {
     await eventually(() => shown(stream, id));
     const operator = at.api(await at.token('operator', { scope: 'platform:admin' }));
     await operator.post(`/v1/admin/tenants/${owner.tenantId}/suspend`);
-    await eventually(() => stream.told('interruptSignal').length === 1);
-    expect(stream.told('interruptSignal')).toMatchObject([{ contextId: id, reason: InterruptReason.SUSPENDED }]);
-    stream.say({ contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+    expect(stream.eventsOf('interruptSignal')).toMatchObject([{ contextId: id, reason: InterruptReason.SUSPENDED }]);
+    stream.send({ contextId: id, proposal: onNode(lamp.id) });
     await eventually(() => rejected(stream).length === 1);
     expect(rejected(stream)[0]?.code).toBe('TENANT_SUSPENDED');
-    const before = stream.told('perceptionUpdate').length;
+    const before = stream.eventsOf('perceptionUpdate').length;
     await operator.post(`/v1/admin/tenants/${owner.tenantId}/resume`);
-    await eventually(() => stream.told('perceptionUpdate').length > before && shown(stream, id));
+    await eventually(() => stream.eventsOf('perceptionUpdate').length > before && shown(stream, id));
   });
 
   it('while cognition is switched off nothing is asked or heard, and afterwards everything is told again', async () => {
@@ -297,16 +300,16 @@ describe('a sidecar over the wire', () => {
     const operator = at.api(await at.token('operator', { scope: 'platform:admin' }));
     await operator.post('/v1/admin/flags/cognition_disabled', { state: true });
     try {
-      await eventually(() => stream.told('interruptSignal').some(({ contextId }) => contextId === id));
-      stream.say({ contextId: id, proposal: onNode(lamp.id) });
+      await eventually(() => stream.eventsOf('interruptSignal').some(({ contextId }) => contextId === id));
+      stream.send({ contextId: id, proposal: onNode(lamp.id) });
       await eventually(() => rejected(stream).length === 1);
       expect(rejected(stream)[0]?.code).toBe('COGNITION_DISABLED');
       const payload = { text: 'light the hall' };
       expect((await owner.post('/v1/intent', { type: 'goal', payload })).body.code).toBe('COGNITION_DISABLED');
     } finally {
-      const before = stream.told('perceptionUpdate').length;
+      const before = stream.eventsOf('perceptionUpdate').length;
       await operator.post('/v1/admin/flags/cognition_disabled', { state: false });
-      await eventually(() => stream.told('perceptionUpdate').length > before && shown(stream, id));
+      await eventually(() => stream.eventsOf('perceptionUpdate').length > before && shown(stream, id));
     }
   });
 
@@ -315,8 +318,8 @@ describe('a sidecar over the wire', () => {
     const id = await goal();
     await eventually(() => shown(stream, id));
     await owner.post(`/v1/plans/${id}/cancel`);
-    await eventually(() => stream.told('interruptSignal').some(({ contextId }) => contextId === id));
-    expect(stream.told('interruptSignal')[0]?.reason).toBe(InterruptReason.CANCELLED);
+    await eventually(() => stream.eventsOf('interruptSignal').some(({ contextId }) => contextId === id));
+    expect(stream.eventsOf('interruptSignal')[0]?.reason).toBe(InterruptReason.CANCELLED);
   });
 
   it('what an observation leads to runs when somebody accepts it, and the sidecar is told under its name', async () => {
@@ -328,15 +331,19 @@ describe('a sidecar over the wire', () => {
     expect(told.activeContexts).toMatchObject([
       { kind: ContextKind.OBSERVATION, data: { lux: 3 }, note: 'It is evening.' },
     ]);
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
-    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
-    expect(stream.told('graphStateUpdate')).toMatchObject([{ contextId: id, nodeId: 'on', to: NodeState.PROPOSED }]);
-    stream.say({ contextId: id, proposal: complete });
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: onNode(lamp.id) });
+    await eventually(() => stream.eventsOf('graphStateUpdate').some(({ proposalId }) => proposalId === 'p-1'));
+    expect(stream.eventsOf('graphStateUpdate')).toMatchObject([
+      { contextId: id, nodeId: 'on', to: NodeState.PROPOSED },
+    ]);
+    stream.send({ contextId: id, proposal: complete });
     await eventually(async () => (await owner.post(`/v1/cognition/proposals/${id}/accept`)).status === 202);
-    await eventually(() => stream.told('observationOutcome').length > 0);
-    expect(stream.told('observationOutcome')).toMatchObject([{ contextId: id, nodeId: 'on', success: true }]);
+    await eventually(() => stream.eventsOf('observationOutcome').length > 0);
+    expect(stream.eventsOf('observationOutcome')).toMatchObject([{ contextId: id, nodeId: 'on', success: true }]);
     // The plan's own turn comes after its command's.
-    const last = await eventually(() => stream.told('graphStateUpdate').find(({ to }) => to === NodeState.SUCCEEDED));
+    const last = await eventually(() =>
+      stream.eventsOf('graphStateUpdate').find(({ to }) => to === NodeState.SUCCEEDED),
+    );
     expect(last).toMatchObject({ contextId: id, nodeId: 'on' });
   });
 
@@ -349,7 +356,7 @@ describe('a sidecar over the wire', () => {
     expect((await owner.post(`/v1/devices/${lamp.id}/manifest`, { category: 'light', capabilities })).status).toBe(201);
     const set = await eventually(() =>
       stream
-        .told('capabilitySync')
+        .eventsOf('capabilitySync')
         .flatMap(({ sets }) => sets)
         .find(({ tools }) => tools.some(({ action }) => action === 'sing')),
     );

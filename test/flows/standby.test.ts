@@ -2,22 +2,24 @@ import { connect as connectSocket } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { eventually } from '../support/clock.ts';
-import { Crowd } from '../support/crowd.ts';
-import { type Deployment, onPglite, onPostgres } from '../support/deployment.ts';
+import { type Deployment, makePgliteDeployment, makePostgresDeployment } from '../support/deployment.ts';
 import { connect, register } from '../support/device.ts';
-import { freePorts, newOwner, type Ports, type Served, serve } from '../support/process.ts';
-import { type Line, startProxy } from '../support/proxy.ts';
-import { type Api, apiOf, startService } from '../support/service.ts';
+import { type ApiClient, makeApiClient, startService } from '../support/service.ts';
+import { freePorts, newOwner, type Ports, type Served, serve } from '../support/spawn-service.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
+import { Workload } from '../support/workload.ts';
 
 /** A caller that asks whichever of the processes answers. */
-function anyOf(urls: readonly string[], token: string): Api {
-  const callers = urls.map((url) => apiOf(url, token));
+function anyOf(urls: readonly string[], token: string): ApiClient {
+  const callers = urls.map((url) => makeApiClient(url, token));
   let turn = 0;
   const call =
     <Name extends 'get' | 'post' | 'put' | 'patch' | 'delete'>(name: Name) =>
-    async (...args: Parameters<Api[Name]>) => {
-      const caller = callers[turn % callers.length] as Api;
-      const answer = await (caller[name] as (...all: typeof args) => ReturnType<Api[Name]>)(...args).catch(() => null);
+    async (...args: Parameters<ApiClient[Name]>) => {
+      const caller = callers[turn % callers.length] as ApiClient;
+      const answer = await (caller[name] as (...all: typeof args) => ReturnType<ApiClient[Name]>)(...args).catch(
+        () => null,
+      );
       if (answer === null || answer.body?.code === 'STANDBY') turn += 1;
       if (answer === null) throw new Error('nobody answers');
       return answer;
@@ -50,10 +52,10 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
   let places: Ports[];
   let active: Served;
   let standby: Served;
-  let crowd: Crowd;
+  let crowd: Workload;
 
   beforeAll(async () => {
-    deployment = (await onPostgres()) as Deployment;
+    deployment = (await makePostgresDeployment()) as Deployment;
     const [one, two] = await Promise.all([freePorts(), freePorts()]);
     // Devices find whoever is active in one place: a standby listens for none.
     places = [one, { ...two, MQTT_PORT: one.MQTT_PORT }];
@@ -61,8 +63,8 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
     await active.active();
     standby = serve(deployment, places[1] as Ports);
     const urls = places.map(({ PORT }) => `http://127.0.0.1:${PORT}`);
-    crowd = new Crowd(await newOwner(deployment, (token) => anyOf(urls, token)));
-    await Promise.all([crowd.join(), crowd.join(), crowd.join({ critical: true }), standby.listening()]);
+    crowd = new Workload(await newOwner(deployment, (token) => anyOf(urls, token)));
+    await Promise.all([crowd.addDevice(), crowd.addDevice(), crowd.addDevice({ critical: true }), standby.listening()]);
   });
   afterAll(async () => {
     await crowd.close();
@@ -73,7 +75,7 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
   /** The standby is the active one now, and a new process stands by where the old one was. */
   async function takenOver() {
     await standby.active();
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     [active, standby] = [standby, serve(deployment, places[0] as Ports)];
     places.reverse();
     await standby.listening();
@@ -98,13 +100,13 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
   });
 
   it('takes over when the active one is killed', async () => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     await active.kill();
     await takenOver();
   });
 
   it('takes over when the active one drains, which is within ten seconds', async () => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     await drained(active);
     await takenOver();
   });
@@ -122,18 +124,18 @@ describe.runIf(inject('postgresUrl'))('two processes on one PostgreSQL', () => {
 
   it('a standby ends when it is asked to, and the active one does not notice', async () => {
     await drained(standby);
-    await crowd.goesOn();
+    await crowd.waitForProgress();
   });
 
   it('through all of it nothing acknowledged was lost, and nothing was applied twice', async () => {
-    await crowd.reckon();
+    await crowd.verify();
   });
 });
 
 /** A process that reaches a database of its own through a proxy. */
 interface Lonely {
   own: Deployment;
-  line: Line;
+  line: TcpProxy;
   through: Deployment;
   place: Ports;
   service: Served;
@@ -141,13 +143,20 @@ interface Lonely {
 }
 
 async function lonely(): Promise<Lonely> {
-  const own = (await onPostgres()) as Deployment;
-  const line = await startProxy(own.databaseUrl ?? '');
-  const through = { ...own, env: { ...own.env, DATABASE_URL: line.through(own.databaseUrl ?? '') } };
+  const own = (await makePostgresDeployment()) as Deployment;
+  const line = await startTcpProxy(own.databaseUrl ?? '');
+  const through = { ...own, env: { ...own.env, DATABASE_URL: line.proxiedUrl(own.databaseUrl ?? '') } };
   const place = await freePorts();
   const service = serve(through, place);
   await service.active();
-  return { own, line, through, place, service, owner: await newOwner(own, (token) => apiOf(service.url, token)) };
+  return {
+    own,
+    line,
+    through,
+    place,
+    service,
+    owner: await newOwner(own, (token) => makeApiClient(service.url, token)),
+  };
 }
 
 // They wait for timers of about ten seconds: side by side they take as long as one.
@@ -189,20 +198,20 @@ describe.runIf(inject('postgresUrl'))('a process whose database goes away', { co
   it('ends with 1 when its database is gone, and the next one stands by until that is back', async () => {
     const gone = all[2] as Lonely;
     const { owner, line, through, place } = gone;
-    const some = new Crowd(owner);
-    await Promise.all([some.join(), some.join({ critical: true })]);
-    await some.goesOn();
+    const some = new Workload(owner);
+    await Promise.all([some.addDevice(), some.addDevice({ critical: true })]);
+    await some.waitForProgress();
     line.cut();
     expect(await gone.service.exited).toMatchObject({ code: 1 });
     const next = serve(through, place);
     gone.service = next;
     await next.listening();
-    const ready = await apiOf(next.url, '').get('/health/ready');
+    const ready = await makeApiClient(next.url, '').get('/health/ready');
     expect([ready.status, ready.body]).toEqual([503, { status: 'standby' }]);
     line.restore();
     await next.active();
-    await some.goesOn();
-    await some.reckon();
+    await some.waitForProgress();
+    await some.verify();
     await some.close();
   });
 });
@@ -211,15 +220,15 @@ describe('a process on the embedded database', () => {
   let deployment: Deployment;
   let ports: Ports;
   let service: Served;
-  let crowd: Crowd;
+  let crowd: Workload;
 
   beforeAll(async () => {
-    deployment = await onPglite();
+    deployment = await makePgliteDeployment();
     ports = await freePorts();
     service = serve(deployment, ports);
     await service.active();
-    crowd = new Crowd(await newOwner(deployment, (token) => apiOf(service.url, token)));
-    await Promise.all([crowd.join(), crowd.join({ critical: true })]);
+    crowd = new Workload(await newOwner(deployment, (token) => makeApiClient(service.url, token)));
+    await Promise.all([crowd.addDevice(), crowd.addDevice({ critical: true })]);
   });
   afterAll(async () => {
     await crowd.close();
@@ -228,19 +237,19 @@ describe('a process on the embedded database', () => {
   });
 
   it('lets no second one in, which is told whose the data are and ends with 2', async () => {
-    const { code, words } = await serve(deployment, await freePorts()).exited;
+    const { code, stderr } = await serve(deployment, await freePorts()).exited;
     expect(code).toBe(2);
-    expect(words).toContain(`pid ${service.pid}`);
-    expect(words).toContain(deployment.env.DATA_DIR);
-    await crowd.goesOn();
+    expect(stderr).toContain(`pid ${service.pid}`);
+    expect(stderr).toContain(deployment.env.DATA_DIR);
+    await crowd.waitForProgress();
   });
 
   it('drains within ten seconds, and the next one has everything', async () => {
-    await crowd.goesOn();
+    await crowd.waitForProgress();
     await drained(service);
     service = serve(deployment, ports);
     await service.active();
-    await crowd.goesOn();
-    await crowd.reckon();
+    await crowd.waitForProgress();
+    await crowd.verify();
   });
 });

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, it } from 'vitest';
-import { ConfigError } from '../../src/config/values.ts';
+import { ConfigError } from '../../src/config/setting-readers.ts';
 import { copyPglite } from '../support/pglite.ts';
 import { startService } from '../support/service.ts';
 
@@ -33,7 +33,7 @@ it('requests in flight are answered before the process ends, and their connectio
   const at = await startService(
     {},
     {
-      aroundStore: (store) => ({
+      wrapStore: (store) => ({
         ...store,
         records: {
           ...store.records,

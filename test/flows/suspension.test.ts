@@ -5,9 +5,9 @@ import type { Device } from '../../src/device/device.ts';
 import { PLATFORM_SCOPE } from '../../src/services/tokens.ts';
 import { connack, credentials } from '../edges/mqtt/client.ts';
 import { eventually } from '../support/clock.ts';
-import { commandWith, connect, register } from '../support/device.ts';
-import { type Answer, type Api, startService, type TestService } from '../support/service.ts';
-import { around, deviceOf, portOf } from '../support/speaker.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
+import { deviceOf, mqttPortOf, rawClientOptions } from '../support/raw-device.ts';
+import { type ApiClient, type ApiResponse, startService, type TestService } from '../support/service.ts';
 
 type Owner = Awaited<ReturnType<TestService['owner']>>;
 
@@ -15,10 +15,10 @@ type Owner = Awaited<ReturnType<TestService['owner']>>;
 const NOT_AUTHORIZED = 5;
 
 let at: TestService;
-let operator: Api;
+let operator: ApiClient;
 let parked: Owner;
 let other: Owner;
-let registered: Answer['body'];
+let registered: ApiResponse['body'];
 let device: Device;
 let otherDevice: Device;
 let listener: MqttClient;
@@ -30,7 +30,7 @@ async function watch(): Promise<number> {
 }
 
 const listen = () =>
-  connectAsync(`mqtt://127.0.0.1:${portOf(at)}`, {
+  connectAsync(`mqtt://127.0.0.1:${mqttPortOf(at)}`, {
     username: 'jwt',
     password: parked.token,
     reconnectPeriod: 0,
@@ -66,7 +66,7 @@ afterAll(async () => {
 it('a suspended tenant is parked: sessions end, people and devices are refused, clocks run on', async () => {
   const path = `/v1/device/${registered.device_id}/command`;
   const written = (await parked.post(path, { action: 'turn_on', timeout_s: 20 })).body.command_id;
-  await commandWith(parked, written, ({ status }) => status === 'acknowledged');
+  await waitForCommand(parked, written, ({ status }) => status === 'acknowledged');
   const absent = await register(parked);
   const waiting = (await parked.post(`/v1/device/${absent.device_id}/command`, { action: 'turn_on', ttl_s: 10 })).body;
   const offline = new Promise((resolve) => device.once('offline', resolve));
@@ -77,7 +77,7 @@ it('a suspended tenant is parked: sessions end, people and devices are refused, 
   await eventually(() => stream.closed === 4403);
   expect(await watch()).toBe(4403);
   await expect(listen()).rejects.toMatchObject({ code: NOT_AUTHORIZED });
-  expect(await connack(portOf(at), credentials(around(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
+  expect(await connack(mqttPortOf(at), credentials(rawClientOptions(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
   for (const answer of [
     await parked.get('/v1/devices'),
     await parked.post(path, { action: 'turn_on' }),
@@ -98,7 +98,7 @@ it('a suspended tenant is parked: sessions end, people and devices are refused, 
 it('meanwhile another tenant goes on as if nothing were', async () => {
   expect(otherDevice.online).toBe(true);
   const { body } = await other.post(`/v1/device/${otherDevice.deviceId}/command`, { action: 'turn_off' });
-  await commandWith(other, body.command_id, ({ status }) => status === 'succeeded');
+  await waitForCommand(other, body.command_id, ({ status }) => status === 'succeeded');
 });
 
 it('to suspend it again changes nothing, and to resume it brings everything back', async () => {
@@ -108,7 +108,7 @@ it('to suspend it again changes nothing, and to resume it brings everything back
   await turnTenant('resume');
   await eventually(() => device.online);
   const { body } = await parked.post(`/v1/device/${registered.device_id}/command`, { action: 'turn_off' });
-  await commandWith(parked, body.command_id, ({ status }) => status === 'succeeded');
+  await waitForCommand(parked, body.command_id, ({ status }) => status === 'succeeded');
   expect((await parked.get(`/v1/devices/${registered.device_id}`)).body.device.online).toBe(true);
   const again = await listen();
   again.end(true);
@@ -121,5 +121,5 @@ it('suspended before a restart it is suspended after it', async () => {
   at = await startService({ DATA_DIR: dataDir });
   const parkedAgain = at.api(await at.token('owner-1'));
   expect(await parkedAgain.get('/v1/devices')).toMatchObject({ status: 403, body: { code: 'TENANT_SUSPENDED' } });
-  expect(await connack(portOf(at), credentials(around(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
+  expect(await connack(mqttPortOf(at), credentials(rawClientOptions(at), deviceOf(registered)))).toBe(NOT_AUTHORIZED);
 });

@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { commandWith, connect, register } from '../support/device.ts';
+import { connect, register, waitForCommand } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 interface Sent {
@@ -50,7 +50,7 @@ beforeAll(async () => {
     { traceparent: `00-${TRACE}-${PARENT}-01` },
   );
   commandId = asked.body.command_id;
-  await commandWith(owner, commandId, ({ status }) => status === 'succeeded');
+  await waitForCommand(owner, commandId, ({ status }) => status === 'succeeded');
   await owner.get(`/v1/devices?token=${secret}`);
   await device.close();
   await at.stop();

@@ -5,8 +5,8 @@ import type { Database } from '../../src/store/postgres/database.ts';
 import { migrations } from '../../src/store/postgres/migrations.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
-import { commandWith, connect } from '../support/device.ts';
-import { type Api, startService, type TestService } from '../support/service.ts';
+import { connect, waitForCommand } from '../support/device.ts';
+import { type ApiClient, startService, type TestService } from '../support/service.ts';
 
 const folder = new URL('../fixtures/', import.meta.url);
 const dump = readFileSync(new URL('released-12.sql', folder), 'utf8');
@@ -27,7 +27,7 @@ const statuses: Record<string, string[]> = {
 
 eachDeployment('a database of the release before', (deployment) => {
   let at: TestService;
-  let owner: Api;
+  let owner: ApiClient;
 
   const open = (): Promise<Database> | Database => {
     const { databaseUrl, env } = deployment();
@@ -84,7 +84,7 @@ eachDeployment('a database of the release before', (deployment) => {
     const { device_id } = released.devices[name];
     const before = (await owner.get(`/v1/devices/${device_id}`)).body;
     const { body } = await owner.post(`/v1/device/${device_id}/command`, { action: 'turn_on' });
-    expect(await commandWith(owner, body.command_id, ({ status }) => status === 'succeeded')).toBeTruthy();
+    expect(await waitForCommand(owner, body.command_id, ({ status }) => status === 'succeeded')).toBeTruthy();
     const after = (await owner.get(`/v1/devices/${device_id}`)).body;
     expect(JSON.stringify(after)).not.toBe(JSON.stringify(before));
     await device.close(0);

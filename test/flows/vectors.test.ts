@@ -8,8 +8,8 @@ import { signingKey } from '../../src/protocol/signature.ts';
 import { Device } from '../edges/mqtt/client.ts';
 import type { TestDevice } from '../edges/mqtt/house.ts';
 import { eventually } from '../support/clock.ts';
+import { mqttPortOf, rawClientOptions, readCounter } from '../support/raw-device.ts';
 import { runningClock, startService, type TestService } from '../support/service.ts';
-import { around, counted, portOf } from '../support/speaker.ts';
 
 interface Refused {
   name: string;
@@ -72,10 +72,10 @@ describe('the refusals of the vectors, through the wire', () => {
     const key = signingKey('hmac-sha256', device.secret);
     at.clock.set(token.timestamp);
     const credentials = sessionCredentials({ ...device, key }, token.timestamp, token.nonce);
-    const speaker = await Device.connect(around(at), device, portOf(at), credentials);
+    const speaker = await Device.connect(rawClientOptions(at), device, mqttPortOf(at), credentials);
     await speaker.listen();
     at.clock.set(session.now);
-    const counter = () => counted(at, 'mqtt_refusals_total', `"${code}"`);
+    const counter = () => readCounter(at, 'mqtt_refusals_total', `"${code}"`);
     const before = await counter();
     await speaker.mqtt.publishAsync(speaker.topic('state'), message, { qos: 1 });
     expect(await counter()).toBe(before + 1);

@@ -5,7 +5,7 @@ import { blankSnapshot, decide, restoreSnapshot } from '../../src/actors/decide.
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { MachineDefinition, MachineEvent, Snapshot } from '../../src/machines/definition.ts';
 import type { Output, TimerChange } from '../../src/machines/outputs.ts';
-import { tableOf } from '../../src/store/postgres/tables.ts';
+import { tableOf } from '../../src/store/postgres/actor-tables.ts';
 
 /** What one event did. `timers` are in the order they were set and cleared. */
 export interface Step {
@@ -100,7 +100,7 @@ export class Driven<Context, Event extends MachineEvent = MachineEvent> {
   private tellsMoves(before: AnyMachineSnapshot, next: AnyMachineSnapshot): void {
     const { liveFields, kind } = this.definition;
     if (!differsOnlyIn(liveFields, before.context, next.context)) return;
-    const written = tableOf(kind).moving;
+    const written = tableOf(kind).liveColumns;
     const columnsOf = (snapshot: AnyMachineSnapshot) => {
       const columns = Object.entries(this.definition.columns(snapshot as unknown as Snapshot<Context>));
       return columns.filter(([name]) => !written.includes(name));

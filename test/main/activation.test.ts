@@ -50,11 +50,11 @@ it('withdraws while it waits when the clock goes wrong, and asks again when it i
   await eventually(() => waiting.length === 1);
   state.hostAhead = -61_000;
   await eventually(() => waiting[0]?.signal.aborted);
-  expect(Math.round((activation.untrusted() ?? 0) / 1000)).toBe(-61);
+  expect(Math.round((activation.untrustedOffsetMs() ?? 0) / 1000)).toBe(-61);
   expect(warnings).toHaveLength(1);
   state.hostAhead = -59_000;
   await eventually(() => waiting.length === 2);
-  expect(activation.untrusted()).toBeNull();
+  expect(activation.untrustedOffsetMs()).toBeNull();
   waiting[1]?.grant();
   await active;
 });
@@ -76,7 +76,7 @@ it('does not become active where the server comes back and the clock proves wron
   await eventually(() => waiting.length === 1);
   waiting[0]?.grant();
   await eventually(() => waiting[0]?.signal.aborted);
-  expect(Math.round((activation.untrusted() ?? 0) / 1000)).toBe(61);
+  expect(Math.round((activation.untrustedOffsetMs() ?? 0) / 1000)).toBe(61);
   expect(warnings).toHaveLength(1);
   state.hostAhead = 0;
   await eventually(() => waiting.length >= 2);

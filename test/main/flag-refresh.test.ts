@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { keepFlagsFresh } from '../../src/main/flag-refresh.ts';
+import { startFlagRefresh } from '../../src/main/flag-refresh.ts';
 import type { Flags } from '../../src/services/flags.ts';
 
 it('reads the flags again and again, also after the store was away', async () => {
@@ -12,7 +12,7 @@ it('reads the flags again and again, also after the store was away', async () =>
     },
   } as Flags;
   const log = { debug() {}, info() {}, warn: (_: object, text: string) => void warned.push(text), error() {} };
-  const timer = keepFlagsFresh(flags, log, 1);
+  const timer = startFlagRefresh(flags, log, 1);
   await expect.poll(() => reads).toBeGreaterThan(2);
   clearInterval(timer);
   expect(warned).toEqual(['flags were not read again; the last known ones stand']);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
-import { keepPruning, type Pruning } from '../../src/main/pruning.ts';
+import { type Pruning, startPruning } from '../../src/main/pruning.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
@@ -26,13 +26,13 @@ function pruning(
   const state = { trusted: true, correction: 0, stepped: 0 };
   const elapsed = () => performance.now();
   const now = () => NOW + elapsed() + state.stepped;
-  running = keepPruning(
+  running = startPruning(
     { retentionDays },
     {
       store: {
         retention: {
           prune: vi.fn(prune) as never,
-          prunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
+          lastPrunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
         },
       },
       artifacts: { sweep } as never,

@@ -21,7 +21,7 @@ function start(more: Partial<ChildParts> = {}) {
   const listened: string[] = [];
   const child: SidecarChild = superviseSidecar({
     ...{ listen: null, llm: null, level: 'info', log, pauses },
-    listening: () => void listened.push(child.address() ?? ''),
+    onListening: () => void listened.push(child.address() ?? ''),
     ...more,
   });
   children.push(child);

@@ -4,20 +4,20 @@ import { type Actors, EventFailed, Overloaded } from '../../src/actors/contract.
 import { SYSTEM } from '../../src/domain/values.ts';
 import type { CommandEvent } from '../../src/machines/command-types.ts';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import type { House } from '../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let actors: Actors;
 let ids: string[];
 
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   actors = house.services.actors;
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
   ids = await Promise.all([1, 2, 3, 4].map(async () => (await mine.register()).device_id));
 });
 afterEach(() => {

@@ -8,7 +8,7 @@ function storeThat(broken: { taken: boolean; thenAway?: number }) {
   const kept: Record<string, boolean> = { maintenance_mode: false };
   let away = 0;
   const store: AdministrationStore = {
-    tenants: async () => ({ items: [], next: null, places: () => [] }),
+    tenants: async () => ({ items: [], next: null, positions: () => [] }),
     async flags() {
       if (away-- > 0) throw new StoreUnavailable('away');
       return { ...kept };

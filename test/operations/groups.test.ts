@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type House, makeHouse } from '../support/house.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
 let stranger: string;
 let lamps: string[];
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   ({ token, tenantId } = await house.owner());
   ({ token: stranger } = await house.owner('Strangers'));
   const { body } = await house.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-const call: House['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
+const call: HttpService['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
 const create = (body: object) => call('POST', '/groups', { body });
 const members = async (slug: string) =>
   (await call('GET', '/groups')).body.groups.find((group: { slug: string }) => group.slug === slug)?.device_ids;

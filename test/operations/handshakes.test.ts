@@ -2,7 +2,7 @@ import { createHash, hash, randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { done, refuse } from '../../src/domain/refusals.ts';
 import { type Grant, type Handshakes, makeHandshakes, userCodeOf } from '../../src/services/handshakes.ts';
-import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 
 const GRANT: Grant = {

@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { DeviceEvent } from '../../src/machines/device-types.ts';
-import { type House, makeHouse } from '../support/house.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
 let stranger: string;
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   ({ token, tenantId } = await house.owner());
   ({ token: stranger } = await house.owner('Strangers'));
 });
 afterAll(() => house.close());
 
-const call: House['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
+const call: HttpService['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
 const home = async (body: object = { home_name: 'Home' }) => (await call('POST', '/homes', { body })).body.id as string;
 const room = async (homeId: string, name = 'Kitchen') =>
   (await call('POST', `/homes/${homeId}/rooms`, { body: { name } })).body.id as string;

@@ -5,14 +5,14 @@ import { IdempotencyKeys } from '../../src/operations/idempotency.ts';
 import { type Operation, operation } from '../../src/operations/operation.ts';
 import { makePerform } from '../../src/operations/perform.ts';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
-import { type House, makeHouse, type Received } from '../support/house.ts';
+import { type CallResult, type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let token: string;
 let tenantId: string;
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   ({ token, tenantId } = await house.owner());
 });
 afterEach(() => house.close());
@@ -23,7 +23,7 @@ const create = (key: string, body: unknown = { home_name: 'One' }, more: { path?
     body,
     headers: { 'idempotency-key': key },
   });
-const replayed = ({ headers }: Received) => headers.get('idempotent-replayed');
+const replayed = ({ headers }: CallResult) => headers.get('idempotent-replayed');
 
 describe('the same request again', () => {
   it('gets the stored answer, says so, and changes nothing', async () => {
@@ -69,7 +69,7 @@ describe('the same request again', () => {
     const first = await create('k');
     const other = await house.owner();
     const user = [...house.store.users.values()].find((user) => user.tenantId === tenantId);
-    await house.become(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
+    await house.updateUser(user?.id ?? '', { tenantId: other.tenantId, role: 'admin' });
     const again = await create('k');
     expect([again.status, replayed(again)]).toEqual([201, null]);
     expect(again.body.id).not.toBe(first.body.id);
@@ -85,7 +85,7 @@ describe('the same request again', () => {
     const mine = () => house.token('ada', { ttlS: 3_600 });
     const { tenantId } = await house.owner();
     await house.call('GET', '/v1/auth/me', { token: await mine() });
-    await house.become([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
+    await house.updateUser([...house.store.users.values()].find(({ sub }) => sub === 'ada')?.id ?? '', {
       tenantId,
       role: 'owner',
     });
@@ -99,7 +99,7 @@ describe('the same request again', () => {
   it('is refused to who may no longer ask', async () => {
     await create('k');
     const [user] = [...house.store.users.values()];
-    await house.become(user?.id ?? '', { role: 'viewer' });
+    await house.updateUser(user?.id ?? '', { role: 'viewer' });
     expect((await create('k')).body.code).toBe('FORBIDDEN_ROLE');
   });
 

@@ -2,9 +2,9 @@ import { describe, expect, it, vi } from 'vitest';
 import { newApiKey } from '../../src/domain/api-key.ts';
 import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type ApiKey, StoreUnavailable } from '../../src/store/contract.ts';
+import { newId } from '../support/actor-commits.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
-import { newId } from '../support/turns.ts';
 
 const away = () => {
   throw new StoreUnavailable('away');
@@ -73,9 +73,9 @@ describe('a presented key', () => {
 
   it('is asked for again after the store was away', async () => {
     const { ring, store, text, prefix } = await setUp();
-    store.trouble = away;
+    store.failCalls = away;
     await expect(ring.verify(text)).rejects.toBeInstanceOf(StoreUnavailable);
-    store.trouble = null;
+    store.failCalls = null;
     expect((await ring.verify(text))?.prefix).toBe(prefix);
   });
 });
@@ -103,12 +103,12 @@ describe('the last use', () => {
     const { ring, store, prefix, warn } = await setUp();
     ring.recordUse(prefix, 1);
     ring.recordUse('another0', 1);
-    store.trouble = away;
+    store.failCalls = away;
     const failing = ring.flush();
     ring.recordUse(prefix, 2);
     await failing;
     expect(warn).toHaveBeenCalledTimes(1);
-    store.trouble = null;
+    store.failCalls = null;
     await ring.close();
     expect(store.apiKeys.get(prefix)?.lastUsedAt).toBe(2);
   });

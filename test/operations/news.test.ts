@@ -4,7 +4,7 @@ import { makeApiKeyCache } from '../../src/services/api-key-cache.ts';
 import { type Invalidation, openInvalidationBus } from '../../src/services/invalidation-bus.ts';
 import { loadRevocations } from '../../src/services/tokens.ts';
 import { makeUserCache } from '../../src/services/user-cache.ts';
-import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
 import { MemoryStore } from '../support/memory-store.ts';
 

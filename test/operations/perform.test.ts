@@ -8,13 +8,13 @@ import { idOf } from '../../src/operations/inputs.ts';
 import { type Caller, type Operation, operation } from '../../src/operations/operation.ts';
 import { flagNames } from '../../src/services/flags.ts';
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../src/store/contract.ts';
-import { type House, makeHouse } from '../support/house.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let caller: Caller;
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   const { token } = await house.owner();
   const who = await house.identity.authenticate(token, {
     via: 'test',

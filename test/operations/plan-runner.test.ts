@@ -11,8 +11,8 @@ import type { ActorRef } from '../../src/machines/outputs.ts';
 import type { PlanContext, PlanStep } from '../../src/machines/plan-types.ts';
 import type { Services } from '../../src/operations/operation.ts';
 import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
-import type { House } from '../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../support/tenancy.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../support/test-tenant.ts';
 
 it('lets what a quarantined plan asks for wait until it is released, and does not drop it', async () => {
   const actors = {
@@ -25,13 +25,13 @@ it('lets what a quarantined plan asks for wait until it is released, and does no
 });
 
 describe('what a plan asks for', () => {
-  let house: House;
-  let mine: Tenancy;
-  let other: Tenancy;
+  let house: HttpService;
+  let mine: TestTenant;
+  let other: TestTenant;
   beforeAll(async () => {
-    house = await openHouse();
-    mine = await makeTenancy(house);
-    other = await makeTenancy(house);
+    house = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(house);
+    other = await makeTestTenant(house);
   });
   afterAll(() => house.close());
 

@@ -18,7 +18,7 @@ describe('a token that was presented', () => {
     await presented.add('u1', { id: 'jti', expiresAt });
     expect(['jti', 'other'].map((id) => presented.has('u1', id))).toEqual([true, false]);
     expect(presented.has('u2', 'jti')).toBe(false);
-    expect([...store.presented]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
+    expect([...store.agentTokens]).toEqual([[expect.not.stringContaining('jti'), expiresAt + 30_000]]);
     expect((await open()).has('u1', 'jti')).toBe(true);
     // By a clock that may be wrong: only the store forgets, a day later.
     clock.set(expiresAt + 30_000);
@@ -29,22 +29,22 @@ describe('a token that was presented', () => {
     const { store, clock, presented } = await setUp();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
     await presented.add('u1', token);
-    store.presented.clear();
+    store.agentTokens.clear();
     expect(presented.add('u1', token)).toBeUndefined();
-    expect(store.presented.size).toBe(0);
+    expect(store.agentTokens.size).toBe(0);
   });
 
   it('is no person’s while the store is away, and is written when it is back', async () => {
     const { store, clock, presented } = await setUp();
     const token = { id: 'jti', expiresAt: clock.now() + 1_000 };
-    store.trouble = () => {
+    store.failCalls = () => {
       throw new StoreUnavailable('away');
     };
     await expect(presented.add('u1', token)).rejects.toBeInstanceOf(StoreUnavailable);
     expect(presented.has('u1', 'jti')).toBe(true);
-    store.trouble = null;
+    store.failCalls = null;
     await presented.add('u1', token);
-    expect(store.presented.size).toBe(1);
+    expect(store.agentTokens.size).toBe(1);
   });
 
   it('is forgotten a day after its time, when others come', async () => {

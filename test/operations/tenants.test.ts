@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CommitUnknown } from '../../src/store/contract.ts';
-import { type House, makeHouse } from '../support/house.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
 });
 afterEach(() => house.close());
 

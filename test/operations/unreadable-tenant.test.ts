@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type House, makeHouse } from '../support/house.ts';
+import { type HttpService, startHttpService } from '../support/http-service.ts';
 import type { MemoryStore } from '../support/memory-store.ts';
-import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
+import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
-let house: House<MemoryStore>;
-let mine: Tenancy;
+let house: HttpService<MemoryStore>;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await makeHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpService();
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSealer } from '../../src/domain/sealing.ts';
 import { makeSealedCache, type SealedCache } from '../../src/services/sealed-cache.ts';
-import { MemoryCache } from '../../src/store/cache/memory.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
 import { testClock } from '../support/clock.ts';
 
 let cache: MemoryCache;

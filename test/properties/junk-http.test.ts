@@ -1,13 +1,13 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { House } from '../support/house.ts';
+import type { HttpService } from '../support/http-service.ts';
 import { fc, seed } from '../support/properties.ts';
-import { openHouse } from '../support/tenancy.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 
-let house: House;
+let house: HttpService;
 let token: string;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   token = (await house.owner()).token;
 });
 afterAll(() => house.close());

@@ -2,11 +2,11 @@ import { Agent, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Json } from '../../src/domain/values.ts';
 import { makeRouter } from '../../src/edges/rest/router.ts';
-import type { House } from '../support/house.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { HttpService } from '../support/http-service.ts';
 import { fc, seed } from '../support/properties.ts';
-import { makeShapes, type Shapes } from '../support/shapes.ts';
-import { standIn } from '../support/stand-in-sidecar.ts';
-import { openHouse } from '../support/tenancy.ts';
+import { makeResponseValidator, type ResponseValidator } from '../support/response-validator.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import type { Ask, Row } from '../walk/row.ts';
 import { table } from '../walk/table.ts';
 import { makeWorld, type World } from '../walk/world.ts';
@@ -18,21 +18,21 @@ const RUNS = 25;
 
 const rootOf = (row: Row): string => (row.root === 'only' ? '' : '/v1');
 
-let house: House;
+let house: HttpService;
 let mine: World;
 let other: World;
 let document: Schema;
-let shapes: Shapes;
+let shapes: ResponseValidator;
 let callers: (string | undefined)[];
 const agent = new Agent({ keepAlive: true, maxSockets: 4 });
 
 beforeAll(async () => {
-  house = await openHouse();
-  standIn(house.services);
+  house = await startHttpServiceOnDatabase();
+  installFakeSidecar(house.services);
   mine = await makeWorld(house);
   other = await makeWorld(house);
   document = (await house.call('GET', '/openapi.json')).body;
-  shapes = makeShapes(document);
+  shapes = makeResponseValidator(document);
   const { owner, user, viewer } = mine.tokens;
   callers = [owner, owner, owner, user, viewer, other.tokens.owner, mine.operator, 'junk', undefined];
 });

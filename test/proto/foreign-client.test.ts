@@ -9,7 +9,7 @@ import { newId } from '../../src/main/ids.ts';
 import { superviseSidecar } from '../../src/main/sidecar-child.ts';
 import type { ActiveContext, WorldDevice } from '../../src/operations/cognition/contract.ts';
 import { eventually } from '../support/clock.ts';
-import { quiet } from '../support/service.ts';
+import { silentLog } from '../support/service.ts';
 
 const root = new URL('../../', import.meta.url).pathname;
 
@@ -34,7 +34,7 @@ function curl(address: string) {
 
 describe('a client that knows the .proto alone', () => {
   it('tells the reference sidecar what the service would, and gets nodes for it', async () => {
-    const sidecar = superviseSidecar({ listen: null, llm: null, log: quiet, level: 'warn', listening() {} });
+    const sidecar = superviseSidecar({ listen: null, llm: null, log: silentLog, level: 'warn', onListening() {} });
     onTestFinished(() => sidecar.stop());
     const address = await eventually(() => sidecar.address());
     const [tenantId, homeId, id] = [newId(), newId(), newId()];

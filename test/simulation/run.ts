@@ -220,6 +220,6 @@ function swarm(random: Random, hosts: 1 | 2 | null): ClusterOptions {
       { perSecond: 20, burst: 40 },
       { perSecond: 1_000, burst: 1_000 },
     ]),
-    turnsInFlight: random.pick([1, 2]),
+    batchesInFlight: random.pick([1, 2]),
   };
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { idempotencyRow, tenantCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { idempotencyRow, tenantCommit } from '../support/turns.ts';
 
 eachStore('administration', (backend) => {
   const administration = () => backend().store.administration;

@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it, vi } from 'vitest';
-import { artifactFiles } from '../../src/store/artifacts.ts';
+import { artifactFiles } from '../../src/store/artifact-files.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
 const folder = join(root, 'data', 'firmware');

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import type { Principal } from '../../src/domain/values.ts';
 import type { AuditFilter, AuditRow } from '../../src/store/contract/audit.ts';
-import type { Position } from '../../src/store/contract/pages.ts';
+import type { Position } from '../../src/store/contract/page.ts';
+import { commandCommit, deviceCommit, journalEntry, newId } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { commandCommit, deviceCommit, journalEntry, newId } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 const person = newId();

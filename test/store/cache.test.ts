@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { systemClock } from '../../src/domain/clock.ts';
 import { unlimitedLease } from '../../src/domain/lease.ts';
-import { MemoryCache } from '../../src/store/cache/memory.ts';
-import { RedisCache } from '../../src/store/cache/redis.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
+import { RedisCache } from '../../src/store/cache/redis-cache.ts';
 import type { Cache } from '../../src/store/contract.ts';
 import { openCache } from '../../src/store/open.ts';
 import { eventually, testClock } from '../support/clock.ts';
-import { type Line, startProxy } from '../support/proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';
 
 const redisUrl = inject('redisUrl');
 const closing: (() => Promise<void>)[] = [];
@@ -131,10 +131,10 @@ describe.runIf(redisUrl)('two processes with one Redis', () => {
 });
 
 describe.runIf(redisUrl)('a Redis that goes away', () => {
-  async function behindProxy(): Promise<{ proxy: Line; cache: Cache; direct: Cache }> {
-    const proxy = await startProxy(redisUrl ?? '');
+  async function behindProxy(): Promise<{ proxy: TcpProxy; cache: Cache; direct: Cache }> {
+    const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
-    const cache = await open(proxy.through(redisUrl ?? ''));
+    const cache = await open(proxy.proxiedUrl(redisUrl ?? ''));
     return { proxy, cache, direct: await open(redisUrl) };
   }
 
@@ -194,7 +194,7 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
     }
     await eventually(async () => {
       await cache.set(randomUUID(), 'value', 1);
-      return redis.owed < 1_000;
+      return redis.unsyncedCount < 1_000;
     });
     await cache.delete(closed);
     expect(await cache.take(taken)).toBeNull();
@@ -221,10 +221,10 @@ describe.runIf(redisUrl)('a Redis that goes away', () => {
   });
 
   it('at the start does not keep the process from starting', async () => {
-    const proxy = await startProxy(redisUrl ?? '');
+    const proxy = await startTcpProxy(redisUrl ?? '');
     closing.push(() => proxy.close());
     proxy.cut();
-    const cache = new RedisCache(proxy.through(redisUrl ?? ''), unlimitedLease);
+    const cache = new RedisCache(proxy.proxiedUrl(redisUrl ?? ''), unlimitedLease);
     closing.push(() => cache.close());
     const key = randomUUID();
     await cache.ready(50);

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { type CommandStatus, commandStatuses } from '../../src/domain/command.ts';
 import type { RowOutput } from '../../src/machines/outputs.ts';
 import type { ActorCommit, Position } from '../../src/store/contract.ts';
+import { commandCommit, deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { commandCommit, deviceCommit, newId, next } from '../support/turns.ts';
 
 /** With a deadline, as whatever is open or watched has one. */
 function timed(commit: ActorCommit): ActorCommit {
@@ -52,8 +52,8 @@ eachStore('commands', (backend) => {
       .filter((status) => !['dispatched', 'acknowledged', 'in_progress'].includes(status))
       .map((status) => of(status, 5));
     await turn(queued, older, oldest, critical, ...others, of('dispatched', 0, { critical: true, written: true }));
-    expect(await commands().pending(deviceId)).toEqual([oldest, older, queued, critical].map((one) => one.ref.id));
-    expect(await commands().pending(newId())).toEqual([]);
+    expect(await commands().deliverable(deviceId)).toEqual([oldest, older, queued, critical].map((one) => one.ref.id));
+    expect(await commands().deliverable(newId())).toEqual([]);
   });
 
   it('that are open are all that can still be cancelled or answered in time', async () => {
@@ -64,12 +64,12 @@ eachStore('commands', (backend) => {
     const statuses = commits.filter((one) => open.has(one.ref.id)).map((one) => one.columns.status);
     expect(statuses).toEqual(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
     const [submitted] = commits;
-    if (submitted) await turn(next(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
+    if (submitted) await turn(nextCommit(submitted, { columns: { ...submitted.columns, status: 'cancelled' } }));
     expect(await commands().open(deviceId)).toHaveLength(4);
     // With a new deadline in place of the old one, or with both, it is there once.
     for (const one of commits.slice(2, 4)) {
       const set = ['over', 'another'].map((id) => ({ ref: one.ref, id, event: 'over', dueAt: 1 }));
-      await turn(next(one, { timers: { set, clear: [] } }));
+      await turn(nextCommit(one, { timers: { set, clear: [] } }));
     }
     expect(await commands().open(deviceId)).toHaveLength(4);
   });
@@ -84,7 +84,7 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toEqual(idsOf(older, same, newer));
     expect(await commands().open(deviceId, 2)).toEqual(idsOf(older, same));
     expect(await commands().open(deviceId, 0)).toEqual([]);
-    await turn(next(device, { columns: { ...device.columns, revoked: true } }));
+    await turn(nextCommit(device, { columns: { ...device.columns, revoked: true } }));
     expect(await commands().open(deviceId, 0)).toEqual(idsOf(older, same, newer));
     // A device of which there is no row is not active.
     const without = newId();
@@ -103,14 +103,14 @@ eachStore('commands', (backend) => {
     const others = [of(active), of(revoked, 'cancelled'), of(revoked, 'timed_out')];
     await turn(active, revoked, deleted, ...open, ...others);
     const devices = new Set([active, revoked, deleted].map(({ ref }) => ref.id));
-    const found = async () => (await commands().openOfRevoked()).filter(({ deviceId }) => devices.has(deviceId));
+    const found = async () => (await commands().openOnRevokedDevices()).filter(({ deviceId }) => devices.has(deviceId));
     const expected = open
       .map(({ ref, columns }) => ({ deviceId: columns.device_id, commandId: ref.id }))
       .sort((a, b) => (a.commandId < b.commandId ? -1 : 1));
     expect(await found()).toEqual(expected);
-    await turn(...open.map((one) => next(one, { columns: { ...one.columns, status: 'cancelled' } })));
+    await turn(...open.map((one) => nextCommit(one, { columns: { ...one.columns, status: 'cancelled' } })));
     expect(await found()).toEqual([]);
-    await turn(next(active, { columns: { ...active.columns, revoked: true } }));
+    await turn(nextCommit(active, { columns: { ...active.columns, revoked: true } }));
     expect(await found()).toMatchObject([{ deviceId: active.ref.id }]);
   });
 
@@ -130,17 +130,17 @@ eachStore('commands', (backend) => {
     const [older, same, newer] = [of(29), of(30), of(31)];
     const idsOf = (...made: ActorCommit[]) => made.map(({ ref }) => ref.id);
     const late = async () => {
-      const found = (await commands().openOfRevoked()).filter((one) => one.deviceId === deviceId);
+      const found = (await commands().openOnRevokedDevices()).filter((one) => one.deviceId === deviceId);
       return found.map(({ commandId }) => commandId);
     };
     // A rotation retires the first key, and no command is late by it.
     const rotated = deviceCommit({ id: deviceId, rows: [put(1, 10), put(2, 40), end('retired', 40, [2])] });
     await turn(rotated, older, same, newer);
-    expect([await late(), await commands().pending(deviceId)]).toEqual([[], idsOf(older, same, newer)]);
-    const revoked = next(rotated, { rows: [end('revoked', 50)] });
+    expect([await late(), await commands().deliverable(deviceId)]).toEqual([[], idsOf(older, same, newer)]);
+    const revoked = nextCommit(rotated, { rows: [end('revoked', 50)] });
     await turn(revoked);
-    await turn(next(revoked, { rows: [put(3, 30)] }));
-    expect([await late(), await commands().pending(deviceId)]).toEqual([idsOf(older), idsOf(same, newer)]);
+    await turn(nextCommit(revoked, { rows: [put(3, 30)] }));
+    expect([await late(), await commands().deliverable(deviceId)]).toEqual([idsOf(older), idsOf(same, newer)]);
   });
 
   it('that timed out are not open, though they have a deadline for a late word', async () => {
@@ -150,10 +150,10 @@ eachStore('commands', (backend) => {
     expect(await commands().open(deviceId)).toEqual([commit.ref.id]);
     const set = [{ ref: commit.ref, id: 'late', event: 'over', dueAt: 2 }];
     const columns = { ...commit.columns, status: 'timed_out' };
-    const over = next(commit, { settled: true, columns, timers: { set, clear: ['over'] } });
+    const over = nextCommit(commit, { unchangedBase: true, columns, timers: { set, clear: ['over'] } });
     await turn(over);
     expect(await commands().open(deviceId)).toEqual([]);
-    expect(await commands().pending(deviceId)).toEqual([]);
+    expect(await commands().deliverable(deviceId)).toEqual([]);
   });
 
   it('are found by the hash of a token, of this device (or of any) and tenant alone, while it can be used', async () => {
@@ -167,7 +167,7 @@ eachStore('commands', (backend) => {
       expect(await commands().byToken(newId(), named, hash)).toBeNull();
     }
     expect(await commands().byToken(tenantId, newId(), hash)).toBeNull();
-    await turn(next(commit, { columns: { ...commit.columns, token_hash: null } }));
+    await turn(nextCommit(commit, { columns: { ...commit.columns, token_hash: null } }));
     expect(await commands().byToken(tenantId, deviceId, hash)).toBeNull();
   });
 
@@ -184,11 +184,11 @@ eachStore('commands', (backend) => {
     const confirmed = of(7, 2_000);
     const foreign = commandCommit({ columns: { status: 'awaiting_confirmation', token_hash: newId() } });
     await turn(...waiting, ...over, confirmed, foreign);
-    await turn(next(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }));
+    await turn(nextCommit(confirmed, { columns: { ...confirmed.columns, status: 'dispatched', token_hash: null } }));
     const seen: string[] = [];
     let after: Position | undefined;
     do {
-      const page = await commands().awaiting(tenantId, 1_000, 2, after);
+      const page = await commands().awaitingConfirmation(tenantId, 1_000, 2, after);
       seen.push(...page.items.map((actor) => actor.ref.id));
       after = page.next ?? undefined;
     } while (after);
@@ -196,8 +196,8 @@ eachStore('commands', (backend) => {
       (a, b) => (b.columns.created_at as number) - (a.columns.created_at as number) || (a.ref.id < b.ref.id ? 1 : -1),
     );
     expect(seen).toEqual(newestFirst.map((commit) => commit.ref.id));
-    expect((await commands().awaiting(tenantId, 1_001, 9)).items).toHaveLength(3);
-    expect(await commands().awaiting(newId(), 1_000, 9)).toMatchObject({ items: [], next: null });
+    expect((await commands().awaitingConfirmation(tenantId, 1_001, 9)).items).toHaveLength(3);
+    expect(await commands().awaitingConfirmation(newId(), 1_000, 9)).toMatchObject({ items: [], next: null });
   });
 
   it('whose expected state is waited for are watched again', async () => {
@@ -220,14 +220,14 @@ eachStore('commands', (backend) => {
     const settled = { settled: true, moving: new Set(['verification']) };
     const pending = { ...moved.columns, verification: 'pending' };
     await turn(
-      next(moved, {
+      nextCommit(moved, {
         ...settled,
         columns: pending,
         context: { verification: { expected: { on: false }, observed: null } },
       }),
-      next(done, { ...settled, columns: pending, context: { verification: { expected: null, observed: null } } }),
+      nextCommit(done, { ...settled, columns: pending, context: { verification: { expected: null, observed: null } } }),
     );
-    const watches = (await commands().watching()).filter((watch) => watch.deviceId === deviceId);
+    const watches = (await commands().awaitingVerification()).filter((watch) => watch.deviceId === deviceId);
     expect(watches).toEqual([
       { deviceId, commandId: unseen.ref.id, expected: { on: true }, seen: false },
       { deviceId, commandId: seen.ref.id, expected: { level: 3 }, seen: true },

@@ -1,29 +1,29 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import type { ActorKind, RowOutput } from '../../src/machines/outputs.ts';
-import { type ActorCommit, DataRefused, type TurnCommit } from '../../src/store/contract.ts';
+import { type ActorCommit, type BatchCommit, DataRefused } from '../../src/store/contract.ts';
 import { Committer } from '../../src/store/postgres/commit.ts';
-import { turnInput } from '../../src/store/postgres/commit-input.ts';
-import { allSections, sectionsOf, TurnStatement, turnStatements } from '../../src/store/postgres/commit-statement.ts';
+import { batchInput } from '../../src/store/postgres/commit-input.ts';
+import { allSections, BatchStatement, batchStatements, sectionsOf } from '../../src/store/postgres/commit-statement.ts';
 import type { Database, Query } from '../../src/store/postgres/database.ts';
 import type { Fence } from '../../src/store/postgres/fence.ts';
-import { expectReached, fc, seed } from '../support/properties.ts';
-import { eachDatabase } from '../support/store.ts';
 import {
   commandCommit,
   deviceCommit,
   idempotencyRow,
   journalEntry,
   newId,
-  next,
+  nextCommit,
   planCommit,
   tenantCommit,
-} from '../support/turns.ts';
+} from '../support/actor-commits.ts';
+import { expectReached, fc, seed } from '../support/properties.ts';
+import { eachDatabase } from '../support/store.ts';
 
-const universal = new TurnStatement('any', allSections);
+const universal = new BatchStatement('any', allSections);
 
 /** Leaves out at once what exists already, in place of failing first. */
-class Careful extends TurnStatement {
+class Careful extends BatchStatement {
   override text(fence: Fence | null): string {
     return super.text(fence, 'left out');
   }
@@ -31,9 +31,9 @@ class Careful extends TurnStatement {
 
 describe('the statements of turns', () => {
   it('go from narrow to wide, and the last has every section', () => {
-    expect([...(turnStatements.at(-1)?.sections ?? [])].sort()).toEqual([...allSections].sort());
-    for (const [n, statement] of turnStatements.entries()) {
-      const earlier = turnStatements
+    expect([...(batchStatements.at(-1)?.sections ?? [])].sort()).toEqual([...allSections].sort());
+    for (const [n, statement] of batchStatements.entries()) {
+      const earlier = batchStatements
         .slice(0, n)
         .filter((one) => [...statement.sections].every((s) => one.sections.has(s)));
       expect(earlier.map(({ name }) => name)).toEqual([]);
@@ -41,7 +41,7 @@ describe('the statements of turns', () => {
   });
 
   it('have names that tell them apart', () => {
-    expect(new Set(turnStatements.map(({ name }) => name)).size).toBe(turnStatements.length);
+    expect(new Set(batchStatements.map(({ name }) => name)).size).toBe(batchStatements.length);
   });
 });
 
@@ -93,7 +93,7 @@ const makers = { device: deviceCommit, command: commandCommit, plan: planCommit,
 const moving = new Set(['state']);
 
 /** Turns as a runtime would commit them one after another; of a stale one it believes that it was kept. */
-function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): TurnCommit[] {
+function history(turns: readonly Turn[], users: readonly Uuid[], proposals: readonly Uuid[]): BatchCommit[] {
   const actors: ActorCommit[] = [];
   const sent: { from: ActorCommit['ref']; version: number; n: number }[] = [];
   let keys = 0;
@@ -103,7 +103,7 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
     for (const step of steps) {
       const known = actors.filter(({ ref }) => ref.kind === step.kind && !inTurn.has(ref.id));
       const before = step.form === 'new' ? undefined : known[step.pick % Math.max(1, known.length)];
-      const base = before ?? makers[step.kind]({ moving, context: { name: 'made', state: {} } });
+      const base = before ?? makers[step.kind]({ liveFields: moving, context: { name: 'made', state: {} } });
       const { ref, tenantId } = base;
       const version = before ? before.version + (step.stale ? 7 : 1) : 1;
       const context: JsonObject = { ...base.context, state: { n: version } };
@@ -132,8 +132,8 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
       }
       const given: Partial<ActorCommit> = {
         context,
-        moving,
-        settled: step.form === 'settled',
+        liveFields: moving,
+        unchangedBase: step.form === 'settled',
         journal: step.journal ? [journalEntry(version)] : [],
         outbox: step.outbox ? [{ n: 0, output: { type: 'actor.tell', to: ref, event: { type: 'x' } as never } }] : [],
         timers: {
@@ -145,7 +145,9 @@ function history(turns: readonly Turn[], users: readonly Uuid[], proposals: read
         delivered: step.delivered ? sent.splice(0, 1) : [],
       };
       const readVersion = version - 1;
-      const commit = before ? next(before, { ...given, readVersion, version }) : { ...base, ...given, settled: false };
+      const commit = before
+        ? nextCommit(before, { ...given, readVersion, version })
+        : { ...base, ...given, settled: false };
       if (step.outbox) sent.push({ from: ref, version, n: 0 });
       commits.push(commit);
       inTurn.add(ref.id);
@@ -176,10 +178,10 @@ class Undo extends Error {}
 /** What a history leaves in the database and what each turn answers, with the statements that `choose` takes. All of it is undone. */
 async function outcome(
   database: Database,
-  turns: readonly TurnCommit[],
+  turns: readonly BatchCommit[],
   users: readonly Uuid[],
   proposals: readonly Uuid[],
-  choose: (turn: TurnCommit) => readonly TurnStatement[],
+  choose: (turn: BatchCommit) => readonly BatchStatement[],
 ) {
   const answers: unknown[] = [];
   let rows: Record<string, unknown[]> = {};
@@ -215,7 +217,7 @@ async function outcome(
         if (!(error instanceof DataRefused)) throw error;
         answers.push(error.message);
       }
-      const torn = turn.whole === true && (answers.at(-1) as { lost?: unknown[] }).lost?.length;
+      const torn = turn.atomic === true && (answers.at(-1) as { lost?: unknown[] }).lost?.length;
       if (torn || typeof answers.at(-1) === 'string') await query('rollback to savepoint before');
     }
     rows = await contents(query);
@@ -241,11 +243,11 @@ eachDatabase('a turn', (backend) => {
         const proposals = Array.from({ length: PROPOSALS }, newId);
         const turns = history(drawn, users, proposals);
         const exact = await outcome(database, turns, users, proposals, (turn) => {
-          const sections = sectionsOf(turnInput(turn));
-          used.add(turnStatements.find((one) => one.covers(sections))?.name ?? '');
+          const sections = sectionsOf(batchInput(turn));
+          used.add(batchStatements.find((one) => one.covers(sections))?.name ?? '');
           return [new Careful('exact', sections)];
         });
-        expect(await outcome(database, turns, users, proposals, () => turnStatements)).toEqual(exact);
+        expect(await outcome(database, turns, users, proposals, () => batchStatements)).toEqual(exact);
         expect(await outcome(database, turns, users, proposals, () => [universal])).toEqual(exact);
       }),
       tries,
@@ -264,11 +266,11 @@ eachDatabase('a turn', (backend) => {
     expectReached(() => expect([...used]).toEqual(expect.arrayContaining(wanted)));
   });
 
-  it.each(turnStatements.map((statement) => [statement.name, statement] as const))(
+  it.each(batchStatements.map((statement) => [statement.name, statement] as const))(
     'without rows changes nothing by %s',
     async (_name, statement) => {
       const { database } = backend();
-      const empty = { actors: [], joining: new Set<never>(), delivered: null, whole: true };
+      const empty = { actors: [], effectKinds: new Set<never>(), delivered: null, atomic: true };
       const [row] = await database.write<{ kept: number; names: null }>({
         text: statement.text(null, 'fails'),
         values: statement.values(empty, 0),

@@ -2,16 +2,16 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/domain/values.ts';
 import type { DurableOutput, RowOutput } from '../../src/machines/outputs.ts';
 import { DataRefused } from '../../src/store/contract.ts';
-import { eachStore } from '../support/store.ts';
 import {
   commandCommit,
   deviceCommit,
   idempotencyRow,
   journalEntry,
   newId,
-  next,
+  nextCommit,
   tenantCommit,
-} from '../support/turns.ts';
+} from '../support/actor-commits.ts';
+import { eachStore } from '../support/store.ts';
 
 const tell = (id: string): DurableOutput => ({
   type: 'actor.tell',
@@ -104,7 +104,7 @@ eachStore('a turn', (backend, has) => {
     await turn(commit);
     const winner = full();
     const idempotency = idempotencyRow();
-    const loser = next(commit, {
+    const loser = nextCommit(commit, {
       readVersion: 7,
       version: 8,
       journal: [journalEntry(8)],
@@ -149,7 +149,7 @@ eachStore('a turn', (backend, has) => {
   it('of which the half is lost answers exactly that half', async () => {
     const commits = Array.from({ length: 50 }, () => deviceCommit());
     await turn(...commits);
-    const changed = commits.map((commit, n) => next(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));
+    const changed = commits.map((commit, n) => nextCommit(commit, n % 2 === 0 ? {} : { readVersion: 9, version: 10 }));
     const { lost } = await turn(...changed);
     expect(lost).toEqual(commits.filter((_, n) => n % 2 === 1).map((commit) => commit.ref));
   });
@@ -158,7 +158,7 @@ eachStore('a turn', (backend, has) => {
     const { commit } = full();
     const command = commandCommit();
     const whole = {
-      actors: [next(commit, { value: 'told' }), next(command), deviceCommit()],
+      actors: [nextCommit(commit, { value: 'told' }), nextCommit(command), deviceCommit()],
       delivered: [],
       whole: true,
     };
@@ -172,13 +172,13 @@ eachStore('a turn', (backend, has) => {
     const { id, commit } = full();
     const moved = commandCommit();
     await turn(commit, moved);
-    const teller = next(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
+    const teller = nextCommit(commit, { journal: [journalEntry(2)], timers: { set: [], clear: ['grace'] } });
     const made = full();
-    const late = next(moved, { readVersion: 3, version: 4 });
+    const late = nextCommit(moved, { readVersion: 3, version: 4 });
     const answer = await actors().commit({
       actors: [teller, made.commit, late],
       delivered: [{ from: commit.ref, version: 1, n: 0 }],
-      whole: true,
+      atomic: true,
     });
     expect(answer).toEqual({ lost: [commit.ref, made.commit.ref, moved.ref] });
     expect((await load(id))?.version).toBe(1);
@@ -193,7 +193,7 @@ eachStore('a turn', (backend, has) => {
     await turn(device);
     const command = commandCommit({ columns: { device_id: device.ref.id } });
     const tenant = tenantCommit();
-    expect(await turn(next(device, { value: 'changed' }), command, tenant, deviceCommit())).toEqual({ lost: [] });
+    expect(await turn(nextCommit(device, { value: 'changed' }), command, tenant, deviceCommit())).toEqual({ lost: [] });
     expect((await load(device.ref.id))?.value).toBe('changed');
     expect((await actors().load('command', [command.ref.id]))[0]?.tenantId).toBe(command.tenantId);
     expect(await backend().store.identity.slugTaken(`tenant-${tenant.ref.id}`)).toBe(true);
@@ -202,7 +202,7 @@ eachStore('a turn', (backend, has) => {
   it('of 2,000 actors is kept whole', async () => {
     const commits = Array.from({ length: 2_000 }, () => full().commit);
     expect(await turn(...commits)).toEqual({ lost: [] });
-    expect(await turn(...commits.map((commit) => next(commit, { value: 'changed' })))).toEqual({ lost: [] });
+    expect(await turn(...commits.map((commit) => nextCommit(commit, { value: 'changed' })))).toEqual({ lost: [] });
     const loaded = await actors().load(
       'device',
       commits.map((commit) => commit.ref.id),
@@ -265,7 +265,7 @@ eachStore('a turn', (backend, has) => {
     expect((await backend().store.inspection.actor(tenantId, made.ref))?.context).toEqual(context);
 
     // One that differs is no repetition, and counts.
-    const other = next(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
+    const other = nextCommit(made, { context: { ...context, action: 'turn_off', params: {}, status: 'y' } });
     await turn(other);
     if (has.sql) expect(await contextOf()).toEqual({ action: 'turn_off', params: {} });
     expect(await loaded()).toEqual(other.context);
@@ -275,7 +275,12 @@ eachStore('a turn', (backend, has) => {
     const moving = new Set(['state', 'count']);
     const context = { id: 'd', name: 'Lamp', state: { on: true }, count: 1 };
     const settledTo = (before: ReturnType<typeof deviceCommit>, moved: JsonObject, given: JsonObject = {}) =>
-      next(before, { ...given, settled: true, moving, context: { ...before.context, ...moved } });
+      nextCommit(before, {
+        ...given,
+        unchangedBase: true,
+        liveFields: moving,
+        context: { ...before.context, ...moved },
+      });
     const rowOf = async (id: string) =>
       (
         await backend().database.read<{ context: JsonObject; moving: JsonObject | null; online: boolean }>({
@@ -285,7 +290,7 @@ eachStore('a turn', (backend, has) => {
       )[0];
 
     it('writes that part alone, and gives back the whole', async () => {
-      const made = deviceCommit({ context, moving });
+      const made = deviceCommit({ context, liveFields: moving });
       await turn(made);
       if (has.sql) {
         expect(await rowOf(made.ref.id)).toMatchObject({
@@ -302,23 +307,23 @@ eachStore('a turn', (backend, has) => {
       const [listed] = await devices().find(made.tenantId, [made.ref.id]);
       expect(listed).toMatchObject({ deviceType: 'smart_light', online: true, name: 'Lamp' });
 
-      const whole = next(moved, { context: { ...moved.context, name: 'Renamed', count: 3 } });
+      const whole = nextCommit(moved, { context: { ...moved.context, name: 'Renamed', count: 3 } });
       expect(await turn(whole)).toEqual({ lost: [] });
       expect((await load(made.ref.id))?.context).toEqual(whole.context);
     });
 
     it('leaves nothing of a loser, and keeps what moved beside it', async () => {
       const [mine, other, plain] = [
-        deviceCommit({ context, moving }),
-        deviceCommit({ context, moving }),
+        deviceCommit({ context, liveFields: moving }),
+        deviceCommit({ context, liveFields: moving }),
         deviceCommit(),
       ];
       await turn(mine, other, plain);
       const rival = settledTo(mine, { count: 7 });
       await turn(rival);
       const late = settledTo(mine, { count: 8 }, { journal: [journalEntry(2)] as never });
-      const made = commandCommit({ context: { status: 'x', id: 'c' }, moving: new Set(['status']) });
-      const answer = await turn(late, settledTo(other, { count: 2 }), next(plain, { context: { all: 1 } }), made);
+      const made = commandCommit({ context: { status: 'x', id: 'c' }, liveFields: new Set(['status']) });
+      const answer = await turn(late, settledTo(other, { count: 2 }), nextCommit(plain, { context: { all: 1 } }), made);
       expect(answer).toEqual({ lost: [mine.ref] });
       expect(await load(mine.ref.id)).toMatchObject({ version: 2, context: { count: 7, name: 'Lamp' } });
       expect(await actors().journal(mine.ref, 10)).toEqual([]);
@@ -347,9 +352,9 @@ eachStore('a turn', (backend, has) => {
       expect(await states()).toEqual([{ state: { on: true }, stateVersion: 4, reportedAt: 12 }]);
 
       const moved = { state: { on: false }, stateVersion: 5, reportedAt: null };
-      const after = next(old, {
-        settled: true,
-        moving: new Set(Object.keys(moved)),
+      const after = nextCommit(old, {
+        unchangedBase: true,
+        liveFields: new Set(Object.keys(moved)),
         context: { ...old.context, ...moved },
       });
       expect(await turn(after)).toEqual({ lost: [] });
@@ -358,7 +363,7 @@ eachStore('a turn', (backend, has) => {
     });
 
     it('is refused as data with a NUL or half a pair in it, and not with the same letters spelt out', async () => {
-      const made = deviceCommit({ context, moving });
+      const made = deviceCommit({ context, liveFields: moving });
       await turn(made);
       for (const [text, sqlState] of [
         ['a\u0000b', '22P05'],
@@ -369,7 +374,9 @@ eachStore('a turn', (backend, has) => {
         for (const state of [{ text }, { [text]: 1 }]) {
           const refusal = turn(deviceCommit(), settledTo(made, { state }));
           await expect(refusal).rejects.toMatchObject({ name: 'DataRefused', sqlState });
-          await expect(turn(deviceCommit({ context: { state }, moving }))).rejects.toMatchObject({ sqlState });
+          await expect(turn(deviceCommit({ context: { state }, liveFields: moving }))).rejects.toMatchObject({
+            sqlState,
+          });
         }
       }
       const spelt = { text: '\\u0000 \\\\ud800 \u0001 \\' };
@@ -390,10 +397,10 @@ eachStore('a turn', (backend, has) => {
       const id = newId();
       const first = deviceCommit({ id, timers: { set: [timer(id, 'a', 10), timer(id, 'b', 20)] } });
       await turn(first);
-      const second = next(first, { timers: { set: [timer(id, 'a', 30)], clear: ['b', 'unknown'] } });
+      const second = nextCommit(first, { timers: { set: [timer(id, 'a', 30)], clear: ['b', 'unknown'] } });
       await turn(second);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 30)]);
-      await turn(next(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
+      await turn(nextCommit(second, { timers: { set: [timer(id, 'a', 40)], clear: ['a'] } }));
       expect(await timersOf(id)).toEqual([timer(id, 'a', 40)]);
       const spent = { ref: { kind: 'device', id } as const, id: 'a', version: 3 };
       await actors().dropTimers([spent], 39);
@@ -413,9 +420,9 @@ eachStore('a turn', (backend, has) => {
         ),
       );
       const late = { ref: { kind: 'device', id } as const, id: 'a' };
-      await actors().putOffTimer(late, 9, 30);
+      await actors().postponeTimer(late, 9, 30);
       expect(await timersOf(id)).toEqual([timer(id, 'a', 10), timer(id, 'b', 10)]);
-      await actors().putOffTimer(late, 10, 30);
+      await actors().postponeTimer(late, 10, 30);
       expect(await timersOf(id)).toEqual([timer(id, 'b', 10), timer(id, 'a', 30)]);
       expect(await timersOf(other)).toHaveLength(2);
     });
@@ -438,7 +445,7 @@ eachStore('a turn', (backend, has) => {
       const id = newId();
       const first = deviceCommit({ id, outbox: [0, 1, 2].map((n) => ({ n, output: tell(id) })) });
       await turn(first);
-      const second = next(first, { outbox: [0, 1].map((n) => ({ n, output: tell(id) })) });
+      const second = nextCommit(first, { outbox: [0, 1].map((n) => ({ n, output: tell(id) })) });
       await turn(second);
       expect(await outboxOf(id)).toEqual([
         [1, 0],
@@ -465,7 +472,7 @@ eachStore('a turn', (backend, has) => {
         expect(pages).toEqual(last);
       }
       const from = first.ref;
-      await turn(next(second, { delivered: [{ from, version: 1, n: 0 }] }));
+      await turn(nextCommit(second, { delivered: [{ from, version: 1, n: 0 }] }));
       await actors().commit({ actors: [], delivered: [{ from, version: 1, n: 2 }] });
       await actors().commit({ actors: [deviceCommit()], delivered: [{ from, version: 2, n: 0 }] });
       expect(await outboxOf(id)).toEqual([
@@ -480,7 +487,7 @@ eachStore('a turn', (backend, has) => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);
-      const second = next(first, {
+      const second = nextCommit(first, {
         rows: [keyPut(id, 2), { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 }],
       });
       await turn(second);
@@ -490,7 +497,9 @@ eachStore('a turn', (backend, has) => {
         [1, 'grace', 500],
       ]);
       expect(live?.[0]).toMatchObject({ sealedSecret: 'sealed 2', signingAlg: 'hmac-sha256', publicKey: null });
-      await turn(next(second, { rows: [{ type: 'keys.end', deviceId: id, status: 'retired', except: [2], at: 501 }] }));
+      await turn(
+        nextCommit(second, { rows: [{ type: 'keys.end', deviceId: id, status: 'retired', except: [2], at: 501 }] }),
+      );
       expect(
         (await devices().keyHistory(id)).map(({ keyVersion, status, endedAt }) => [keyVersion, status, endedAt]),
       ).toEqual([
@@ -504,7 +513,7 @@ eachStore('a turn', (backend, has) => {
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);
       await turn(
-        next(first, {
+        nextCommit(first, {
           rows: [
             keyPut(id, 2),
             { type: 'key.grace', deviceId: id, keyVersion: 1, graceUntil: 500 },
@@ -532,7 +541,7 @@ eachStore('a turn', (backend, has) => {
       const id = newId();
       const first = deviceCommit({ id, rows: [keyPut(id, 1)] });
       await turn(first);
-      await expect(turn(next(first, { rows: [keyPut(id, 1)] }))).rejects.toBeInstanceOf(DataRefused);
+      await expect(turn(nextCommit(first, { rows: [keyPut(id, 1)] }))).rejects.toBeInstanceOf(DataRefused);
       expect((await load(id))?.version).toBe(1);
     });
   });
@@ -550,7 +559,7 @@ eachStore('a turn', (backend, has) => {
       supportsDryRun: false,
     };
     await turn(
-      next(commit, {
+      nextCommit(commit, {
         rows: [
           { type: 'manifest.put', manifest: { ...manifest, version: 2, capabilities: [] } },
           { type: 'manifest.put', manifest: { ...manifest, version: 3, capabilities: [capability] } },
@@ -630,7 +639,7 @@ eachStore('a turn', (backend, has) => {
   it('hides a deleted device, and keeps its journal', async () => {
     const { id, commit } = full();
     await turn(commit);
-    const deleted = next(commit, {
+    const deleted = nextCommit(commit, {
       columns: { ...commit.columns, revoked: true, deleted: true },
       journal: [journalEntry(2)],
     });
@@ -644,7 +653,7 @@ eachStore('a turn', (backend, has) => {
     const commit = deviceCommit();
     await turn(commit);
     await actors().quarantine(commit.ref, 'it threw');
-    await turn(next(commit));
+    await turn(nextCommit(commit));
     expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: 'it threw' });
     await actors().quarantine(commit.ref, null);
     expect(await load(commit.ref.id)).toMatchObject({ version: 2, quarantine: null });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Position } from '../../src/store/contract.ts';
+import { deviceCommit, newId, nextCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { deviceCommit, newId, next } from '../support/turns.ts';
 
 eachStore('devices', (backend) => {
   const devices = () => backend().store.devices;
@@ -96,8 +96,8 @@ eachStore('devices', (backend) => {
     );
     expect(await devices().count(tenantId)).toBe(2);
     expect(await devices().countActive()).toBe(before + 1);
-    expect(await devices().activeInHome(tenantId, homeId)).toBe(1);
-    expect(await devices().activeInHome(newId(), homeId)).toBe(0);
+    expect(await devices().countActiveInHome(tenantId, homeId)).toBe(1);
+    expect(await devices().countActiveInHome(newId(), homeId)).toBe(0);
     expect(await devices().placedIn(tenantId, { homeId })).toHaveLength(2);
   });
 
@@ -108,7 +108,7 @@ eachStore('devices', (backend) => {
     for (const one of [
       commit,
       deviceCommit({ tenantId }),
-      next(commit, { columns: { ...commit.columns, deleted: true } }),
+      nextCommit(commit, { columns: { ...commit.columns, deleted: true } }),
     ]) {
       const asked = devices().count(tenantId);
       await turn(one);
@@ -140,7 +140,7 @@ eachStore('devices', (backend) => {
     const commit = deviceCommit({ tenantId, columns: { room_id: roomId, online: true } });
     await turn(commit);
     expect(await devices().online()).toContain(commit.ref.id);
-    await turn(next(commit, { columns: { ...commit.columns, revoked: true, deleted: true } }));
+    await turn(nextCommit(commit, { columns: { ...commit.columns, revoked: true, deleted: true } }));
     expect(await devices().list(tenantId, {}, 10)).toMatchObject({ items: [], next: null });
     expect(await devices().find(tenantId, [commit.ref.id])).toEqual([]);
     expect(await devices().count(tenantId)).toBe(0);

@@ -5,10 +5,10 @@ import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { faultOf, isConnectionLost } from '../../src/store/postgres/faults.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { deviceCommit, journalEntry, nextCommit } from '../support/actor-commits.ts';
 import { eventually } from '../support/clock.ts';
-import { startProxy } from '../support/proxy.ts';
 import { freshDatabase } from '../support/store.ts';
-import { deviceCommit, journalEntry, next } from '../support/turns.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const serverUrl = inject('postgresUrl');
 
@@ -129,7 +129,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
     const lock = await holding(url, commit.ref.id);
-    const changed = next(commit, { journal: [journalEntry(2)] });
+    const changed = nextCommit(commit, { journal: [journalEntry(2)] });
     const pending = store.actors.commit({ actors: [changed], delivered: [] });
     pending.catch(() => {});
     const pid = await lock.pid();
@@ -146,7 +146,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
     const lock = await holding(url, commit.ref.id);
-    const pending = store.actors.commit({ actors: [next(commit)], delivered: [] });
+    const pending = store.actors.commit({ actors: [nextCommit(commit)], delivered: [] });
     pending.catch(() => {});
     await database.read({ text: 'select pg_cancel_backend($1)', values: [await lock.pid()] });
     await expect(pending).rejects.toBeInstanceOf(StoreUnavailable);
@@ -158,7 +158,7 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     await store.actors.commit({ actors: commits, delivered: [] });
     const outcomes = await Promise.allSettled(
       Array.from({ length: 40 }, (_, n) => {
-        const actors = commits.map((commit) => next(commit));
+        const actors = commits.map((commit) => nextCommit(commit));
         return store.actors.commit({ actors: n % 2 === 0 ? actors : actors.reverse(), delivered: [] });
       }),
     );
@@ -175,35 +175,35 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
   });
 
   it('that is cut off and comes back is used again without a new start', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.through(fresh.url));
+    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
     closing.push(fresh.drop, () => database.close());
     const store = createStore(database);
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
     proxy.cut();
     await expect(store.actors.load('device', [commit.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
-    await expect(store.actors.commit({ actors: [next(commit)], delivered: [] })).rejects.toBeInstanceOf(
+    await expect(store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).rejects.toBeInstanceOf(
       StoreUnavailable,
     );
     await expect(store.ping(1_000)).rejects.toBeInstanceOf(StoreUnavailable);
     proxy.restore();
-    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
   it('is rid of a session that was lost in mid-commit before it is asked anything else', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.through(fresh.url));
+    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
     closing.push(fresh.drop, () => database.close());
     const store = createStore(database);
     const commit = deviceCommit();
     await store.actors.commit({ actors: [commit], delivered: [] });
     const lock = await holding(fresh.url, commit.ref.id);
-    const pending = store.actors.commit({ actors: [next(commit)], delivered: [] });
+    const pending = store.actors.commit({ actors: [nextCommit(commit)], delivered: [] });
     pending.catch(() => {});
     await lock.pid();
     proxy.cut();
@@ -211,14 +211,14 @@ describe.runIf(serverUrl)('a PostgreSQL server', () => {
     proxy.restore();
     expect((await store.actors.load('device', [commit.ref.id]))[0]?.version).toBe(1);
     lock.release();
-    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
   it('that says nothing any more fails a ping in time', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const fresh = await freshDatabase(serverUrl ?? '');
-    const database = connectPostgres(proxy.through(fresh.url));
+    const database = connectPostgres(proxy.proxiedUrl(fresh.url));
     closing.push(fresh.drop, () => database.close());
     const store = createStore(database);
     await store.ping(5_000);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FirmwareRelease } from '../../src/store/contract/firmware.ts';
+import { idempotencyRow, newId } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { idempotencyRow, newId } from '../support/turns.ts';
 
 eachStore('firmware', (backend) => {
   const firmware = () => backend().store.firmware;
@@ -35,7 +35,7 @@ eachStore('firmware', (backend) => {
       expect(await backend().store.idempotency.find(also)).toEqual(also);
       expect(await firmware().find(one.tenantId, one.id)).toEqual(one);
       expect(await firmware().find(newId(), one.id)).toBeNull();
-      expect(await firmware().findAnywhere(one.id)).toEqual(one);
+      expect(await firmware().findInAnyTenant(one.id)).toEqual(one);
     });
 
     it('has a version of its own in its tenant and type, whatever the build', async () => {
@@ -95,10 +95,10 @@ eachStore('firmware', (backend) => {
     const one = draft({ artifact: { name: kept, bytes: 5 }, checksum: 'b'.repeat(64) });
     await firmware().insert(one);
     expect(await firmware().countArtifacts(one.tenantId)).toBe(1);
-    expect(await firmware().strayArtifacts(20)).toEqual([stray]);
+    expect(await firmware().orphanedArtifacts(20)).toEqual([stray]);
     await firmware().forgetArtifacts([kept, stray]);
-    expect(await firmware().strayArtifacts(21)).toEqual([young]);
+    expect(await firmware().orphanedArtifacts(21)).toEqual([young]);
     await firmware().update({ ...one, artifact: null });
-    expect((await firmware().strayArtifacts(21)).sort()).toEqual([kept, young].sort());
+    expect((await firmware().orphanedArtifacts(21)).sort()).toEqual([kept, young].sort());
   });
 });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { IdempotencyConflict, type IdempotencyRow } from '../../src/store/contract.ts';
+import { deviceCommit, idempotencyRow, journalEntry, newId } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { deviceCommit, idempotencyRow, journalEntry, newId } from '../support/turns.ts';
 
 /** The other attempt's row: the same key and body, another answer. */
 const rival = (row: IdempotencyRow): IdempotencyRow => ({ ...row, answer: 'of the other attempt' });

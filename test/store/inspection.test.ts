@@ -1,9 +1,16 @@
 import { expect, it } from 'vitest';
 import type { CommandStatus } from '../../src/domain/command.ts';
 import type { ActorFilter } from '../../src/store/contract/inspection.ts';
-import type { Position } from '../../src/store/contract/pages.ts';
+import type { Position } from '../../src/store/contract/page.ts';
+import {
+  commandCommit,
+  deviceCommit,
+  journalEntry,
+  newId,
+  nextCommit,
+  tenantCommit,
+} from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { commandCommit, deviceCommit, journalEntry, newId, next, tenantCommit } from '../support/turns.ts';
 
 const online = { administration: { active: 'one_key' }, link: 'online' };
 const offline = { administration: { active: 'two_keys' }, link: 'offline' };
@@ -134,7 +141,7 @@ eachStore('inspection', (backend, has) => {
     expect(await inspection().actor(newId(), device.ref)).toBeNull();
     expect(await inspection().actor(tenantId, { kind: 'command', id: device.ref.id })).toBeNull();
     expect(await versions(newId(), 2)).toEqual([]);
-    await commit(next(device, { columns: { ...device.columns, deleted: true } }));
+    await commit(nextCommit(device, { columns: { ...device.columns, deleted: true } }));
     expect(await inspection().actor(tenantId, device.ref)).toBeNull();
     expect(await versions(tenantId, 9)).toEqual([3, 2, 1]);
   });

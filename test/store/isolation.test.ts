@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/domain/values.ts';
 import { DataRefused } from '../../src/store/contract.ts';
-import { eachStore } from '../support/store.ts';
 import {
   commandCommit,
   deviceCommit,
   idempotencyRow,
   journalEntry,
   newId,
-  next,
+  nextCommit,
   tenantCommit,
-} from '../support/turns.ts';
+} from '../support/actor-commits.ts';
+import { eachStore } from '../support/store.ts';
 
 const told = (deviceId: string) => ({
   type: 'actor.tell' as const,
@@ -67,10 +67,10 @@ eachStore('what is kept', (backend) => {
     });
     const twice = [1, 1].map((version) => journalEntry(version));
     for (const bad of [
-      next(first, { journal: twice }),
-      next(first, { outbox: [0, 0].map((n) => ({ n, output: told(first.ref.id) })) }),
-      next(first, { columns: { ...first.columns, device_type: null } }),
-      next(first, { columns: { ...first.columns, home_id: 'no uuid' } }),
+      nextCommit(first, { journal: twice }),
+      nextCommit(first, { outbox: [0, 0].map((n) => ({ n, output: told(first.ref.id) })) }),
+      nextCommit(first, { columns: { ...first.columns, device_type: null } }),
+      nextCommit(first, { columns: { ...first.columns, home_id: 'no uuid' } }),
     ]) {
       await expect(turn(bystander, bad)).rejects.toBeInstanceOf(DataRefused);
     }
@@ -81,7 +81,7 @@ eachStore('what is kept', (backend) => {
       [],
     );
     expect(await store().idempotency.find(bystander.idempotency as never)).toBeNull();
-    expect(await turn(bystander, next(first))).toEqual({ lost: [] });
+    expect(await turn(bystander, nextCommit(first))).toEqual({ lost: [] });
   });
 
   it('is refused where it is longer than an index takes', async () => {
@@ -110,12 +110,12 @@ eachStore('what is kept', (backend) => {
     const [one, other] = [deviceCommit(), deviceCommit()];
     await turn(one, other);
     const outputs = (ref: typeof one.ref) => [1, 0].map((n) => ({ n, output: told(ref.id) }));
-    const second = next(one, { outbox: outputs(one.ref) });
-    await turn(second, next(other, { outbox: outputs(other.ref) }));
-    await expect(turn(next(second, { outbox: [...outputs(one.ref), ...outputs(one.ref)] }))).rejects.toBeInstanceOf(
-      DataRefused,
-    );
-    await turn(next(second, { outbox: [{ n: 0, output: told(other.ref.id) }] }));
+    const second = nextCommit(one, { outbox: outputs(one.ref) });
+    await turn(second, nextCommit(other, { outbox: outputs(other.ref) }));
+    await expect(
+      turn(nextCommit(second, { outbox: [...outputs(one.ref), ...outputs(one.ref)] })),
+    ).rejects.toBeInstanceOf(DataRefused);
+    await turn(nextCommit(second, { outbox: [{ n: 0, output: told(other.ref.id) }] }));
     const ours = (await store().actors.pendingOutbox(10_000, 0)).filter(({ from }) =>
       [one.ref.id, other.ref.id].includes(from.id),
     );
@@ -156,7 +156,7 @@ eachStore('what is kept', (backend) => {
       { ...two, rows: [manifest(second, tenantId, 1)] },
       without,
     );
-    await turn(next(one, { rows: [manifest(first, other, 2)] }));
+    await turn(nextCommit(one, { rows: [manifest(first, other, 2)] }));
     const found = await store().devices.manifests([first, second, without.ref.id, newId()]);
     expect(new Map(found.map(({ deviceId, version, tenantId: of }) => [deviceId, [version, of]]))).toEqual(
       new Map([
@@ -178,17 +178,17 @@ eachStore('what is kept', (backend) => {
     made.timers.set.push(timer(made.ref, 'a'));
     await turn(made);
     const { commands, actors } = store();
-    const both = async () => [await commands.open(deviceId), await commands.pending(deviceId)];
+    const both = async () => [await commands.open(deviceId), await commands.deliverable(deviceId)];
     expect(await both()).toEqual([[made.ref.id], [made.ref.id]]);
     // Without a timer nothing can happen to it any more.
-    const second = next(made, { timers: { set: [], clear: ['a'] } });
+    const second = nextCommit(made, { timers: { set: [], clear: ['a'] } });
     await turn(second);
     expect(await both()).toEqual([[], []]);
     const columns = { ...made.columns, status: 'timed_out' };
-    const third = next(second, { columns, timers: { set: [timer(made.ref, 'late')], clear: [] } });
+    const third = nextCommit(second, { columns, timers: { set: [timer(made.ref, 'late')], clear: [] } });
     await turn(third);
     expect(await both()).toEqual([[], []]);
-    await turn(next(third, { columns: made.columns, timers: { set: [timer(made.ref, 'late')], clear: [] } }));
+    await turn(nextCommit(third, { columns: made.columns, timers: { set: [timer(made.ref, 'late')], clear: [] } }));
     expect(await both()).toEqual([[made.ref.id], [made.ref.id]]);
     await actors.dropTimers([{ ref: made.ref, id: 'late', version: 9 }], 1_000_000);
     expect(await both()).toEqual([[], []]);

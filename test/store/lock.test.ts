@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { type ActiveLock, OwnedByAnother } from '../../src/store/contract.ts';
-import { AdvisoryLock } from '../../src/store/lock/advisory.ts';
+import { AdvisoryLock } from '../../src/store/lock/advisory-lock.ts';
 import { openLock } from '../../src/store/open.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { eventually } from '../support/clock.ts';
-import { keptLong, lockParts } from '../support/lock.ts';
+import { lockParts, longLivedLockParts } from '../support/lock-parts.ts';
 import { nodeEnv, nodeFlags } from '../support/node.ts';
-import { startProxy } from '../support/proxy.ts';
 import { freshDatabase } from '../support/store.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const serverUrl = inject('postgresUrl');
 const never = new AbortController().signal;
@@ -22,7 +22,10 @@ afterEach(async () => {
 });
 
 function lockOf(where: { databaseUrl?: string; dataDir?: string }): ActiveLock {
-  const lock = openLock({ databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' }, keptLong);
+  const lock = openLock(
+    { databaseUrl: where.databaseUrl ?? null, dataDir: where.dataDir ?? '/nowhere' },
+    longLivedLockParts,
+  );
   closing.push(() => lock.release());
   return lock;
 }
@@ -175,9 +178,9 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
   });
 
   it('tells the active process that its line is dead, when that has been silent long enough', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
-    const lock = new AdvisoryLock(proxy.through(await database()), {
+    const lock = new AdvisoryLock(proxy.proxiedUrl(await database()), {
       ...lockParts,
       timing: { lease: 1_000, renew: 100 },
     });
@@ -193,10 +196,10 @@ describe.runIf(serverUrl)('a PostgreSQL database', () => {
   });
 
   it('is waited for while its server is away', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     proxy.cut();
-    const lock = lockOf({ databaseUrl: proxy.through(await database()) });
+    const lock = lockOf({ databaseUrl: proxy.proxiedUrl(await database()) });
     const waiting = lock.acquire(never);
     proxy.restore();
     await waiting;

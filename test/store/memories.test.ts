@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Memory } from '../../src/domain/memory.ts';
 import type { MemoryFilter } from '../../src/store/contract/memories.ts';
+import { idempotencyRow, newId } from '../support/actor-commits.ts';
 import { fc } from '../support/properties.ts';
 import { eachStore } from '../support/store.ts';
-import { idempotencyRow, newId } from '../support/turns.ts';
 
 const MOST = 10_000;
 

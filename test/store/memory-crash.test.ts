@@ -8,7 +8,7 @@ it('recovers to the last commit where a transaction was open at the crash', asyn
   const first = openMemoryStore(database);
   await first.administration.setFlag('maintenance_mode', true);
   const waiting = openMemoryStore(database, {
-    wire: (_, effect) => {
+    transport: (_, effect) => {
       open.push(effect);
       return new Promise(() => {});
     },
@@ -25,7 +25,7 @@ it('recovers to the last commit where a transaction was open at the crash', asyn
 
 it('continues a sequence behind the values that were logged in advance', () => {
   const database = new MemoryDatabase();
-  const before = database.nextPlace();
+  const before = database.nextSequence();
   database.crash([]);
-  expect(database.nextPlace()).toBe(before + 33);
+  expect(database.nextSequence()).toBe(before + 33);
 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { CommitUnknown, StoreUnavailable } from '../../src/store/contract.ts';
+import { deviceCommit, idempotencyRow, journalEntry, newId, nextCommit } from '../support/actor-commits.ts';
 import { MemoryDatabase } from '../support/memory-store/database.ts';
-import type { Call, Wire } from '../support/memory-store/session.ts';
+import type { StatementCall, StatementTransport } from '../support/memory-store/session.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
-import { deviceCommit, idempotencyRow, journalEntry, newId, next } from '../support/turns.ts';
 
 const turn = (...actors: ReturnType<typeof deviceCommit>[]) => ({ actors, delivered: [] });
 const home = (more = {}) => ({ id: newId(), tenantId: newId(), name: 'Home', timezone: null, createdAt: 1, ...more });
@@ -43,7 +43,7 @@ describe('a database in memory', () => {
     const first = deviceCommit({ journal: [journalEntry(1)] });
     await actors.commit(turn(first));
     const snapshot = database.snapshot();
-    const second = next(first, { journal: [journalEntry(2)], outbox: [{ n: 0, output: told(first.ref.id) }] });
+    const second = nextCommit(first, { journal: [journalEntry(2)], outbox: [{ n: 0, output: told(first.ref.id) }] });
     const one = home();
     await actors.commit(turn(second));
     await records.insertHome(one);
@@ -64,7 +64,7 @@ describe('a database in memory', () => {
     await stale.actors.commit(turn(first));
     database.epoch = 2;
     const active = openMemoryStore(database, { epoch: 2 });
-    const late = next(first, { journal: [journalEntry(2)] });
+    const late = nextCommit(first, { journal: [journalEntry(2)] });
     await expect(stale.actors.commit(turn(late))).rejects.toBeInstanceOf(StoreUnavailable);
     await expect(stale.actors.load('device', [first.ref.id])).rejects.toBeInstanceOf(StoreUnavailable);
     expect((await active.actors.load('device', [first.ref.id]))[0]?.version).toBe(1);
@@ -80,8 +80,8 @@ const told = (deviceId: string) => ({
 
 /** A wire on which each statement waits until it is let through; what it then comes to is held back too. */
 function heldWire() {
-  const held: { call: Call; execute(): unknown; answer(): void; lose(): void }[] = [];
-  const wire: Wire = <T>(call: Call, effect: () => T) =>
+  const held: { call: StatementCall; execute(): unknown; answer(): void; lose(): void }[] = [];
+  const wire: StatementTransport = <T>(call: StatementCall, effect: () => T) =>
     new Promise<T>((resolve, reject) => {
       let end = () => {};
       held.push({
@@ -105,7 +105,7 @@ describe('the wire of a store', () => {
     const other = openMemoryStore(database);
     const commit = deviceCommit();
     const visible = async () => (await other.actors.load('device', [commit.ref.id])).length;
-    const answered = openMemoryStore(database, { wire }).actors.commit(turn(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit(turn(commit));
     expect([held.map(({ call }) => call), await visible()]).toEqual([[{ name: 'actors.commit', writes: true }], 0]);
     held[0]?.execute();
     expect(await visible()).toBe(1);
@@ -118,7 +118,7 @@ describe('the wire of a store', () => {
     const { held, wire } = heldWire();
     const other = openMemoryStore(database);
     const commit = deviceCommit();
-    const answered = openMemoryStore(database, { wire }).actors.commit(turn(commit));
+    const answered = openMemoryStore(database, { transport: wire }).actors.commit(turn(commit));
     held[0]?.lose();
     await expect(answered).rejects.toBeInstanceOf(CommitUnknown);
     expect(await other.actors.load('device', [commit.ref.id])).toEqual([]);
@@ -129,7 +129,7 @@ describe('the wire of a store', () => {
   it('brings what was sent, whatever its sender changes before it takes place', async () => {
     const database = new MemoryDatabase();
     const { held, wire } = heldWire();
-    const store = openMemoryStore(database, { wire });
+    const store = openMemoryStore(database, { transport: wire });
     const commit = deviceCommit({ context: { state: { on: true } } });
     const one = home();
     const answers = [store.actors.commit(turn(commit)), store.records.insertHome(one)];
@@ -146,7 +146,7 @@ describe('the wire of a store', () => {
   });
 
   it('passes on what the database refuses', async () => {
-    const refused = openMemoryStore(new MemoryDatabase(), { wire: async (_, effect) => effect() });
+    const refused = openMemoryStore(new MemoryDatabase(), { transport: async (_, effect) => effect() });
     const row = idempotencyRow();
     await refused.idempotency.put(row);
     await expect(refused.idempotency.put({ ...row, answer: 'other' })).rejects.toMatchObject({ sqlState: '23505' });

@@ -2,13 +2,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
+import { tableOf } from '../../src/store/postgres/actor-tables.ts';
 import { commandStore } from '../../src/store/postgres/commands.ts';
 import { connectPglite, connectPostgres } from '../../src/store/postgres/connect.ts';
 import type { Database } from '../../src/store/postgres/database.ts';
 import { type Migration, migrate, migrations, SchemaMismatch } from '../../src/store/postgres/migrations.ts';
-import { tableOf } from '../../src/store/postgres/tables.ts';
+import { newId } from '../support/actor-commits.ts';
 import { freshDatabase, openPglite, openPostgres } from '../support/store.ts';
-import { newId } from '../support/turns.ts';
 
 const serverUrl = inject('postgresUrl');
 const folders: string[] = [];
@@ -160,8 +160,11 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       expect(await rows('commands')).toEqual([waiting, dispatched, late, over].map((row) => ({ row })));
       const commands = commandStore(database, 2);
       expect(await commands.open(deviceId)).toEqual([waiting.id, dispatched.id]);
-      expect(await commands.pending(deviceId)).toEqual([dispatched.id]);
-      expect((await commands.watching()).map(({ commandId }) => commandId)).toEqual([dispatched.id, late.id]);
+      expect(await commands.deliverable(deviceId)).toEqual([dispatched.id]);
+      expect((await commands.awaitingVerification()).map(({ commandId }) => commandId)).toEqual([
+        dispatched.id,
+        late.id,
+      ]);
       await expect(put('commands', [over])).rejects.toThrow();
     });
   });
@@ -172,7 +175,7 @@ describe.each(backends)('migrations on $name', ({ open, openMigrated }) => {
       text: "select pg_get_indexdef(indexrelid) as definition from pg_index where indrelid = 'commands'::regclass",
     });
     expect(indexes.length).toBeGreaterThan(4);
-    const changing = ['version', 'value', 'since', 'moving', ...tableOf('command').moving];
+    const changing = ['version', 'value', 'since', 'moving', ...tableOf('command').liveColumns];
     for (const { definition } of indexes) {
       const named = definition.replace(/^create \S* ?index \S+ on \S+/i, '').match(/\w+/g);
       expect(changing.filter((column) => named?.includes(column))).toEqual([]);

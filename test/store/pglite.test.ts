@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, inject, it } from 'vitest';
 import { CommitUnknown } from '../../src/store/contract.ts';
-import { connectPglite, onThread } from '../../src/store/postgres/connect.ts';
+import { connectPglite, connectThread } from '../../src/store/postgres/connect.ts';
 import { PgliteThread } from '../../src/store/postgres/pglite/thread.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { deviceCommit, nextCommit } from '../support/actor-commits.ts';
 import { eventLoopTurns } from '../support/clock.ts';
 import { copyPglite } from '../support/pglite.ts';
-import { deviceCommit, next } from '../support/turns.ts';
 
 const closing: (() => Promise<void> | void)[] = [];
 afterEach(async () => {
@@ -24,7 +24,7 @@ function folder(): string {
 describe('the thread of the embedded database', () => {
   async function opened() {
     const thread = new PgliteThread(copyPglite(inject('pgliteTemplate'), folder()));
-    const database = onThread(thread);
+    const database = connectThread(thread);
     closing.push(() => database.close());
     return { thread, database, store: createStore(database) };
   }
@@ -35,7 +35,7 @@ describe('the thread of the embedded database', () => {
     await store.actors.commit({ actors: [commit], delivered: [] });
     await thread.kill();
     expect(await store.actors.load('device', [commit.ref.id])).toHaveLength(1);
-    expect(await store.actors.commit({ actors: [next(commit)], delivered: [] })).toEqual({ lost: [] });
+    expect(await store.actors.commit({ actors: [nextCommit(commit)], delivered: [] })).toEqual({ lost: [] });
   });
 
   it('that dies in mid-statement leaves a write unknown', async () => {

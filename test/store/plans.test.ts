@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Position } from '../../src/store/contract.ts';
+import { journalEntry, newId, nextCommit, planCommit, tenantCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { journalEntry, newId, next, planCommit, tenantCommit } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 
@@ -38,7 +38,7 @@ eachStore('plans', (backend) => {
     ];
     await turn(late, early, over, planCommit());
     expect(await plans().open(tenantId)).toEqual(idsOf([early, late]));
-    await turn(next(early, { columns: { ...early.columns, over: true } }));
+    await turn(nextCommit(early, { columns: { ...early.columns, over: true } }));
     expect(await plans().open(tenantId)).toEqual(idsOf([late]));
     await backend().store.actors.quarantine(late.ref, 'it failed');
     expect(await plans().open(tenantId)).toEqual([]);
@@ -49,18 +49,18 @@ eachStore('plans', (backend) => {
     const thought = (n: number) => planCommit({ tenantId, columns: { thought: true, created_at: n } });
     const [late, early, quiet] = [thought(9), thought(1), thought(5)];
     await turn(late, early, quiet, planCommit({ tenantId }));
-    const first = await plans().thought(2, undefined, tenantId);
+    const first = await plans().awaitingPlanner(2, undefined, tenantId);
     expect(first.items).toEqual(idsOf([early, quiet]));
-    const second = await plans().thought(2, first.next ?? undefined, tenantId);
+    const second = await plans().awaitingPlanner(2, first.next ?? undefined, tenantId);
     expect(second).toMatchObject({ items: idsOf([late]), next: null });
-    await turn(next(early, { columns: { ...early.columns, thought: false } }));
+    await turn(nextCommit(early, { columns: { ...early.columns, thought: false } }));
     await backend().store.actors.quarantine(quiet.ref, 'it failed');
-    const all = (await plans().thought(200)).items;
+    const all = (await plans().awaitingPlanner(200)).items;
     expect(all.filter((id) => idsOf([late, early, quiet]).includes(id))).toEqual(idsOf([late]));
     const tenant = tenantCommit({ id: tenantId, columns: { suspended: true } });
     await turn(tenant);
-    expect((await plans().thought(200)).items).not.toContain(late.ref.id);
-    expect((await plans().thought(9, undefined, tenantId)).items).toEqual(idsOf([late]));
+    expect((await plans().awaitingPlanner(200)).items).not.toContain(late.ref.id);
+    expect((await plans().awaitingPlanner(9, undefined, tenantId)).items).toEqual(idsOf([late]));
   });
 
   it('are kept as long as commands, and while they are open with their journal', async () => {

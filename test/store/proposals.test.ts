@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Proposal } from '../../src/domain/proposal.ts';
 import type { Position } from '../../src/store/contract.ts';
+import { idempotencyRow, newId, planCommit, tenantCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { idempotencyRow, newId, planCommit, tenantCommit } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 const GIVEN_UP = 'There are newer ones.';

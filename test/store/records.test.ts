@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { DataRefused, type Group, type Position } from '../../src/store/contract.ts';
+import { deviceCommit, idempotencyRow, newId, nextCommit, tenantCommit } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
 import { holdNextTimer } from '../support/timers.ts';
-import { deviceCommit, idempotencyRow, newId, next, tenantCommit } from '../support/turns.ts';
 
 eachStore('plain records', (backend, has) => {
   const records = () => backend().store.records;
@@ -50,7 +50,7 @@ eachStore('plain records', (backend, has) => {
       for (const one of homes) await records().insertHome(one);
       const first = await records().homes(tenantId, 3);
       expect(first.items.map((one) => one.createdAt)).toEqual([4, 3, 2]);
-      expect(first.places()).toEqual(first.items.map(({ createdAt, id }) => ({ createdAt, id })));
+      expect(first.positions()).toEqual(first.items.map(({ createdAt, id }) => ({ createdAt, id })));
       const second = await records().homes(tenantId, 3, first.next as Position);
       expect(second.items.map((one) => one.createdAt)).toEqual([1, 0]);
       expect(second.next).toBeNull();
@@ -148,7 +148,7 @@ eachStore('plain records', (backend, has) => {
       const tenantId = newId();
       const commit = await device(tenantId);
       await records().insertGroup(group(tenantId, { deviceIds: [commit.ref.id] }));
-      const gone = next(commit, { columns: { ...commit.columns, revoked: true, deleted: true } });
+      const gone = nextCommit(commit, { columns: { ...commit.columns, revoked: true, deleted: true } });
       await backend().store.actors.commit({ actors: [gone], delivered: [] });
       expect((await records().group(tenantId, 'lights'))?.deviceIds).toEqual([]);
     });

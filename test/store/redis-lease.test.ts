@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterEach, beforeEach, describe, expect, inject, it, onTestFinished } from 'vitest';
 import { LEASE_MS, RenewedLease } from '../../src/domain/lease.ts';
-import { RedisCache } from '../../src/store/cache/redis.ts';
+import { RedisCache } from '../../src/store/cache/redis-cache.ts';
 import { PREFIX } from '../../src/store/cache/redis-connection.ts';
-import { RedisRates } from '../../src/store/cache/redis-rates.ts';
+import { RedisRateLimiter } from '../../src/store/cache/redis-rate-limiter.ts';
 import { eventually, testClock } from '../support/clock.ts';
-import { startProxy } from '../support/proxy.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const url = inject('redisUrl') ?? '';
 const TTL_MS = 60_000;
@@ -47,7 +47,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     const cache = await openCache();
     const [set, added, taken, deleted] = [randomUUID(), randomUUID(), randomUUID(), randomUUID()];
     for (const key of [set, taken, deleted]) await cache.set(key, 'before', TTL_MS);
-    await eventually(() => cache.healthy() && cache.owed === 0);
+    await eventually(() => cache.healthy() && cache.unsyncedCount === 0);
     outlastLease();
     await cache.set(set, 'stale', TTL_MS);
     await cache.add(added, 'stale', TTL_MS);
@@ -58,9 +58,9 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
   });
 
   it('gets nothing of what was changed while it was away', async () => {
-    const proxy = await startProxy(url);
+    const proxy = await startTcpProxy(url);
     onTestFinished(() => proxy.close());
-    const cache = await openCache(proxy.through(url));
+    const cache = await openCache(proxy.proxiedUrl(url));
     const [loggedOut, loggedIn] = [randomUUID(), randomUUID()];
     await cache.set(loggedOut, 'session', TTL_MS);
     proxy.cut();
@@ -68,12 +68,12 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
     await cache.set(loggedIn, 'session', TTL_MS);
     await server.del(PREFIX + loggedOut);
     await cache.set(loggedOut, 'session', TTL_MS);
-    expect(cache.owed).toBe(2);
+    expect(cache.unsyncedCount).toBe(2);
     outlastLease();
     proxy.restore();
-    await eventually(() => isEnded(cache) || cache.owed === 0);
+    await eventually(() => isEnded(cache) || cache.unsyncedCount === 0);
     expect(await Promise.all([loggedOut, loggedIn].map(stored))).toEqual([null, null]);
-    expect(cache.owed).toBe(2);
+    expect(cache.unsyncedCount).toBe(2);
   });
 
   it('passes on none of its messages to other processes', async () => {
@@ -92,7 +92,7 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
   });
 
   it('keeps the counts of the active process: rates are neither copied at intervals nor at the end', async () => {
-    const rates = new RedisRates(url, testClock(), lease);
+    const rates = new RedisRateLimiter(url, testClock(), lease);
     await eventually(() => rates.connected);
     const id = randomUUID();
     const counted = () => server.get(`${PREFIX}rate tenant ${id}`);
@@ -106,9 +106,9 @@ describe.runIf(url !== '')('Redis, after the lease of this process is over', () 
   });
 
   it('is not connected to again', async () => {
-    const proxy = await startProxy(url);
+    const proxy = await startTcpProxy(url);
     onTestFinished(() => proxy.close());
-    const cache = await openCache(proxy.through(url));
+    const cache = await openCache(proxy.proxiedUrl(url));
     outlastLease();
     proxy.cut();
     await eventually(() => isEnded(cache));

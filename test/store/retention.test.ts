@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { commandStatuses } from '../../src/domain/command.ts';
 import type { IdempotencyRow } from '../../src/store/contract.ts';
+import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../support/actor-commits.ts';
 import { eachStore } from '../support/store.ts';
-import { commandCommit, deviceCommit, idempotencyRow, journalEntry, newId } from '../support/turns.ts';
 
 const DAY = 86_400_000;
 const days = { commands: 90, journal: 365 };

@@ -4,10 +4,10 @@ import { MemoryDatabase } from '../support/memory-store/database.ts';
 import { openMemoryStore } from '../support/memory-store/store.ts';
 import { expectReached, fc, seed } from '../support/properties.ts';
 import { openPglite } from '../support/store.ts';
-import { questions } from '../support/store-calls/reads.ts';
+import { commitCalls } from '../support/store-calls/commits.ts';
+import { type Call, outcomeOf, StoreModel } from '../support/store-calls/model.ts';
+import { readCalls } from '../support/store-calls/reads.ts';
 import { recordCalls } from '../support/store-calls/records.ts';
-import { turnCalls } from '../support/store-calls/turns.ts';
-import { type Call, outcomeOf, World } from '../support/store-calls/world.ts';
 
 let opened: Awaited<ReturnType<typeof openPglite>>;
 beforeAll(async () => {
@@ -26,7 +26,7 @@ async function empty(): Promise<void> {
 
 /** Each a test of its own, so that it is done long before the limit of a test. */
 const PARTS = Array.from({ length: 24 }, (_, n) => n + 1);
-const calls = fc.array(fc.oneof(...turnCalls, ...recordCalls), { minLength: 8, maxLength: 25 });
+const calls = fc.array(fc.oneof(...commitCalls, ...recordCalls), { minLength: 8, maxLength: 25 });
 
 describe('the store in memory', () => {
   const reached = { answers: 0, refusals: 0, losses: 0 };
@@ -44,14 +44,14 @@ describe('the store in memory', () => {
     const walk = fc.asyncProperty(calls, async (some) => {
       await empty();
       const memory = openMemoryStore(new MemoryDatabase());
-      const world = new World(++run);
+      const world = new StoreModel(++run);
       const made: string[] = [];
       for (const planned of some) {
         const call = planned(world);
         await compare(call, memory, made);
         made.push(call.name);
       }
-      for (const question of questions(world)) await compare(question, memory, made);
+      for (const question of readCalls(world)) await compare(question, memory, made);
     });
     await fc.assert(walk, { numRuns: 1, seed: from, endOnFailure: true });
   }

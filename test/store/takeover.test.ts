@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, it, vi } from 'vitest';
 import { StoreUnavailable } from '../../src/store/contract.ts';
-import { AdvisoryLock, type AdvisoryLockParts } from '../../src/store/lock/advisory.ts';
+import { AdvisoryLock, type AdvisoryLockParts } from '../../src/store/lock/advisory-lock.ts';
 import { connectPostgres } from '../../src/store/postgres/connect.ts';
 import { migrate } from '../../src/store/postgres/migrations.ts';
 import { createStore } from '../../src/store/postgres/store.ts';
+import { deviceCommit } from '../support/actor-commits.ts';
 import { eventually } from '../support/clock.ts';
-import { keptLog, lockParts } from '../support/lock.ts';
-import { startProxy } from '../support/proxy.ts';
+import { lockParts, recordingLog } from '../support/lock-parts.ts';
 import { freshDatabase } from '../support/store.ts';
-import { deviceCommit } from '../support/turns.ts';
+import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const serverUrl = inject('postgresUrl');
 const never = new AbortController().signal;
@@ -122,7 +122,7 @@ describe.runIf(serverUrl)('a takeover', () => {
     const before = connectPostgres(as(roles[0]), { fence: first.fence() });
     await before.read({ text: 'select 1 as one' });
     await endLockSession(url);
-    const { log, lines } = keptLog();
+    const { log, lines } = recordingLog();
     const second = lockOf(as(roles[1]), { log });
     let active = false;
     const waiting = second.acquire(never).then(() => {
@@ -143,7 +143,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
   /** The first owner, with a pool that has no connection yet. */
   async function stale() {
     const url = await database();
-    const lines = keptLog();
+    const lines = recordingLog();
     const first = await acquired(url, { log: lines.log });
     const lost = vi.fn();
     first.onLost(lost);
@@ -162,7 +162,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
   it('cannot use a new connection, and its lease is lost', async () => {
     const { url, first, lost, pool, lines } = await stale();
     await raise(url);
-    await expect(pool.read({ text: 'select 1 as one', once: true })).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(pool.read({ text: 'select 1 as one', noRetry: true })).rejects.toBeInstanceOf(StoreUnavailable);
     expect(lost).toHaveBeenCalledTimes(1);
     expect(first.lease.valid()).toBe(false);
     expect(lines.map(({ fields }) => fields.reason)).toContain('the epoch was raised');
@@ -185,7 +185,7 @@ describe.runIf(serverUrl)('a node that another one took over from', () => {
     const { url, first, lost, lines } = await stale();
     const elsewhere = connectPostgres(url, { fence: { ...first.fence(), lockPid: 1 } });
     closing.push(() => elsewhere.close());
-    await expect(elsewhere.read({ text: 'select 1 as one', once: true })).rejects.toBeInstanceOf(StoreUnavailable);
+    await expect(elsewhere.read({ text: 'select 1 as one', noRetry: true })).rejects.toBeInstanceOf(StoreUnavailable);
     expect(lost).toHaveBeenCalledTimes(1);
     expect(lines.map(({ fields }) => fields.reason)).toContain(
       'this server does not hold the active lock of this node',
@@ -216,10 +216,10 @@ describe.runIf(serverUrl)('a renewal', () => {
   });
 
   it('that is not answered ends the lease, counted from when the last answered one was sent', async () => {
-    const proxy = await startProxy(serverUrl ?? '');
+    const proxy = await startTcpProxy(serverUrl ?? '');
     closing.push(() => proxy.close());
     const time = { now: 0 };
-    const lock = lockOf(proxy.through(await database()), { monotonic: () => time.now, timing: { renew: 20 } });
+    const lock = lockOf(proxy.proxiedUrl(await database()), { monotonic: () => time.now, timing: { renew: 20 } });
     const lost = vi.fn();
     const samples: number[] = [];
     lock.onLost(lost);
@@ -262,7 +262,7 @@ describe.runIf(serverUrl)('the lock of a database', () => {
   it('is waited for aloud: who holds it, and since when', async () => {
     const url = await database();
     const first = await acquired(url, { node: { address: 'first:8080', build: '1.2.3' } });
-    const { log, lines } = keptLog();
+    const { log, lines } = recordingLog();
     const second = lockOf(url, { log, timing: { report: 1, poll: 5 } });
     const waiting = second.acquire(never);
     await eventually(() => lines.length >= 2);
@@ -280,7 +280,7 @@ describe.runIf(serverUrl)('the lock of a database', () => {
   });
 
   it('is waited for aloud while the database cannot be reached', async () => {
-    const { log, lines } = keptLog();
+    const { log, lines } = recordingLog();
     const stop = new AbortController();
     const waiting = lockOf('postgres://postgres@127.0.0.1:1/none', { log }).acquire(stop.signal);
     await eventually(() => lines.length === 1);

@@ -4,14 +4,14 @@ export interface Browser {
   cookies: Map<string, string>;
   /** The `Set-Cookie` lines of the last answer that had any. */
   lastSet: string[];
-  ask(
+  request(
     method: string,
     path: string,
     sent?: { body?: unknown; form?: Record<string, string>; headers?: Record<string, string> },
-  ): Promise<BrowserAnswer>;
+  ): Promise<BrowserResponse>;
 }
 
-export interface BrowserAnswer {
+export interface BrowserResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: each test knows what it asked for
@@ -23,7 +23,7 @@ export function browserAt(origin: string): Browser {
   const browser: Browser = {
     cookies: new Map(),
     lastSet: [],
-    async ask(method, path, { body, form, headers } = {}) {
+    async request(method, path, { body, form, headers } = {}) {
       const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
       const response = await fetch(new URL(path, origin), {
         method,

@@ -5,7 +5,7 @@ import { run } from '../../src/cli/run.ts';
 import { nodeEnv, nodeFlags } from './node.ts';
 
 /** How a process of the command line ended; `code` is null while it runs. */
-export interface Ran {
+export interface CliResult {
   code: number | null;
   stdout: string;
   stderr: string;
@@ -15,36 +15,36 @@ export interface Ran {
 export interface CliProcess {
   child: ChildProcess;
   /** What it has printed until now. */
-  output: Ran;
-  ended: Promise<Ran>;
+  output: CliResult;
+  ended: Promise<CliResult>;
 }
 
 /** `env` is all that it has beside `PATH`. It reads `input` from stdin. */
-export function beginCli(args: readonly string[], env: Record<string, string>, input = ''): CliProcess {
+export function startCli(args: readonly string[], env: Record<string, string>, input = ''): CliProcess {
   const child = spawn(process.execPath, [...nodeFlags, 'src/cli/main.ts', ...args], {
     env: { ...nodeEnv, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
-  const output: Ran = { code: null, stdout: '', stderr: '' };
+  const output: CliResult = { code: null, stdout: '', stderr: '' };
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => (output.stdout += chunk));
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => (output.stderr += chunk));
   // It may end without reading.
   child.stdin.on('error', () => {}).end(input);
-  const ended = new Promise<Ran>((resolve) => {
+  const ended = new Promise<CliResult>((resolve) => {
     child.once('close', (code) => resolve(Object.assign(output, { code })));
   });
   return { child, output, ended };
 }
 
-export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<Ran> =>
-  beginCli(args, env, input).ended;
+export const runCli = (args: readonly string[], env: Record<string, string>, input?: string): Promise<CliResult> =>
+  startCli(args, env, input).ended;
 
 /** The command line in this process, without a terminal: for what does not look at signals or the environment. */
-export async function cliHere(
+export async function runCliInProcess(
   args: readonly string[],
   { url, token, input = '' }: { url: string; token: string; input?: string },
-): Promise<Ran> {
-  const ran: Ran = { code: null, stdout: '', stderr: '' };
+): Promise<CliResult> {
+  const ran: CliResult = { code: null, stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') =>
     new Writable({
       write(chunk, _encoding, done) {

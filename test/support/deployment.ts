@@ -28,7 +28,7 @@ const common = {
 };
 
 /** On a migrated embedded database of its own. */
-export async function onPglite(): Promise<Deployment> {
+export async function makePgliteDeployment(): Promise<Deployment> {
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   copyPglite(inject('pgliteTemplate'), dataDir);
   return {
@@ -43,7 +43,10 @@ export async function onPglite(): Promise<Deployment> {
  * On a PostgreSQL database of its own, migrated unless `empty`, with the three keys that it takes; null where there is no
  * PostgreSQL.
  */
-export async function onPostgres(empty = false, server = inject('postgresUrl')): Promise<Deployment | null> {
+export async function makePostgresDeployment(
+  empty = false,
+  server = inject('postgresUrl'),
+): Promise<Deployment | null> {
   if (server === null) return null;
   const dataDir = mkdtempSync(join(tmpdir(), 'twinkeep-test-'));
   const { url, drop } = await freshDatabase(server, empty);
@@ -78,10 +81,11 @@ export interface Deployed {
 
 /** Runs the suite on the embedded database and, where it is installed, on PostgreSQL. */
 export function eachDeployment(title: string, suite: (deployment: Deployed) => void): void {
-  const kinds = inject('postgresUrl') === null ? [onPglite] : [onPglite, onPostgres];
+  const kinds =
+    inject('postgresUrl') === null ? [makePgliteDeployment] : [makePgliteDeployment, makePostgresDeployment];
   const shares = process.env.EVERY_CASE === '1' ? 1 : kinds.length;
   for (const [place, make] of kinds.entries()) {
-    describe(`${title} (${make === onPglite ? 'PGlite' : 'PostgreSQL'})`, () => {
+    describe(`${title} (${make === makePgliteDeployment ? 'PGlite' : 'PostgreSQL'})`, () => {
       let made: Deployment | null = null;
       beforeAll(async () => {
         made = await make();

@@ -2,15 +2,15 @@ import { connectDevice, type Device, type DeviceOptions } from '../../src/device
 import { simulateLight } from '../../src/device/homes/light.ts';
 import { simulateLock } from '../../src/device/homes/lock.ts';
 import { eventually } from './clock.ts';
-import type { Answer, Api } from './service.ts';
+import type { ApiClient, ApiResponse } from './service.ts';
 
 export { simulateLight, simulateLock };
 
 /** Registers a device through REST; throws when it is refused. */
 export async function register(
-  owner: Api & { homeId: string },
+  owner: ApiClient & { homeId: string },
   more: Record<string, unknown> = {},
-): Promise<Answer['body']> {
+): Promise<ApiResponse['body']> {
   const answer = await owner.post('/v1/device/register', {
     device_type: 'smart_light',
     home_id: owner.homeId,
@@ -22,7 +22,7 @@ export async function register(
 
 /** A device of the library that signs in as `registered`, and is online when this resolves. */
 export async function connect(
-  registered: Answer['body'],
+  registered: ApiResponse['body'],
   options: Partial<DeviceOptions> = {},
   { online = true } = {},
 ): Promise<Device> {
@@ -43,7 +43,11 @@ export async function connect(
 }
 
 /** A command as `GET /commands/{id}` shows it, once it has that status. */
-export async function commandWith(caller: Api, commandId: string, check: (command: Answer['body']) => boolean) {
+export async function waitForCommand(
+  caller: ApiClient,
+  commandId: string,
+  check: (command: ApiResponse['body']) => boolean,
+) {
   return eventually(async () => {
     const { body } = await caller.get(`/v1/commands/${commandId}`);
     return check(body.command) ? body.command : null;

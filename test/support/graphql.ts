@@ -1,11 +1,11 @@
-import type { House, Received, Sent } from './house.ts';
+import type { CallOptions, CallResult, HttpService } from './http-service.ts';
 
 /** Asks by POST, as most clients do. */
-export const askGraphql = (
-  house: Pick<House, 'call'>,
+export const queryGraphql = (
+  house: Pick<HttpService, 'call'>,
   query: string,
-  { variables, headers, ...sent }: Omit<Sent, 'body'> & { variables?: object } = {},
-): Promise<Received> =>
+  { variables, headers, ...sent }: Omit<CallOptions, 'body'> & { variables?: object } = {},
+): Promise<CallResult> =>
   house.call('POST', '/graphql', {
     ...sent,
     ...(headers !== undefined && { headers }),

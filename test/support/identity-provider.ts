@@ -39,19 +39,19 @@ export async function identityProvider(): Promise<IdentityProvider> {
 
   /** Answers the provider's own forms until it sends the person elsewhere. */
   async function through(browser: Browser, start: string, login: string): Promise<string> {
-    let answer = await browser.ask('GET', start);
+    let answer = await browser.request('GET', start);
     for (let steps = 0; steps < 20; steps++) {
       const location = answer.headers.get('location');
       if (location !== null) {
         const next = new URL(location, issuer);
         if (next.origin !== issuer) return next.href;
-        answer = await browser.ask('GET', next.href);
+        answer = await browser.request('GET', next.href);
         continue;
       }
       const action = /<form[^>]* action="([^"]+)"/.exec(answer.body)?.[1];
       const prompt = /name="prompt" value="(\w+)"/.exec(answer.body)?.[1];
       if (action === undefined || prompt === undefined) throw new Error(`no form: ${answer.status} ${answer.body}`);
-      answer = await browser.ask('POST', action, { form: { prompt, login, password: 'x' } });
+      answer = await browser.request('POST', action, { form: { prompt, login, password: 'x' } });
     }
     throw new Error('the provider sends people in circles');
   }

@@ -1,5 +1,5 @@
 import { openStore } from '../../src/store/open.ts';
-import { deviceCommit, journalEntry, newId, next } from './turns.ts';
+import { deviceCommit, journalEntry, newId, nextCommit } from './actor-commits.ts';
 
 // A process that commits turns of `WRITE` one after another and says each version that was acknowledged, until it is killed.
 const store = await openStore(JSON.parse(process.env.WRITE ?? '') as Parameters<typeof openStore>[0]);
@@ -19,6 +19,6 @@ for (;;) {
   process.stdout.write(`${first.version} ${commits.map((commit) => commit.ref.id).join(' ')}\n`);
   commits = commits.map((commit) => {
     const version = commit.version + 1;
-    return next(commit, { journal: [journalEntry(version)], timers: timer(commit.ref.id, version) });
+    return nextCommit(commit, { journal: [journalEntry(version)], timers: timer(commit.ref.id, version) });
   });
 }

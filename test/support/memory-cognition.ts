@@ -18,11 +18,11 @@ export class MemoryCognition implements Cognition {
   devices: (WorldDevice & { tenantId: Uuid })[] = [];
   remembered: Memory[] = [];
   /** What was asked for, in order. */
-  words: { contextId: Uuid; word: string; said: Json }[] = [];
-  worlds = 0;
-  tell: (change: ContextChange) => void = () => {};
+  calls: { contextId: Uuid; word: string; said: Json }[] = [];
+  worldReads = 0;
+  notify: (change: ContextChange) => void = () => {};
   /** Called before anything is answered; what it throws, the caller gets. */
-  before: () => void | Promise<void> = () => {};
+  beforeAnswer: () => void | Promise<void> = () => {};
 
   open(context: Pick<ActiveContext, 'id' | 'tenantId'> & Partial<ActiveContext>): ActiveContext {
     const whole: ActiveContext = {
@@ -31,38 +31,38 @@ export class MemoryCognition implements Cognition {
       ...context,
     };
     this.contexts.set(whole.id, whole);
-    this.tell({ type: 'opened', ...about(whole) });
+    this.notify({ type: 'opened', ...about(whole) });
     return whole;
   }
 
   interrupt(id: Uuid, reason: 'CANCELLED' | 'SUSPENDED' | 'PREEMPTED', detail = 'It is over.'): void {
     const context = this.contexts.get(id) as ActiveContext;
     this.contexts.delete(id);
-    this.tell({ type: 'interrupted', ...about(context), reason, detail });
+    this.notify({ type: 'interrupted', ...about(context), reason, detail });
   }
 
   /** Another standing of a node, told as if it had just been committed. */
-  move(id: Uuid, nodeId: string, to: ContextNode['status'], error: ContextNode['error'] = null): void {
+  setNodeStatus(id: Uuid, nodeId: string, to: ContextNode['status'], error: ContextNode['error'] = null): void {
     const context = this.contexts.get(id) as ActiveContext;
     const from = context.nodes.find((node) => node.id === nodeId)?.status ?? null;
     const nodes = context.nodes.map((node) => (node.id === nodeId ? { ...node, status: to, error } : node));
     this.contexts.set(id, { ...context, nodes });
-    this.tell({ type: 'node', ...about(context), nodeId, from, to, commandId: null, error });
+    this.notify({ type: 'node', ...about(context), nodeId, from, to, commandId: null, error });
   }
 
   async *active(): AsyncIterable<ActiveContext> {
-    await this.before();
+    await this.beforeAnswer();
     yield* [...this.contexts.values()];
   }
 
   async context(id: Uuid): Promise<ActiveContext | null> {
-    await this.before();
+    await this.beforeAnswer();
     return this.contexts.get(id) ?? null;
   }
 
   async world({ tenantId, homeId, deviceId = null }: WorldQuery): Promise<World> {
-    await this.before();
-    this.worlds += 1;
+    await this.beforeAnswer();
+    this.worldReads += 1;
     const devices = this.devices.filter(
       (one) =>
         one.tenantId === tenantId &&
@@ -85,7 +85,7 @@ export class MemoryCognition implements Cognition {
   }
 
   async propose(contextId: Uuid, node: Json): Promise<Outcome<{ repeat: boolean }>> {
-    const context = await this.hear(contextId, 'propose', node);
+    const context = await this.recordCall(contextId, 'propose', node);
     if (!context.ok) return context;
     const {
       id,
@@ -104,13 +104,13 @@ export class MemoryCognition implements Cognition {
     this.contexts.set(contextId, { ...context.value, nodes: [...context.value.nodes, made] });
     if (context.value.kind !== 'observation') {
       const change = { nodeId: id, from: null, to: 'pending', commandId: null, error: null } as const;
-      this.tell({ type: 'node', ...about(context.value), ...change });
+      this.notify({ type: 'node', ...about(context.value), ...change });
     }
     return done({ repeat: false });
   }
 
   async suspend(contextId: Uuid, word: { reason: string; forS?: number | null }): Promise<Outcome<null>> {
-    const context = await this.hear(contextId, 'suspend', word as unknown as Json);
+    const context = await this.recordCall(contextId, 'suspend', word as unknown as Json);
     if (!context.ok) return context;
     this.contexts.set(contextId, { ...context.value, phase: 'suspended' });
     return done(null);
@@ -125,7 +125,7 @@ export class MemoryCognition implements Cognition {
   }
 
   private async end(contextId: Uuid, word: string, said: Json): Promise<Outcome<null>> {
-    const context = await this.hear(contextId, word, said);
+    const context = await this.recordCall(contextId, word, said);
     if (!context.ok) return context;
     this.contexts.delete(contextId);
     this.ended.add(contextId);
@@ -134,9 +134,9 @@ export class MemoryCognition implements Cognition {
 
   private readonly ended = new Set<Uuid>();
 
-  private async hear(contextId: Uuid, word: string, said: Json): Promise<Outcome<ActiveContext>> {
-    this.words.push({ contextId, word, said });
-    await this.before();
+  private async recordCall(contextId: Uuid, word: string, said: Json): Promise<Outcome<ActiveContext>> {
+    this.calls.push({ contextId, word, said });
+    await this.beforeAnswer();
     const context = this.contexts.get(contextId);
     if (context !== undefined) return done(context);
     return this.ended.has(contextId) ? refuse('CONFLICT', 'It is over.') : refuse('NOT_FOUND', 'There is none.');

@@ -1,7 +1,7 @@
 import type { Store } from '../../src/store/contract.ts';
-import { MemoryActors } from './memory-actors.ts';
+import { MemoryActorStore } from './memory-actor-store.ts';
 import { MemoryDatabase } from './memory-store/database.ts';
-import type { Wire } from './memory-store/session.ts';
+import type { StatementTransport } from './memory-store/session.ts';
 import { openMemoryStore } from './memory-store/store.ts';
 
 /**
@@ -13,21 +13,21 @@ export class MemoryStore implements Store {
   /** How often the store was asked for a user: what identity may not do for each request. */
   userReads = 0;
   /** Throws what every call but those for actors then throws. */
-  trouble: (() => never) | null = null;
+  failCalls: (() => never) | null = null;
   reachable = true;
 
-  readonly #wire: Wire = async ({ name }, effect) => {
+  readonly #wire: StatementTransport = async ({ name }, effect) => {
     if (name === 'ping' && !this.reachable) throw new Error('unreachable');
-    this.trouble?.();
+    this.failCalls?.();
     if (name === 'identity.user') this.userReads++;
     return effect();
   };
-  readonly #store = openMemoryStore(this.database, { wire: this.#wire });
+  readonly #store = openMemoryStore(this.database, { transport: this.#wire });
 
-  readonly turnsInFlight = this.#store.turnsInFlight;
+  readonly batchesInFlight = this.#store.batchesInFlight;
   readonly preparedStatements = this.#store.preparedStatements;
   readonly sizes = this.#store.sizes;
-  readonly actors = new MemoryActors(this.database);
+  readonly actors = new MemoryActorStore(this.database);
   readonly devices = this.#store.devices;
   readonly commands = this.#store.commands;
   readonly plans = this.#store.plans;
@@ -43,7 +43,7 @@ export class MemoryStore implements Store {
   readonly inspection = this.#store.inspection;
   readonly memories = this.#store.memories;
   readonly retention = this.#store.retention;
-  readonly signIns = this.#store.signIns;
+  readonly sessionTokens = this.#store.sessionTokens;
   ping = this.#store.ping;
   readonly close = this.#store.close;
 
@@ -53,6 +53,6 @@ export class MemoryStore implements Store {
   readonly rooms = this.database.tables.rooms;
   readonly apiKeys = this.database.tables.apiKeys;
   readonly revoked = this.database.tables.revokedTokens;
-  readonly presented = this.database.tables.presentedTokens;
+  readonly agentTokens = this.database.tables.presentedTokens;
   readonly idempotencyRows = this.database.tables.idempotency;
 }

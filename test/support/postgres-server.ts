@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { type Server, stopWithParent, waitForExit, waitUntilReady } from './child-server.ts';
 import { freePort, postgresFolders, program } from './programs.ts';
-import { ended, type Server, tie, until } from './server.ts';
 
 /** A PostgreSQL cluster of its own: with fsync off, as a killed server keeps what it wrote; only a power cut would not. */
 export interface PostgresServer extends Server {
   /** Resolves when the server has ended by itself. */
   ended(): Promise<void>;
   /** Starts it on the same data and port. */
-  startAgain(): Promise<void>;
+  restart(): Promise<void>;
 }
 
 /** With `walFolder` its log is kept there, in files of 1 MiB; with `copyOf` it is a copy of that server, promoted. */
@@ -58,14 +58,14 @@ export async function startPostgres({ walFolder, copyOf }: PostgresOptions = {})
   let stop: () => Promise<void>;
   const start = async (): Promise<void> => {
     child = spawn(postgres, ['-D', data, ...given], { ...options, stdio: 'ignore' });
-    stop = tie(child, 'SIGINT', folder);
-    await until(() => answers(`${url}/postgres`), child, 'PostgreSQL').catch(async (error) => {
+    stop = stopWithParent(child, 'SIGINT', folder);
+    await waitUntilReady(() => answers(`${url}/postgres`), child, 'PostgreSQL').catch(async (error) => {
       await stop();
       throw error;
     });
   };
   await start();
-  return { url, stop: () => stop(), ended: () => ended(child), startAgain: start };
+  return { url, stop: () => stop(), ended: () => waitForExit(child), restart: start };
 }
 
 function postgresUser(): { uid?: number; gid?: number } {

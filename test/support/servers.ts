@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { buildConsole } from '../../scripts/build-console.ts';
+import { type Server, stopWithParent, waitUntilReady } from './child-server.ts';
 import { pgliteTemplate } from './pglite.ts';
 import { startPostgres } from './postgres-server.ts';
 import { findPrograms, freePort, type Programs, program } from './programs.ts';
-import { type Server, tie, until } from './server.ts';
 
 /*
  * Throwaway servers for a test run, where their programs are found: PostgreSQL with fsync off (a killed server keeps
@@ -66,12 +66,12 @@ async function startRedis(): Promise<Server | null> {
   const port = await freePort();
   const settings = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', folder];
   const child = spawn(redis, settings, { stdio: ['ignore', 'pipe', 'ignore'] });
-  const stop = tie(child, 'SIGTERM', folder);
+  const stop = stopWithParent(child, 'SIGTERM', folder);
   let said = '';
   child.stdout.on('data', (chunk: Buffer) => {
     said = `${said}${chunk}`.slice(-4_000);
   });
-  await until(async () => /Ready to accept connections/.test(said), child, 'Redis').catch(async (error) => {
+  await waitUntilReady(async () => /Ready to accept connections/.test(said), child, 'Redis').catch(async (error) => {
     await stop();
     throw error;
   });

@@ -2,8 +2,8 @@ import { flushCompileCache } from 'node:module';
 import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
 import { OwnedByAnother } from '../../src/store/contract.ts';
-import type { LockTiming } from '../../src/store/lock/timing.ts';
-import { type Fault, faultyStore } from './faulty-store.ts';
+import type { LockTiming } from '../../src/store/lock/lock-timing.ts';
+import { type CrashPoint, crashingStore } from './crashing-store.ts';
 
 /*
  * The service in a process that a test may kill: started and ended as `twinkeep serve` does it, with a channel to the
@@ -11,27 +11,27 @@ import { type Fault, faultyStore } from './faulty-store.ts';
  */
 
 /** To this process. */
-export type ToService = { fault: Fault };
+export type ToService = { fault: CrashPoint };
 /** From it. */
 export type FromService = { listening: string } | { active: true; mqttUrl: string } | { armed: true };
 
-const say = (message: FromService): void => void process.send?.(message);
-const complain = (about: object, words: string): void => void process.stderr.write(`${words} ${errorIn(about)}\n`);
+const send = (message: FromService): void => void process.send?.(message);
+const logToStderr = (about: object, words: string): void => void process.stderr.write(`${words} ${errorIn(about)}\n`);
 const errorIn = (about: object): string => {
   const { err, reason } = about as { err?: Error; reason?: string };
   return err?.stack ?? reason ?? '';
 };
 
-const faults = faultyStore();
+const faults = crashingStore();
 process.on('message', ({ fault }: ToService) => {
   faults.arm(fault);
-  say({ armed: true });
+  send({ armed: true });
 });
 
 try {
   const service = await start(readConfig(), {
-    log: { debug() {}, info() {}, warn: complain, error: complain },
-    aroundStore: faults.around,
+    log: { debug() {}, info() {}, warn: logToStderr, error: logToStderr },
+    wrapStore: faults.around,
     limits: { lock: JSON.parse(process.env.LOCK_TIMING ?? '{}') as Partial<LockTiming> },
     onFatal(reason) {
       process.stderr.write(`${reason}\n`);
@@ -42,11 +42,11 @@ try {
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
   process.on('disconnect', () => process.exit(0));
-  say({ listening: service.url });
+  send({ listening: service.url });
   await service.active;
   // A process that is killed writes no cache at its end.
   flushCompileCache();
-  say({ active: true, mqttUrl: service.mqttUrl() ?? '' });
+  send({ active: true, mqttUrl: service.mqttUrl() ?? '' });
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
   process.exit(error instanceof OwnedByAnother ? 2 : 1);

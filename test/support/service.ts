@@ -12,9 +12,9 @@ import { copyPglite } from './pglite.ts';
 import { type FreshDatabase, freshDatabase } from './store.ts';
 import { answerOf, record } from './traffic.ts';
 
-export const quiet: Log = { debug() {}, info() {}, warn() {}, error() {} };
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-export interface Answer {
+export interface ApiResponse {
   status: number;
   // biome-ignore lint/suspicious/noExplicitAny: a test reads what a stranger's client would read
   body: any;
@@ -22,13 +22,13 @@ export interface Answer {
 }
 
 /** A caller with a token, as `curl` would be one. */
-export interface Api {
+export interface ApiClient {
   token: string;
-  get(path: string, headers?: Record<string, string>): Promise<Answer>;
-  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
-  put(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer>;
-  patch(path: string, body: unknown): Promise<Answer>;
-  delete(path: string): Promise<Answer>;
+  get(path: string, headers?: Record<string, string>): Promise<ApiResponse>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<ApiResponse>;
+  put(path: string, body: unknown, headers?: Record<string, string>): Promise<ApiResponse>;
+  patch(path: string, body: unknown): Promise<ApiResponse>;
+  delete(path: string): Promise<ApiResponse>;
 }
 
 export interface TestService {
@@ -40,11 +40,11 @@ export interface TestService {
   dataDir: string;
   fatal: string[];
   /** An anonymous caller, or one with that token. */
-  api(token?: string): Api;
+  api(token?: string): ApiClient;
   /** A token of this subject. */
   token(sub: string, more?: { email?: string; scope?: string; ttlS?: number }): Promise<string>;
   /** The owner of a new tenant with a home. */
-  owner(sub?: string): Promise<Api & { tenantId: string; homeId: string; userId: string }>;
+  owner(sub?: string): Promise<ApiClient & { tenantId: string; homeId: string; userId: string }>;
   stop(): Promise<void>;
 }
 
@@ -82,20 +82,20 @@ export async function startService(
   const fatal: string[] = [];
   let services: Services | undefined;
   const service = await start(config, {
-    log: quiet,
+    log: silentLog,
     ...more,
     limits: { ...more.limits, rates: { ...UNLIMITED, ...more.limits?.rates } },
     // With a wall clock that the test steps, the service makes its own time.
     ...(more.wallClock ? {} : { clock }),
     onFatal: (reason) => fatal.push(reason),
-    assembled: (parts) => {
+    onAssembled: (parts) => {
       services = parts;
     },
   });
   if (!standsBy) await service.active;
   const token = (sub: string, extra: { email?: string; scope?: string; ttlS?: number } = {}) =>
     issueToken(config.keys.tokenSigning, { sub, ttlS: 86_400, ...extra });
-  const api = (bearer = ''): Api => apiOf(service.url, bearer);
+  const api = (bearer = ''): ApiClient => makeApiClient(service.url, bearer);
   let owners = 0;
   return {
     service,
@@ -151,13 +151,13 @@ export function runningClock(): TestClock {
 
 export { testClock };
 
-export function apiOf(url: string, token: string): Api {
+export function makeApiClient(url: string, token: string): ApiClient {
   const ask = async (
     method: string,
     path: string,
     body?: unknown,
     more: Record<string, string> = {},
-  ): Promise<Answer> => {
+  ): Promise<ApiResponse> => {
     const headers = {
       ...(token === '' ? {} : { authorization: `Bearer ${token}` }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),

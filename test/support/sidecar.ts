@@ -15,28 +15,28 @@ export type EventCase = NonNullable<RuntimeEvent['event']['case']>;
 type ValueOf<C extends EventCase> = Extract<RuntimeEvent['event'], { case: C }>['value'];
 
 /** One stream that the service opened, as the sidecar sees it. */
-export interface Stream {
+export interface SidecarStream {
   events: RuntimeEvent[];
-  over: boolean;
+  ended: boolean;
   /** What was told of this kind, in order. */
-  told<C extends EventCase>(kind: C): ValueOf<C>[];
-  say(proposal: { proposalId?: string; contextId: string; proposal?: Proposal | undefined }): void;
+  eventsOf<C extends EventCase>(kind: C): ValueOf<C>[];
+  send(proposal: { proposalId?: string; contextId: string; proposal?: Proposal | undefined }): void;
   /** Whatever bytes these are. */
-  sayBytes(bytes: Uint8Array): void;
+  sendBytes(bytes: Uint8Array): void;
   /** Resolves when the bytes went where the service could read them, or never. */
   drained(): Promise<void>;
-  read(reading: boolean): void;
+  setReading(reading: boolean): void;
   end(): void;
   fail(code: number, details: string): void;
 }
 
 export interface TestSidecar {
   address: string;
-  streams: Stream[];
+  streams: SidecarStream[];
   /** The newest stream. */
-  readonly stream: Stream;
+  readonly stream: SidecarStream;
   /** Waits for that many streams, counted from the first, and answers the newest. */
-  streamed(count?: number): Promise<Stream>;
+  waitForStream(count?: number): Promise<SidecarStream>;
   /** Nothing listens there any more; every stream breaks off. */
   kill(): void;
 }
@@ -54,9 +54,9 @@ export async function startSidecar({
   headers?: boolean;
   reads?(): boolean;
   /** Called with each event. */
-  heard?(event: RuntimeEvent['event'], stream: Stream): void;
+  heard?(event: RuntimeEvent['event'], stream: SidecarStream): void;
 } = {}): Promise<TestSidecar> {
-  const streams: Stream[] = [];
+  const streams: SidecarStream[] = [];
   const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
   server.addService(
     {
@@ -84,7 +84,7 @@ export async function startSidecar({
       error ? reject(error) : resolve(at),
     );
   });
-  const newest = (): Stream => {
+  const newest = (): SidecarStream => {
     const last = streams.at(-1);
     if (last === undefined) throw new Error('nobody dialled');
     return last;
@@ -95,7 +95,7 @@ export async function startSidecar({
     get stream() {
       return newest();
     },
-    async streamed(count = 1) {
+    async waitForStream(count = 1) {
       await eventually(() => streams.length >= count);
       return newest();
     },
@@ -103,28 +103,28 @@ export async function startSidecar({
   };
 }
 
-function streamOf(call: ServerDuplexStream<RuntimeEvent, Uint8Array>, reads: boolean): Stream {
-  const stream: Stream = {
+function streamOf(call: ServerDuplexStream<RuntimeEvent, Uint8Array>, reads: boolean): SidecarStream {
+  const stream: SidecarStream = {
     events: [],
-    over: false,
-    told: <C extends EventCase>(kind: C) =>
+    ended: false,
+    eventsOf: <C extends EventCase>(kind: C) =>
       stream.events.flatMap(({ event }) => (event.case === kind ? [event.value as ValueOf<C>] : [])),
-    say: ({ proposal, ...about }) =>
-      stream.sayBytes(
+    send: ({ proposal, ...about }) =>
+      stream.sendBytes(
         toBinary(CognitionProposalSchema, create(CognitionProposalSchema, { ...about, ...(proposal && { proposal }) })),
       ),
-    sayBytes: (bytes) => void (stream.over || call.write(bytes)),
+    sendBytes: (bytes) => void (stream.ended || call.write(bytes)),
     drained: () =>
       new Promise((resolve) =>
         call.write(toBinary(CognitionProposalSchema, create(CognitionProposalSchema)), () => resolve()),
       ),
-    read: (reading) => void (reading ? call.resume() : call.pause()),
+    setReading: (reading) => void (reading ? call.resume() : call.pause()),
     end: () => void call.end(),
     fail: (code, details) => void call.emit('error', { code, details }),
   };
   call.on('data', (event: RuntimeEvent) => stream.events.push(event));
   if (!reads) call.pause();
-  for (const sign of ['end', 'cancelled', 'error', 'close']) call.on(sign, () => (stream.over = true));
+  for (const sign of ['end', 'cancelled', 'error', 'close']) call.on(sign, () => (stream.ended = true));
   call.on('end', () => call.end());
   return stream;
 }

@@ -4,7 +4,7 @@ import { simulatedHome } from '../../src/device/homes/home.ts';
 import type { Running } from '../../src/device/homes/run.ts';
 import { realWorld, type SimulatedDevice } from '../../src/device/homes/simulated.ts';
 import { eventually } from './clock.ts';
-import type { Api, TestService } from './service.ts';
+import type { ApiClient, TestService } from './service.ts';
 
 /** A home whose devices really live: simulated ones, over MQTT. */
 export interface SimulatedHome {
@@ -19,7 +19,10 @@ export interface SimulatedHome {
 }
 
 /** One of each kind, online when this resolves. */
-export async function inhabit(at: TestService, owner: Api & { homeId: string }): Promise<SimulatedHome> {
+export async function startSimulatedHome(
+  at: TestService,
+  owner: ApiClient & { homeId: string },
+): Promise<SimulatedHome> {
   const api = makeApi(at.url, owner.token);
   const world = realWorld(() => 0.5);
   const members: Member[] = [];

@@ -7,14 +7,14 @@ import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { WebSocketLimits } from '../../src/edges/websocket/websocket-limits.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { DeviceStore } from '../../src/store/contract.ts';
+import { schemaViolation } from './asyncapi-validation.ts';
 import { eventually } from './clock.ts';
-import { undocumented } from './events.ts';
-import type { House } from './house.ts';
+import type { HttpService } from './http-service.ts';
 
 type States = Awaited<ReturnType<DeviceStore['states']>>;
 
 /** A client of `/ws/state` and all it heard. */
-export class Client {
+export class SocketClient {
   readonly socket: WebSocket;
   readonly texts: string[] = [];
   readonly opened: Promise<void>;
@@ -25,7 +25,7 @@ export class Client {
     this.socket.on('message', (data) => {
       const text = String(data);
       this.texts.push(text);
-      if (text.startsWith('{')) this.#undocumented ??= undocumented(JSON.parse(text));
+      if (text.startsWith('{')) this.#undocumented ??= schemaViolation(JSON.parse(text));
     });
     this.opened = new Promise((resolve) => this.socket.once('open', () => resolve()));
     this.closed = new Promise((resolve, reject) => {
@@ -38,31 +38,34 @@ export class Client {
   #undocumented: string | null = null;
 
   /** The JSON messages heard so far, each as `/asyncapi.json` tells of it. */
-  get heard(): Record<string, unknown>[] {
+  get messages(): Record<string, unknown>[] {
     if (this.#undocumented !== null) throw new Error(this.#undocumented);
     return this.texts.filter((text) => text.startsWith('{')).map((text) => JSON.parse(text));
   }
 
   /** Once it has heard that many. */
-  hears(count: number): Promise<Record<string, unknown>[]> {
-    return eventually(() => (this.heard.length >= count ? this.heard : null));
+  waitForMessages(count: number): Promise<Record<string, unknown>[]> {
+    return eventually(() => (this.messages.length >= count ? this.messages : null));
   }
 }
 
 /** The edge on a house's HTTP server, fed by the house's runtime and by what a test emits. */
-export interface OpenSockets {
+export interface TestSockets {
   sockets: WebSocketEdge;
   emit(output: VolatileOutput): void;
   /** What the store answers to a snapshot; a test may hold it back or change it. */
   store: { states: DeviceStore['states']; reads: number };
   /** Opens a client; resolves when it was let in or sent away. */
-  connect(token: string | null, query?: string, path?: string): Promise<Client>;
+  connect(token: string | null, query?: string, path?: string): Promise<SocketClient>;
   /** How many listen to transitions. */
   edge: { watching: number };
   close(): Promise<void>;
 }
 
-export async function openSockets(house: House, limits: Partial<WebSocketLimits> = {}): Promise<OpenSockets> {
+export async function startTestSockets(
+  house: HttpService,
+  limits: Partial<WebSocketLimits> = {},
+): Promise<TestSockets> {
   const listeners = new Map<string, Set<(output: never) => void>>();
   const { actors } = house.runtime;
   const on = ((type, sink) => {
@@ -77,11 +80,11 @@ export async function openSockets(house: House, limits: Partial<WebSocketLimits>
   const store = {
     reads: 0,
     states: async (): Promise<States> => [],
-  } satisfies OpenSockets['store'];
+  } satisfies TestSockets['store'];
   const devices = {
     states: (...asked: Parameters<DeviceStore['states']>) => {
       store.reads++;
-      return (store as OpenSockets['store']).states(...asked);
+      return (store as TestSockets['store']).states(...asked);
     },
   };
   const heard: Pick<Actors, 'subscribeTransitions'> = {
@@ -107,7 +110,7 @@ export async function openSockets(house: House, limits: Partial<WebSocketLimits>
     limits: { checkIntervalMs: 20, ...limits },
   });
   house.server.on('upgrade', sockets.upgrade);
-  const clients: Client[] = [];
+  const clients: SocketClient[] = [];
   return {
     sockets,
     store,
@@ -117,7 +120,7 @@ export async function openSockets(house: House, limits: Partial<WebSocketLimits>
     },
     async connect(token, query = '', path = '/ws/state') {
       const credential = token === null ? '' : `token=${encodeURIComponent(token)}&`;
-      const client = new Client(`${house.url.replace('http', 'ws')}${path}?${credential}${query}`);
+      const client = new SocketClient(`${house.url.replace('http', 'ws')}${path}?${credential}${query}`);
       clients.push(client);
       await client.opened;
       return client;

@@ -1,9 +1,9 @@
 import { inject } from 'vitest';
-import { lockTiming } from '../../src/store/lock/timing.ts';
-import { type Deployment, onPostgres } from './deployment.ts';
-import { freePorts, newOwner, type ServiceProcess, startProcess } from './process.ts';
-import { type Line, startProxy } from './proxy.ts';
-import { type Api, apiOf } from './service.ts';
+import { lockTiming } from '../../src/store/lock/lock-timing.ts';
+import { type Deployment, makePostgresDeployment } from './deployment.ts';
+import { type ApiClient, makeApiClient } from './service.ts';
+import { freePorts, newOwner, type ServiceProcess, startServiceProcess } from './spawn-service.ts';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.ts';
 import { watchWrites } from './write-oracle.ts';
 
 /**
@@ -14,7 +14,7 @@ import { watchWrites } from './write-oracle.ts';
 export const quickLock = { ...lockTiming, lease: 4_000, renew: 400, idleSession: 6_000, unreachable: 5_000, poll: 50 };
 export const quickLockEnv = { LOCK_TIMING: JSON.stringify(quickLock) };
 /** The product's lease, for a process that takes over and is to live on: it only asks for the lock more often. */
-export const patientLockEnv = { LOCK_TIMING: JSON.stringify({ ...lockTiming, poll: quickLock.poll }) };
+export const defaultLeaseLockEnv = { LOCK_TIMING: JSON.stringify({ ...lockTiming, poll: quickLock.poll }) };
 
 /** What became of a request: its status, or null where no answer came. */
 export type Outcome = number | null;
@@ -29,35 +29,35 @@ export interface TwoProcesses {
   deployment: Deployment;
   databaseUrl: string;
   /** Between the first process and its database. */
-  line: Line;
+  proxy: TcpProxy;
   first: ServiceProcess;
   second: ServiceProcess;
   /** The same owner of a tenant at the first process and at the second. */
-  atFirst: Api & { homeId: string; tenantId: string };
-  atSecond: Api;
+  atFirst: ApiClient & { homeId: string; tenantId: string };
+  atSecond: ApiClient;
   close(): Promise<void>;
 }
 
 /** Two processes on one PostgreSQL: the first is active and reaches it through a proxy, the second stands by. */
 export async function twoProcesses(): Promise<TwoProcesses> {
-  const deployment = (await onPostgres()) as Deployment;
+  const deployment = (await makePostgresDeployment()) as Deployment;
   const databaseUrl = deployment.databaseUrl ?? '';
-  const line = await startProxy(inject('postgresUrl') ?? '');
-  const first = startProcess(deployment, {
+  const line = await startTcpProxy(inject('postgresUrl') ?? '');
+  const first = startServiceProcess(deployment, {
     ...quickLockEnv,
     ...(await freePorts()),
-    DATABASE_URL: line.through(databaseUrl),
+    DATABASE_URL: line.proxiedUrl(databaseUrl),
   });
   await first.active;
-  const second = startProcess(deployment, { ...patientLockEnv, ...(await freePorts()) });
+  const second = startServiceProcess(deployment, { ...defaultLeaseLockEnv, ...(await freePorts()) });
   const [firstUrl, secondUrl] = await Promise.all([first.listening, second.listening]);
-  const atFirst = await newOwner(deployment, (token) => apiOf(firstUrl, token));
+  const atFirst = await newOwner(deployment, (token) => makeApiClient(firstUrl, token));
   await watchWrites(databaseUrl);
   return {
-    ...{ deployment, databaseUrl, line, first, second, atFirst },
-    atSecond: apiOf(secondUrl, atFirst.token),
+    ...{ deployment, databaseUrl, proxy: line, first, second, atFirst },
+    atSecond: makeApiClient(secondUrl, atFirst.token),
     async close() {
-      for (const { pid } of [first, second]) proceed(pid);
+      for (const { pid } of [first, second]) resumeProcess(pid);
       await Promise.all([first.kill(), second.kill()]);
       await line.close();
       await deployment.remove();
@@ -65,10 +65,10 @@ export async function twoProcesses(): Promise<TwoProcesses> {
   };
 }
 
-export const stop = (pid: number): void => void process.kill(pid, 'SIGSTOP');
+export const suspendProcess = (pid: number): void => void process.kill(pid, 'SIGSTOP');
 
 /** Continues it; one that has ended is left alone. */
-export function proceed(pid: number): void {
+export function resumeProcess(pid: number): void {
   try {
     process.kill(pid, 'SIGCONT');
   } catch (error) {

@@ -24,7 +24,7 @@ const setUp = `
     )
     .join('\n')}`;
 
-export interface Written {
+export interface EpochWrites {
   epoch: number;
   violations: string[];
   writes: number;
@@ -44,8 +44,8 @@ export async function sql<Row extends object>(url: string, text: string, values:
 export const watchWrites = (url: string): Promise<unknown> => sql(url, setUp);
 
 /** By epoch of the shard, in order. */
-export const written = (url: string): Promise<Written[]> =>
-  sql<Written>(
+export const writesByEpoch = (url: string): Promise<EpochWrites[]> =>
+  sql<EpochWrites>(
     url,
     `select epoch::integer as epoch, count(*)::integer as writes,
       coalesce(array_agg(distinct relation) filter (where violation), '{}') as violations

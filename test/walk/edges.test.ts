@@ -1,9 +1,9 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { routes } from '../../src/edges/rest/routes.ts';
-import type { House } from '../support/house.ts';
-import { standIn } from '../support/stand-in-sidecar.ts';
-import { openHouse } from '../support/tenancy.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import { type Answered, type Edge, inputOf, type Request } from './edges/edge.ts';
 import { graphql } from './edges/graphql.ts';
 import { mcp } from './edges/mcp.ts';
@@ -24,14 +24,14 @@ const rows = table.flatMap((row) => {
     : [[`${row.method} ${row.path}`, row, route] as const];
 });
 
-let house: House;
+let house: HttpService;
 /** One for each edge: a token that was presented at /mcp is no person's any more. */
 const worlds = new Map<Edge, World>();
 let world: World;
 
 beforeAll(async () => {
-  house = await openHouse();
-  standIn(house.services);
+  house = await startHttpServiceOnDatabase();
+  installFakeSidecar(house.services);
   for (const edge of edges) worlds.set(edge, await makeWorld(house));
   const scopes = new Set(rows.flatMap(([, { scope }]) => (scope === null ? [] : [scope])));
   for (const [edge, world] of worlds) {

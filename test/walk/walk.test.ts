@@ -4,10 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type RefusalCode, refusals } from '../../src/domain/refusals.ts';
 import { type Role, roles } from '../../src/domain/roles.ts';
 import { routes } from '../../src/edges/rest/routes.ts';
-import type { House, Received, Sent } from '../support/house.ts';
-import { makeShapes, type Shapes } from '../support/shapes.ts';
-import { standIn } from '../support/stand-in-sidecar.ts';
-import { openHouse } from '../support/tenancy.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { CallOptions, CallResult, HttpService } from '../support/http-service.ts';
+import { makeResponseValidator, type ResponseValidator } from '../support/response-validator.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
 import type { Ask, Row } from './row.ts';
 import { table } from './table.ts';
 import { makeWorld, type World } from './world.ts';
@@ -19,22 +19,22 @@ const nameOf = ({ method, path }: { method: string; path: string }): string => `
 const served = new Set([...routes.map(nameOf), 'GET /metrics']);
 const rows = table.map((row) => [nameOf(row), row] as const);
 
-let house: House;
+let house: HttpService;
 let mine: World;
 let other: World;
 let parked: World;
 // biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
 let document: any;
-let shapes: Shapes;
+let shapes: ResponseValidator;
 
 beforeAll(async () => {
-  house = await openHouse();
-  standIn(house.services);
+  house = await startHttpServiceOnDatabase();
+  installFakeSidecar(house.services);
   mine = await makeWorld(house);
   other = await makeWorld(house);
   parked = await makeWorld(house);
   document = (await house.call('GET', '/openapi.json')).body;
-  shapes = makeShapes(document);
+  shapes = makeResponseValidator(document);
 });
 afterAll(() => house.close());
 
@@ -48,7 +48,12 @@ async function tokenOf(world: World, role: Row['role']): Promise<string | undefi
   return role === 'none' ? house.token(v7()) : world.tokens[role];
 }
 
-function send(row: Row, root: string, { path, body, headers, token }: Ask, sent: Sent = {}): Promise<Received> {
+function send(
+  row: Row,
+  root: string,
+  { path, body, headers, token }: Ask,
+  sent: CallOptions = {},
+): Promise<CallResult> {
   return house.call(row.method, root + path, {
     ...(body !== undefined && { body }),
     ...(headers !== undefined && { headers }),
@@ -57,7 +62,7 @@ function send(row: Row, root: string, { path, body, headers, token }: Ask, sent:
   });
 }
 
-const asRole = async (row: Row, world: World, ask: Ask): Promise<Sent> => {
+const asRole = async (row: Row, world: World, ask: Ask): Promise<CallOptions> => {
   const token = ask.token ?? (await tokenOf(world, row.role));
   return token === undefined ? {} : { token };
 };
@@ -70,12 +75,12 @@ async function keyWith(...scopes: string[]): Promise<string> {
   return key;
 }
 
-const refused = (received: Received, code: RefusalCode): void => {
+const refused = (received: CallResult, code: RefusalCode): void => {
   expect(received.body).toMatchObject({ code, status: refusals[code].status });
   expect(received.status).toBe(refusals[code].status);
 };
 
-function assertShape(row: Row, { status, headers, body }: Received): void {
+function assertShape(row: Row, { status, headers, body }: CallResult): void {
   const type = headers.get('content-type')?.split(';')[0] ?? '';
   expect(shapes(row.method, row.path, { status, type, body })).toBeNull();
 }

@@ -1,12 +1,12 @@
 import { hash, randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 import type { Uuid } from '../../src/domain/values.ts';
-import type { House } from '../support/house.ts';
-import { makeTenancy, type Tenancy } from '../support/tenancy.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { makeTestTenant, type TestTenant } from '../support/test-tenant.ts';
 
 /** A tenant, and the things that the endpoints of the table need: each call makes a new one. */
-export interface World extends Tenancy {
-  house: House;
+export interface World extends TestTenant {
+  house: HttpService;
   name: string;
   /** A token of a platform operator. */
   operator: string;
@@ -38,8 +38,8 @@ export interface World extends Tenancy {
 
 let worlds = 0;
 
-export async function makeWorld(house: House): Promise<World> {
-  const tenancy = await makeTenancy(house);
+export async function makeWorld(house: HttpService): Promise<World> {
+  const tenancy = await makeTestTenant(house);
   const name = `w${++worlds}`;
   const operator = await house.token(v7(), { scope: 'platform:admin' });
   let groups = 0;

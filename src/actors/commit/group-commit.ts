@@ -238,7 +238,7 @@ export class GroupCommit {
     let lost: ReadonlySet<string> = new Set();
     try {
       if (actors.length > 0 || delivered.length > 0) {
-        const rivals = await this.inDoubt.commitBatch({ actors, delivered, whole: atomic }, () => this.backOff());
+        const rivals = await this.inDoubt.commitBatch({ actors, delivered, atomic: atomic }, () => this.backOff());
         if (rivals.length > 0) lost = new Set(rivals.map(addressOf));
       }
     } catch (error) {

@@ -6,10 +6,10 @@ import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
 import {
   type ActorCommit,
   type ActorStore,
+  type BatchCommit,
   CommitUnknown,
   type StoredActor,
   StoreUnavailable,
-  type TurnCommit,
 } from '../../store/contract.ts';
 import { LeaseExpired } from '../lease-expired.ts';
 import { addressOf } from '../live-actor.ts';
@@ -38,7 +38,7 @@ export class InDoubtCommits {
    * Answers the actors of whom nothing was kept because somebody else was first. Throws `CommitUnknown` when the store
    * stays away; `unanswered` is told of each try that was.
    */
-  async commitBatch(turn: TurnCommit, unanswered: () => void): Promise<ActorRef[]> {
+  async commitBatch(turn: BatchCommit, unanswered: () => void): Promise<ActorRef[]> {
     const until = performance.now() + this.timeoutMs;
     try {
       return (await this.tryCommit(turn)).lost;
@@ -53,12 +53,12 @@ export class InDoubtCommits {
     this.stopped = true;
   }
 
-  private tryCommit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
+  private tryCommit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
     return this.lease.valid() ? this.store.commit(turn) : Promise.reject(new LeaseExpired());
   }
 
   private async retryUntilKnown(
-    turn: TurnCommit,
+    turn: BatchCommit,
     unknown: CommitUnknown,
     { until, unanswered }: { until: number; unanswered: () => void },
   ): Promise<ActorRef[]> {
@@ -76,7 +76,7 @@ export class InDoubtCommits {
   }
 
   /** Those of `lost` whose row is not what this turn would have made of it. */
-  private async lostToOthers({ actors }: TurnCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
+  private async lostToOthers({ actors }: BatchCommit, lost: readonly ActorRef[]): Promise<ActorRef[]> {
     if (lost.length === 0) return [];
     const stored = await this.loadStored(lost);
     const ours = new Map(actors.map((commit) => [addressOf(commit.ref), commit]));

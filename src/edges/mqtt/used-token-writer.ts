@@ -12,11 +12,11 @@ const BATCH = 500;
 
 /** Marks session tokens as used in the store; those that arrive while a statement is under way share the next one. */
 export class UsedTokenWriter {
-  readonly #store: Pick<Services['store'], 'signIns'>;
+  readonly #store: Pick<Services['store'], 'sessionTokens'>;
   #waiting: Waiter[] = [];
   #running = false;
 
-  constructor(store: Pick<Services['store'], 'signIns'>) {
+  constructor(store: Pick<Services['store'], 'sessionTokens'>) {
     this.#store = store;
   }
 
@@ -38,7 +38,7 @@ export class UsedTokenWriter {
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, BATCH);
       try {
-        const first = await this.#store.signIns.markUsed(batch.map(({ token }) => token));
+        const first = await this.#store.sessionTokens.markUsed(batch.map(({ token }) => token));
         for (const { token, resolve } of batch) resolve(first.has(token.clientId));
       } catch (error) {
         for (const { reject } of batch) reject(error);

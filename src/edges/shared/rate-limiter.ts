@@ -83,7 +83,7 @@ export function makeRateLimiter(
     },
     signInRefusal(address) {
       if (unseen === 0) return null;
-      const { ok, resetMs } = rates.look('sign-in', networkOf(address), unseen);
+      const { ok, resetMs } = rates.peek('sign-in', networkOf(address), unseen);
       return ok ? null : failedSignInRefusal(resetMs);
     },
     recordFailedSignIn(address) {
@@ -93,7 +93,7 @@ export function makeRateLimiter(
     },
     signInRateHeaders(address) {
       if (unseen === 0) return [];
-      const { remaining, resetMs } = rates.look('sign-in', networkOf(address), unseen);
+      const { remaining, resetMs } = rates.peek('sign-in', networkOf(address), unseen);
       return headersOf('sign-in', fixed.signIns, Math.max(0, fixed.signIns - (unseen - remaining)), resetMs);
     },
   };

@@ -82,7 +82,7 @@ const PAGE = 100;
 /** All that waits for somebody, of one tenant or of all that are not suspended: plans, then proposals, each the oldest first. */
 export async function* activeContexts(services: Services, tenantId?: Uuid): AsyncGenerator<ActiveContext> {
   const { actors, store, clock } = services;
-  for await (const ids of pages((after) => store.plans.thought(PAGE, after, tenantId))) {
+  for await (const ids of pages((after) => store.plans.awaitingPlanner(PAGE, after, tenantId))) {
     const plans = await actors.readAll<PlanContext>('plan', ids);
     for (const id of ids) {
       const plan = plans.get(id);

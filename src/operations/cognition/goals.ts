@@ -55,7 +55,7 @@ async function startCognitivePlan(
   const { locks, store } = services;
   const tenantId = tenantOf(caller);
   return locks.exclusive(`goals:${tenantId}`, async () => {
-    const { items } = await store.plans.thought(MAX_OPEN_GOALS, undefined, tenantId);
+    const { items } = await store.plans.awaitingPlanner(MAX_OPEN_GOALS, undefined, tenantId);
     if (items.length >= MAX_OPEN_GOALS) {
       return refuse(
         'CONFLICT',

@@ -44,7 +44,7 @@ export const listConfirmations = operation({
     const listing = { route: 'confirmations', filters: {} };
     const start = startOf(listing, cursor);
     if (!start.ok) return start;
-    const page = await store.commands.awaiting(tenantOf(caller), clock.now(), limit, start.value);
+    const page = await store.commands.awaitingConfirmation(tenantOf(caller), clock.now(), limit, start.value);
     return done({
       body: { confirmations: page.items.map(entryOf), next_cursor: cursorAfter(listing, page) },
       cursors: cursorsIn(listing, page),

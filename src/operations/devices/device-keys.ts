@@ -13,7 +13,7 @@ import {
   type SigningAlg,
   signingAlgs,
 } from '../../protocol/signature.ts';
-import type { StoredKey } from '../../store/contract.ts';
+import type { StoredDeviceKey } from '../../store/contract.ts';
 import { idOf, iso, isoTime } from '../inputs.ts';
 import { type Answer, type Call, operation, type Services } from '../operation.ts';
 import { sendToActor } from '../send-to-actor.ts';
@@ -240,7 +240,7 @@ export const keyHistory = operation({
   },
 });
 
-function entryOf(key: StoredKey, lastUsedAt: EpochMs | null, now: EpochMs): z.infer<typeof keyEntry> {
+function entryOf(key: StoredDeviceKey, lastUsedAt: EpochMs | null, now: EpochMs): z.infer<typeof keyEntry> {
   const over = key.status === 'grace' && key.graceUntil !== null && key.graceUntil <= now;
   return {
     key_version: key.keyVersion,

@@ -77,7 +77,7 @@ export const getArtifact = operation({
     if (!artifacts.isUrlValid(id, expires, signature)) {
       return refuse('FORBIDDEN', 'The URL has expired, or was not signed here.');
     }
-    const release = await store.firmware.findAnywhere(id);
+    const release = await store.firmware.findInAnyTenant(id);
     if (release === null) return notFound('firmware');
     const tenant = await actors.read({ kind: 'tenant', id: release.tenantId });
     if (tenant === null || !isActive(tenant.snapshot)) return refuse('TENANT_SUSPENDED', 'The tenant is suspended.');

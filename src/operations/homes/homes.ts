@@ -140,7 +140,7 @@ export const deleteHome = operation({
     const tenantId = tenantOf(caller);
     return withExclusivePlacementLock(services, tenantId, async () => {
       if ((await store.records.home(tenantId, input.homeId)) === null) return notFound('home');
-      if ((await store.devices.activeInHome(tenantId, input.homeId)) > 0) {
+      if ((await store.devices.countActiveInHome(tenantId, input.homeId)) > 0) {
         return refuse('CONFLICT', 'The home still has active devices.');
       }
       await unplaceDevices(services, caller, { homeId: input.homeId });

@@ -139,7 +139,7 @@ export const changeMember = operation({
       const found = await store.members.find(tenantId, userId, clock.now());
       if (found === null) return notFound('member');
       if (!mayDecideOn(actor.role, found.role) || !mayDecideOn(actor.role, role)) return aboveOwnRole();
-      if (found.status === 'invited') await store.members.offer(userId, role, actor.id);
+      if (found.status === 'invited') await store.members.updateInvitation(userId, role, actor.id);
       else {
         if (role !== 'owner' && (await isLastOwner(services, found, tenantId))) return lastOwner();
         try {
@@ -177,7 +177,7 @@ export const removeMember = operation({
       if (found === null) return notFound('member');
       if (!self && !mayDecideOn(actor.role, found.role)) return aboveOwnRole();
       if (found.status === 'invited') {
-        await store.members.uninvite(userId);
+        await store.members.deleteInvitation(userId);
         return done({ body: null });
       }
       if (await isLastOwner(services, found, tenantId)) return lastOwner();

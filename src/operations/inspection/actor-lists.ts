@@ -3,7 +3,7 @@ import type { Uuid } from '../../domain/values.ts';
 import { findStates } from '../../machines/chart.ts';
 import { currentDefinition } from '../../machines/versions.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../../store/contract/inspection.ts';
-import type { Page, Position } from '../../store/contract/pages.ts';
+import type { Page, Position } from '../../store/contract/page.ts';
 
 type Kind = ListedActor['ref']['kind'];
 
@@ -55,7 +55,11 @@ function mergePages(pages: readonly Page<ListedActor>[], limit: number): Page<Li
     .sort((a, b) => (isNewer(positionOf(a), positionOf(b)) ? -1 : 1));
   const items = known.slice(0, limit);
   const last = items.at(-1);
-  return { items, next: known.length > limit && last ? positionOf(last) : edge, places: () => items.map(positionOf) };
+  return {
+    items,
+    next: known.length > limit && last ? positionOf(last) : edge,
+    positions: () => items.map(positionOf),
+  };
 }
 
 const positionOf = ({ createdAt, ref }: ListedActor): Position => ({ createdAt, id: ref.id });

@@ -182,7 +182,7 @@ export const getActorJournal = operation({
     const items = found.slice(0, limit);
     const last = found.length > limit ? items.at(-1) : undefined;
     const placeOf = ({ at, version }: (typeof items)[number]) => ({ createdAt: at, id: `${version}` });
-    const page = { items, next: last === undefined ? null : placeOf(last), places: () => items.map(placeOf) };
+    const page = { items, next: last === undefined ? null : placeOf(last), positions: () => items.map(placeOf) };
     const entries = items.map(({ version, at, by, event, from, to, data }) => ({
       ...{ version, at: iso(at), by: principalId(by), event: eventText(event), data },
       ...{ from: from === null ? null : stateText(from), to: stateText(to) },

@@ -1,6 +1,6 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './pages.ts';
+import type { Page, Position } from './page.ts';
 
 /** A tenant as platform operators list it. */
 export interface TenantRow {

@@ -1,5 +1,5 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { Page, Position } from './pages.ts';
+import type { Page, Position } from './page.ts';
 
 /** Somebody did, or was refused, something: told by a row of its own, or by the journal of an actor. */
 export interface AuditEntry {

@@ -1,7 +1,7 @@
 import type { FirmwareStatus } from '../../domain/firmware.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './pages.ts';
+import type { Page, Position } from './page.ts';
 
 /** A version of a tenant's firmware for one type of device. */
 export interface FirmwareRelease {
@@ -43,7 +43,7 @@ export interface FirmwareStore {
   update(release: FirmwareRelease, also?: IdempotencyRow | null): Promise<void>;
   find(tenantId: Uuid, id: Uuid): Promise<FirmwareRelease | null>;
   /** Whoever's it is: for who shows a signed URL. */
-  findAnywhere(id: Uuid): Promise<FirmwareRelease | null>;
+  findInAnyTenant(id: Uuid): Promise<FirmwareRelease | null>;
   list(tenantId: Uuid, filter: FirmwareFilter, limit: number, after?: Position): Promise<Page<FirmwareRelease>>;
   /** Every one of the type with status `released`, in any order. */
   released(tenantId: Uuid, deviceType: string): Promise<FirmwareRelease[]>;
@@ -51,7 +51,7 @@ export interface FirmwareStore {
   /** Remembers a file before it is written, so that no crash leaves one that nobody knows. */
   beginArtifact(name: Uuid, at: EpochMs): Promise<void>;
   /** Files begun before `before` that belong to no release. */
-  strayArtifacts(before: EpochMs): Promise<Uuid[]>;
+  orphanedArtifacts(before: EpochMs): Promise<Uuid[]>;
   /** After the files are gone. One that belongs to a release stays. */
   forgetArtifacts(names: readonly Uuid[]): Promise<void>;
 }

@@ -1,8 +1,8 @@
 import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
 import type { ActorKind, ActorRef } from '../../machines/outputs.ts';
+import type { JournalEntry, StoredActor, TimerRow } from './actor-rows.ts';
 import type { Overview } from './overview.ts';
-import type { Page, Position } from './pages.ts';
-import type { JournalEntry, StoredActor, TimerRow } from './rows.ts';
+import type { Page, Position } from './page.ts';
 
 /** An actor as lists show it: without its context. */
 export interface ListedActor {

@@ -1,7 +1,7 @@
 import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './pages.ts';
+import type { Page, Position } from './page.ts';
 
 export interface MemoryFilter {
   kind?: MemoryKind;

@@ -1,7 +1,7 @@
 import type { Proposal } from '../../domain/proposal.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { IdempotencyRow } from './idempotency.ts';
-import type { Page, Position } from './pages.ts';
+import type { Page, Position } from './page.ts';
 
 /** What changes of a proposal; that it is accepted joins the commit of its plan (`proposal.accept`). */
 export type ProposalChanges = Partial<Pick<Proposal, 'status' | 'reason' | 'steps' | 'phase' | 'spokenAt'>>;

@@ -1,8 +1,8 @@
 import type { EpochMs } from '../../domain/values.ts';
 
-export interface Retention {
+export interface RetentionStore {
   /** Deletes in small batches what is older; answers how many rows went. */
   prune(now: EpochMs, days: { commands: number; journal: number }, batch: number): Promise<number>;
   /** The `now` of the last pruning that was completed; null where there was none. */
-  prunedAt(): Promise<EpochMs | null>;
+  lastPrunedAt(): Promise<EpochMs | null>;
 }

@@ -24,13 +24,13 @@ const unrecorded = `select a.pid, a.usename as role, null as node from pg_stat_a
 const forgetEnded = `delete from node_sessions s
   where not exists (select from nodes n where n.id = s.node and n.epoch = s.epoch)`;
 
-interface Stale {
+interface StaleSession {
   pid: number;
   role: string;
   node: string | null;
 }
 
-export interface Ending {
+export interface TerminationOptions {
   signal: AbortSignal;
   log: Log;
   /** Milliseconds between two log lines about sessions that cannot be ended. */
@@ -38,21 +38,21 @@ export interface Ending {
 }
 
 /** Resolves when no session of a fenced node is left: only then can nothing of it be written any more. */
-export async function endStaleSessions(client: pg.Client, ending: Ending): Promise<void> {
+export async function endStaleSessions(client: pg.Client, ending: TerminationOptions): Promise<void> {
   await endAll(client, recorded, ending);
   await endAll(client, unrecorded, ending);
   await client.query(forgetEnded);
 }
 
-export const endUnrecordedSessions = (client: pg.Client, ending: Ending): Promise<void> =>
+export const endUnrecordedSessions = (client: pg.Client, ending: TerminationOptions): Promise<void> =>
   endAll(client, unrecorded, ending);
 
-async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: Ending): Promise<void> {
+async function endAll(client: pg.Client, query: string, { signal, log, reportMs }: TerminationOptions): Promise<void> {
   let reportAt = performance.now();
   for (;;) {
-    const { rows } = await client.query<Stale>(query);
+    const { rows } = await client.query<StaleSession>(query);
     if (rows.length === 0) return;
-    const refused: Stale[] = [];
+    const refused: StaleSession[] = [];
     for (const session of rows) if (!(await terminate(client, session))) refused.push(session);
     if (refused.length > 0 && performance.now() >= reportAt) {
       log.error(
@@ -66,7 +66,7 @@ async function endAll(client: pg.Client, query: string, { signal, log, reportMs 
   }
 }
 
-async function terminate(client: pg.Client, { pid }: Stale): Promise<boolean> {
+async function terminate(client: pg.Client, { pid }: StaleSession): Promise<boolean> {
   try {
     await client.query('select pg_terminate_backend($1)', [pid]);
     return true;

@@ -1,12 +1,12 @@
 import type { EpochMs, Json, JsonObject, Principal } from '../../domain/values.ts';
 import type { ActorKind, DurableOutput } from '../../machines/outputs.ts';
 import type { ActorStore, JournalEntry, StoredActor } from '../contract.ts';
+import { actorTables, tableOf } from './actor-tables.ts';
 import { Committer } from './commit.ts';
 import { type Database, idArray } from './database.ts';
-import { deleteByKey } from './delete.ts';
+import { deleteByKey } from './delete-by-key.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import type { Fence } from './fence.ts';
-import { actorTables, tableOf } from './tables.ts';
 
 export interface ActorRow {
   id: string;
@@ -21,11 +21,11 @@ export interface ActorRow {
 }
 
 const common = ['id', 'tenant_id', 'version', 'machine_version', 'value', 'context', 'moving', 'since', 'quarantine'];
-const said = Object.fromEntries(actorTables.map(({ kind, said }) => [kind, Object.entries(said)]));
+const fieldsInColumns = Object.fromEntries(actorTables.map(({ kind, columnOf }) => [kind, Object.entries(columnOf)]));
 
 /** What is read of actors of the kind, for `storedActor`. */
 export const actorColumns = (kind: ActorKind): string =>
-  [...new Set([...common, ...(said[kind] ?? []).map(([, column]) => column)])].join(', ');
+  [...new Set([...common, ...(fieldsInColumns[kind] ?? []).map(([, column]) => column)])].join(', ');
 
 export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   ref: { kind, id: row.id },
@@ -33,20 +33,20 @@ export const storedActor = (kind: ActorKind, row: ActorRow): StoredActor => ({
   version: row.version,
   machineVersion: row.machine_version,
   value: row.value,
-  context: { ...saidOf(kind, row), ...row.context, ...row.moving },
+  context: { ...fieldsFromColumns(kind, row), ...row.context, ...row.moving },
   since: row.since,
   quarantine: row.quarantine,
 });
 
 /** Rows of earlier builds have these members in their context too. */
-function saidOf(kind: ActorKind, row: object): JsonObject {
+function fieldsFromColumns(kind: ActorKind, row: object): JsonObject {
   const members: JsonObject = {};
-  for (const [name, column] of said[kind] ?? []) members[name] = (row as JsonObject)[column] as Json;
+  for (const [name, column] of fieldsInColumns[kind] ?? []) members[name] = (row as JsonObject)[column] as Json;
   return members;
 }
 
 /** A member of the context that may be a moving one, as `json`. */
-export const memberOf = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
+export const contextField = (name: string): string => `coalesce(moving->'${name}', (context->'${name}')::json)`;
 
 /** The version of the actor that a timer `o` is of, by its kind. */
 const versions = actorTables
@@ -145,7 +145,7 @@ export function actorStore(database: Database, counts: DeviceCounts, fence: Fenc
       });
     },
 
-    async putOffTimer({ ref: { kind, id }, id: timerId }, dueBy, until) {
+    async postponeTimer({ ref: { kind, id }, id: timerId }, dueBy, until) {
       await database.write({
         name: 'timers_put_off',
         text: 'update timers set due_at = $5 where id = $1 and timer_id = $2 and kind = $3 and due_at <= $4',

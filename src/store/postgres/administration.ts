@@ -1,8 +1,8 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AdministrationStore } from '../contract/administration.ts';
 import type { Database } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 export const administrationStore = (database: Database): AdministrationStore => ({
   async tenants(limit, after) {
@@ -17,7 +17,7 @@ export const administrationStore = (database: Database): AdministrationStore => 
       name: 'tenants',
       text: `select id, name, slug, suspended, context->>'tier' as tier, created_at from tenants where (created_at, id) < ($1, $2)
         order by created_at desc, id desc limit $3`,
-      values: [...beginning(after), limit + 1],
+      values: [...descendingStart(after), limit + 1],
     });
     const tenants = rows.map(({ created_at: createdAt, ...row }) => ({ ...row, createdAt }));
     return pageOf(tenants, limit, ({ createdAt, id }) => ({ createdAt, id }));
@@ -35,9 +35,9 @@ export const administrationStore = (database: Database): AdministrationStore => 
     await database.write({
       name: 'flag_set',
       text: `with made as (insert into flags (name, state) values ($1, $2)
-          on conflict (name) do update set state = excluded.state returning name), ${alsoPut(3, 'made')}
+          on conflict (name) do update set state = excluded.state returning name), ${idempotencyCte(3, 'made')}
         select name from made`,
-      values: [flag, state, alsoValue(also)],
+      values: [flag, state, idempotencyParameter(also)],
     });
   },
 });

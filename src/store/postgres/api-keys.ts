@@ -1,10 +1,10 @@
 import type { Role } from '../../domain/roles.ts';
 import type { Scope } from '../../domain/scopes.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import { type ApiKey, type KeyStore, keySubject } from '../contract/people.ts';
-import type { Database, Value } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { pageOf } from './pages.ts';
+import { type ApiKey, type ApiKeyStore, keySubject } from '../contract/members.ts';
+import type { Database, SqlValue } from './database.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { pageOf } from './keyset-pagination.ts';
 
 interface KeyRow {
   prefix: string;
@@ -37,7 +37,7 @@ const keyOf = (row: KeyRow): ApiKey => ({
   revokedAt: row.revoked_at,
 });
 
-const valuesOf = (key: ApiKey): Value[] => [
+const valuesOf = (key: ApiKey): SqlValue[] => [
   key.prefix,
   key.tenantId,
   key.userId,
@@ -54,13 +54,13 @@ const valuesOf = (key: ApiKey): Value[] => [
 /** After every prefix. */
 const LAST = '\u{10ffff}';
 
-export const keyStore = (database: Database): KeyStore => ({
+export const apiKeyStore = (database: Database): ApiKeyStore => ({
   async insert(key, also) {
     await database.write({
       name: 'key_insert',
-      text: `with made as (insert into api_keys (${columns}) values (${places}) returning prefix), ${alsoPut(12, 'made')}
+      text: `with made as (insert into api_keys (${columns}) values (${places}) returning prefix), ${idempotencyCte(12, 'made')}
         select prefix from made`,
-      values: [...valuesOf(key), alsoValue(also)],
+      values: [...valuesOf(key), idempotencyParameter(also)],
     });
   },
 
@@ -102,9 +102,9 @@ export const keyStore = (database: Database): KeyStore => ({
       name: 'key_revoke',
       text: `with ended as (
           update api_keys set revoked_at = coalesce(revoked_at, $2) where prefix = $1 returning prefix),
-        dropped as (delete from idempotency where subject = $3), ${alsoPut(4, 'ended')}
+        dropped as (delete from idempotency where subject = $3), ${idempotencyCte(4, 'ended')}
         select prefix from ended`,
-      values: [prefix, at, keySubject(prefix), alsoValue(also)],
+      values: [prefix, at, keySubject(prefix), idempotencyParameter(also)],
     });
   },
 
@@ -114,9 +114,9 @@ export const keyStore = (database: Database): KeyStore => ({
       text: `with ended as (
           update api_keys set revoked_at = $8 where prefix = $12 and revoked_at is null returning prefix),
         made as (insert into api_keys (${columns}) select ${places} from ended returning prefix),
-        dropped as (delete from idempotency where subject = $13), ${alsoPut(14, 'made')}
+        dropped as (delete from idempotency where subject = $13), ${idempotencyCte(14, 'made')}
         select prefix from made`,
-      values: [...valuesOf(key), prefix, keySubject(prefix), alsoValue(also)],
+      values: [...valuesOf(key), prefix, keySubject(prefix), idempotencyParameter(also)],
     });
     return rows.length > 0;
   },

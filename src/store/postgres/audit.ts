@@ -1,6 +1,6 @@
 import type { EpochMs, Json, Uuid } from '../../domain/values.ts';
 import type { AuditEntry, AuditFilter, AuditRow, AuditStore } from '../contract/audit.ts';
-import type { Page, Position } from '../contract/pages.ts';
+import type { Page, Position } from '../contract/page.ts';
 import type { Database } from './database.ts';
 
 /** Entries of each source that one filtered page looks at. */
@@ -8,13 +8,13 @@ const MOST_LOOKED_AT = 10_000;
 const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 /** An entry's place: an actor has several entries, told apart by its version; a row of its own has 0. */
-interface Place {
+interface EntryPosition {
   at: EpochMs;
   id: Uuid;
   n: number;
 }
 
-interface EntryRow extends Place {
+interface EntryRow extends EntryPosition {
   by: Uuid;
   key: string | null;
   via: string | null;
@@ -69,10 +69,14 @@ export const auditStore = (database: Database): AuditStore => ({
   },
 
   async list(tenantId, filter, limit, after) {
-    const { at, id, n } = beginning(filter, after);
+    const { at, id, n } = startPosition(filter, after);
     const { by = null, action = null, subject = null, from = 0 } = filter;
     const sparse = by !== null || action !== null;
-    const [row] = await database.read<{ entries: EntryRow[]; journal_edge: Place | null; rows_edge: Place | null }>({
+    const [row] = await database.read<{
+      entries: EntryRow[];
+      journal_edge: EntryPosition | null;
+      rows_edge: EntryPosition | null;
+    }>({
       name: `audit_list${tenantId === null ? '_service' : ''}${subject === null ? '' : '_subject'}`,
       text: listing(tenantId, subject !== null),
       values: [tenantId, at, id, n, from, sparse ? MOST_LOOKED_AT : limit + 1, limit + 1, subject, by, action],
@@ -92,26 +96,26 @@ const entryOf = ({ request_id: requestId, at, by, key, via, action, subject, out
   ...{ at, by, key, via, action, subject, outcome, requestId },
 });
 
-const isNewer = (one: Place, other: Place): boolean =>
+const isNewer = (one: EntryPosition, other: EntryPosition): boolean =>
   one.at !== other.at ? one.at > other.at : one.id !== other.id ? one.id > other.id : one.n > other.n;
 
-function newest(one: Place | null, other: Place | null): Place | null {
+function newest(one: EntryPosition | null, other: EntryPosition | null): EntryPosition | null {
   if (one === null || other === null) return one ?? other;
   return isNewer(one, other) ? one : other;
 }
 
 /** Beyond `edge` one source was not looked at: what the other has there waits for the next page. */
-function pageOf(rows: readonly EntryRow[], limit: number, edge: Place | null): Page<AuditEntry> {
+function pageOf(rows: readonly EntryRow[], limit: number, edge: EntryPosition | null): Page<AuditEntry> {
   const known = edge === null ? rows : rows.filter((row) => !isNewer(edge, row));
   const page = known.slice(0, limit);
   const last = known.length > limit ? (page.at(-1) ?? null) : edge;
-  return { items: page.map(entryOf), next: last && positionOf(last), places: () => page.map(positionOf) };
+  return { items: page.map(entryOf), next: last && positionOf(last), positions: () => page.map(positionOf) };
 }
 
-const positionOf = ({ at, id, n }: Place): Position => ({ createdAt: at, id: `${id}.${n}` });
+const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at, id: `${id}.${n}` });
 
 /** What comes first is before the end of the range and after the last entry of the page before. */
-function beginning({ to }: AuditFilter, after: Position | undefined): Place {
+function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
   const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST_ID, n: 0 } : { at: to, id: NIL, n: 0 };
   if (after === undefined) return end;
   const [id = NIL, n = '0'] = after.id.split('.');

@@ -1,9 +1,9 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { CommandStore } from '../contract.ts';
-import { type ActorRow, actorColumns, memberOf, storedActor } from './actors.ts';
-import type { Database, Value } from './database.ts';
-import { beginning, pageOf } from './pages.ts';
-import { notFinal } from './tables.ts';
+import { openCommandStatuses } from './actor-tables.ts';
+import { type ActorRow, actorColumns, contextField, storedActor } from './actors.ts';
+import type { Database, SqlValue } from './database.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 /*
  * Nothing that every command changes is indexed, so that its one update stays in its page (HOT). A command for which something can still
@@ -21,7 +21,7 @@ const timed = (timers: string, condition: string, join: 'inner' | 'left' = 'inne
     ${join} join lateral (select c.* from commands c where c.id = t.id and ${condition} offset 0) found on true`;
 
 /** With a time as $2: the command was created by then, or its device ($1) is not active. */
-const askedBefore = `($2::bigint is null or created_at <= $2
+const requestedBefore = `($2::bigint is null or created_at <= $2
   or not exists (select from devices d where d.id = $1 and not d.revoked))`;
 
 /**
@@ -44,7 +44,7 @@ const LEAST: Uuid = '00000000-0000-0000-0000-000000000000';
 
 /** Reads `atOnce` of the watched ones with a statement. */
 export function commandStore(database: Database, atOnce = 10_000): CommandStore {
-  const openOf = async (name: string, condition: string, values: Value[]): Promise<Uuid[]> => {
+  const openOf = async (name: string, condition: string, values: SqlValue[]): Promise<Uuid[]> => {
     const rows = await database.read<{ id: Uuid }>({
       name,
       text: `select found.id from ${timed('open_at = $1', `status in ${condition}`)} order by created_at, found.id`,
@@ -60,7 +60,7 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
         text: `select ${actorColumns('command')} from commands
           where device_id = $1 and tenant_id = $2 and (created_at, id) < ($3, $4)
           order by created_at desc, id desc limit $5`,
-        values: [deviceId, tenantId, ...beginning(after), limit + 1],
+        values: [deviceId, tenantId, ...descendingStart(after), limit + 1],
       });
       const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
@@ -77,21 +77,21 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     },
 
     // The timer that ends a confirmation may come a moment after its deadline. Whatever waits has a token: so the partial index is meant.
-    async awaiting(tenantId, now, limit, after) {
+    async awaitingConfirmation(tenantId, now, limit, after) {
       const rows = await database.read<ActorRow & { created_at: EpochMs }>({
         name: 'commands_awaiting',
         text: `select ${actorColumns('command')} from commands
           where tenant_id = $1 and token_hash is not null and status = 'awaiting_confirmation' and (created_at, id) < ($2, $3)
             and (context->'confirmation'->>'expiresAt')::bigint > $4
           order by created_at desc, id desc limit $5`,
-        values: [tenantId, ...beginning(after), now, limit + 1],
+        values: [tenantId, ...descendingStart(after), now, limit + 1],
       });
       const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
       return { ...page, items: page.items.map((row) => storedActor('command', row)) };
     },
 
     // A critical command is written once, ever.
-    pending: (deviceId) =>
+    deliverable: (deviceId) =>
       openOf(
         'commands_pending',
         `${dispatched} and not (critical and written) and not ${reinstatedSince('$1', 'c.created_at')}`,
@@ -99,17 +99,17 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
       ),
     // One snapshot for both tables: commands that it shows of a revoked device are older than any reinstatement that follows.
     open: (deviceId, revokedAt) =>
-      openOf('commands_open', `${notFinal} and ${askedBefore}`, [deviceId, revokedAt ?? null]),
+      openOf('commands_open', `${openCommandStatuses} and ${requestedBefore}`, [deviceId, revokedAt ?? null]),
 
-    async openOfRevoked() {
-      const found: Awaited<ReturnType<CommandStore['openOfRevoked']>> = [];
+    async openOnRevokedDevices() {
+      const found: Awaited<ReturnType<CommandStore['openOnRevokedDevices']>> = [];
       for (let after = LEAST, more = true; more; ) {
         const rows = await database.read<{ id: Uuid; device_id: Uuid | null }>({
           name: 'commands_open_of_revoked',
           text: `select t.id, revoked.id as device_id
             from ${timed(
               "kind = 'command' and open_at is not null and id > $1 order by id limit $2",
-              `status in ${notFinal}`,
+              `status in ${openCommandStatuses}`,
               'left',
             )}
               left join lateral (select d.id from devices d where d.id = found.device_id
@@ -126,14 +126,14 @@ export function commandStore(database: Database, atOnce = 10_000): CommandStore 
     },
 
     // Of all commands with a timer, which after a bad day are many: none of these statements is a long one.
-    async watching() {
-      const watched: Awaited<ReturnType<CommandStore['watching']>> = [];
+    async awaitingVerification() {
+      const watched: Awaited<ReturnType<CommandStore['awaitingVerification']>> = [];
       for (let after = LEAST, more = true; more; ) {
         const rows = await database.read<WatchedRow>({
           name: 'commands_watching',
           text: `select t.id, device_id, about->'expected' as expected, about->>'observed' is not null as seen
             from ${timed("kind = 'command' and id > $1 order by id limit $2", "verification = 'pending'", 'left')}
-              left join lateral (select ${memberOf('verification')} as about) verified on true
+              left join lateral (select ${contextField('verification')} as about) verified on true
             order by t.id`,
           values: [after, atOnce],
         });

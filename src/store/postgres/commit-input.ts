@@ -1,9 +1,9 @@
 import type { Json, JsonObject } from '../../domain/values.ts';
 import type { ActorKind, DeviceKeyRow, RowOutput } from '../../machines/outputs.ts';
-import type { ActorCommit, OutboxKey, TurnCommit } from '../contract.ts';
+import type { ActorCommit, BatchCommit, OutboxKey } from '../contract.ts';
+import { actorTables, tableOf } from './actor-tables.ts';
 import { idempotencyInput } from './idempotency.ts';
-import { jsonArray, keepable } from './json-array.ts';
-import { actorTables, tableOf } from './tables.ts';
+import { assertStorable, jsonArray } from './json-array.ts';
 
 /*
  * A turn as the JSON that its statement reads: one array for each kind of actor and what is written of it. Everything that joins an
@@ -11,7 +11,7 @@ import { actorTables, tableOf } from './tables.ts';
  */
 
 /** What can join an actor's commit, in the order of the statement's sections. */
-export const joining = [
+export const effectKinds = [
   'journal',
   'outbox',
   'set',
@@ -24,21 +24,21 @@ export const joining = [
   'proposals',
   'idempotency',
 ] as const;
-export type Joining = (typeof joining)[number];
+export type EffectKind = (typeof effectKinds)[number];
 
-type Also = Partial<Record<Joining, Json[]>>;
+type Effects = Partial<Record<EffectKind, Json[]>>;
 
 /** Of a new actor all is written, of a settled one what transitions move. */
 export const forms = ['settled', 'whole', 'new'] as const;
 export type Form = (typeof forms)[number];
 
-export interface TurnInput {
+export interface BatchInput {
   /** Rows for `kind` as JSON text, and beside it, as an array of `json`, the moving members of their contexts. */
   actors: { kind: ActorKind; form: Form; json: string; moving: Buffer }[];
-  joining: ReadonlySet<Joining>;
+  effectKinds: ReadonlySet<EffectKind>;
   /** JSON text of what is delivered without an actor's commit, or null. */
   delivered: string | null;
-  whole: boolean;
+  atomic: boolean;
 }
 
 interface Group {
@@ -48,28 +48,28 @@ interface Group {
   moving: string[];
 }
 
-export function turnInput(turn: TurnCommit): TurnInput {
+export function batchInput(turn: BatchCommit): BatchInput {
   const groups = new Map<string, Group>();
-  const present = new Set<Joining>();
+  const present = new Set<EffectKind>();
   for (const commit of turn.actors) {
     const { kind } = commit.ref;
-    const form = commit.readVersion === 0 ? 'new' : commit.settled ? 'settled' : 'whole';
+    const form = commit.readVersion === 0 ? 'new' : commit.unchangedBase ? 'settled' : 'whole';
     const name = kind + form;
     let group = groups.get(name);
     if (!group) {
       group = { kind, form, rows: [], moving: [] };
       groups.set(name, group);
     }
-    group.rows.push(form === 'settled' ? settledRow(commit, present) : wholeRow(commit, present));
-    group.moving.push(keepable(JSON.stringify(movingOf(commit))));
+    group.rows.push(form === 'settled' ? deltaRow(commit, present) : fullRow(commit, present));
+    group.moving.push(assertStorable(JSON.stringify(liveFieldsOf(commit))));
   }
   return {
     actors: [...groups.values()]
       .sort((a, b) => rank(a) - rank(b))
       .map(({ kind, form, rows, moving }) => ({ kind, form, json: JSON.stringify(rows), moving: jsonArray(moving) })),
-    joining: present,
+    effectKinds: present,
     delivered: turn.delivered.length > 0 ? JSON.stringify(turn.delivered.map(outboxKey)) : null,
-    whole: turn.whole ?? false,
+    atomic: turn.atomic ?? false,
   };
 }
 
@@ -77,47 +77,47 @@ export function turnInput(turn: TurnCommit): TurnInput {
 const rank = ({ kind, form }: Group): number =>
   actorTables.findIndex((table) => table.kind === kind) * forms.length + forms.indexOf(form);
 
-function wholeRow(commit: ActorCommit, present: Set<Joining>): Json {
+function fullRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, tenantId, readVersion, version, machineVersion, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, tenant_id: tenantId, version, machine_version: machineVersion, value, since };
   if (readVersion !== 0) row.read_version = readVersion;
   for (const column in columns) if (columns[column] !== null) row[column] = columns[column] as Json;
-  row.context = stayingOf(commit, row);
-  const also = alsoOf(commit, present);
+  row.context = fixedFieldsOf(commit, row);
+  const also = effectsOf(commit, present);
   if (also !== null) row.also = also;
   return row;
 }
 
-function settledRow(commit: ActorCommit, present: Set<Joining>): Json {
+function deltaRow(commit: ActorCommit, present: Set<EffectKind>): Json {
   const { ref, readVersion, version, value, columns, since } = commit;
   const row: JsonObject = { id: ref.id, read_version: readVersion, version, value, since };
-  for (const column of tableOf(ref.kind).moving) row[column] = columns[column] ?? null;
-  const also = alsoOf(commit, present);
+  for (const column of tableOf(ref.kind).liveColumns) row[column] = columns[column] ?? null;
+  const also = effectsOf(commit, present);
   if (also !== null) row.also = also;
   return row;
 }
 
-function movingOf({ context, moving }: ActorCommit): JsonObject {
+function liveFieldsOf({ context, liveFields }: ActorCommit): JsonObject {
   const members: JsonObject = {};
-  for (const name in context) if (moving.has(name)) members[name] = context[name] as Json;
+  for (const name in context) if (liveFields.has(name)) members[name] = context[name] as Json;
   return members;
 }
 
 /** The other members of the context, without those that a column of the row says. */
-function stayingOf({ ref, context, moving }: ActorCommit, row: JsonObject): JsonObject {
-  const { said } = tableOf(ref.kind);
+function fixedFieldsOf({ ref, context, liveFields }: ActorCommit, row: JsonObject): JsonObject {
+  const { columnOf } = tableOf(ref.kind);
   const members: JsonObject = {};
   for (const name in context) {
-    if (moving.has(name)) continue;
-    const column = said[name];
+    if (liveFields.has(name)) continue;
+    const column = columnOf[name];
     if (column === undefined || row[column] !== context[name]) members[name] = context[name] as Json;
   }
   return members;
 }
 
-function alsoOf(commit: ActorCommit, present: Set<Joining>): Also | null {
-  let also: Also | null = null;
-  const put = (name: Joining, rows: Json[]): void => {
+function effectsOf(commit: ActorCommit, present: Set<EffectKind>): Effects | null {
+  let also: Effects | null = null;
+  const put = (name: EffectKind, rows: Json[]): void => {
     if (rows.length === 0) return;
     also ??= {};
     also[name] = rows;
@@ -157,7 +157,7 @@ interface NewKey extends DeviceKeyRow {
 type KeysEnd = Pick<Extract<RowOutput, { type: 'keys.end' }>, 'status' | 'at'> & { except: number[] };
 
 /** Several outputs about one device's keys, given in order, become at most one change of each row. */
-function addRows(rows: readonly RowOutput[], put: (name: Joining, rows: Json[]) => void): void {
+function addRows(rows: readonly RowOutput[], put: (name: EffectKind, rows: Json[]) => void): void {
   const added = new Map<number, NewKey>();
   const graces: Record<string, number> = {};
   const ends: KeysEnd[] = [];

@@ -1,10 +1,10 @@
 import type { ActorKind } from '../../machines/outputs.ts';
-import { type Form, forms, type Joining, joining, type TurnInput } from './commit-input.ts';
-import type { Value } from './database.ts';
-import { deleteByKey } from './delete.ts';
+import { actorTables, openCommandStatuses, tableOf } from './actor-tables.ts';
+import { type BatchInput, type EffectKind, effectKinds, type Form, forms } from './commit-input.ts';
+import type { SqlValue } from './database.ts';
+import { deleteByKey } from './delete-by-key.ts';
 import { type Fence, ownsShard } from './fence.ts';
 import { idempotencyFields, putIdempotency } from './idempotency.ts';
-import { actorTables, notFinal, tableOf } from './tables.ts';
 
 /*
  * The statements that commit turns. A statement has a fixed set of sections, and a section without rows in its parameter writes
@@ -13,7 +13,7 @@ import { actorTables, notFinal, tableOf } from './tables.ts';
  */
 
 /** A part of a statement: the actors of one kind and form, what joins them, and deliveries without an actor. */
-export type Section = `${ActorKind}_${Form}` | Joining | 'deliveries';
+export type Section = `${ActorKind}_${Form}` | EffectKind | 'deliveries';
 
 /** The columns of every actor table; a group commit does not write `quarantine`. */
 const common: Readonly<Record<string, string>> = {
@@ -31,17 +31,17 @@ const always = ['version', 'value', 'since'];
 
 /** The columns that a form writes, beside `moving`. */
 function columnsOf(kind: ActorKind, form: Form): string[] {
-  const { columns, moving } = tableOf(kind);
-  if (form === 'settled') return [...always, ...moving];
+  const { columns, liveColumns } = tableOf(kind);
+  if (form === 'settled') return [...always, ...liveColumns];
   const all = Object.keys({ ...common, ...columns });
   return form === 'new' ? all : all.filter((column) => !fixed.has(column));
 }
 
 /** What a statement does where a new actor is there already: it fails as a whole (23505), or leaves that one out. */
-export type Contested = 'fails' | 'left out';
+export type OnDuplicate = 'fails' | 'left out';
 
 /** The actors of one kind and form, which the parameters `$n` and the next hold; the last section is what was kept of them. */
-function actorSections(kind: ActorKind, form: Form, n: number, contested: Contested): string {
+function actorSections(kind: ActorKind, form: Form, n: number, contested: OnDuplicate): string {
   const { name, columns } = tableOf(kind);
   const types: Readonly<Record<string, string>> = { ...common, ...columns };
   const written = columnsOf(kind, form);
@@ -70,18 +70,18 @@ function actorSections(kind: ActorKind, form: Form, n: number, contested: Contes
 
 /** The device of a command that is not final: its timers lead to it. Everything else has none. */
 const openAt = (kind: ActorKind, row: string): string =>
-  kind === 'command' ? `case when ${row}.status in ${notFinal} then ${row}.device_id end` : 'null::uuid';
+  kind === 'command' ? `case when ${row}.status in ${openCommandStatuses} then ${row}.device_id end` : 'null::uuid';
 
 const sectionOf = (kind: ActorKind, form: Form): `${ActorKind}_${Form}` => `${kind}_${form}`;
 
-const from = (name: Joining, fields: string): string =>
+const from = (name: EffectKind, fields: string): string =>
   `from also a, jsonb_to_recordset(a.also->'${name}') as r(${fields})`;
 
 const outboxKeyFields = 'kind text, id uuid, version bigint, n integer';
 const deliver = (source: string): string =>
   deleteByKey('outbox', source, 'o.id = r.id and o.version = r.version and o.n = r.n and o.kind = r.kind');
 
-const joinSections: Readonly<Record<Joining, string>> = {
+const effectSections: Readonly<Record<EffectKind, string>> = {
   journal: `insert into journal (kind, id, version, tenant_id, at, by, event, from_value, to_value, data)
     select a.kind, a.id, r.version, a.tenant_id, r.at, r.by, r.event, r."from", r."to", r.data
     ${from('journal', 'version bigint, at bigint, by jsonb, event text, "from" jsonb, "to" jsonb, data jsonb')}`,
@@ -137,20 +137,24 @@ const proposalsAccepted = `(select refuse('the proposal is not pending any more'
   where (select count(*) from proposals_done) < (select sum(jsonb_array_length(also->'proposals')) from also)) as accepted`;
 
 /** Message of `refuse` for an atomic commit with a version conflict. */
-export const TORN = 'the turn is torn';
+export const ATOMIC_CONFLICT = 'the turn is torn';
 
 const actorSectionNames: readonly { kind: ActorKind; form: Form; name: Section }[] = actorTables.flatMap(({ kind }) =>
   forms.map((form) => ({ kind, form, name: sectionOf(kind, form) })),
 );
 
 /** In the order of the statement. */
-export const allSections: readonly Section[] = [...actorSectionNames.map(({ name }) => name), ...joining, 'deliveries'];
+export const allSections: readonly Section[] = [
+  ...actorSectionNames.map(({ name }) => name),
+  ...effectKinds,
+  'deliveries',
+];
 
 const NO_ROWS = '[]';
 const NO_CONTEXTS = '{}';
 
 /** A prepared statement for every turn that needs no other sections than these. */
-export class TurnStatement {
+export class BatchStatement {
   readonly name: string;
   readonly sections: ReadonlySet<Section>;
   private readonly actors: readonly { kind: ActorKind; form: Form; name: Section }[];
@@ -166,13 +170,13 @@ export class TurnStatement {
   }
 
   /** `expected` actors are to be kept. */
-  values(input: TurnInput, expected: number): Value[] {
-    const values: Value[] = [];
+  values(input: BatchInput, expected: number): SqlValue[] {
+    const values: SqlValue[] = [];
     for (const { kind, form } of this.actors) {
       const given = input.actors.find((group) => group.kind === kind && group.form === form);
       values.push(given?.json ?? NO_ROWS, given?.moving ?? NO_CONTEXTS);
     }
-    if (this.actors.length > 0) values.push(expected, input.whole);
+    if (this.actors.length > 0) values.push(expected, input.atomic);
     if (this.sections.has('deliveries')) values.push(input.delivered ?? NO_ROWS);
     return values;
   }
@@ -183,7 +187,7 @@ export class TurnStatement {
   }
 
   /** Fails as a whole where `fence` no longer holds. */
-  text(fence: Fence | null, contested: Contested): string {
+  text(fence: Fence | null, contested: OnDuplicate): string {
     const parts = this.actors.map(({ kind, form }, index) => actorSections(kind, form, 2 * index + 1, contested));
     const results = ['0 as kept', 'null as names'];
     let parameters = 2 * this.actors.length;
@@ -192,8 +196,8 @@ export class TurnStatement {
       results.splice(0, 2, '(select count(*) from kept) as kept', lostActors(parameters + 1, parameters + 2));
       parameters += 2;
     }
-    for (const name of joining) {
-      if (this.sections.has(name)) parts.push(`${name}_done as (${joinSections[name]})`);
+    for (const name of effectKinds) {
+      if (this.sections.has(name)) parts.push(`${name}_done as (${effectSections[name]})`);
     }
     if (this.sections.has('members')) results.push(membersBound);
     if (this.sections.has('proposals')) results.push(proposalsAccepted);
@@ -214,10 +218,10 @@ const keptSection = (actors: readonly { kind: ActorKind; name: Section }[]): str
 /** Null where all the actors were kept, else the names of those that were; of an atomic turn nothing is kept then. */
 const lostActors = (expected: number, whole: number): string =>
   `case when (select count(*) from kept) < $${expected}::integer then
-    case when $${whole}::boolean then array[refuse('${TORN}')] else array(select kind || ':' || id from kept) end
+    case when $${whole}::boolean then array[refuse('${ATOMIC_CONFLICT}')] else array(select kind || ':' || id from kept) end
   end as names`;
 
-const commandTurn: readonly Section[] = [
+const commandSections: readonly Section[] = [
   'device_settled',
   'device_whole',
   'command_settled',
@@ -233,15 +237,15 @@ const commandTurn: readonly Section[] = [
  * From narrow to wide; a turn takes the first that covers it. An empty section costs some microseconds, so the frequent
  * turns have statements of their own. Each costs a session 0.1 to 1.6 MB as long as it is connected.
  */
-export const turnStatements: readonly TurnStatement[] = [
-  new TurnStatement('deliveries', ['deliveries']),
-  new TurnStatement('report', ['device_settled']),
-  new TurnStatement('device', ['device_settled', 'device_whole', 'journal']),
-  new TurnStatement('request', ['command_new', 'journal', 'set']),
-  new TurnStatement('keyed_request', ['command_new', 'journal', 'set', 'idempotency']),
-  new TurnStatement('answer', ['device_settled', 'command_settled', 'journal', 'clear']),
-  new TurnStatement('commands', commandTurn),
-  new TurnStatement('plan', [
+export const batchStatements: readonly BatchStatement[] = [
+  new BatchStatement('deliveries', ['deliveries']),
+  new BatchStatement('report', ['device_settled']),
+  new BatchStatement('device', ['device_settled', 'device_whole', 'journal']),
+  new BatchStatement('request', ['command_new', 'journal', 'set']),
+  new BatchStatement('keyed_request', ['command_new', 'journal', 'set', 'idempotency']),
+  new BatchStatement('answer', ['device_settled', 'command_settled', 'journal', 'clear']),
+  new BatchStatement('commands', commandSections),
+  new BatchStatement('plan', [
     'command_new',
     'plan_settled',
     'plan_new',
@@ -251,14 +255,14 @@ export const turnStatements: readonly TurnStatement[] = [
     'delivered',
     'idempotency',
   ]),
-  new TurnStatement('plans', [...commandTurn, 'plan_settled', 'plan_new', 'outbox', 'delivered', 'deliveries']),
-  new TurnStatement('any', allSections),
+  new BatchStatement('plans', [...commandSections, 'plan_settled', 'plan_new', 'outbox', 'delivered', 'deliveries']),
+  new BatchStatement('any', allSections),
 ];
 
 /** The sections that the statement of this commit needs. */
-export function sectionsOf(input: TurnInput): Section[] {
+export function sectionsOf(input: BatchInput): Section[] {
   const needed: Section[] = input.actors.map(({ kind, form }) => sectionOf(kind, form));
-  needed.push(...input.joining);
+  needed.push(...input.effectKinds);
   if (input.delivered !== null) needed.push('deliveries');
   return needed;
 }

@@ -1,7 +1,7 @@
 import type { ActorRef } from '../../machines/outputs.ts';
-import { DataRefused, StoreUnavailable, type TurnCommit } from '../contract.ts';
-import { turnInput } from './commit-input.ts';
-import { sectionsOf, TORN, type TurnStatement, turnStatements } from './commit-statement.ts';
+import { type BatchCommit, DataRefused, StoreUnavailable } from '../contract.ts';
+import { batchInput } from './commit-input.ts';
+import { ATOMIC_CONFLICT, type BatchStatement, batchStatements, sectionsOf } from './commit-statement.ts';
 import type { Database, Statement } from './database.ts';
 import { FENCED, type Fence } from './fence.ts';
 
@@ -22,11 +22,11 @@ interface Answer {
 export class Committer {
   private readonly database: Database;
   private readonly fence: Fence | null;
-  private readonly statements: readonly { statement: TurnStatement; text: string; contested: string | null }[];
+  private readonly statements: readonly { statement: BatchStatement; text: string; contested: string | null }[];
   private inserted = 0;
 
   /** Of `statements` the first that covers a turn is used; the last must cover all. */
-  constructor(database: Database, fence: Fence | null = null, statements = turnStatements) {
+  constructor(database: Database, fence: Fence | null = null, statements = batchStatements) {
     this.database = database;
     this.fence = fence;
     this.statements = statements.map((statement) => ({
@@ -36,35 +36,35 @@ export class Committer {
     }));
   }
 
-  async commit(turn: TurnCommit): Promise<{ lost: ActorRef[] }> {
+  async commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
     if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
-    const input = turnInput(turn);
+    const input = batchInput(turn);
     const needed = sectionsOf(input);
     const found = this.statements.find(({ statement }) => statement.covers(needed));
     if (!found) throw new Error(`no statement has the sections ${needed.join(', ')}`);
     const { statement, text, contested } = found;
     const values = statement.values(input, turn.actors.length);
     const creates = turn.actors.some(({ readVersion }) => readVersion === 0);
-    const row = await this.write({ name: statement.name, text, values, once: true }).catch((error) => {
+    const row = await this.write({ name: statement.name, text, values, noRetry: true }).catch((error) => {
       // If the duplicate is a new actor, this keeps the others. It is too rare for a prepared statement.
       const again =
         error instanceof DataRefused && error.sqlState === UNIQUE_VIOLATION && creates && contested !== null;
       if (!again) throw error;
-      return this.write({ text: contested, values, once: true });
+      return this.write({ text: contested, values, noRetry: true });
     });
-    if (row === TORN) return { lost: turn.actors.map(({ ref }) => ref) };
+    if (row === ATOMIC_CONFLICT) return { lost: turn.actors.map(({ ref }) => ref) };
     this.count(turn);
     if (!row?.names) return { lost: [] };
     const kept = new Set(row.names);
     return { lost: turn.actors.map(({ ref }) => ref).filter(({ kind, id }) => !kept.has(`${kind}:${id}`)) };
   }
 
-  private async write(statement: Statement): Promise<Answer | typeof TORN | undefined> {
+  private async write(statement: Statement): Promise<Answer | typeof ATOMIC_CONFLICT | undefined> {
     try {
       return (await this.database.write<Answer>(statement))[0];
     } catch (error) {
       if (!(error instanceof DataRefused)) throw error;
-      if (error.message === TORN) return TORN;
+      if (error.message === ATOMIC_CONFLICT) return ATOMIC_CONFLICT;
       if (error.message !== FENCED) throw error;
       this.fence?.refused(FENCED);
       throw new StoreUnavailable(FENCED);
@@ -72,7 +72,7 @@ export class Committer {
   }
 
   /** With every tenfold of new actors all plans are made again: one made for empty tables reads full ones as a whole. */
-  private count(turn: TurnCommit): void {
+  private count(turn: BatchCommit): void {
     const before = magnitude(this.inserted);
     for (const { readVersion } of turn.actors) if (readVersion === 0) this.inserted += 1;
     if (magnitude(this.inserted) > before) this.database.discardPlans();

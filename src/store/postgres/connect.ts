@@ -1,11 +1,11 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
-import { type Database, PooledDatabase, types } from './database.ts';
+import { type Database, PooledDatabase, typeParsers } from './database.ts';
 import type { Fence } from './fence.ts';
 import { PgliteThread } from './pglite/thread.ts';
-import { SESSION, sessionConfig } from './session-config.ts';
-import { Sessions } from './sessions.ts';
+import { ServerSessions } from './server-sessions.ts';
+import { SESSION_SETTINGS, sessionConfig } from './session-config.ts';
 
 /** What the store's sessions are called in the server's lists. */
 export const STORE_NAME = 'twinkeep';
@@ -16,23 +16,23 @@ const STATEMENT_TIMEOUT_MS = 8_000;
 /** A session's caches of the catalog and of plans grow as long as it lives; a new connection starts with none. */
 const LIFETIME_S = 600;
 /** As long as a device's message waits (`deviceTimeoutMs`); only for a server that says nothing any more. */
-const SILENCE_MS = 10_000;
+const QUERY_TIMEOUT_MS = 10_000;
 
 /** Nothing is connected yet. Each connection is replaced after `lifetimeS` seconds, and each new one is checked by `fence`. */
 export function connectPostgres(
   url: string,
   { lifetimeS = LIFETIME_S, fence = null }: { lifetimeS?: number; fence?: Fence | null } = {},
 ): Database {
-  const sessions = new Sessions(fence);
+  const sessions = new ServerSessions(fence);
   const config = sessionConfig(url, {
     statement_timeout: STATEMENT_TIMEOUT_MS,
     idle_in_transaction_session_timeout: STATEMENT_TIMEOUT_MS,
-    query_timeout: SILENCE_MS,
+    query_timeout: QUERY_TIMEOUT_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     application_name: STORE_NAME,
-    types,
+    types: typeParsers,
   });
   return new PooledDatabase(
     new pg.Pool({
@@ -40,7 +40,7 @@ export function connectPostgres(
       max: CONNECTIONS,
       idleTimeoutMillis: 60_000,
       maxLifetimeSeconds: lifetimeS,
-      onConnect: sessions.met,
+      onConnect: sessions.onConnect,
     }),
     { sessions },
   );
@@ -51,7 +51,7 @@ export async function connectPglite(dataDir: string): Promise<Database> {
   if (!dataDir.startsWith('memory:') && !existsSync(join(dataDir, 'PG_VERSION'))) await initialise(dataDir);
   const thread = new PgliteThread(dataDir);
   await thread.ready();
-  return onThread(thread);
+  return connectThread(thread);
 }
 
 /** Under another name first: a first start that is cut off leaves no half of a database behind. */
@@ -66,19 +66,19 @@ async function initialise(dataDir: string): Promise<void> {
 }
 
 /** The database on a thread that may still be starting; closing it closes the thread. */
-export function onThread(thread: PgliteThread): Database {
+export function connectThread(thread: PgliteThread): Database {
   const pool = new pg.Pool({
     stream: () => thread.connect(),
     user: 'postgres',
     database: 'postgres',
     max: 1,
     idleTimeoutMillis: 0,
-    types,
+    types: typeParsers,
     // The session outlives the connection: what an earlier one left open or prepared is in the way.
     onConnect: async (client) => {
       await client.query('rollback');
       await client.query('discard all');
-      for (const setting of SESSION) {
+      for (const setting of SESSION_SETTINGS) {
         const [name = '', value = ''] = setting.split('=');
         await client.query('select set_config($1, $2, false)', [name, value.replace('\\', '')]);
       }

@@ -3,23 +3,23 @@ import pg from 'pg';
 import type { CollectionSizes, SizeReporter } from '../../domain/collection-sizes.ts';
 import { StoreUnavailable } from '../contract.ts';
 import { faultOf, isConnectionLost, unavailable } from './faults.ts';
-import { PreparedStatements } from './prepared.ts';
-import type { Sessions } from './sessions.ts';
+import { PreparedStatements } from './prepared-statements.ts';
+import type { ServerSessions } from './server-sessions.ts';
 
 /** Bytes are in the binary form of their type. */
-export type Value = string | number | boolean | null | Buffer;
+export type SqlValue = string | number | boolean | null | Buffer;
 
 /** A statement with parameters. A named one is prepared once per connection. */
 export interface Statement {
   name?: string;
   text: string;
-  values?: readonly Value[];
+  values?: readonly SqlValue[];
   /** Not tried again: whoever sends it has a patience of its own. */
-  once?: true;
+  noRetry?: true;
 }
 
 /** Runs a statement on the connection of a transaction. Without values `text` may hold several statements. */
-export type Query = <Row extends object>(text: string, values?: readonly Value[]) => Promise<Row[]>;
+export type Query = <Row extends object>(text: string, values?: readonly SqlValue[]) => Promise<Row[]>;
 
 /**
  * What the store's queries need of a driver. Throws the faults of `contract.ts`; what surely was not done is tried again
@@ -35,23 +35,23 @@ export interface Database extends SizeReporter {
   /** PGlite: one session, and nobody who cleans up in the background. */
   readonly embedded: boolean;
   /** Statements that were answered, for who asks whether anything still is. */
-  readonly answers: number;
+  readonly answeredStatements: number;
   /** Statements that are prepared on its connections. */
-  readonly prepared: number;
+  readonly preparedStatements: number;
   /** Makes the plans of all prepared statements again, because the tables have outgrown them. */
   discardPlans(): void;
   close(): Promise<void>;
 }
 
 const INT8 = 20;
-const BLINK_MS = 2_000;
+const RETRY_WINDOW_MS = 2_000;
 const FIRST_RETRY_MS = 20;
 const LAST_RETRY_MS = 250;
 /** As long as a timer can be. */
 const NO_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** Whole numbers of the store stay far under 2⁵³, so `bigint` is read as a number. */
-export const types: pg.CustomTypesConfig = {
+export const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') =>
     oid === INT8 ? Number : pg.types.getTypeParser(oid, format as 'text'),
 };
@@ -64,15 +64,15 @@ export const idArray = (ids: readonly string[]): string => `{${ids.filter((id) =
 /** A `Database` on a pool of connections, which reconnects by itself. */
 export class PooledDatabase implements Database {
   readonly embedded: boolean;
-  answers = 0;
+  answeredStatements = 0;
   private readonly pool: pg.Pool;
-  private readonly sessions: Sessions | null;
+  private readonly sessions: ServerSessions | null;
   private readonly afterClose: () => Promise<void>;
   private readonly statements = new PreparedStatements();
   private closed = false;
 
   /** Beside a server there are its `sessions`; of an embedded one `thread` is closed after its connection. */
-  constructor(pool: pg.Pool, beside: { sessions: Sessions } | { thread: { close(): Promise<void> } }) {
+  constructor(pool: pg.Pool, beside: { sessions: ServerSessions } | { thread: { close(): Promise<void> } }) {
     this.pool = pool;
     this.embedded = 'thread' in beside;
     this.sessions = 'sessions' in beside ? beside.sessions : null;
@@ -86,7 +86,7 @@ export class PooledDatabase implements Database {
     pool.on('remove', (client) => this.statements.removed(client));
   }
 
-  get prepared(): number {
+  get preparedStatements(): number {
     return this.statements.count;
   }
 
@@ -99,17 +99,17 @@ export class PooledDatabase implements Database {
   }
 
   read<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.patiently(statement, async () => this.run(await this.connect(), statement, false));
+    return this.withRetry(statement, async () => this.run(await this.connect(), statement, false));
   }
 
   async write<Row extends object>(statement: Statement): Promise<Row[]> {
-    return this.run(await this.patiently(statement, () => this.connect()), statement, true);
+    return this.run(await this.withRetry(statement, () => this.connect()), statement, true);
   }
 
   async transaction<T>(run: (query: Query) => Promise<T>): Promise<T> {
     const client = await this.connect();
     let broken = false;
-    const query: Query = async <Row extends object>(text: string, values?: readonly Value[]) => {
+    const query: Query = async <Row extends object>(text: string, values?: readonly SqlValue[]) => {
       const config = { text, query_timeout: NO_TIMEOUT_MS, ...(values && { values: [...values] }) };
       const result = await client.query<Row>(config).catch((error) => {
         throw faultOf(error, false);
@@ -128,7 +128,7 @@ export class PooledDatabase implements Database {
         () => false,
         () => true,
       );
-      if (broken) this.sessions?.losing(client);
+      if (broken) this.sessions?.markLost(client);
       throw error;
     } finally {
       client.release(broken);
@@ -141,13 +141,13 @@ export class PooledDatabase implements Database {
     await this.afterClose();
   }
 
-  private async patiently<T>({ once }: Statement, attempt: () => Promise<T>): Promise<T> {
-    const until = performance.now() + BLINK_MS;
+  private async withRetry<T>({ noRetry }: Statement, attempt: () => Promise<T>): Promise<T> {
+    const until = performance.now() + RETRY_WINDOW_MS;
     for (let wait = FIRST_RETRY_MS; ; wait = Math.min(2 * wait, LAST_RETRY_MS)) {
       try {
         return await attempt();
       } catch (error) {
-        const late = once || this.closed || performance.now() + wait > until;
+        const late = noRetry || this.closed || performance.now() + wait > until;
         if (late || !(error instanceof StoreUnavailable)) throw error;
       }
       await pause(wait);
@@ -159,11 +159,11 @@ export class PooledDatabase implements Database {
     try {
       // pg takes the values as they are, and does not change the array.
       const result = await client.query<Row>(this.statements.admit(client, statement) as pg.QueryConfig);
-      this.answers += 1;
+      this.answeredStatements += 1;
       return result.rows;
     } catch (error) {
       broken = isConnectionLost(error);
-      if (broken && writing) this.sessions?.losing(client);
+      if (broken && writing) this.sessions?.markLost(client);
       throw faultOf(error, writing);
     } finally {
       client.release(broken);
@@ -178,7 +178,7 @@ export class PooledDatabase implements Database {
       throw unavailable(error);
     }
     try {
-      if (this.sessions?.clear === false) await this.sessions.bury(client);
+      if (this.sessions?.noneLost === false) await this.sessions.terminateLost(client);
       await this.statements.refresh(client);
       return client;
     } catch (error) {

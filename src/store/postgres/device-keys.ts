@@ -1,11 +1,11 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import type { StoredKey } from '../contract.ts';
+import type { StoredDeviceKey } from '../contract.ts';
 import { type Database, idArray } from './database.ts';
 
 interface KeyRow {
   device_id: Uuid;
   key_version: number;
-  signing_alg: StoredKey['signingAlg'];
+  signing_alg: StoredDeviceKey['signingAlg'];
   sealed_secret: string | null;
   public_key: string | null;
   created_at: EpochMs;
@@ -18,7 +18,7 @@ interface KeyRow {
 const columns = `device_id, key_version, signing_alg, sealed_secret, public_key, created_at, grace_until, last_used_at,
   ended_at, ended_as`;
 
-const storedKey = (row: KeyRow): StoredKey => ({
+const storedKey = (row: KeyRow): StoredDeviceKey => ({
   keyVersion: row.key_version,
   signingAlg: row.signing_alg,
   sealedSecret: row.sealed_secret,
@@ -31,8 +31,8 @@ const storedKey = (row: KeyRow): StoredKey => ({
 });
 
 /** Newest first. Whether a grace is over is for the caller's clock to say. */
-export async function liveKeys(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, StoredKey[]>> {
-  const keys = new Map<Uuid, StoredKey[]>();
+export async function liveKeys(database: Database, ids: readonly Uuid[]): Promise<Map<Uuid, StoredDeviceKey[]>> {
+  const keys = new Map<Uuid, StoredDeviceKey[]>();
   if (ids.length === 0) return keys;
   const rows = await database.read<KeyRow>({
     name: 'device_keys_live',
@@ -49,7 +49,7 @@ export async function liveKeys(database: Database, ids: readonly Uuid[]): Promis
 }
 
 /** All keys a device ever had, newest first. */
-export async function keyHistory(database: Database, deviceId: Uuid): Promise<StoredKey[]> {
+export async function keyHistory(database: Database, deviceId: Uuid): Promise<StoredDeviceKey[]> {
   const rows = await database.read<KeyRow>({
     name: 'keys_of',
     text: `select ${columns} from device_keys where device_id = $1 order by key_version desc`,

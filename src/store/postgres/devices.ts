@@ -1,12 +1,12 @@
 import type { EpochMs, JsonObject, Uuid } from '../../domain/values.ts';
 import type { DeviceFilter, DeviceRow, DeviceStore, Manifest } from '../contract.ts';
-import { memberOf } from './actors.ts';
-import { type Database, idArray, type Value } from './database.ts';
+import { contextField } from './actors.ts';
+import { CoalescedReads } from './coalesced-reads.ts';
+import { type Database, idArray, type SqlValue } from './database.ts';
 import type { DeviceCounts } from './device-counts.ts';
 import { keyHistory, liveKeys } from './device-keys.ts';
-import { beginning, pageOf } from './pages.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { flushPresence, lastSeen } from './presence.ts';
-import { SharedReads } from './shared-reads.ts';
 
 /** A `DeviceRow`, by its members' names. */
 const listed = `select d.id, d.context->>'name' as "name", d.device_type as "deviceType", d.category, d.home_id as "homeId",
@@ -24,10 +24,10 @@ const filterColumns: Readonly<Record<keyof DeviceFilter, string>> = {
 };
 
 /** The filters that are given, as conditions on parameters from `$first` on. */
-function conditions(filter: DeviceFilter, first: number): { text: string; name: string; values: Value[] } {
+function conditions(filter: DeviceFilter, first: number): { text: string; name: string; values: SqlValue[] } {
   let text = '';
   let name = '';
-  const values: Value[] = [];
+  const values: SqlValue[] = [];
   for (const [key, column] of Object.entries(filterColumns) as [keyof DeviceFilter, string][]) {
     const value = filter[key];
     if (value === undefined) continue;
@@ -60,12 +60,12 @@ interface StateRow {
   reported_at: EpochMs | null;
 }
 
-export function deviceStore(database: Database, counts: DeviceCounts, pages = new SharedReads()): DeviceStore {
-  const ids = async (name: string, text: string, values: readonly Value[]): Promise<Uuid[]> =>
+export function deviceStore(database: Database, counts: DeviceCounts, pages = new CoalescedReads()): DeviceStore {
+  const ids = async (name: string, text: string, values: readonly SqlValue[]): Promise<Uuid[]> =>
     (await database.read<{ id: Uuid }>({ name, text: `select id from devices where ${text}`, values })).map(
       (row) => row.id,
     );
-  const count = async (name: string, text: string, values: readonly Value[]): Promise<number> => {
+  const count = async (name: string, text: string, values: readonly SqlValue[]): Promise<number> => {
     const [row] = await database.read<{ n: number }>({
       name,
       text: `select count(*) as n from devices where ${text}`,
@@ -82,7 +82,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
       const statement = {
         name: `devices_list${name}`,
         text: `select coalesce(json_agg(page), '[]') as rows from (${page}) page`,
-        values: [tenantId, ...beginning(after), limit + 1, ...values],
+        values: [tenantId, ...descendingStart(after), limit + 1, ...values],
       };
       const asked = JSON.stringify([statement.name, ...statement.values]);
       const [found] = await pages.read(asked, () => database.read<{ rows: DeviceRow[] }>(statement));
@@ -109,7 +109,7 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     count: (tenantId) =>
       counts.of(tenantId, () => count('devices_count', 'tenant_id = $1 and not deleted', [tenantId])),
     countActive: () => count('devices_active', 'not revoked and not deleted', []),
-    activeInHome: (tenantId, homeId) =>
+    countActiveInHome: (tenantId, homeId) =>
       count('devices_in_home', 'home_id = $2 and tenant_id = $1 and not revoked and not deleted', [tenantId, homeId]),
 
     placedIn: (tenantId, place) =>
@@ -138,8 +138,8 @@ export function deviceStore(database: Database, counts: DeviceCounts, pages = ne
     async states(tenantId, wanted) {
       const rows = await database.read<StateRow>({
         name: wanted ? 'states_of' : 'states_all',
-        text: `select id, ${memberOf('state')} as state, (${memberOf('stateVersion')} #>> '{}')::bigint as state_version,
-            (${memberOf('reportedAt')} #>> '{}')::bigint as reported_at
+        text: `select id, ${contextField('state')} as state, (${contextField('stateVersion')} #>> '{}')::bigint as state_version,
+            (${contextField('reportedAt')} #>> '{}')::bigint as reported_at
           from devices where tenant_id = $1 and not deleted${wanted ? ' and id = any($2::uuid[])' : ''}`,
         values: wanted ? [tenantId, idArray(wanted)] : [tenantId],
       });

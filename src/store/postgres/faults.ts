@@ -18,10 +18,10 @@ const endsSession = (error: DatabaseError): boolean =>
   error.code?.startsWith('57P') === true ||
   error.code?.startsWith('08') === true;
 /** Deadlock and serialisation, resources, waiting too long, operator, system, and a server that turned read-only. */
-const passing = /^(40|53|55|57|58|25006|XX)/;
+const transientCodes = /^(40|53|55|57|58|25006|XX)/;
 
 /** Message of `refuse` for a stored answer that another attempt would replace; mapped to `IdempotencyConflict`. */
-export const KEY_USED = 'the idempotency key has another answer';
+export const IDEMPOTENCY_CONFLICT = 'the idempotency key has another answer';
 
 /** True when the connection is of no more use. */
 export const isConnectionLost = (error: unknown): boolean => !(error instanceof DatabaseError) || endsSession(error);
@@ -33,9 +33,9 @@ export const isConnectionLost = (error: unknown): boolean => !(error instanceof 
 export function faultOf(error: unknown, writing: boolean): Error {
   if (error instanceof DatabaseError && !endsSession(error)) {
     const { code = 'XX000', message } = error;
-    if (message === KEY_USED) return new IdempotencyConflict(code, message);
+    if (message === IDEMPOTENCY_CONFLICT) return new IdempotencyConflict(code, message);
     if (refusedClasses.has(code.slice(0, 2))) return new DataRefused(code, message);
-    if (passing.test(code)) return new StoreUnavailable(`${message} (${code})`, { cause: error });
+    if (transientCodes.test(code)) return new StoreUnavailable(`${message} (${code})`, { cause: error });
     return error;
   }
   const message = error instanceof Error ? error.message : String(error);

@@ -2,8 +2,8 @@ import type { FirmwareStatus } from '../../domain/firmware.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { FirmwareRelease, FirmwareStore } from '../contract/firmware.ts';
 import { type Database, idArray } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface Row {
   id: Uuid;
@@ -46,12 +46,12 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
       name: 'firmware_insert',
       text: `with made as (insert into firmware (${columns})
           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-          on conflict do nothing returning id), ${alsoPut(14, 'made')}
+          on conflict do nothing returning id), ${idempotencyCte(14, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.deviceType, release.version, release.notes, release.status],
         ...[release.rolloutPercent, release.url, release.checksum, artifact?.name ?? null, artifact?.bytes ?? null],
-        ...[release.createdAt, release.releasedAt, alsoValue(also)],
+        ...[release.createdAt, release.releasedAt, idempotencyParameter(also)],
       ],
     });
     return rows.length > 0;
@@ -63,11 +63,17 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
       name: 'firmware_update',
       text: `with made as (update firmware set notes = $3, status = $4, rollout_percent = $5, url = $6, checksum = $7,
             artifact = $8, artifact_bytes = $9, released_at = $10
-          where id = $1 and tenant_id = $2 returning id), ${alsoPut(11, 'made')}
+          where id = $1 and tenant_id = $2 returning id), ${idempotencyCte(11, 'made')}
         select id from made`,
       values: [
         ...[release.id, release.tenantId, release.notes, release.status, release.rolloutPercent, release.url],
-        ...[release.checksum, artifact?.name ?? null, artifact?.bytes ?? null, release.releasedAt, alsoValue(also)],
+        ...[
+          release.checksum,
+          artifact?.name ?? null,
+          artifact?.bytes ?? null,
+          release.releasedAt,
+          idempotencyParameter(also),
+        ],
       ],
     });
   },
@@ -81,7 +87,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     return row ? releaseOf(row) : null;
   },
 
-  async findAnywhere(id) {
+  async findInAnyTenant(id) {
     const [row] = await database.read<Row>({
       name: 'firmware_anywhere',
       text: `select ${columns} from firmware where id = $1`,
@@ -96,7 +102,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
       text: `select ${columns} from firmware where tenant_id = $1 and (created_at, id) < ($2, $3)
           and ($4::text is null or device_type = $4) and ($5::text is null or status = $5)
         order by created_at desc, id desc limit $6`,
-      values: [tenantId, ...beginning(after), deviceType ?? null, status ?? null, limit + 1],
+      values: [tenantId, ...descendingStart(after), deviceType ?? null, status ?? null, limit + 1],
     });
     return pageOf(rows.map(releaseOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },
@@ -127,7 +133,7 @@ export const firmwareStore = (database: Database): FirmwareStore => ({
     });
   },
 
-  async strayArtifacts(before) {
+  async orphanedArtifacts(before) {
     const rows = await database.read<{ name: Uuid }>({
       name: 'artifacts_stray',
       text: `select name from artifacts a where begun_at < $1

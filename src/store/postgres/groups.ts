@@ -1,8 +1,8 @@
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { Group, RecordStore } from '../contract.ts';
 import { type Database, idArray } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { pageOf } from './keyset-pagination.ts';
 
 interface GroupRow {
   tenant_id: Uuid;
@@ -53,7 +53,7 @@ export function groupStore(database: Database): GroupStore {
           joined as (
             insert into group_members (tenant_id, slug, device_id)
             select tenant_id, slug, id from made, unnest($6::uuid[]) as id on conflict do nothing),
-          ${alsoPut(7, 'made')}
+          ${idempotencyCte(7, 'made')}
           select slug from made`,
         values: [
           group.tenantId,
@@ -62,7 +62,7 @@ export function groupStore(database: Database): GroupStore {
           group.description,
           group.createdAt,
           idArray(group.deviceIds),
-          alsoValue(also),
+          idempotencyParameter(also),
         ],
       });
       return rows.length > 0;
@@ -75,9 +75,9 @@ export function groupStore(database: Database): GroupStore {
           joined as (
             insert into group_members (tenant_id, slug, device_id)
             select tenant_id, slug, id from found, unnest($3::uuid[]) as id on conflict do nothing),
-          ${alsoPut(4, 'found')}
+          ${idempotencyCte(4, 'found')}
           select slug from found`,
-        values: [tenantId, slug, idArray(deviceIds), alsoValue(also)],
+        values: [tenantId, slug, idArray(deviceIds), idempotencyParameter(also)],
       });
       return joined.length > 0 ? find(tenantId, slug) : null;
     },

@@ -2,7 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { JsonObject } from '../../domain/values.ts';
 import type { IdempotencyRow, IdempotencyStore } from '../contract.ts';
 import type { Database } from './database.ts';
-import { KEY_USED } from './faults.ts';
+import { IDEMPOTENCY_CONFLICT } from './faults.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 
@@ -58,17 +58,17 @@ const replacement = (name: string, from: string): string =>
     ? `excluded.${name}`
     : `case when exists (
         select ${from} where r.digest = k.digest and r.replaces = encode(sha256(convert_to(k.answer, 'UTF8')), 'hex')
-      ) then excluded.state else refuse('${KEY_USED}') end`;
+      ) then excluded.state else refuse('${IDEMPOTENCY_CONFLICT}') end`;
 
 /** A section for a statement that keeps a plain record: the row in parameter `$n`, or nothing where it is null. */
-export const alsoPut = (n: number, provided: string): string =>
+export const idempotencyCte = (n: number, provided: string): string =>
   `also_put as (${putIdempotency(
     `from jsonb_to_recordset($${n}::jsonb) as r(${idempotencyFields})`,
     `exists (select from ${provided})`,
   )})`;
 
 /** The parameter of `alsoPut`. */
-export const alsoValue = (row: IdempotencyRow | null | undefined): string | null =>
+export const idempotencyParameter = (row: IdempotencyRow | null | undefined): string | null =>
   row ? JSON.stringify([idempotencyInput(row)]) : null;
 
 interface Row {
@@ -100,7 +100,7 @@ export const idempotencyStore = (database: Database): IdempotencyStore => ({
     await database.write({
       name: 'idempotency_put',
       text: putIdempotency(`from jsonb_to_recordset($1::jsonb) as r(${idempotencyFields})`),
-      values: [alsoValue(row)],
+      values: [idempotencyParameter(row)],
     });
   },
 

@@ -88,7 +88,7 @@ export const identityStore = (database: Database): IdentityStore => ({
     return rows.map(({ jti, expires_at: expiresAt }) => ({ jti, expiresAt }));
   },
 
-  async markPresented(digest, expiresAt) {
+  async markAgentToken(digest, expiresAt) {
     await database.write({
       name: 'token_presented',
       text: `insert into presented_tokens as t (digest, expires_at) values ($1, $2)
@@ -97,7 +97,7 @@ export const identityStore = (database: Database): IdentityStore => ({
     });
   },
 
-  async presentedTokens(now) {
+  async agentTokens(now) {
     const rows = await database.read<{ digest: string; expires_at: EpochMs }>({
       name: 'tokens_presented',
       text: 'select digest, expires_at from presented_tokens where expires_at > $1',

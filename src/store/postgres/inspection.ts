@@ -1,6 +1,7 @@
 import type { EpochMs, Json } from '../../domain/values.ts';
 import type { ActorKind } from '../../machines/outputs.ts';
 import type { ActorFilter, InspectionStore, ListedActor } from '../contract/inspection.ts';
+import { tableOf } from './actor-tables.ts';
 import {
   type ActorRow,
   actorColumns,
@@ -9,10 +10,9 @@ import {
   journalEntry,
   storedActor,
 } from './actors.ts';
-import type { Database, Value } from './database.ts';
+import type { Database, SqlValue } from './database.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 import { overviewStore } from './overview.ts';
-import { beginning, pageOf } from './pages.ts';
-import { tableOf } from './tables.ts';
 
 /** Actors that one page of a filtered list looks at. */
 const MOST_LOOKED_AT = 20_000;
@@ -73,7 +73,7 @@ export const inspectionStore = (database: Database): InspectionStore => ({
     const where = `from ${tableOf(kind).name} where tenant_id = $1 and (created_at, id) < ($2, $3)${text}
       order by created_at desc, id desc`;
     const states = filter.states === undefined ? null : JSON.stringify(filter.states.map(groupOf));
-    const start: Value[] = [tenantId, ...beginning(after)];
+    const start: SqlValue[] = [tenantId, ...descendingStart(after)];
     const rows = await database.read<ListedRow>({
       name: `inspect_${kind}${name}${states === null ? '' : '_states'}`,
       text:

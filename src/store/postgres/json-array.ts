@@ -20,11 +20,11 @@ export function jsonArray(texts: readonly string[]): Buffer {
   return bytes;
 }
 
-const UNKEPT = /(?<!\\)(?:\\\\)*\\u(?:(0000)|d[89a-f])/;
+const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:(0000)|d[89a-f])/;
 
 /** What `jsonb` refuses and `json` takes, a NUL or half a surrogate pair, is refused as `jsonb` does. */
-export function keepable(text: string): string {
-  const found = text.includes('\\u') ? UNKEPT.exec(text) : null;
+export function assertStorable(text: string): string {
+  const found = text.includes('\\u') ? UNSTORABLE_ESCAPE.exec(text) : null;
   if (found === null) return text;
   throw new DataRefused(found[1] ? '22P05' : '22P02', 'unsupported Unicode escape sequence');
 }

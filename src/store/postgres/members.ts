@@ -1,9 +1,9 @@
 import { type Role, roles } from '../../domain/roles.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
-import { type Invitation, keySubject, type Member, type MemberStore } from '../contract/people.ts';
+import { type Invitation, keySubject, type Member, type MemberStore } from '../contract/members.ts';
 import type { Database } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface MemberRow {
   id: Uuid;
@@ -39,13 +39,15 @@ const rank = (role: string): string => `array_position(array[${roles.map((name) 
 const folded = (email: string): string => `lower(${email} collate "C")`;
 
 /** Invitations that bind somebody who accepts now: whoever made one must be able to make it still. `$n` is the time. */
-const live = (n: number): string => `invitations i join users g on g.id = i.invited_by and g.tenant_id = i.tenant_id
+const validInvitations = (
+  n: number,
+): string => `invitations i join users g on g.id = i.invited_by and g.tenant_id = i.tenant_id
     and ${rank('g.role')} >= ${rank(`'admin'`)} and ${rank('g.role')} >= ${rank('i.role')} and i.expires_at > $${n}`;
 
 /** `$1` is the tenant, `$2` the time. */
 const members = `(
   select id, email, role, 'active' as status, created_at from users where tenant_id = $1
-  union all select i.id, i.email, i.role, 'invited', i.created_at from ${live(2)} where i.tenant_id = $1) as m`;
+  union all select i.id, i.email, i.role, 'invited', i.created_at from ${validInvitations(2)} where i.tenant_id = $1) as m`;
 
 const offers = 'i.id, i.tenant_id, i.email, i.role, i.invited_by, i.created_at, i.expires_at';
 
@@ -54,7 +56,7 @@ export const memberStore = (database: Database): MemberStore => ({
     const rows = await database.read<MemberRow>({
       name: 'members',
       text: `select * from ${members} where (created_at, id) < ($3, $4) order by created_at desc, id desc limit $5`,
-      values: [tenantId, now, ...beginning(after), limit + 1],
+      values: [tenantId, now, ...descendingStart(after), limit + 1],
     });
     return pageOf(rows.map(memberOf), limit, ({ createdAt, id }) => ({ createdAt, id }));
   },
@@ -80,7 +82,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async countInvited(tenantId, now) {
     const [row] = await database.read<{ invited: number }>({
       name: 'members_invited',
-      text: `select count(*) as invited from ${live(2)} where i.tenant_id = $1`,
+      text: `select count(*) as invited from ${validInvitations(2)} where i.tenant_id = $1`,
       values: [tenantId, now],
     });
     return row?.invited ?? 0;
@@ -106,13 +108,13 @@ export const memberStore = (database: Database): MemberStore => ({
             role = excluded.role, invited_by = excluded.invited_by, created_at = excluded.created_at,
             expires_at = excluded.expires_at
           returning id),
-        ${alsoPut(8, 'made')}
+        ${idempotencyCte(8, 'made')}
         select id from made`,
-      values: [id, tenantId, email, role, invitedBy, createdAt, expiresAt, alsoValue(also)],
+      values: [id, tenantId, email, role, invitedBy, createdAt, expiresAt, idempotencyParameter(also)],
     });
   },
 
-  async offer(id, role, invitedBy) {
+  async updateInvitation(id, role, invitedBy) {
     await database.write({
       name: 'member_offer',
       text: 'update invitations set role = $2, invited_by = $3 where id = $1',
@@ -120,7 +122,7 @@ export const memberStore = (database: Database): MemberStore => ({
     });
   },
 
-  async uninvite(id) {
+  async deleteInvitation(id) {
     await database.write({
       name: 'member_uninvite',
       text: 'delete from invitations where id = $1',
@@ -131,7 +133,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async invitation(id, now) {
     const [row] = await database.read<InvitationRow>({
       name: 'invitation',
-      text: `select ${offers} from ${live(2)} where i.id = $1`,
+      text: `select ${offers} from ${validInvitations(2)} where i.id = $1`,
       values: [id, now],
     });
     return row ? invitationOf(row) : null;
@@ -140,7 +142,7 @@ export const memberStore = (database: Database): MemberStore => ({
   async invitationsFor(email, now, limit) {
     const rows = await database.read<InvitationRow & { tenant_name: string }>({
       name: 'invitations_for',
-      text: `select ${offers}, t.name as tenant_name from ${live(2)} join tenants t on t.id = i.tenant_id
+      text: `select ${offers}, t.name as tenant_name from ${validInvitations(2)} join tenants t on t.id = i.tenant_id
         where ${folded('i.email')} = ${folded('$1')} order by i.created_at desc, i.id desc limit $3`,
       values: [email, now, limit],
     });
@@ -151,13 +153,13 @@ export const memberStore = (database: Database): MemberStore => ({
     const rows = await database.write({
       name: 'invitation_accept',
       // The row is locked first: of two who accept at once the later one finds it gone.
-      text: `with offered as materialized (select ${offers} from ${live(3)} where i.id = $1 for update of i),
+      text: `with offered as materialized (select ${offers} from ${validInvitations(3)} where i.id = $1 for update of i),
         bound as (
           update users u set tenant_id = o.tenant_id, role = o.role from offered o
           where u.id = $2 and u.tenant_id is null returning u.id),
-        gone as (delete from invitations where id = $1 and exists (select from bound)), ${alsoPut(4, 'bound')}
+        gone as (delete from invitations where id = $1 and exists (select from bound)), ${idempotencyCte(4, 'bound')}
         select id from bound`,
-      values: [id, userId, now, alsoValue(also)],
+      values: [id, userId, now, idempotencyParameter(also)],
     });
     return rows.length > 0;
   },

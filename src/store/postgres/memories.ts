@@ -3,8 +3,8 @@ import type { Memory, MemoryKind } from '../../domain/memory.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { AgentMemoryStore } from '../contract/memories.ts';
 import type { Database } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface Row {
   id: Uuid;
@@ -64,20 +64,20 @@ export const agentMemoryStore = (database: Database): AgentMemoryStore => ({
             array_to_tsvector(array[${tenantWord('$2')}]) || to_tsvector('simple', $10)
           where (select n from needed) <= (select count(*) from gone)
           returning id),
-        ${alsoPut(12, 'made')}
+        ${idempotencyCte(12, 'made')}
         select id from made`,
       values: [
         ...[id, tenantId, kind, subject, content, JSON.stringify(tags), source, createdAt, expiresAt],
         toSearchText([subject, content, ...tags].join('\n')),
         most,
-        alsoValue(also),
+        idempotencyParameter(also),
       ],
     });
     return rows.length > 0;
   },
 
   async list(tenantId, { kind = null, subject = null, tag = null, text }, now, limit, after) {
-    const asked = [tenantId, ...beginning(after), now, kind, subject, tag];
+    const asked = [tenantId, ...descendingStart(after), now, kind, subject, tag];
     const rows = await database.read<Row>(
       text === undefined
         ? { name: 'memories', text: listing(''), values: [...asked, limit + 1] }

@@ -2,7 +2,7 @@ import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { PlanStore } from '../contract.ts';
 import { type ActorRow, actorColumns, storedActor } from './actors.ts';
 import type { Database } from './database.ts';
-import { beginning, outset, pageOf } from './pages.ts';
+import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
 
 export const planStore = (database: Database): PlanStore => ({
   async list(tenantId, limit, after) {
@@ -10,7 +10,7 @@ export const planStore = (database: Database): PlanStore => ({
       name: 'plans_list',
       text: `select ${actorColumns('plan')}, created_at from plans where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...beginning(after), limit + 1],
+      values: [tenantId, ...descendingStart(after), limit + 1],
     });
     const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
     return { ...page, items: page.items.map((row) => storedActor('plan', row)) };
@@ -25,14 +25,14 @@ export const planStore = (database: Database): PlanStore => ({
     return rows.map(({ id }) => id);
   },
 
-  async thought(limit, after, tenantId) {
+  async awaitingPlanner(limit, after, tenantId) {
     const rows = await database.read<{ id: Uuid; created_at: EpochMs }>({
       name: 'plans_thought',
       text: `select id, created_at from plans p
         where thought and quarantine is null and (created_at, id) > ($1, $2) and case when $3::uuid is null
           then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $3 end
         order by created_at, id limit $4`,
-      values: [...outset(after), tenantId ?? null, limit + 1],
+      values: [...ascendingStart(after), tenantId ?? null, limit + 1],
     });
     const page = pageOf(rows, limit, (row) => ({ createdAt: row.created_at, id: row.id }));
     return { ...page, items: page.items.map(({ id }) => id) };

@@ -2,8 +2,8 @@ import type { Proposal } from '../../domain/proposal.ts';
 import type { EpochMs, Uuid } from '../../domain/values.ts';
 import type { ProposalStore } from '../contract/proposals.ts';
 import type { Database } from './database.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, outset, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { ascendingStart, descendingStart, pageOf } from './keyset-pagination.ts';
 
 type Row = Omit<Proposal, 'tenantId' | 'deviceId' | 'homeId' | 'askedBy' | 'planId' | 'createdAt' | 'spokenAt'> & {
   tenant_id: Uuid;
@@ -48,11 +48,20 @@ export const proposalStore = (database: Database): ProposalStore => ({
           update proposals set phase = 'done', reason = $16, steps = '[]'::jsonb where id in (
             select id from proposals where tenant_id = $2 and ${isOpen}
             order by created_at desc, id desc offset $15::bigint - 1) returning id),
-        ${alsoPut(17, 'made')}
+        ${idempotencyCte(17, 'made')}
         select id from given_up`,
       values: [
         ...[id, tenantId, deviceId, homeId, JSON.stringify(data), note, JSON.stringify(askedBy), status, reason],
-        ...[JSON.stringify(steps), phase, planId, one.createdAt, one.spokenAt, mostOpen, givenUp, alsoValue(also)],
+        ...[
+          JSON.stringify(steps),
+          phase,
+          planId,
+          one.createdAt,
+          one.spokenAt,
+          mostOpen,
+          givenUp,
+          idempotencyParameter(also),
+        ],
       ],
     });
     return rows.map((row) => row.id);
@@ -72,7 +81,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
       name: 'proposals',
       text: `select ${columns} from proposals where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...beginning(after), limit + 1],
+      values: [tenantId, ...descendingStart(after), limit + 1],
     });
     return pageOf(rows.map(proposalOf), limit, position);
   },
@@ -84,11 +93,11 @@ export const proposalStore = (database: Database): ProposalStore => ({
           update proposals set status = coalesce($2, status), reason = coalesce($3, reason),
             steps = coalesce($4::jsonb, steps), phase = coalesce($5, phase), spoken_at = coalesce($6::bigint, spoken_at)
           where id = $1 and status = 'pending' and ($5::text is null or phase <> 'done') returning ${columns}),
-        ${alsoPut(7, 'changed')}
+        ${idempotencyCte(7, 'changed')}
         select * from changed`,
       values: [
         ...[id, status ?? null, reason ?? null, steps === undefined ? null : JSON.stringify(steps), phase ?? null],
-        ...[spokenAt ?? null, alsoValue(also)],
+        ...[spokenAt ?? null, idempotencyParameter(also)],
       ],
     });
     return row ? proposalOf(row) : null;
@@ -101,7 +110,7 @@ export const proposalStore = (database: Database): ProposalStore => ({
         where ${isOpen} and created_at > $1 and (created_at, id) > ($2, $3) and case when $4::uuid is null
           then not exists (select from tenants t where t.id = p.tenant_id and t.suspended) else tenant_id = $4 end
         order by created_at, id limit $5`,
-      values: [since, ...outset(after), tenantId ?? null, limit + 1],
+      values: [since, ...ascendingStart(after), tenantId ?? null, limit + 1],
     });
     return pageOf(rows.map(proposalOf), limit, position);
   },

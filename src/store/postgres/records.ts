@@ -3,8 +3,8 @@ import type { Home, RecordStore, Room } from '../contract.ts';
 import type { Database } from './database.ts';
 import { idArray } from './database.ts';
 import { groupStore } from './groups.ts';
-import { alsoPut, alsoValue } from './idempotency.ts';
-import { beginning, pageOf } from './pages.ts';
+import { idempotencyCte, idempotencyParameter } from './idempotency.ts';
+import { descendingStart, pageOf } from './keyset-pagination.ts';
 
 interface HomeRow {
   id: Uuid;
@@ -46,9 +46,9 @@ export const recordStore = (database: Database): RecordStore => ({
   async insertHome(home, also) {
     await database.write({
       name: 'home_insert',
-      text: `with made as (insert into homes (${homeColumns}) values ($1, $2, $3, $4, $5) returning id), ${alsoPut(6, 'made')}
+      text: `with made as (insert into homes (${homeColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
-      values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, alsoValue(also)],
+      values: [home.id, home.tenantId, home.name, home.timezone, home.createdAt, idempotencyParameter(also)],
     });
   },
 
@@ -85,7 +85,7 @@ export const recordStore = (database: Database): RecordStore => ({
       name: 'homes',
       text: `select ${homeColumns} from homes where tenant_id = $1 and (created_at, id) < ($2, $3)
         order by created_at desc, id desc limit $4`,
-      values: [tenantId, ...beginning(after), limit + 1],
+      values: [tenantId, ...descendingStart(after), limit + 1],
     });
     return pageOf(rows.map(homeOf), limit, position);
   },
@@ -102,9 +102,9 @@ export const recordStore = (database: Database): RecordStore => ({
   async insertRoom(room, also) {
     await database.write({
       name: 'room_insert',
-      text: `with made as (insert into rooms (${roomColumns}) values ($1, $2, $3, $4, $5) returning id), ${alsoPut(6, 'made')}
+      text: `with made as (insert into rooms (${roomColumns}) values ($1, $2, $3, $4, $5) returning id), ${idempotencyCte(6, 'made')}
         select id from made`,
-      values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, alsoValue(also)],
+      values: [room.id, room.tenantId, room.homeId, room.name, room.createdAt, idempotencyParameter(also)],
     });
   },
 
@@ -131,7 +131,7 @@ export const recordStore = (database: Database): RecordStore => ({
       name: 'rooms',
       text: `select ${roomColumns} from rooms where home_id = $2 and tenant_id = $1 and (created_at, id) < ($3, $4)
         order by created_at desc, id desc limit $5`,
-      values: [tenantId, homeId, ...beginning(after), limit + 1],
+      values: [tenantId, homeId, ...descendingStart(after), limit + 1],
     });
     return pageOf(rows.map(roomOf), limit, position);
   },

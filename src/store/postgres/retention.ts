@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { EpochMs } from '../../domain/values.ts';
-import type { Retention } from '../contract/retention.ts';
+import type { RetentionStore } from '../contract/retention.ts';
 import type { Database, Statement } from './database.ts';
 
 const DAY_MS = 86_400_000;
@@ -104,7 +104,7 @@ const statements = (now: EpochMs, days: { commands: number; journal: number }, b
   },
 ];
 
-export const retention = (database: Database): Retention => ({
+export const retentionStore = (database: Database): RetentionStore => ({
   async prune(now, days, batch) {
     let gone = 0;
     for (const statement of statements(now, days, batch)) {
@@ -125,7 +125,7 @@ export const retention = (database: Database): Retention => ({
     return gone;
   },
 
-  async prunedAt() {
+  async lastPrunedAt() {
     const [row] = await database.read<{ last_at: EpochMs }>({ name: 'pruned_at', text: 'select last_at from pruning' });
     return row?.last_at ?? null;
   },

@@ -6,7 +6,7 @@ import { parseIntoClientConfig } from 'pg-connection-string';
  * an index: every statement has one, and a plan made while a table is small outlives its smallness. No JIT: it compiles for
  * longer than any of our statements runs.
  */
-export const SESSION: readonly string[] = [
+export const SESSION_SETTINGS: readonly string[] = [
   'plan_cache_mode=force_generic_plan',
   'enable_seqscan=off',
   'jit=off',
@@ -19,6 +19,6 @@ export const SESSION: readonly string[] = [
  */
 export function sessionConfig(url: string, settings: pg.ClientConfig & { application_name: string }): pg.ClientConfig {
   const given = parseIntoClientConfig(url);
-  const options = [given.options, ...SESSION.map((setting) => `-c ${setting}`)].filter(Boolean).join(' ');
+  const options = [given.options, ...SESSION_SETTINGS.map((setting) => `-c ${setting}`)].filter(Boolean).join(' ');
   return { ...given, ...settings, options };
 }

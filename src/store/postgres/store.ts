@@ -1,8 +1,9 @@
 import { type Store, StoreUnavailable } from '../contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
-import { keyStore } from './api-keys.ts';
+import { apiKeyStore } from './api-keys.ts';
 import { auditStore } from './audit.ts';
+import { CoalescedReads } from './coalesced-reads.ts';
 import { commandStore } from './commands.ts';
 import type { Database } from './database.ts';
 import { DeviceCounts } from './device-counts.ts';
@@ -17,13 +18,12 @@ import { agentMemoryStore } from './memories.ts';
 import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
-import { retention } from './retention.ts';
-import { SharedReads } from './shared-reads.ts';
-import { signInStore } from './sign-ins.ts';
+import { retentionStore } from './retention.ts';
+import { sessionTokenStore } from './session-tokens.ts';
 
 /** The store on a migrated database; closing it closes the database. Group commits are checked by `fence`. */
 export function createStore(database: Database, counts = new DeviceCounts(), fence: Fence | null = null): Store {
-  const reads = new SharedReads();
+  const reads = new CoalescedReads();
   return {
     actors: actorStore(database, counts, fence),
     devices: deviceStore(database, counts, reads),
@@ -32,7 +32,7 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     proposals: proposalStore(database),
     records: recordStore(database),
     identity: identityStore(database),
-    keys: keyStore(database),
+    keys: apiKeyStore(database),
     members: memberStore(database),
     idempotency: idempotencyStore(database),
     administration: administrationStore(database),
@@ -40,26 +40,26 @@ export function createStore(database: Database, counts = new DeviceCounts(), fen
     audit: auditStore(database),
     inspection: inspectionStore(database),
     memories: agentMemoryStore(database),
-    retention: retention(database),
-    signIns: signInStore(database),
-    turnsInFlight: database.embedded ? 1 : 2,
-    preparedStatements: () => database.prepared,
+    retention: retentionStore(database),
+    sessionTokens: sessionTokenStore(database),
+    batchesInFlight: database.embedded ? 1 : 2,
+    preparedStatements: () => database.preparedStatements,
     sizes: () => ({ ...database.sizes(), ...counts.sizes(), ...reads.sizes() }),
 
     async ping(timeoutMs) {
       let timer: NodeJS.Timeout | undefined;
-      const before = database.answers;
+      const before = database.answeredStatements;
       const late = new Promise<void>((resolve, reject) => {
         // After a pause of this process its timers run before an answer is read that has been there all along.
         const look = () => {
           // Where many wait for a connection, so does this question: whoever answers others is there.
-          if (database.answers > before) resolve();
+          if (database.answeredStatements > before) resolve();
           else reject(new StoreUnavailable(`no answer within ${timeoutMs} ms`));
         };
         timer = setTimeout(() => setImmediate(look), timeoutMs);
       });
       try {
-        await Promise.race([database.read({ text: 'select 1 as one', once: true }), late]);
+        await Promise.race([database.read({ text: 'select 1 as one', noRetry: true }), late]);
       } finally {
         clearTimeout(timer);
       }

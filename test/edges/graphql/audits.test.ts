@@ -1,10 +1,10 @@
 import { serverAudits } from 'graphql-http';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 
-let house: House;
+let house: HttpService;
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
 });
 afterAll(() => house.close());
 

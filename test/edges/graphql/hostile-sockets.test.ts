@@ -5,10 +5,10 @@ import WebSocket from 'ws';
 import { makeLiveEventSource } from '../../../src/edges/graphql/live-event-source.ts';
 import type { Update } from '../../../src/edges/shared/live/update.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House, HouseOptions } from '../../support/house.ts';
-import { makeTenancy, openHouse } from '../../support/tenancy.ts';
+import type { HttpService, HttpServiceOptions } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase } from '../../support/test-tenant.ts';
 
-let house: House | null = null;
+let house: HttpService | null = null;
 const clients: WebSocket[] = [];
 afterEach(async () => {
   for (const client of clients.splice(0)) client.terminate();
@@ -16,8 +16,8 @@ afterEach(async () => {
   house = null;
 });
 
-const open = async (options?: HouseOptions): Promise<House> => {
-  house = await openHouse(options);
+const open = async (options?: HttpServiceOptions): Promise<HttpService> => {
+  house = await startHttpServiceOnDatabase(options);
   return house;
 };
 
@@ -31,7 +31,7 @@ async function connected(url: string): Promise<WebSocket> {
 
 it('who asks and asks, and reads none of the answers, is sent away', async () => {
   const { graphql, url } = await open({ graphqlLimits: { maxPendingSends: 20 } });
-  const { tokens } = await makeTenancy(house as House);
+  const { tokens } = await makeTestTenant(house as HttpService);
   const client = await connected(url);
   const acked = new Promise((resolve) => client.once('message', resolve));
   client.send(JSON.stringify({ type: 'connection_init', payload: { Authorization: `Bearer ${tokens.owner}` } }));

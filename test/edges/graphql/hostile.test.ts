@@ -1,21 +1,21 @@
 import { getIntrospectionQuery } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { documentLimits } from '../../../src/edges/graphql/document-limits.ts';
-import { askGraphql } from '../../support/graphql.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { queryGraphql } from '../../support/graphql.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let closed: House;
-let mine: Tenancy;
+let house: HttpService;
+let closed: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
-  closed = await openHouse({ production: true });
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
+  closed = await startHttpServiceOnDatabase({ production: true });
 });
 afterAll(() => Promise.all([house.close(), closed.close()]));
 
-const ask = (query: string) => askGraphql(house, query, { token: mine.tokens.owner });
+const ask = (query: string) => queryGraphql(house, query, { token: mine.tokens.owner });
 
 /** `home` and `room` lead to each other for ever. */
 const deep = (levels: number): string => {
@@ -52,7 +52,7 @@ describe('an operation', () => {
     ['brackets', `{ version(a: ${'['.repeat(9_000)}) { version } }`],
   ])('that overloads by %s is 400, whatever is accepted', async (_, query) => {
     for (const accept of ['application/json', 'application/graphql-response+json', '*/*']) {
-      const { status, headers, body } = await askGraphql(house, query, {
+      const { status, headers, body } = await queryGraphql(house, query, {
         token: mine.tokens.owner,
         headers: { accept },
       });
@@ -69,7 +69,7 @@ describe('an operation', () => {
     const { status, body } = await ask(costly);
     expect([status, body.errors[0].extensions.code]).toEqual([400, 'VALIDATION_FAILED']);
     expect(body.errors[0].message).toMatch(/costs 10000 points at most; this one \d{4,}/);
-    const fewer = await askGraphql(house, costly, { token: mine.tokens.owner, variables: { n: 10 } });
+    const fewer = await queryGraphql(house, costly, { token: mine.tokens.owner, variables: { n: 10 } });
     expect(fewer.status).toBe(200);
   });
 
@@ -82,7 +82,7 @@ describe('an operation', () => {
   });
 
   it('of another tenant finds nothing', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const { device_id: id } = await other.register();
     const query = `{ device(id: "${id}") { id } rooms(homeId: "${other.homeId}") { nodes { id } } manifest(deviceId: "${id}") { version } }`;
     const { body } = await ask(query);
@@ -105,7 +105,7 @@ describe('an operation', () => {
 
 describe('the schema', () => {
   it('is shown to everybody outside production', async () => {
-    const { body } = await askGraphql(house, getIntrospectionQuery());
+    const { body } = await queryGraphql(house, getIntrospectionQuery());
     expect(body.data.__schema.queryType.name).toBe('Query');
   });
 
@@ -124,33 +124,34 @@ describe('the schema', () => {
   });
 
   it('is not meant by a text that has its name', async () => {
-    const theirs = await makeTenancy(closed);
+    const theirs = await makeTestTenant(closed);
     const named = 'mutation { createHome(input: {homeName: "__schema"}) { __typename } }';
-    const { body } = await askGraphql(closed, named, { token: theirs.tokens.admin });
+    const { body } = await queryGraphql(closed, named, { token: theirs.tokens.admin });
     expect(body.data.createHome.__typename).toBe('Created');
     const inside = '{ ...F } fragment F on Query { ... { __type(name: "Device") { name } } }';
-    expect((await askGraphql(closed, inside, { token: theirs.tokens.user })).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await queryGraphql(closed, inside, { token: theirs.tokens.user })).body.code).toBe('FORBIDDEN_ROLE');
     const search = '{ memories(q: "__schema") { nodes { id } } }';
-    const found = await askGraphql(closed, search, { token: theirs.tokens.user });
+    const found = await queryGraphql(closed, search, { token: theirs.tokens.user });
     expect(found.body).toEqual({ data: { memories: { nodes: [] } } });
   });
 
   it('is shown in production to administrators alone, and nothing of it is guessed for others', async () => {
-    const theirs = await makeTenancy(closed);
-    const look = (token?: string) => askGraphql(closed, getIntrospectionQuery(), token === undefined ? {} : { token });
+    const theirs = await makeTestTenant(closed);
+    const look = (token?: string) =>
+      queryGraphql(closed, getIntrospectionQuery(), token === undefined ? {} : { token });
     expect((await look()).body.code).toBe('UNAUTHENTICATED');
     expect((await look(theirs.tokens.user)).body.code).toBe('FORBIDDEN_ROLE');
     expect((await look(theirs.tokens.admin)).body.data.__schema.queryType.name).toBe('Query');
-    const hinted = await askGraphql(closed, '{ device { id } devicez { id } __type(name: "Device") { name } }', {
+    const hinted = await queryGraphql(closed, '{ device { id } devicez { id } __type(name: "Device") { name } }', {
       token: theirs.tokens.user,
     });
     expect(JSON.stringify(hinted.body)).not.toMatch(/did you mean/i);
-    expect((await askGraphql(closed, '{ __typename version { version } }')).status).toBe(200);
+    expect((await queryGraphql(closed, '{ __typename version { version } }')).status).toBe(200);
   });
 });
 
 describe('the explorer', () => {
-  const page = (where: House, token?: string, path = '/graphql') =>
+  const page = (where: HttpService, token?: string, path = '/graphql') =>
     where.call('GET', path, { headers: { accept: 'text/html' }, ...(token !== undefined && { token }) });
 
   it('is a page without anything inline, and all of it comes from here', async () => {
@@ -168,7 +169,7 @@ describe('the explorer', () => {
   });
 
   it('is for administrators in production', async () => {
-    const theirs = await makeTenancy(closed);
+    const theirs = await makeTestTenant(closed);
     expect((await page(closed)).status).toBe(401);
     expect((await page(closed, theirs.tokens.user)).status).toBe(403);
     expect((await page(closed, theirs.tokens.admin)).status).toBe(200);

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { countedStore } from '../../support/counted-store.ts';
-import { askGraphql } from '../../support/graphql.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { queryGraphql } from '../../support/graphql.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { recordingStore } from '../../support/recording-store.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-const { calls, around } = countedStore();
-let house: House;
-let mine: Tenancy;
+const { calls, around } = recordingStore();
+let house: HttpService;
+let mine: TestTenant;
 
 beforeAll(async () => {
-  house = await openHouse({}, around);
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase({}, around);
+  mine = await makeTestTenant(house);
   for (let n = 0; n < 20; n++) {
     const home = await mine.call('POST', '/homes', { home_name: `Home ${n}` });
     const room = await mine.call('POST', `/homes/${home.body.id}/rooms`, { name: `Room ${n}` });
@@ -22,7 +22,7 @@ afterAll(() => house.close());
 /** What the store is asked while this is answered, how often each. */
 async function asked(query: string): Promise<Record<string, number>> {
   calls.length = 0;
-  const { body } = await askGraphql(house, query, { token: mine.tokens.owner });
+  const { body } = await queryGraphql(house, query, { token: mine.tokens.owner });
   expect(body.errors).toBeUndefined();
   const counts: Record<string, number> = {};
   for (const call of calls) counts[call] = (counts[call] ?? 0) + 1;
@@ -55,7 +55,7 @@ describe('what a list leads to', () => {
   });
 
   it('is what it is, in the order of the list', async () => {
-    const { body } = await askGraphql(
+    const { body } = await queryGraphql(
       house,
       '{ devices(first: 20) { nodes { name home { homeName rooms { name } } room { name } } } }',
       {
@@ -74,7 +74,7 @@ describe('what a list leads to', () => {
     await mine.call('POST', '/groups', { name: 'Three', device_ids: ids });
     const ask = async (args: string) =>
       (
-        await askGraphql(house, `{ groups { nodes { deviceIds devices(${args}) { id } } } }`, {
+        await queryGraphql(house, `{ groups { nodes { deviceIds devices(${args}) { id } } } }`, {
           token: mine.tokens.owner,
         })
       ).body;
@@ -91,7 +91,7 @@ describe('what a list leads to', () => {
       name: 'Devices alone',
       scopes: ['read:devices'],
     });
-    const { body } = await askGraphql(house, '{ devices(first: 2) { nodes { name home { homeName } } } }', {
+    const { body } = await queryGraphql(house, '{ devices(first: 2) { nodes { name home { homeName } } } }', {
       token: key.key,
     });
     expect(body.data.devices.nodes.map((one: { home: unknown }) => one.home)).toEqual([null, null]);
@@ -105,7 +105,7 @@ describe('a connection', () => {
   it('goes on after any of its cursors, to the end', async () => {
     const page = async (after: string | null, first: number) =>
       (
-        await askGraphql(
+        await queryGraphql(
           house,
           'query ($after: String, $first: Int) { devices(first: $first, after: $after) { edges { cursor node { name } } pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }',
           { token: mine.tokens.owner, variables: { after, first } },

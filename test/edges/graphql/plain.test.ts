@@ -2,25 +2,25 @@ import { parse, print } from 'graphql';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { rewriteDocument } from '../../../src/edges/graphql/leaf-nodes.ts';
 import { makeSchema } from '../../../src/edges/graphql/schema.ts';
-import { askGraphql } from '../../support/graphql.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { queryGraphql } from '../../support/graphql.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 const schema = makeSchema({ executed: true });
 const executed = (query: string): string => print(rewriteDocument(parse(query), schema));
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
   await mine.register({ name: 'Lamp' });
   const { device_id: id } = await mine.register();
   await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
 });
 afterAll(() => house.close());
 
-const ask = async (query: string) => (await askGraphql(house, query, { token: mine.tokens.owner })).body;
+const ask = async (query: string) => (await queryGraphql(house, query, { token: mine.tokens.owner })).body;
 
 describe('a list of plain members', () => {
   it.each([

@@ -1,19 +1,19 @@
 import { v4 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { askGraphql } from '../../support/graphql.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { queryGraphql } from '../../support/graphql.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const ask = (query: string, more: Parameters<typeof askGraphql>[2] = {}) =>
-  askGraphql(house, query, { token: mine.tokens.owner, ...more });
+const ask = (query: string, more: Parameters<typeof queryGraphql>[2] = {}) =>
+  queryGraphql(house, query, { token: mine.tokens.owner, ...more });
 
 describe('a request', () => {
   it('for a subscription is told where those are', async () => {
@@ -63,15 +63,15 @@ describe('a request', () => {
   });
 
   it('needs a credential where what it asks does, and none where not', async () => {
-    expect((await askGraphql(house, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
+    expect((await queryGraphql(house, '{ status { system } version { protocol } }')).body.data.status.system).toBe(
       'Twinkeep',
     );
     for (const query of ['{ homes { nodes { id } } }', 'query { ...F } fragment F on Query { me { hasTenant } }']) {
-      const { status, headers, body } = await askGraphql(house, query);
+      const { status, headers, body } = await queryGraphql(house, query);
       expect([status, body.code]).toEqual([401, 'UNAUTHENTICATED']);
       expect(headers.get('www-authenticate')).toMatch(/^Bearer /);
     }
-    expect((await askGraphql(house, '{ version { version } }', { token: 'junk' })).status).toBe(401);
+    expect((await queryGraphql(house, '{ version { version } }', { token: 'junk' })).status).toBe(401);
   });
 
   it('answers what it may, and says why not of the rest', async () => {
@@ -133,13 +133,13 @@ describe('a request', () => {
       .map((one) => one.split(';')[0])
       .join('; ');
     const change = 'mutation { createHome(input: {homeName: "Forged"}) { __typename ... on Refused { code } } }';
-    const forged = await askGraphql(house, change, { headers: { cookie } });
+    const forged = await queryGraphql(house, change, { headers: { cookie } });
     expect(forged.body.data.createHome).toEqual({ __typename: 'Refused', code: 'CSRF_FAILED' });
-    const read = await askGraphql(house, '{ me { user { role } } }', { headers: { cookie } });
+    const read = await queryGraphql(house, '{ me { user { role } } }', { headers: { cookie } });
     expect(read.body.data.me.user.role).toBe('ADMIN');
     const csrf = await house.call('GET', '/v1/auth/csrf', { headers: { cookie } });
     const headers = { cookie, 'x-csrf-token': csrf.body.csrf_token };
-    expect((await askGraphql(house, change, { headers })).body.data.createHome.__typename).toBe('Created');
+    expect((await queryGraphql(house, change, { headers })).body.data.createHome.__typename).toBe('Created');
     await expect
       .poll(async () =>
         (await mine.call('GET', '/audit?action=createHome')).body.entries.map(
@@ -183,17 +183,17 @@ describe('a request', () => {
 
 describe('the rate', () => {
   it('counts one for a request, whatever it asks', async () => {
-    const small = await openHouse({ rateLimits: { free: 3 } });
+    const small = await startHttpServiceOnDatabase({ rateLimits: { free: 3 } });
     try {
       const { token } = await small.owner();
-      const left = async (query: string) => (await askGraphql(small, query, { token })).headers.get('ratelimit');
+      const left = async (query: string) => (await queryGraphql(small, query, { token })).headers.get('ratelimit');
       // Registering was one of somebody without a tenant.
       expect(await left('{ me { hasTenant } }')).toMatch(/r=2;/);
       expect(
         await left('{ a: homes { nodes { id } } b: homes { nodes { id } } devices(first: 200) { nodes { id } } }'),
       ).toMatch(/r=1;/);
       await left('{ nothing }');
-      const { status, body, headers } = await askGraphql(small, '{ me { hasTenant } }', { token });
+      const { status, body, headers } = await queryGraphql(small, '{ me { hasTenant } }', { token });
       expect([status, body.code]).toEqual([429, 'RATE_LIMIT_EXCEEDED']);
       expect(headers.get('retry-after')).toMatch(/^\d+$/);
     } finally {

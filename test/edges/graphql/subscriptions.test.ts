@@ -2,16 +2,16 @@ import { type Client, createClient } from 'graphql-ws';
 import { v4, v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 const clients: Client[] = [];
 
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
 });
 afterEach(async () => {
   for (const client of clients.splice(0)) await client.dispose();
@@ -94,8 +94,8 @@ describe('a subscription', () => {
     await listening('command');
     await listening('confirmation');
     const asked = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
-    await mine.say(id, asked.body.command_id, 'accepted');
-    await mine.say(id, asked.body.command_id, 'succeeded');
+    await mine.acknowledge(id, asked.body.command_id, 'accepted');
+    await mine.acknowledge(id, asked.body.command_id, 'succeeded');
     await expect
       .poll(() => commands.told.map(({ data }) => data.commandChanged.status))
       .toEqual(expect.arrayContaining(['DISPATCHED', 'ACKNOWLEDGED', 'SUCCEEDED']));
@@ -124,7 +124,7 @@ describe('a subscription', () => {
   });
 
   it('tells nothing of another tenant, and ends with its client', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const { device_id: id } = await other.register();
     const { client } = connect(mine.tokens.user);
     const { told, end } = listen(client, 'subscription { stateChanged { deviceId } }');
@@ -202,7 +202,7 @@ describe('an id that is used again before its first operation has ended', () => 
     await listening('state');
     await expect.poll(() => told.map(({ type }) => type)).toContain('complete');
     const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.become(body.user.id, { role: 'viewer' });
+    await house.updateUser(body.user.id, { role: 'viewer' });
     await expect.poll(() => closed[0]).toBe(4403);
   });
 });
@@ -215,7 +215,7 @@ describe('queries and mutations', () => {
     const first = listen(client, change);
     await expect.poll(() => first.told[0]?.data.createHome.__typename).toBe('Created');
     const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.become(body.user.id, { role: 'viewer' });
+    await house.updateUser(body.user.id, { role: 'viewer' });
     const second = listen(client, change);
     await expect.poll(() => second.told[0]?.data.createHome.code).toBe('FORBIDDEN_ROLE');
     const read = listen(client, '{ me { user { role } } }');
@@ -254,7 +254,7 @@ describe('a connection', () => {
   it('of somebody without a tenant, or in a suspended one, is closed with 4403', async () => {
     const nobody = connect(await house.token(v7()));
     await expect.poll(() => nobody.closed[0]?.code).toBe(4403);
-    const parked = await makeTenancy(house);
+    const parked = await makeTestTenant(house);
     const { closed, acked } = connect(parked.tokens.owner);
     await expect.poll(() => acked.length).toBe(1);
     const operator = await house.token(v7(), { scope: 'platform:admin' });
@@ -282,14 +282,14 @@ describe('a connection', () => {
     listen(client, 'subscription { stateChanged { deviceId } }');
     await listening('state');
     const { body } = await house.call('GET', '/v1/auth/me', { token: lesser });
-    await house.become(body.user.id, { role: 'viewer' });
+    await house.updateUser(body.user.id, { role: 'viewer' });
     await expect.poll(() => closed[0]?.code).toBe(4403);
   });
 
   it('ends when its token expires', async () => {
     const token = await house.token(v7(), { ttlS: 60 });
     const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.become(body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    await house.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'user' });
     const { closed, acked } = connect(token);
     await expect.poll(() => acked.length).toBe(1);
     house.clock.advance(61_000);

@@ -75,10 +75,10 @@ describe('the dialler', () => {
     const second = await sidecar();
     await eventually(() => edge.connected());
     second.stream.end();
-    await second.streamed(2);
+    await second.waitForStream(2);
     await eventually(() => edge.connected());
     second.stream.fail(13, 'out of order');
-    await second.streamed(3);
+    await second.waitForStream(3);
     await eventually(() => edge.connected());
     expect(counts.get('taken')).toBe(4);
     expect(counts.get('lost')).toBe(3);
@@ -142,7 +142,7 @@ describe('the dialler', () => {
     const there = await sidecar();
     await eventually(() => edge.connected());
     edge.close();
-    await eventually(() => there.stream.over);
+    await eventually(() => there.stream.ended);
     expect(edge.connected()).toBe(false);
     edge.retryNow();
     await new Promise((resolve) => setImmediate(resolve));

@@ -3,10 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { NodeState } from '#proto/cognition/v1/runtime_pb.js';
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
-import type { Proposal, Stream } from '../../support/sidecar.ts';
+import type { Proposal, SidecarStream } from '../../support/sidecar.ts';
 import { type House, house } from './house.ts';
 
-const refusals = (stream: Stream) => stream.told('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
+const refusals = (stream: SidecarStream) =>
+  stream.eventsOf('graphStateUpdate').filter(({ to }) => to === NodeState.REJECTED);
 const off = (deviceId: string, nodeId = 'off'): Proposal => ({
   case: 'graphNode',
   value: { node: { nodeId, deviceId, action: 'turn_off' } },
@@ -18,16 +19,16 @@ async function goal(given: Parameters<typeof house>[0] = {}) {
   const lamp = there.device();
   const { id } = there.cognition.open({ id: newId(), tenantId: there.tenantId, homeId: there.homeId });
   const sidecar = await there.sidecar();
-  const stream = await sidecar.streamed();
-  await eventually(() => stream.told('perceptionUpdate').length === 1);
+  const stream = await sidecar.waitForStream();
+  await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
   return { ...there, lamp, id, sidecar, stream };
 }
-const words = ({ cognition }: Pick<House, 'cognition'>) => cognition.words.map(({ word, said }) => ({ word, said }));
+const words = ({ cognition }: Pick<House, 'cognition'>) => cognition.calls.map(({ word, said }) => ({ word, said }));
 
 describe('what a sidecar says', () => {
   it('a node becomes a step, and the first word about it names the proposal', async () => {
     const { stream, cognition, id, lamp } = await goal();
-    stream.say({
+    stream.send({
       proposalId: 'p-1',
       contextId: id,
       proposal: {
@@ -40,7 +41,7 @@ describe('what a sidecar says', () => {
         },
       },
     });
-    await eventually(() => stream.told('graphStateUpdate').length === 1);
+    await eventually(() => stream.eventsOf('graphStateUpdate').length === 1);
     expect(words({ cognition })).toEqual([
       {
         word: 'propose',
@@ -50,19 +51,19 @@ describe('what a sidecar says', () => {
         },
       },
     ]);
-    expect(stream.told('graphStateUpdate')).toMatchObject([
+    expect(stream.eventsOf('graphStateUpdate')).toMatchObject([
       { contextId: id, nodeId: 'dim', from: NodeState.UNSPECIFIED, to: NodeState.PENDING, proposalId: 'p-1' },
     ]);
   });
 
   it('the same node again is answered with how it stands', async () => {
     const { stream, cognition, id, lamp } = await goal();
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
-    await eventually(() => stream.told('graphStateUpdate').length === 1);
-    cognition.move(id, 'off', 'running');
-    stream.say({ proposalId: 'p-2', contextId: id, proposal: off(lamp.id) });
-    await eventually(() => stream.told('graphStateUpdate').length === 3);
-    expect(stream.told('graphStateUpdate').map(({ to, proposalId }) => [to, proposalId])).toEqual([
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
+    await eventually(() => stream.eventsOf('graphStateUpdate').length === 1);
+    cognition.setNodeStatus(id, 'off', 'running');
+    stream.send({ proposalId: 'p-2', contextId: id, proposal: off(lamp.id) });
+    await eventually(() => stream.eventsOf('graphStateUpdate').length === 3);
+    expect(stream.eventsOf('graphStateUpdate').map(({ to, proposalId }) => [to, proposalId])).toEqual([
       [NodeState.PENDING, 'p-1'],
       [NodeState.RUNNING, ''],
       [NodeState.RUNNING, 'p-2'],
@@ -79,9 +80,9 @@ describe('what a sidecar says', () => {
       text: null,
       data: { smoke: 9 },
     });
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
-    await eventually(() => stream.told('graphStateUpdate').length === 1);
-    expect(stream.told('graphStateUpdate')).toMatchObject([
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
+    await eventually(() => stream.eventsOf('graphStateUpdate').length === 1);
+    expect(stream.eventsOf('graphStateUpdate')).toMatchObject([
       { contextId: id, to: NodeState.PROPOSED, proposalId: 'p-1' },
     ]);
   });
@@ -89,20 +90,20 @@ describe('what a sidecar says', () => {
   it('suspends, completes and fails contexts in its own words', async () => {
     const { stream, cognition, id, tenantId, homeId } = await goal();
     const other = cognition.open({ id: newId(), tenantId, homeId }).id;
-    stream.say({ contextId: id, proposal: { case: 'suspend', value: { reason: 'the heating is slow', forS: 600 } } });
-    stream.say({ contextId: id, proposal: { case: 'suspend', value: { reason: 'still' } } });
-    stream.say({
+    stream.send({ contextId: id, proposal: { case: 'suspend', value: { reason: 'the heating is slow', forS: 600 } } });
+    stream.send({ contextId: id, proposal: { case: 'suspend', value: { reason: 'still' } } });
+    stream.send({
       contextId: id,
       proposal: { case: 'complete', value: { summary: 'warm', finalState: { celsius: 21 } } },
     });
-    stream.say({ contextId: other, proposal: { case: 'error', value: { code: 'NOT_UNDERSTOOD', detail: 'What?' } } });
-    await eventually(() => cognition.words.length === 4);
-    expect(cognition.words.filter(({ contextId }) => contextId === id)).toMatchObject([
+    stream.send({ contextId: other, proposal: { case: 'error', value: { code: 'NOT_UNDERSTOOD', detail: 'What?' } } });
+    await eventually(() => cognition.calls.length === 4);
+    expect(cognition.calls.filter(({ contextId }) => contextId === id)).toMatchObject([
       { word: 'suspend', said: { reason: 'the heating is slow', forS: 600 } },
       { word: 'suspend', said: { reason: 'still', forS: null } },
       { word: 'complete', said: { summary: 'warm', finalState: { celsius: 21 } } },
     ]);
-    expect(cognition.words.filter(({ contextId }) => contextId === other)).toMatchObject([
+    expect(cognition.calls.filter(({ contextId }) => contextId === other)).toMatchObject([
       { word: 'fail', said: { code: 'NOT_UNDERSTOOD', detail: 'What?' } },
     ]);
     expect(refusals(stream)).toEqual([]);
@@ -111,14 +112,14 @@ describe('what a sidecar says', () => {
   it('words about one context are done in their order, however slow one of them is', async () => {
     const { stream, cognition, id, lamp, counts } = await goal();
     const { promise: held, resolve: release } = Promise.withResolvers<void>();
-    cognition.before = () => held;
-    for (const nodeId of ['a', 'b', 'c']) stream.say({ contextId: id, proposal: off(lamp.id, nodeId) });
-    stream.say({ contextId: id, proposal: { case: 'complete', value: { summary: 'done' } } });
+    cognition.beforeAnswer = () => held;
+    for (const nodeId of ['a', 'b', 'c']) stream.send({ contextId: id, proposal: off(lamp.id, nodeId) });
+    stream.send({ contextId: id, proposal: { case: 'complete', value: { summary: 'done' } } });
     await eventually(() => counts.get('heard complete') === 1);
-    expect(cognition.words).toHaveLength(1);
+    expect(cognition.calls).toHaveLength(1);
     release();
-    await eventually(() => cognition.words.length === 4);
-    expect(cognition.words.map(({ word, said }) => [word, (said as { id?: string }).id])).toEqual([
+    await eventually(() => cognition.calls.length === 4);
+    expect(cognition.calls.map(({ word, said }) => [word, (said as { id?: string }).id])).toEqual([
       ['propose', 'a'],
       ['propose', 'b'],
       ['propose', 'c'],
@@ -130,11 +131,11 @@ describe('what a sidecar says', () => {
   it('a context that nobody knows, and one that is over, are answered with their codes', async () => {
     const { stream, id, lamp, counts } = await goal();
     const unknown = newId();
-    stream.say({ proposalId: 'p-1', contextId: unknown, proposal: off(lamp.id) });
-    stream.say({ proposalId: 'p-2', contextId: 'no uuid', proposal: off(lamp.id) });
-    stream.say({ proposalId: 'p-3', contextId: id, proposal: { case: 'complete', value: {} } });
-    stream.say({ proposalId: 'p-4', contextId: id, proposal: off(lamp.id) });
-    stream.say({ proposalId: 'p-5', contextId: id, proposal: { case: 'complete', value: {} } });
+    stream.send({ proposalId: 'p-1', contextId: unknown, proposal: off(lamp.id) });
+    stream.send({ proposalId: 'p-2', contextId: 'no uuid', proposal: off(lamp.id) });
+    stream.send({ proposalId: 'p-3', contextId: id, proposal: { case: 'complete', value: {} } });
+    stream.send({ proposalId: 'p-4', contextId: id, proposal: off(lamp.id) });
+    stream.send({ proposalId: 'p-5', contextId: id, proposal: { case: 'complete', value: {} } });
     await eventually(() => refusals(stream).length === 4);
     const told = new Map(refusals(stream).map((one) => [one.proposalId, one]));
     expect(told.get('p-1')).toMatchObject({ contextId: unknown, nodeId: 'off', code: 'NOT_FOUND' });
@@ -147,12 +148,12 @@ describe('what a sidecar says', () => {
   it('what fails on our side is answered without saying why', async () => {
     const { stream, cognition, id, lamp, edge } = await goal();
     let failing = true;
-    cognition.before = () => {
+    cognition.beforeAnswer = () => {
       if (!failing) return;
       failing = false;
       throw new Error('password in the message');
     };
-    stream.say({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
+    stream.send({ proposalId: 'p-1', contextId: id, proposal: off(lamp.id) });
     await eventually(() => refusals(stream).length === 1);
     expect(refusals(stream)).toMatchObject([{ proposalId: 'p-1', code: 'INTERNAL' }]);
     expect(refusals(stream)[0]?.detail).not.toContain('password');
@@ -175,17 +176,17 @@ describe('what a sidecar says', () => {
     ['a detail that is a book', { case: 'error', value: { code: 'X', detail: 'x'.repeat(1_001) } }, /detail/],
   ])('refuses %s, and nobody acts on it', async (_, proposal, detail) => {
     const { stream, cognition, id } = await goal();
-    stream.say({ proposalId: 'p-1', contextId: id, proposal });
+    stream.send({ proposalId: 'p-1', contextId: id, proposal });
     await eventually(() => refusals(stream).length === 1);
     expect(refusals(stream)).toMatchObject([{ contextId: id, proposalId: 'p-1', code: 'VALIDATION_FAILED' }]);
     expect(refusals(stream)[0]?.detail).toMatch(detail);
-    expect(cognition.words).toEqual([]);
+    expect(cognition.calls).toEqual([]);
   });
 
   it('says nothing back that nobody could have meant', async () => {
     const { stream, id } = await goal();
-    stream.say({ proposalId: 'p'.repeat(65), contextId: id, proposal: off(newId(), 'n'.repeat(65)) });
-    stream.say({ proposalId: 'a\nb', contextId: `${id}${'x'.repeat(100_000)}`, proposal: off(newId(), 'a\u0007') });
+    stream.send({ proposalId: 'p'.repeat(65), contextId: id, proposal: off(newId(), 'n'.repeat(65)) });
+    stream.send({ proposalId: 'a\nb', contextId: `${id}${'x'.repeat(100_000)}`, proposal: off(newId(), 'a\u0007') });
     await eventually(() => refusals(stream).length === 2);
     expect(refusals(stream)).toMatchObject([
       { contextId: id, proposalId: '', nodeId: '' },

@@ -16,7 +16,7 @@ describe('a sidecar that means no good', () => {
     const gone = cognition.open({ id: newId(), tenantId, homeId: newId() });
     let reads = false;
     const there = await sidecar({ reads: () => reads });
-    await there.streamed();
+    await there.waitForStream();
     const outcome = {
       ...{ contextId: id, tenantId, homeId, at: 0, nodeId: 'off', deviceId: lamp.id, commandId: newId(), code: null },
       ...({ compensation: false, success: true, status: 'succeeded', verification: 'verified' } as const),
@@ -27,27 +27,27 @@ describe('a sidecar that means no good', () => {
     });
     reads = true;
     for (let turn = 0; turn < 10_000; turn++) edge.notify({ type: 'outcome', ...outcome });
-    cognition.move(id, 'off', 'succeeded');
+    cognition.setNodeStatus(id, 'off', 'succeeded');
     cognition.interrupt(gone.id, 'CANCELLED');
-    const stream = await there.streamed(2);
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
-    expect(stream.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([
+    const stream = await there.waitForStream(2);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.activeContexts).toMatchObject([
       { contextId: id, nodes: [{ state: NodeState.SUCCEEDED }] },
     ]);
-    expect(stream.told('observationOutcome')).toEqual([]);
-    expect(there.streams[0]?.over).toBe(true);
+    expect(stream.eventsOf('observationOutcome')).toEqual([]);
+    expect(there.streams[0]?.ended).toBe(true);
   });
 
   it('never reads again: it is hung up on, and dialled again', async () => {
     const { sidecar, cognition, device, tenantId, homeId, lines } = await house({ stallTimeoutMs: 300 });
     for (let count = 0; count < 30; count++) device({ state: { text: 'x'.repeat(30_000) } });
     const there = await sidecar({ reads: () => false });
-    await there.streamed();
+    await there.waitForStream();
     await eventually(() => {
       cognition.open({ id: newId(), tenantId, homeId });
       return lines.some(({ fields }) => JSON.stringify(fields).includes('does not read'));
     });
-    await there.streamed(2);
+    await there.waitForStream(2);
   });
 
   it('floods: it is read no faster than it may speak, and what it may say is done', async () => {
@@ -55,25 +55,25 @@ describe('a sidecar that means no good', () => {
       proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 },
     });
     const there = await sidecar();
-    const stream = await there.streamed();
+    const stream = await there.waitForStream();
     const from = performance.now();
     for (let count = 0; count < 3_000; count++)
-      stream.say({ contextId: newId(), proposal: { case: 'complete', value: {} } });
+      stream.send({ contextId: newId(), proposal: { case: 'complete', value: {} } });
     await eventually(() => (counts.get('heard complete') ?? 0) >= 100);
     const seconds = (performance.now() - from) / 1000;
     expect(seconds).toBeGreaterThan(0.4);
     // What was on its way when the reading stopped is heard too: at most what the library holds.
     expect(counts.get('heard complete')).toBeLessThan(50 + 100 * seconds + 40);
-    expect(cognition.words.length).toBeLessThan(50 + 100 * seconds + 40);
+    expect(cognition.calls.length).toBeLessThan(50 + 100 * seconds + 40);
   });
 
   it('floods with few words that are long: they count as many', async () => {
     const { sidecar, counts } = await house({ proposalRate: { perSecond: 100, burst: 50, bytesPerToken: 4_096 } });
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     const from = performance.now();
     const params = { text: 'x'.repeat(10 * 4_096) };
     for (let count = 0; count < 200; count++) {
-      stream.say({ contextId: newId(), proposal: { case: 'graphNode', value: { node: { nodeId: 'a', params } } } });
+      stream.send({ contextId: newId(), proposal: { case: 'graphNode', value: { node: { nodeId: 'a', params } } } });
     }
     await eventually(() => (counts.get('heard graphNode') ?? 0) >= 25);
     const seconds = (performance.now() - from) / 1000;
@@ -84,33 +84,33 @@ describe('a sidecar that means no good', () => {
   it('asks for much that is slow: no more is taken on than may be in flight', async () => {
     const { sidecar, cognition, counts, device, tenantId, homeId } = await house({ maxInFlightProposals: 8 });
     device();
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     let release = () => {};
     const held = new Promise<void>((resolve) => {
       release = resolve;
     });
-    cognition.before = () => held;
-    for (let count = 0; count < 200; count++) stream.say({ contextId: id, proposal: { case: 'suspend', value: {} } });
+    cognition.beforeAnswer = () => held;
+    for (let count = 0; count < 200; count++) stream.send({ contextId: id, proposal: { case: 'suspend', value: {} } });
     await eventually(() => (counts.get('heard suspend') ?? 0) >= 8);
     expect(counts.get('heard suspend')).toBeLessThan(8 + 40);
     release();
-    await eventually(() => cognition.words.length === 200);
+    await eventually(() => cognition.calls.length === 200);
   });
 
   it('sends more than a message may have: the stream ends, and the next one is as good as new', async () => {
     const { sidecar, cognition, edge, lines } = await house();
     const there = await sidecar();
-    const stream = await there.streamed();
-    stream.say({
+    const stream = await there.waitForStream();
+    stream.send({
       contextId: newId(),
       proposal: { case: 'error', value: { code: 'X', detail: 'x'.repeat(1024 * 1024) } },
     });
-    await there.streamed(2);
+    await there.waitForStream(2);
     await eventually(() => edge.connected());
     expect(lines.some(({ fields }) => JSON.stringify(fields).includes('RESOURCE_EXHAUSTED'))).toBe(true);
-    expect(cognition.words).toEqual([]);
+    expect(cognition.calls).toEqual([]);
   });
 
   it('sends what is no message at all: the stream ends, and the next one is as good as new', async () => {
@@ -121,8 +121,8 @@ describe('a sidecar that means no good', () => {
       [2, [0x0a, 0x05, 0x61]],
       [3, [0x12, 0x02, 0xc3, 0x28]],
     ] as const) {
-      (await there.streamed(at)).sayBytes(new Uint8Array(bytes));
-      await there.streamed(at + 1);
+      (await there.waitForStream(at)).sendBytes(new Uint8Array(bytes));
+      await there.waitForStream(at + 1);
     }
     await eventually(() => edge.connected());
   });
@@ -134,10 +134,10 @@ describe('a sidecar that means no good', () => {
     const field = (no: number, body: number[]) => [(no << 3) | 2, ...length(body.length), ...body];
     let value = field(3, [65]);
     for (let level = 0; level < 300; level++) value = field(5, field(1, [...field(1, [97]), ...field(2, value)]));
-    (await there.streamed()).sayBytes(
+    (await there.waitForStream()).sendBytes(
       new Uint8Array(field(12, field(1, field(1, [...field(1, [97]), ...field(2, value)])))),
     );
-    await there.streamed(2);
+    await there.waitForStream(2);
     await eventually(() => edge.connected());
   });
 
@@ -147,9 +147,9 @@ describe('a sidecar that means no good', () => {
     });
     const lamp = device();
     const there = await sidecar();
-    const stream = await there.streamed();
+    const stream = await there.waitForStream();
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 80 }), fc.constantFrom(id, lamp.id, '__proto__', ''));
     const params = fc.option(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 }), {
       nil: undefined,
@@ -168,13 +168,13 @@ describe('a sidecar that means no good', () => {
       fc.record({ case: fc.constant('error' as const), value: fc.record({ code: text, detail: text }) }),
     );
     const said = fc.sample(fc.record({ proposalId: text, contextId: text, proposal }), 100);
-    for (const one of said) stream.sayBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
+    for (const one of said) stream.sendBytes(toBinary(CognitionProposalSchema, create(CognitionProposalSchema, one)));
     const last = newId();
-    stream.say({ proposalId: 'last', contextId: last, proposal: { case: 'complete', value: {} } });
-    await eventually(() => stream.told('graphStateUpdate').some(({ proposalId }) => proposalId === 'last'));
+    stream.send({ proposalId: 'last', contextId: last, proposal: { case: 'complete', value: {} } });
+    await eventually(() => stream.eventsOf('graphStateUpdate').some(({ proposalId }) => proposalId === 'last'));
     expect(edge.connected()).toBe(true);
     expect(there.streams).toHaveLength(1);
-    for (const { proposalId } of stream.told('graphStateUpdate')) expect(proposalId.length).toBeLessThanOrEqual(64);
+    for (const { proposalId } of stream.eventsOf('graphStateUpdate')) expect(proposalId.length).toBeLessThanOrEqual(64);
     expect(Object.prototype).not.toHaveProperty('action');
   });
 });

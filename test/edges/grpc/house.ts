@@ -39,7 +39,7 @@ export async function house(
   const port = await freePort();
   const cognition = new MemoryCognition();
   const edge = makeSidecarEdge();
-  cognition.tell = (change) => edge.notify(change);
+  cognition.notify = (change) => edge.notify(change);
   const lines: House['lines'] = [];
   const level = (name: string) => (fields: object, message: string) =>
     void lines.push({ level: name, fields, message });

@@ -4,7 +4,7 @@ import { dial } from '../../../src/edges/grpc/dialler.ts';
 import { defaultSidecarLimits } from '../../../src/edges/grpc/sidecar-limits.ts';
 import { newId } from '../../../src/main/ids.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
-import { silentLog } from '../../support/lock.ts';
+import { silentLog } from '../../support/lock-parts.ts';
 import { freePort } from '../../support/programs.ts';
 import type { Proposal } from '../../support/sidecar.ts';
 import { startSidecar } from '../../support/sidecar.ts';
@@ -37,8 +37,8 @@ async function connected() {
   const lamp = there.device();
   const { id } = there.cognition.open({ id: newId(), tenantId: there.tenantId, homeId: there.homeId });
   const sidecar = await there.sidecar();
-  const stream = await sidecar.streamed();
-  await eventually(() => stream.told('perceptionUpdate').length === 1);
+  const stream = await sidecar.waitForStream();
+  await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
   return { ...there, outlast, lamp, id, sidecar, stream };
 }
 
@@ -48,7 +48,7 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     const before = stream.events.length;
     outlast();
     cognition.interrupt(id, 'CANCELLED');
-    await eventually(() => stream.over || stream.events.length > before);
+    await eventually(() => stream.ended || stream.events.length > before);
     expect(stream.events).toHaveLength(before);
   });
 
@@ -56,37 +56,37 @@ describe('the stream to the sidecar, after the lease of this process is over', (
     const { outlast, cognition, report, lamp, stream } = await connected();
     const before = stream.events.length;
     let isRead = false;
-    cognition.before = () => {
+    cognition.beforeAnswer = () => {
       outlast();
       isRead = true;
     };
     report(lamp, { on: true });
     await eventually(() => isRead);
-    await eventually(() => stream.over || stream.events.length > before);
+    await eventually(() => stream.ended || stream.events.length > before);
     expect(stream.events).toHaveLength(before);
   });
 
   it('carries out no proposal that arrives, and is cut', async () => {
     const { outlast, cognition, id, lamp, stream, counts } = await connected();
     outlast();
-    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'late') });
-    await eventually(() => stream.over || cognition.words.length > 0);
-    expect(cognition.words).toEqual([]);
+    stream.send({ contextId: id, proposal: turnOff(lamp.id, 'late') });
+    await eventually(() => stream.ended || cognition.calls.length > 0);
+    expect(cognition.calls).toEqual([]);
     expect(counts.get('heard graphNode')).toBeUndefined();
   });
 
   it('carries out no proposal that waited for an earlier one of its context', async () => {
     const { outlast, cognition, id, lamp, stream, counts } = await connected();
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
-    cognition.before = () => answered;
-    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'first') });
-    stream.say({ contextId: id, proposal: turnOff(lamp.id, 'second') });
-    await eventually(() => cognition.words.length === 1 && counts.get('heard graphNode') === 2);
+    cognition.beforeAnswer = () => answered;
+    stream.send({ contextId: id, proposal: turnOff(lamp.id, 'first') });
+    stream.send({ contextId: id, proposal: turnOff(lamp.id, 'second') });
+    await eventually(() => cognition.calls.length === 1 && counts.get('heard graphNode') === 2);
     outlast();
     answer();
-    await eventually(() => stream.over);
+    await eventually(() => stream.ended);
     await eventLoopTurns();
-    expect(cognition.words.map(({ said }) => said)).toMatchObject([{ id: 'first' }]);
+    expect(cognition.calls.map(({ said }) => said)).toMatchObject([{ id: 'first' }]);
   });
 
   it('is not dialled again', async () => {

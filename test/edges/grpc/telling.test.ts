@@ -12,11 +12,11 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house();
     device();
     cognition.open({ id: newId(), tenantId, homeId });
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length >= 2);
     expect(cases(stream)).toEqual(['capabilitySync', 'perceptionUpdate']);
     expect(stream.events.map(({ eventId }) => eventId)).toEqual([1n, 2n]);
-    const [sync] = stream.told('capabilitySync');
+    const [sync] = stream.eventsOf('capabilitySync');
     const light = sync?.sets.find(({ category }) => category === 'light');
     expect(light?.tools.map(({ action }) => action)).toContain('turn_on');
     expect(light?.tools.map(({ action }) => action)).not.toContain('rotate_key');
@@ -28,9 +28,9 @@ describe('what a sidecar is told', () => {
     const elsewhere = device({ homeId: newId() });
     const foreign = device({ tenantId: newId() });
     const { id } = cognition.open({ id: newId(), tenantId, homeId, text: 'good night' });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
-    const [shown] = stream.told('perceptionUpdate');
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const [shown] = stream.eventsOf('perceptionUpdate');
     expect(shown).toMatchObject({ tenantId, homeId, deviceId: '', devicesLeftOut: 0, contextsLeftOut: 0 });
     expect(shown?.worldStateHash).toMatch(/^[0-9a-f]{64}$/);
     expect(shown?.activeContexts).toMatchObject([
@@ -41,7 +41,7 @@ describe('what a sidecar is told', () => {
     expect(told).not.toContain(elsewhere.id);
     expect(told).not.toContain(foreign.id);
     const sets = stream
-      .told('capabilitySync')
+      .eventsOf('capabilitySync')
       .flatMap((sync) => sync.sets.map(({ capabilitySetId }) => capabilitySetId));
     expect(sets).toContain(shown?.devices[0]?.capabilitySetId);
   });
@@ -54,11 +54,11 @@ describe('what a sidecar is told', () => {
     own.capabilities = own.capabilities.slice(0, 1).map((one) => ({ ...one, action: 'sing.loudly' }));
     const singer = device({ manifest: { ...own, own: true } });
     cognition.open({ id: newId(), tenantId, homeId });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     expect(cases(stream)).toEqual(['capabilitySync', 'capabilitySync', 'perceptionUpdate']);
-    const set = stream.told('capabilitySync')[1]?.sets[0];
-    const [shown] = stream.told('perceptionUpdate');
+    const set = stream.eventsOf('capabilitySync')[1]?.sets[0];
+    const [shown] = stream.eventsOf('perceptionUpdate');
     expect(shown?.devices.find(({ deviceId }) => deviceId === singer.id)?.capabilitySetId).toBe(set?.capabilitySetId);
     expect(set?.tools[0]).toMatchObject({
       action: 'sing.loudly',
@@ -69,30 +69,30 @@ describe('what a sidecar is told', () => {
   it('tells of a new context at once, and of a changed world at most once in a while', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ coalesceMs: 200 });
     const lamp = device();
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
     const from = performance.now();
     cognition.open({ id: newId(), tenantId, homeId });
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     let level = 0;
     await eventually(() => {
       for (let n = 0; n < 10; n++) report(lamp, { level: ++level });
-      return stream.told('perceptionUpdate').length >= 3;
+      return stream.eventsOf('perceptionUpdate').length >= 3;
     });
-    const told = stream.told('perceptionUpdate').length;
+    const told = stream.eventsOf('perceptionUpdate').length;
     expect(performance.now() - from).toBeGreaterThan((told - 1) * 200);
-    await eventually(() => stream.told('perceptionUpdate').at(-1)?.devices[0]?.state?.level === level);
+    await eventually(() => stream.eventsOf('perceptionUpdate').at(-1)?.devices[0]?.state?.level === level);
   });
 
   it('tells of a home that a device left', async () => {
     const { sidecar, cognition, device, place, tenantId, homeId } = await house();
     const lamp = device();
     cognition.open({ id: newId(), tenantId, homeId });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     place(lamp, null);
-    await eventually(() => stream.told('perceptionUpdate').length === 2);
-    expect(stream.told('perceptionUpdate')[1]?.devices).toEqual([]);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
+    expect(stream.eventsOf('perceptionUpdate')[1]?.devices).toEqual([]);
   });
 
   it('reads a world that takes long no more often than it has time for', async () => {
@@ -106,10 +106,10 @@ describe('what a sidecar is told', () => {
       readings.push({ from, took: performance.now() - from });
       return world.call(cognition, asked);
     };
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     await eventually(() => {
       cognition.open({ id: newId(), tenantId, homeId });
-      return stream.told('perceptionUpdate').length >= 5;
+      return stream.eventsOf('perceptionUpdate').length >= 5;
     });
     readings.reduce((before, next) => {
       expect(next.from - before.from).toBeGreaterThan(2.5 * before.took);
@@ -121,41 +121,41 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house();
     const lamp = device({ state: { on: true } });
     cognition.open({ id: newId(), tenantId, homeId });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
-    const { worlds } = cognition;
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const { worldReads } = cognition;
     report(lamp, { on: true });
-    await eventually(() => cognition.worlds > worlds);
+    await eventually(() => cognition.worldReads > worldReads);
     cognition.interrupt([...cognition.contexts.keys()][0] as string, 'CANCELLED');
-    await eventually(() => stream.told('interruptSignal').length === 1);
-    expect(stream.told('perceptionUpdate')).toHaveLength(1);
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')).toHaveLength(1);
   });
 
   it('says of no home that there is nothing to think about once there is', async () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ idleHomeIntervalMs: 200 });
     const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
     report(lamp, { on: true });
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     report(lamp, { on: false });
     report(elsewhere, { on: false });
     cognition.open({ id: newId(), tenantId, homeId });
-    await eventually(() => stream.told('perceptionUpdate').some((shown) => shown.homeId === elsewhere.homeId));
-    const told = stream.told('perceptionUpdate').filter((shown) => shown.homeId === homeId);
+    await eventually(() => stream.eventsOf('perceptionUpdate').some((shown) => shown.homeId === elsewhere.homeId));
+    const told = stream.eventsOf('perceptionUpdate').filter((shown) => shown.homeId === homeId);
     expect(told.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
   });
 
   it('tells of a home about which there is nothing to think by its hash alone', async () => {
     const { sidecar, device, report, homeId } = await house();
     const lamp = device();
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     await eventually(() => stream.events.length > 0);
     report(lamp, { on: true });
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     report(lamp, { on: false });
-    await eventually(() => stream.told('perceptionUpdate').length === 2);
-    const told = stream.told('perceptionUpdate');
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
+    const told = stream.eventsOf('perceptionUpdate');
     expect(told).toMatchObject([
       { homeId, devices: [], activeContexts: [], memories: [] },
       { homeId, devices: [], activeContexts: [], memories: [] },
@@ -172,9 +172,9 @@ describe('what a sidecar is told', () => {
       ...{ id: newId(), tenantId, homeId },
       nodes: [{ ...node, timeoutS: null, status: 'running', commandId, error: null }],
     });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
-    expect(stream.told('perceptionUpdate')[0]?.activeContexts[0]?.nodes).toMatchObject([
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.activeContexts[0]?.nodes).toMatchObject([
       { node: { nodeId: 'off', action: 'turn_off' }, state: NodeState.RUNNING, commandId },
     ]);
     edge.notify({
@@ -190,16 +190,16 @@ describe('what a sidecar is told', () => {
       },
       ...{ compensation: false, success: true, status: 'succeeded', verification: 'verified', code: null },
     });
-    cognition.move(id, 'off', 'succeeded');
+    cognition.setNodeStatus(id, 'off', 'succeeded');
     cognition.interrupt(id, 'CANCELLED', 'Somebody cancelled it.');
-    await eventually(() => stream.told('interruptSignal').length === 1);
-    expect(stream.told('observationOutcome')).toMatchObject([
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+    expect(stream.eventsOf('observationOutcome')).toMatchObject([
       { contextId: id, nodeId: 'off', commandId, success: true, verification: 'verified', deviceState: { on: false } },
     ]);
-    expect(stream.told('graphStateUpdate')).toMatchObject([
+    expect(stream.eventsOf('graphStateUpdate')).toMatchObject([
       { contextId: id, nodeId: 'off', from: NodeState.RUNNING, to: NodeState.SUCCEEDED },
     ]);
-    expect(stream.told('interruptSignal')).toMatchObject([
+    expect(stream.eventsOf('interruptSignal')).toMatchObject([
       { contextId: id, reason: InterruptReason.CANCELLED, detail: 'Somebody cancelled it.' },
     ]);
   });
@@ -209,21 +209,21 @@ describe('what a sidecar is told', () => {
     const lamp = device({ state: { on: true } });
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
     const first = await sidecar();
-    const before = await first.streamed();
-    await eventually(() => before.told('perceptionUpdate').length === 1);
-    before.say({
+    const before = await first.waitForStream();
+    await eventually(() => before.eventsOf('perceptionUpdate').length === 1);
+    before.send({
       contextId: id,
       proposal: { case: 'graphNode', value: { node: { nodeId: 'off', deviceId: lamp.id, action: 'turn_off' } } },
     });
-    await eventually(() => before.told('graphStateUpdate').length === 1);
+    await eventually(() => before.eventsOf('graphStateUpdate').length === 1);
     first.kill();
-    cognition.move(id, 'off', 'succeeded');
+    cognition.setNodeStatus(id, 'off', 'succeeded');
     const later = cognition.open({ id: newId(), tenantId, homeId });
-    const after = await (await sidecar()).streamed();
-    await eventually(() => after.told('perceptionUpdate').length === 1);
+    const after = await (await sidecar()).waitForStream();
+    await eventually(() => after.eventsOf('perceptionUpdate').length === 1);
     expect(cases(after)).toEqual(['capabilitySync', 'perceptionUpdate']);
     expect(after.events[0]?.eventId).toBe(1n);
-    expect(after.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([
+    expect(after.eventsOf('perceptionUpdate')[0]?.activeContexts).toMatchObject([
       { contextId: id, nodes: [{ node: { nodeId: 'off', deviceId: lamp.id }, state: NodeState.SUCCEEDED }] },
       { contextId: later.id, nodes: [] },
     ]);
@@ -233,17 +233,17 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     device();
     const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     const shown = () =>
       stream
-        .told('perceptionUpdate')
+        .eventsOf('perceptionUpdate')
         .at(-1)
         ?.activeContexts.map(({ contextId }) => contextId);
     expect(shown()).toEqual(ids.slice(0, 2));
-    expect(stream.told('perceptionUpdate')[0]?.contextsLeftOut).toBe(1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.contextsLeftOut).toBe(1);
     cognition.interrupt(ids[0] as string, 'CANCELLED');
-    await eventually(() => stream.told('perceptionUpdate').length === 2);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
     expect(shown()).toEqual(ids.slice(1));
   });
 
@@ -251,14 +251,14 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2, maxContexts: 3 });
     device();
     const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     const shown = () =>
       stream
-        .told('perceptionUpdate')
+        .eventsOf('perceptionUpdate')
         .at(-1)
         ?.activeContexts.map(({ contextId }) => contextId);
     const complete = (contextId?: string) =>
-      stream.say({ contextId: contextId as string, proposal: { case: 'complete', value: { summary: 'Done.' } } });
+      stream.send({ contextId: contextId as string, proposal: { case: 'complete', value: { summary: 'Done.' } } });
     await eventually(() => shown()?.length === 2);
     complete(ids[0]);
     await eventually(() => shown()?.includes(ids[2] as string));
@@ -270,8 +270,8 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, report, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
     const lamp = device();
     const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
     const { world } = cognition;
     cognition.world = async (asked) => {
       cognition.world = world;
@@ -281,7 +281,7 @@ describe('what a sidecar is told', () => {
     report(lamp, { on: true });
     await eventually(() =>
       stream
-        .told('perceptionUpdate')
+        .eventsOf('perceptionUpdate')
         .at(-1)
         ?.activeContexts.some(({ contextId }) => contextId === ids[2]),
     );
@@ -291,10 +291,10 @@ describe('what a sidecar is told', () => {
     const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContexts: 2 });
     device();
     const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
-    const stream = await (await sidecar()).streamed();
+    const stream = await (await sidecar()).waitForStream();
     const shown = () =>
       stream
-        .told('perceptionUpdate')
+        .eventsOf('perceptionUpdate')
         .at(-1)
         ?.activeContexts.map(({ contextId }) => contextId);
     await eventually(() => shown()?.length === 2);
@@ -312,11 +312,11 @@ describe('what a sidecar is told', () => {
     for (let count = 0; count < 50; count++) cognition.open({ id: newId(), tenantId, homeId: newId() });
     const other = newId();
     const { id } = cognition.open({ id: newId(), tenantId: other, homeId });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 51);
-    const tenants = stream.told('perceptionUpdate').map((one) => one.tenantId);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 51);
+    const tenants = stream.eventsOf('perceptionUpdate').map((one) => one.tenantId);
     expect(tenants.indexOf(other)).toBe(1);
-    expect(stream.told('perceptionUpdate')[1]?.activeContexts).toMatchObject([{ contextId: id }]);
+    expect(stream.eventsOf('perceptionUpdate')[1]?.activeContexts).toMatchObject([{ contextId: id }]);
   });
 
   it('tells of everything else while one thing cannot be read', async () => {
@@ -329,11 +329,11 @@ describe('what a sidecar is told', () => {
       return world.call(cognition, asked);
     };
     const { id } = cognition.open({ id: newId(), tenantId, homeId });
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
-    expect(stream.told('perceptionUpdate')[0]?.activeContexts).toMatchObject([{ contextId: id }]);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.activeContexts).toMatchObject([{ contextId: id }]);
     cognition.interrupt(id, 'CANCELLED');
-    await eventually(() => stream.told('interruptSignal').length === 1);
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
   });
 
   it('goes on when what it tells could not be read', async () => {
@@ -341,11 +341,11 @@ describe('what a sidecar is told', () => {
     device();
     cognition.open({ id: newId(), tenantId, homeId });
     let failures = 2;
-    cognition.before = () => {
+    cognition.beforeAnswer = () => {
       failures -= 1;
       if (failures >= 0) throw new Error('the store is away');
     };
-    const stream = await (await sidecar()).streamed();
-    await eventually(() => stream.told('perceptionUpdate').length === 1);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
   });
 });

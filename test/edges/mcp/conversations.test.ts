@@ -2,17 +2,17 @@ import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { ElicitRequestSchema, type ElicitResult, type Progress } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import type { House } from '../../support/house.ts';
+import type { HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured, transports } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 // What is said while a tool is under way: questions to the client's user, progress, and taking the call back.
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
@@ -34,7 +34,7 @@ const commandOf = (deviceId: string) =>
 const finish = async (deviceId: string): Promise<void> => {
   const { id } = await commandOf(deviceId);
   await mine.report(deviceId, { on: true });
-  await mine.say(deviceId, id, 'succeeded');
+  await mine.acknowledge(deviceId, id, 'succeeded');
 };
 
 describe.each(transports)('over %s', (transport) => {

@@ -12,15 +12,15 @@ import { makeSubscriptions, NOTIFY_INTERVAL_MS } from '../../../src/edges/mcp/su
 import { exchangeOf } from '../../../src/edges/shared/exchange.ts';
 import type { Caller } from '../../../src/operations/operation.ts';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 describe('a client of HTTP+SSE', () => {
-  let house: House;
-  let mine: Tenancy;
+  let house: HttpService;
+  let mine: TestTenant;
   beforeEach(async () => {
-    house = await openHouse();
-    mine = await makeTenancy(house);
+    house = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(house);
   });
   afterEach(() => house.close());
 

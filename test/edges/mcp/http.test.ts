@@ -1,18 +1,18 @@
 import { request } from 'node:http';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import type { House, HouseOptions } from '../../support/house.ts';
+import type { HttpService, HttpServiceOptions } from '../../support/http-service.ts';
 import { mcpClient } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let shared: House | null = null;
+let house: HttpService;
+let mine: TestTenant;
+let shared: HttpService | null = null;
 /** With options a house of its own; without, a tenancy of its own in one that all of these tests share. */
-const open = async (options?: HouseOptions): Promise<void> => {
-  if (options === undefined) shared ??= await openHouse();
-  house = options === undefined ? (shared as House) : await openHouse(options);
-  mine = await makeTenancy(house);
+const open = async (options?: HttpServiceOptions): Promise<void> => {
+  if (options === undefined) shared ??= await startHttpServiceOnDatabase();
+  house = options === undefined ? (shared as HttpService) : await startHttpServiceOnDatabase(options);
+  mine = await makeTestTenant(house);
 };
 afterEach(async () => {
   if (house !== shared) await house.close();
@@ -246,7 +246,7 @@ describe('a session', () => {
     const { body } = await mine.call('GET', '/auth/me');
     const fresh = await house.token(body.user.ext_id);
     expect((await ask(WHOAMI, { ...session, authorization: `Bearer ${fresh}` })).status).toBe(200);
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     for (const token of [mine.tokens.admin, other.tokens.owner]) {
       const answers = await Promise.all([
         ask(WHOAMI, { ...session, authorization: `Bearer ${token}` }),
@@ -277,7 +277,7 @@ describe('a session', () => {
 
   it('answers two tenants at once, each with its own', async () => {
     await open();
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const [a, b] = await Promise.all([
       mcpClient(house.url, mine.tokens.owner),
       mcpClient(house.url, other.tokens.owner),

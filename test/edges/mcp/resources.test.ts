@@ -4,17 +4,17 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NOTIFY_INTERVAL_MS } from '../../../src/edges/mcp/subscriptions.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House } from '../../support/house.ts';
+import type { HttpService } from '../../support/http-service.ts';
 import { mcpClient, transports } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
+  other = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 

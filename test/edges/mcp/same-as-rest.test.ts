@@ -3,15 +3,15 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tools } from '../../../src/edges/mcp/tools/tool-list.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House, Received } from '../../support/house.ts';
+import type { CallResult, HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 // Every tool against the same operation by REST: the same result, the same refusals, the same entry in the audit.
 
 /** What one side works with; what is made for it is its own. */
 interface Side {
-  tenancy: Tenancy;
+  tenancy: TestTenant;
   deviceId: string;
   lockId: string;
   roomId: string;
@@ -26,7 +26,7 @@ interface Row {
   /** The same by REST. */
   rest(args: Record<string, never>): [method: string, path: string, body?: object];
   /** What the tool shows of REST's answer. */
-  shows?(body: Received['body']): object;
+  shows?(body: CallResult['body']): object;
   /** It is tried out, and changes nothing. */
   leavesNothing?: true;
   /** Arguments that are refused, by name of the code. */
@@ -228,14 +228,14 @@ const rows: Row[] = [
   { tool: 'whoami', args: () => ({}), rest: () => ['GET', '/auth/me'] },
 ];
 
-let house: House;
+let house: HttpService;
 let byRest: Side;
 let byMcp: Side;
 let client: Client;
 let viewer: Client;
 
 async function makeSide(): Promise<Side> {
-  const tenancy = await makeTenancy(house);
+  const tenancy = await makeTestTenant(house);
   const { roomId, call } = tenancy;
   const device = async (more: object): Promise<string> => {
     const { device_id } = await tenancy.register({ room_id: roomId, ...more });
@@ -253,7 +253,7 @@ async function makeSide(): Promise<Side> {
 }
 
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   byRest = await makeSide();
   byMcp = await makeSide();
   client = await mcpClient(house.url, byMcp.tenancy.tokens.owner);

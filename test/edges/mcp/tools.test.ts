@@ -3,9 +3,9 @@ import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { tools } from '../../../src/edges/mcp/tools/tool-list.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House } from '../../support/house.ts';
+import type { HttpService } from '../../support/http-service.ts';
 import { callTool, codeOf, mcpClient, structured, transports } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 /** In the order of the specification's table. */
 const NAMES = [
@@ -24,13 +24,13 @@ const NAMES = [
   ],
 ];
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
+  other = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
@@ -174,7 +174,7 @@ describe.each(transports)('over %s', (transport) => {
         ...{ target_type: 'device', target_id: id, action: 'set_brightness', params: { level: 40 } },
       });
       expect(sent).toEqual({ success: true, command_id: expect.any(String), message_id: expect.any(String) });
-      await mine.say(id, sent.command_id, 'succeeded');
+      await mine.acknowledge(id, sent.command_id, 'succeeded');
       const { command } = await call('get_command_status', { command_id: sent.command_id });
       expect(command.status).toBe('succeeded');
       expect({ command }).toEqual(await byRest(`/commands/${sent.command_id}`));
@@ -350,7 +350,7 @@ describe.each(transports)('over %s', (transport) => {
       const running = call('execute_plan', { name: 'Light', steps: [step('on', id)] });
       const command = await eventually(async () => (await byRest(`/device/${id}/commands`)).commands[0]);
       await mine.report(id, { on: true });
-      await mine.say(id, command.id, 'succeeded');
+      await mine.acknowledge(id, command.id, 'succeeded');
       const { plan } = await running;
       expect(plan).toMatchObject({ name: 'Light', status: 'succeeded', steps: [{ id: 'on', command_id: command.id }] });
       expect(await call('get_plan_status', { plan_id: plan.id })).toEqual({ plan });

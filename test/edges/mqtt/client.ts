@@ -9,8 +9,8 @@ import type { CloudPayload } from '../../../src/protocol/payloads.ts';
 import { sessionCredentials } from '../../../src/protocol/session-token.ts';
 import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../src/protocol/signature.ts';
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/protocol/topics.ts';
+import { schemaViolation } from '../../support/asyncapi-validation.ts';
 import { eventLoopTurns, eventually as untilTrue } from '../../support/clock.ts';
-import { undocumented } from '../../support/events.ts';
 import type { TestDevice } from './house.ts';
 
 /** What a client must know of the service. */
@@ -140,7 +140,7 @@ export class Device {
       this.#house.now,
     );
     if (!checked.ok || !checked.message.body.ok) throw new Error('a message of the cloud is not in order');
-    const fault = undocumented(JSON.parse(payload.toString()));
+    const fault = schemaViolation(JSON.parse(payload.toString()));
     if (fault !== null) throw new Error(fault);
     const { fields, body } = checked.message;
     this.told.push({

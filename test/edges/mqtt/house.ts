@@ -28,7 +28,7 @@ import {
 } from '../../../src/protocol/signature.ts';
 import { DeviceActivityLog } from '../../../src/services/device-activity-log.ts';
 import { makeLocalInvalidationBus } from '../../../src/services/invalidation-bus.ts';
-import type { StoredKey } from '../../../src/store/contract.ts';
+import type { StoredDeviceKey } from '../../../src/store/contract.ts';
 
 export interface TestDevice {
   deviceId: string;
@@ -40,7 +40,7 @@ export interface TestDevice {
 
 interface Row {
   device: TestDevice;
-  keys: StoredKey[];
+  keys: StoredDeviceKey[];
   revoked: boolean;
   window: ReplayWindow;
   grace: DeviceContext['grace'];
@@ -184,7 +184,7 @@ export class House {
     this.counted[what] = (this.counted[what] ?? 0) + 1;
   }
 
-  #keyOf({ alg, secret, keyVersion }: TestDevice): StoredKey {
+  #keyOf({ alg, secret, keyVersion }: TestDevice): StoredDeviceKey {
     return {
       keyVersion,
       signingAlg: alg,
@@ -264,11 +264,11 @@ export class House {
   readonly services: Services = {
     clock: this.clock,
     newId: () => randomUUID(),
-    news: this.news,
+    invalidations: this.news,
     open: (sealed: string) => sealed.replace('sealed ', ''),
     settings: { cloudPublicKeys: ['cloud-key'] },
     store: {
-      signIns: {
+      sessionTokens: {
         markUsed: async (tokens: { deviceId: string; timestamp: number; nonce: string }[]) => {
           await this.marked();
           const first = tokens.map(({ deviceId, timestamp, nonce }) => `${deviceId}.${timestamp}.${nonce}`);
@@ -316,7 +316,7 @@ export class House {
         return () => this.#watchers.delete(watch);
       },
     },
-    heard: new DeviceActivityLog({ now: () => 0 }),
+    deviceActivity: new DeviceActivityLog({ now: () => 0 }),
     sessions: {
       open: (session: LiveSession) => {
         const old = this.live.get(session.deviceId);

@@ -4,29 +4,29 @@ import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
 import { userAuthentication } from '../../../src/edges/mqtt/user-session.ts';
 import { clientAddress } from '../../../src/edges/shared/client-address.ts';
 import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 import { type Around, connack, credentials, Device, eventually, gone, quiet } from './client.ts';
 import type { TestDevice } from './house.ts';
 
 const cloudKey = signingKey('ed25519', newDeviceSecret());
 const REFUSED = 5;
 
-let house: House;
+let house: HttpService;
 let edge: MqttEdge;
-let mine: Tenancy;
+let mine: TestTenant;
 let around: Around;
 let device: TestDevice;
 
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   around = {
     get now() {
       return house.clock.now();
     },
     cloudPublicKey: cloudPublicKey(cloudKey),
   };
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 

@@ -2,21 +2,21 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { actorKinds } from '../../../src/machines/versions.ts';
-import type { House, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const get = (path: string, sent?: Sent) => mine.call('GET', path, undefined, sent);
-const list = async (query = '', sent?: Sent) => (await get(`/actors${query}`, sent)).body;
+const get = (path: string, sent?: CallOptions) => mine.call('GET', path, undefined, sent);
+const list = async (query = '', sent?: CallOptions) => (await get(`/actors${query}`, sent)).body;
 const device = async (type = 'smart_light') => (await mine.register({ device_type: type })).device_id;
 const quarantine = (id: string) => house.store.actors.quarantine({ kind: 'device', id }, 'it failed');
 
@@ -67,7 +67,7 @@ describe('the list of actors', () => {
     for (const query of [`?kind=device&cursor=${next_cursor}`, `?state=active&cursor=${next_cursor}`, '?cursor=x']) {
       expect((await get(`/actors${query}`)).body.code).toBe('VALIDATION_FAILED');
     }
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     expect((await other.call('GET', `/actors?cursor=${next_cursor}`)).status).toBe(400);
   });
 
@@ -105,7 +105,7 @@ describe('the list of actors', () => {
     await mine.call('POST', `/device/${id}/revoke`, {});
     await mine.call('DELETE', `/devices/${id}`);
     expect((await list('?kind=device')).actors).toEqual([]);
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     await other.register();
     expect((await list()).actors.map(({ id }: { id: string }) => id)).toEqual([mine.tenantId]);
   });
@@ -162,7 +162,7 @@ describe('an actor', () => {
   });
 
   it('is 404 with one body, missing or another tenant’s, of another kind, or with an id that is none', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const foreign = (await other.register()).device_id;
     const own = await device();
     const said = new Set<string>();
@@ -193,7 +193,13 @@ describe('an actor', () => {
       actors: [
         {
           ...{ ref: stored.ref, tenantId: stored.tenantId, readVersion: 1, version: 2, machineVersion: 1 },
-          ...{ value: stored.value, context: broken, moving: new Set<string>(), settled: false, since: stored.since },
+          ...{
+            value: stored.value,
+            context: broken,
+            liveFields: new Set<string>(),
+            unchangedBase: false,
+            since: stored.since,
+          },
           ...{ journal: [], outbox: [], rows: [] },
           columns: { device_type: 'x', revoked: false, deleted: false, online: false, created_at: 1 },
           ...{ timers: { set: [], clear: [] }, idempotency: null, delivered: [] },
@@ -262,7 +268,7 @@ describe('a platform operator', () => {
     const sub = v7();
     const token = await house.token(sub, { scope: 'platform:admin' });
     const { body } = await house.call('GET', '/v1/auth/me', { token });
-    await house.become(body.user.id, { tenantId: mine.tenantId, role: 'viewer' });
+    await house.updateUser(body.user.id, { tenantId: mine.tenantId, role: 'viewer' });
     expect((await get('/actors', { token })).body.code).toBe('FORBIDDEN_ROLE');
     expect((await get(`/actors?tenant_id=${mine.tenantId}`, { token })).status).toBe(200);
   });

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { PLATFORM_SCOPE } from '../../../src/services/tokens.ts';
-import { type House, makeHouse, type Sent } from '../../support/house.ts';
+import { type CallOptions, type HttpService, startHttpService } from '../../support/http-service.ts';
 
 const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';
 
-let house: House;
+let house: HttpService;
 let operator: string;
-const call = (method: string, path: string, sent: Sent = {}) => house.call(method, `/v1${path}`, sent);
+const call = (method: string, path: string, sent: CallOptions = {}) => house.call(method, `/v1${path}`, sent);
 const admin = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
   call(method, `/admin${path}`, { token: operator, headers, ...(body !== undefined && { body }) });
 
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   operator = await house.token('operator', { scope: PLATFORM_SCOPE });
 });
 afterAll(() => house.close());
@@ -41,11 +41,11 @@ describe('platform operators', () => {
     expect(me.has_tenant).toBe(false);
     expect((await admin('POST', '/flags/maintenance_mode', { state: true })).status).toBe(200);
     expect((await admin('POST', `/tenants/${tenantId}/suspend`)).status).toBe(200);
-    await house.become(me.user.id, { tenantId, role: 'viewer' });
+    await house.updateUser(me.user.id, { tenantId, role: 'viewer' });
     expect((await call('GET', '/homes', { token: operator })).body.code).toBe('TENANT_SUSPENDED');
     expect((await admin('POST', `/tenants/${tenantId}/resume`)).status).toBe(200);
     expect((await admin('POST', '/flags/maintenance_mode', { state: false })).status).toBe(200);
-    await house.become(me.user.id, { tenantId: null, role: 'none' });
+    await house.updateUser(me.user.id, { tenantId: null, role: 'none' });
   });
 });
 
@@ -53,7 +53,7 @@ it('no API key makes a platform operator, not even an operator’s own', async (
   const { tenantId } = await house.owner();
   const both = await house.token('both', { scope: PLATFORM_SCOPE });
   const { body: me } = await call('GET', '/auth/me', { token: both });
-  await house.become(me.user.id, { tenantId, role: 'owner' });
+  await house.updateUser(me.user.id, { tenantId, role: 'owner' });
   const made = await call('POST', '/auth/api-keys', {
     token: await house.token('both'),
     body: { name: 'All' },

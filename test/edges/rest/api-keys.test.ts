@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type House, makeHouse, type Received } from '../../support/house.ts';
+import { type CallResult, type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let owner: { token: string; userId: string; tenantId: string };
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   owner = await house.owner();
 });
 afterEach(() => house.close());
@@ -18,7 +18,7 @@ const create = (token: string, body: object = { name: 'build' }, headers?: Recor
   post('/auth/api-keys', token, body, headers);
 const list = (token: string, query = '') => house.call('GET', `/v1/auth/api-keys${query}`, { token });
 const me = (key: string) => house.call('GET', '/v1/auth/me', { token: key });
-const answer = ({ status, body }: Received) => [status, body.code];
+const answer = ({ status, body }: CallResult) => [status, body.code];
 
 async function newKey(token = owner.token, more: object = {}): Promise<{ key: string; prefix: string }> {
   const { status, body } = await create(token, { name: 'build', ...more });
@@ -272,7 +272,7 @@ describe('a request with a key', () => {
     const { id } = (await me(key)).body.user;
     await house.call('DELETE', `/v1/tenant/members/${id}`, { token: owner.token });
     expect((await me(token)).body.has_tenant).toBe(false);
-    await house.become(id, { tenantId: owner.tenantId, role: 'user' });
+    await house.updateUser(id, { tenantId: owner.tenantId, role: 'user' });
     expect((await me(key)).status).toBe(401);
     expect((await me(token)).body.has_tenant).toBe(true);
     const { keys } = (await list(owner.token)).body;

@@ -4,23 +4,24 @@ import { routes } from '../../../src/edges/rest/routes.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { browserAt } from '../../support/browser.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House, Received, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let operator: string;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   operator = await house.token(v7(), { scope: 'platform:admin' });
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const audit = (query = '', sent?: Sent): Promise<Received> => mine.call('GET', `/audit${query}`, undefined, sent);
-const entries = async (query = '', sent?: Sent) => (await audit(query, sent)).body.entries;
+const audit = (query = '', sent?: CallOptions): Promise<CallResult> =>
+  mine.call('GET', `/audit${query}`, undefined, sent);
+const entries = async (query = '', sent?: CallOptions) => (await audit(query, sent)).body.entries;
 /** Refusals are written without anybody waiting. */
 const refusals = (count: number, query = '') =>
   eventually(async () => {
@@ -63,7 +64,7 @@ describe('what was done', () => {
     const { device_id: id } = await mine.register();
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on', ttl_s: 60 });
     await mine.connect(id);
-    await mine.say(id, body.command_id, 'succeeded');
+    await mine.acknowledge(id, body.command_id, 'succeeded');
     expect((await entries()).filter(({ subject }: { subject: string }) => subject.startsWith('command'))).toHaveLength(
       1,
     );
@@ -145,11 +146,11 @@ describe('what was refused', () => {
 
   it('because another site might have made it up is there, and so are the sign-in and the sign-out', async () => {
     const browser = browserAt(house.url);
-    await browser.ask('POST', '/v1/auth/session', { body: { token: mine.tokens.admin } });
-    await browser.ask('DELETE', `/v1/homes/${mine.homeId}`);
-    const headers = { 'x-csrf-token': (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token };
-    const { id } = (await browser.ask('GET', '/v1/auth/me')).body.user;
-    await browser.ask('POST', '/v1/auth/logout', { body: {}, headers });
+    await browser.request('POST', '/v1/auth/session', { body: { token: mine.tokens.admin } });
+    await browser.request('DELETE', `/v1/homes/${mine.homeId}`);
+    const headers = { 'x-csrf-token': (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token };
+    const { id } = (await browser.request('GET', '/v1/auth/me')).body.user;
+    await browser.request('POST', '/v1/auth/logout', { body: {}, headers });
     await refusals(1);
     const told = (await entries(`?by=${id}`)).map(({ action, outcome, subject }: Record<string, string>) =>
       [action, outcome, subject].join(' '),
@@ -235,7 +236,7 @@ describe('the list', () => {
   });
 
   it('of a tenant has nothing of another', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     await other.call('POST', '/homes', { home_name: 'Theirs' });
     const ours = JSON.stringify(await entries('?limit=200'));
     expect(ours).not.toContain(other.userId);

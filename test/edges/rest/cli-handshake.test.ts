@@ -2,16 +2,16 @@ import { hash, randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { userCodeOf } from '../../../src/services/handshakes.ts';
 import { type Browser, browserAt } from '../../support/browser.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
 const random = () => randomBytes(32).toString('base64url');
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let browser: Browser;
 let [code, verifier] = ['', ''];
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   browser = browserAt(house.url);
   code = random();
   verifier = random();
@@ -19,16 +19,16 @@ beforeEach(async () => {
 afterEach(() => house.close());
 
 const page = (more = '', headers: Record<string, string> = {}) =>
-  browser.ask('GET', `/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}${more}`, {
+  browser.request('GET', `/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}${more}`, {
     headers,
   });
 const poll = (presented = verifier) =>
   house.call('GET', `/v1/auth/handshake/${code}`, { headers: { 'x-handshake-verifier': presented } });
-const signIn = (token: string) => browser.ask('POST', '/v1/auth/session', { body: { token } });
+const signIn = (token: string) => browser.request('POST', '/v1/auth/session', { body: { token } });
 const approve = async (user_code = userCodeOf(code)) => {
-  const { csrf_token } = (await browser.ask('GET', '/v1/auth/csrf')).body;
+  const { csrf_token } = (await browser.request('GET', '/v1/auth/csrf')).body;
   const headers = { 'x-csrf-token': csrf_token };
-  return browser.ask('POST', '/v1/auth/cli/approve', { body: { code, user_code }, headers });
+  return browser.request('POST', '/v1/auth/cli/approve', { body: { code, user_code }, headers });
 };
 
 describe('the CLI handshake', () => {
@@ -99,7 +99,7 @@ describe('the CLI handshake', () => {
     const body = { code, user_code: userCodeOf(code) };
     expect((await approve()).status).toBe(401);
     await signIn(await house.token('ada'));
-    expect((await browser.ask('POST', '/v1/auth/cli/approve', { body })).body.code).toBe('CSRF_FAILED');
+    expect((await browser.request('POST', '/v1/auth/cli/approve', { body })).body.code).toBe('CSRF_FAILED');
     expect((await poll()).body).toEqual({ status: 'pending' });
   });
 
@@ -229,7 +229,7 @@ describe('the CLI handshake', () => {
   });
 
   it('is the same under the other root', async () => {
-    await browser.ask('GET', `/api/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
+    await browser.request('GET', `/api/v1/auth/cli?code=${code}&challenge=${hash('sha256', verifier, 'base64url')}`);
     expect((await poll()).body).toEqual({ status: 'pending' });
   });
 });
@@ -266,10 +266,10 @@ describe('its page', () => {
     'without a good %s is 400: a page for people, a problem for programs',
     async (name) => {
       const query = new URLSearchParams({ code, challenge: random(), [name]: 'x' });
-      const forPeople = await browser.ask('GET', `/v1/auth/cli?${query}`, { headers: { accept: 'text/html,*/*' } });
+      const forPeople = await browser.request('GET', `/v1/auth/cli?${query}`, { headers: { accept: 'text/html,*/*' } });
       expect([forPeople.status, forPeople.headers.get('content-type')]).toEqual([400, 'text/html; charset=utf-8']);
       expect(forPeople.body).toContain('role="alert"');
-      const forPrograms = await browser.ask('GET', `/v1/auth/cli?${query}`);
+      const forPrograms = await browser.request('GET', `/v1/auth/cli?${query}`);
       expect([forPrograms.status, forPrograms.body.code]).toEqual([400, 'VALIDATION_FAILED']);
     },
   );
@@ -285,10 +285,10 @@ describe('its page', () => {
       ['sign-in.css', 'text/css; charset=utf-8'],
       ['sign-in.js', 'text/javascript; charset=utf-8'],
     ]) {
-      const { status, headers } = await browser.ask('GET', `/v1/auth/assets/${file}`);
+      const { status, headers } = await browser.request('GET', `/v1/auth/assets/${file}`);
       expect([status, headers.get('content-type')]).toEqual([200, type]);
     }
-    expect((await browser.ask('GET', '/v1/auth/assets/constructor')).status).toBe(404);
+    expect((await browser.request('GET', '/v1/auth/assets/constructor')).status).toBe(404);
   });
 });
 
@@ -296,7 +296,7 @@ describe('signing in at an identity provider', () => {
   it.each(['/v1/auth/login', '/v1/auth/callback?code=x&state=y'])(
     'is 404 at %s where none is configured',
     async (path) => {
-      const { status, body } = await browser.ask('GET', path);
+      const { status, body } = await browser.request('GET', path);
       expect([status, body.code, body.detail]).toEqual([
         404,
         'NOT_FOUND',

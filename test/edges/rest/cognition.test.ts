@@ -1,18 +1,24 @@
 import { v4 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CONTEXT_LIFE_MS } from '../../../src/domain/cognition.ts';
-import { refusedWith, type Thought, taken, thoughtful, turnOn } from '../../support/thought.ts';
+import {
+  type CognitionFixture,
+  expectRefusal,
+  startCognitionFixture,
+  turnOn,
+  unwrap,
+} from '../../support/cognition-fixture.ts';
 
-let world: Thought;
+let world: CognitionFixture;
 beforeAll(async () => {
-  world = await thoughtful();
+  world = await startCognitionFixture();
 });
-afterAll(() => world.house.close());
+afterAll(() => world.service.close());
 
 const key = async (...scopes: string[]): Promise<string> =>
-  (await world.mine.call('POST', '/auth/api-keys', { name: 'Agent', scopes })).body.key;
-const intent = (payload: object, sent = {}) => world.mine.call('POST', '/intent', { type: 'goal', payload }, sent);
-const ask = (path: string, body?: object, sent = {}) => world.mine.call('POST', path, body, sent);
+  (await world.tenant.call('POST', '/auth/api-keys', { name: 'Agent', scopes })).body.key;
+const intent = (payload: object, sent = {}) => world.tenant.call('POST', '/intent', { type: 'goal', payload }, sent);
+const ask = (path: string, body?: object, sent = {}) => world.tenant.call('POST', path, body, sent);
 
 /** A request in the middle of something that is undone again. */
 async function during<T>(begin: () => unknown, end: () => unknown, work: () => Promise<T>): Promise<T> {
@@ -26,23 +32,23 @@ async function during<T>(begin: () => unknown, end: () => unknown, work: () => P
 const withoutSidecar = <T>(work: () => Promise<T>): Promise<T> =>
   during(
     () => {
-      world.sidecar.away = true;
+      world.sidecar.disconnected = true;
     },
     () => {
-      world.sidecar.away = false;
+      world.sidecar.disconnected = false;
     },
     work,
   );
 const underFlag = <T>(flag: 'cognition_disabled' | 'commands_disabled', work: () => Promise<T>): Promise<T> =>
   during(
-    () => world.house.flags.set(flag, true),
-    () => world.house.flags.set(flag, false),
+    () => world.service.flags.set(flag, true),
+    () => world.service.flags.set(flag, false),
     work,
   );
 
 describe('a goal', () => {
   it('is a plan from its first moment, which the sidecar is told of', async () => {
-    const { status, body } = await intent({ text: 'Make the\nliving room warm.', home_id: world.mine.homeId });
+    const { status, body } = await intent({ text: 'Make the\nliving room warm.', home_id: world.tenant.homeId });
     expect([status, body]).toEqual([
       200,
       {
@@ -53,30 +59,30 @@ describe('a goal', () => {
     const plan = await world.plan(body.plan_id);
     expect(plan).toMatchObject({
       ...{ id: body.plan_id, name: 'Make the living room warm.', status: 'pending', steps: [], on_failure: 'rollback' },
-      ...{ created_by: world.mine.userId, finished_at: null },
-      cognition: { kind: 'goal', phase: 'thinking', goal: 'Make the\nliving room warm.', home_id: world.mine.homeId },
+      ...{ created_by: world.tenant.userId, finished_at: null },
+      cognition: { kind: 'goal', phase: 'thinking', goal: 'Make the\nliving room warm.', home_id: world.tenant.homeId },
     });
-    expect(world.sidecar.of(body.plan_id)).toEqual([
+    expect(world.sidecar.changesOf(body.plan_id)).toEqual([
       {
-        ...{ type: 'opened', contextId: body.plan_id, tenantId: world.mine.tenantId, homeId: world.mine.homeId },
+        ...{ type: 'opened', contextId: body.plan_id, tenantId: world.tenant.tenantId, homeId: world.tenant.homeId },
         at: expect.any(Number),
       },
     ]);
   });
 
   it('succeeds with its steps, when the sidecar has said that this was all', async () => {
-    const { cognition } = world.house;
-    const device = await world.light();
-    const id = await world.goal('Light, please.');
-    expect(taken(await cognition.propose(id, turnOn('light', device)))).toEqual({ repeat: false });
-    const command = await world.running(id, 'light');
-    expect((await world.mine.call('GET', `/commands/${command}`)).body.command).toMatchObject({
-      ...{ device_id: device, action: 'turn_on', requested_by: world.mine.userId },
+    const { cognition } = world.service;
+    const device = await world.addLight();
+    const id = await world.submitGoal('Light, please.');
+    expect(unwrap(await cognition.propose(id, turnOn('light', device)))).toEqual({ repeat: false });
+    const command = await world.waitForStepCommand(id, 'light');
+    expect((await world.tenant.call('GET', `/commands/${command}`)).body.command).toMatchObject({
+      ...{ device_id: device, action: 'turn_on', requested_by: world.tenant.userId },
     });
-    await world.does(device, command, true);
-    await world.until(id, ({ steps: [step] }) => step.status === 'succeeded');
+    await world.executeCommand(device, command, true);
+    await world.waitForPlan(id, ({ steps: [step] }) => step.status === 'succeeded');
     expect((await world.plan(id)).status).toBe('running');
-    taken(await cognition.complete(id, { summary: 'It is light.', finalState: { on: true } }));
+    unwrap(await cognition.complete(id, { summary: 'It is light.', finalState: { on: true } }));
     expect(await world.plan(id)).toMatchObject({
       status: 'succeeded',
       cognition: { phase: 'done', summary: 'It is light.' },
@@ -89,17 +95,17 @@ describe('a goal', () => {
     const again = await intent({ text: 'Light, please.' }, { headers });
     expect(again.body).toEqual(first.body);
     expect(again.headers.get('idempotent-replayed')).toBe('true');
-    expect(world.sidecar.of(first.body.plan_id)).toHaveLength(1);
+    expect(world.sidecar.changesOf(first.body.plan_id)).toHaveLength(1);
   });
 
   it('is not shown again to a token that could not have asked for it', async () => {
     const headers = { 'idempotency-key': v4() };
-    const { house, mine } = world;
+    const { service, tenant } = world;
     const sub = v4();
-    const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
-    await house.become(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
-    const strong = await house.token(sub, { scope: 'execute:intents execute:commands' });
-    const weak = await house.token(sub, { scope: 'execute:intents' });
+    const me = await service.call('GET', '/v1/auth/me', { token: await service.token(sub) });
+    await service.updateUser(me.body.user.id, { tenantId: tenant.tenantId, role: 'user' });
+    const strong = await service.token(sub, { scope: 'execute:intents execute:commands' });
+    const weak = await service.token(sub, { scope: 'execute:intents' });
     expect((await intent({ text: 'Light, please.' }, { headers, token: strong })).status).toBe(200);
     const { status, body } = await intent({ text: 'Light, please.' }, { headers, token: weak });
     expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
@@ -118,7 +124,7 @@ describe('a goal', () => {
   });
 
   it('for a home of another tenant finds none, with a sidecar or without', async () => {
-    const foreign = { text: 'Light, please.', home_id: world.other.homeId };
+    const foreign = { text: 'Light, please.', home_id: world.otherTenant.homeId };
     const nowhere = { text: 'Light, please.', home_id: 'nowhere' };
     for (const { status, body } of [
       await intent(foreign),
@@ -139,38 +145,38 @@ describe('a goal', () => {
   });
 
   it('waits with its steps while commands are disabled', async () => {
-    const device = await world.light();
+    const device = await world.addLight();
     const id = await underFlag('commands_disabled', async () => {
-      const asked = await world.goal('Light, please.');
-      taken(await world.house.cognition.propose(asked, turnOn('light', device)));
+      const asked = await world.submitGoal('Light, please.');
+      unwrap(await world.service.cognition.propose(asked, turnOn('light', device)));
       expect((await world.plan(asked)).steps).toMatchObject([{ status: 'pending' }]);
       return asked;
     });
-    await world.tick(5_000);
-    await world.running(id, 'light');
+    await world.advanceClock(5_000);
+    await world.waitForStepCommand(id, 'light');
   });
 
   it('is cancelled as any plan, and the sidecar is interrupted', async () => {
-    const id = await world.goal('Light, please.');
+    const id = await world.submitGoal('Light, please.');
     expect((await ask(`/plans/${id}/cancel`)).body.plan.status).toBe('cancelled');
-    expect(world.sidecar.of(id).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
-    refusedWith(await world.house.cognition.complete(id, { summary: '' }), 'CONFLICT');
+    expect(world.sidecar.changesOf(id).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
+    expectRefusal(await world.service.cognition.complete(id, { summary: '' }), 'CONFLICT');
   });
 
   it('stands in the journal with who asked, and what the sidecar said as the sidecar’s', async () => {
-    const id = await world.goal('Light, please.');
-    taken(await world.house.cognition.complete(id, { summary: 'There is light.' }));
-    const { entries } = (await world.mine.call('GET', `/actors/plan/${id}/journal`)).body;
+    const id = await world.submitGoal('Light, please.');
+    unwrap(await world.service.cognition.complete(id, { summary: 'There is light.' }));
+    const { entries } = (await world.tenant.call('GET', `/actors/plan/${id}/journal`)).body;
     expect(entries.map(({ event, by }: { event: string; by: string }) => [event, by])).toEqual([
       ['cognition.completed', 'sidecar'],
-      ['create', world.mine.userId],
+      ['create', world.tenant.userId],
     ]);
   });
 });
 
 describe('POST /devices/{id}/command', () => {
   it('takes a goal, or an action with what it takes, and answers with the plan', async () => {
-    const device = await world.light();
+    const device = await world.addLight();
     for (const [body, told] of [
       [
         { goal: 'Dim it.', context: 'A film.' },
@@ -186,17 +192,17 @@ describe('POST /devices/{id}/command', () => {
         202,
         { status: 'ACCEPTED', plan_id: expect.any(String), device_id: device, mode: 'CLOUD_ENHANCED' },
       ]);
-      const context = await world.house.cognition.context(answer.plan_id);
-      expect(context).toMatchObject({ kind: 'device', deviceId: device, homeId: world.mine.homeId, ...told });
-      expect((await world.house.cognition.worldOf(context as NonNullable<typeof context>)).devices).toHaveLength(1);
+      const context = await world.service.cognition.context(answer.plan_id);
+      expect(context).toMatchObject({ kind: 'device', deviceId: device, homeId: world.tenant.homeId, ...told });
+      expect((await world.service.cognition.worldOf(context as NonNullable<typeof context>)).devices).toHaveLength(1);
     }
   });
 
   it('is refused without a sidecar, and to who is no admin', async () => {
-    const path = `/devices/${await world.light()}/command`;
+    const path = `/devices/${await world.addLight()}/command`;
     const alone = await withoutSidecar(() => ask(path, { goal: 'Dim it.' }));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
-    const user = await ask(path, { goal: 'Dim it.' }, { token: world.mine.tokens.user });
+    const user = await ask(path, { goal: 'Dim it.' }, { token: world.tenant.tokens.user });
     expect([user.status, user.body.code]).toEqual([403, 'FORBIDDEN_ROLE']);
     const off = await underFlag('cognition_disabled', () => ask(path, { goal: 'Dim it.' }));
     expect([off.status, off.body.code]).toEqual([503, 'COGNITION_DISABLED']);
@@ -209,12 +215,12 @@ describe('POST /devices/{id}/command', () => {
     [{ params: { level: 5 } }],
     [{ goal: '' }],
   ])('does not take %j', async (body) => {
-    const { status, body: answer } = await ask(`/devices/${await world.light()}/command`, body);
+    const { status, body: answer } = await ask(`/devices/${await world.addLight()}/command`, body);
     expect([status, answer.code]).toEqual([400, 'VALIDATION_FAILED']);
   });
 
   it('finds no device of another tenant, with a sidecar or without', async () => {
-    const path = `/devices/${await world.light(world.other)}/command`;
+    const path = `/devices/${await world.addLight(world.otherTenant)}/command`;
     for (const { status } of [
       await ask(path, { goal: 'Dim it.' }),
       await withoutSidecar(() => ask(path, { goal: 'Dim it.' })),
@@ -228,35 +234,35 @@ describe('an observation', () => {
   const node = (device: string) => turnOn('light', device, { timeout_s: 9 });
   /** One that the sidecar has spoken about. */
   async function spoken(): Promise<{ id: string; device: string }> {
-    const device = await world.light();
+    const device = await world.addLight();
     const id = await world.observe(device, { context: 'After a shower' });
-    taken(await world.house.cognition.propose(id, node(device)));
-    taken(await world.house.cognition.complete(id, { summary: 'It is dark.' }));
+    unwrap(await world.service.cognition.propose(id, node(device)));
+    unwrap(await world.service.cognition.complete(id, { summary: 'It is dark.' }));
     return { id, device };
   }
 
   it('leads to a proposal, whose steps are seen when the sidecar has spoken', async () => {
-    const device = await world.light();
+    const device = await world.addLight();
     const id = await world.observe(device, { context: 'After a shower' });
     const before = { id, status: 'pending', reason: null, steps: [], device_id: device, data: { humidity: 81 } };
     expect(await world.proposal(id)).toMatchObject({ ...before, context: 'After a shower' });
-    expect(world.sidecar.of(id)).toMatchObject([{ type: 'opened', homeId: world.mine.homeId }]);
-    const { cognition } = world.house;
-    taken(await cognition.propose(id, node(device)));
+    expect(world.sidecar.changesOf(id)).toMatchObject([{ type: 'opened', homeId: world.tenant.homeId }]);
+    const { cognition } = world.service;
+    unwrap(await cognition.propose(id, node(device)));
     expect(await world.proposal(id)).toMatchObject(before);
-    taken(await cognition.complete(id, { summary: 'It is dark.' }));
+    unwrap(await cognition.complete(id, { summary: 'It is dark.' }));
     expect(await world.proposal(id)).toEqual({
       ...{ id, status: 'pending', reason: 'It is dark.', device_id: device, data: { humidity: 81 } },
       steps: [{ ...node(device), params: {}, depends_on: [], compensation: { action: 'turn_off', params: {} } }],
-      ...{ context: 'After a shower', asked_by: world.mine.userId },
+      ...{ context: 'After a shower', asked_by: world.tenant.userId },
       ...{ created_at: expect.stringMatching(/Z$/), expires_at: expect.stringMatching(/Z$/) },
     });
-    const { proposals } = (await world.mine.call('GET', '/cognition/proposals')).body;
+    const { proposals } = (await world.tenant.call('GET', '/cognition/proposals')).body;
     expect(proposals[0].id).toBe(id);
   });
 
   it('is refused without a sidecar, under the flag, and with what is no measurement', async () => {
-    const body = { device_id: await world.light(), data: { humidity: 81 } };
+    const body = { device_id: await world.addLight(), data: { humidity: 81 } };
     const alone = await withoutSidecar(() => ask('/cognition/observation', body));
     expect([alone.status, alone.body.code]).toEqual([503, 'SIDECAR_UNAVAILABLE']);
     const off = await underFlag('cognition_disabled', () => ask('/cognition/observation', body));
@@ -267,7 +273,7 @@ describe('an observation', () => {
   });
 
   it('of what is no device finds none, and one with nothing said beside it is taken', async () => {
-    const body = { device_id: await world.light(), data: { humidity: 81 }, context: '' };
+    const body = { device_id: await world.addLight(), data: { humidity: 81 }, context: '' };
     const none = await ask('/cognition/observation', { ...body, device_id: 'nowhere' });
     expect([none.status, none.body.code]).toEqual([404, 'NOT_FOUND']);
     const { status, body: taken } = await ask('/cognition/observation', body);
@@ -280,20 +286,21 @@ describe('an observation', () => {
 
   it('runs nothing before somebody accepts it, and then as theirs', async () => {
     const { id, device } = await spoken();
-    const { commands } = (await world.mine.call('GET', `/device/${device}/commands`)).body;
+    const { commands } = (await world.tenant.call('GET', `/device/${device}/commands`)).body;
     expect(commands).toEqual([]);
-    const { status, body } = await ask(`/cognition/proposals/${id}/accept`, {}, { token: world.mine.tokens.user });
-    const me = (await world.mine.call('GET', '/auth/me', undefined, { token: world.mine.tokens.user })).body.user.id;
+    const { status, body } = await ask(`/cognition/proposals/${id}/accept`, {}, { token: world.tenant.tokens.user });
+    const me = (await world.tenant.call('GET', '/auth/me', undefined, { token: world.tenant.tokens.user })).body.user
+      .id;
     expect(status).toBe(202);
     expect(body.plan).toMatchObject({
       ...{ status: 'pending', created_by: me, on_failure: 'rollback', steps: [{ id: 'light', timeout_s: 9 }] },
       cognition: { kind: 'observation', phase: 'done', proposal_id: id },
     });
     expect(await world.proposal(id)).toMatchObject({ status: 'accepted', plan_id: body.plan.id });
-    const command = await world.running(body.plan.id, 'light');
-    await world.does(device, command, true);
-    await world.until(body.plan.id, (plan) => plan.status === 'succeeded');
-    const told = world.sidecar.of(id).map((one) => (one.type === 'node' ? one.to : one.type));
+    const command = await world.waitForStepCommand(body.plan.id, 'light');
+    await world.executeCommand(device, command, true);
+    await world.waitForPlan(body.plan.id, (plan) => plan.status === 'succeeded');
+    const told = world.sidecar.changesOf(id).map((one) => (one.type === 'node' ? one.to : one.type));
     expect(told).toEqual(['opened', 'pending', 'running', 'outcome', 'succeeded']);
   });
 
@@ -302,7 +309,7 @@ describe('an observation', () => {
     const path = `/cognition/proposals/${id}/accept`;
     const answers = await Promise.all(Array.from({ length: 6 }, () => ask(path)));
     expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409, 409, 409]);
-    const { plans } = (await world.mine.call('GET', '/plans?limit=200')).body;
+    const { plans } = (await world.tenant.call('GET', '/plans?limit=200')).body;
     const mine = plans.filter((plan: { cognition?: { proposal_id?: string } }) => plan.cognition?.proposal_id === id);
     expect(mine).toHaveLength(1);
   });
@@ -318,20 +325,20 @@ describe('an observation', () => {
   });
 
   it('cannot be accepted before the sidecar has spoken, nor where it found nothing to do', async () => {
-    const id = await world.observe(await world.light());
+    const id = await world.observe(await world.addLight());
     const early = await ask(`/cognition/proposals/${id}/accept`);
     expect([early.status, early.body.code]).toEqual([409, 'CONFLICT']);
-    taken(await world.house.cognition.complete(id, { summary: 'All is well.' }));
+    unwrap(await world.service.cognition.complete(id, { summary: 'All is well.' }));
     expect(await world.proposal(id)).toMatchObject({ status: 'pending', reason: 'All is well.', steps: [] });
     const empty = await ask(`/cognition/proposals/${id}/accept`);
     expect([empty.status, empty.body.code]).toEqual([409, 'CONFLICT']);
   });
 
   it('that the sidecar could not think about says why, and nothing of it is left to accept', async () => {
-    const device = await world.light();
+    const device = await world.addLight();
     const id = await world.observe(device);
-    taken(await world.house.cognition.propose(id, node(device)));
-    taken(await world.house.cognition.fail(id, { code: 'NO_MODEL', detail: 'The model does not answer.' }));
+    unwrap(await world.service.cognition.propose(id, node(device)));
+    unwrap(await world.service.cognition.fail(id, { code: 'NO_MODEL', detail: 'The model does not answer.' }));
     expect(await world.proposal(id)).toMatchObject({
       status: 'pending',
       reason: 'The model does not answer.',
@@ -347,7 +354,7 @@ describe('an observation', () => {
       const { status, body } = await ask(path, {}, { token: await key(...scopes) });
       expect([status, body.code]).toEqual([403, 'INSUFFICIENT_SCOPE']);
     }
-    expect((await ask(path, {}, { token: world.mine.tokens.viewer })).body.code).toBe('FORBIDDEN_ROLE');
+    expect((await ask(path, {}, { token: world.tenant.tokens.viewer })).body.code).toBe('FORBIDDEN_ROLE');
     expect((await ask(path, {}, { token: await key('execute:plans', 'execute:commands') })).status).toBe(202);
   });
 
@@ -358,25 +365,25 @@ describe('an observation', () => {
     expect([status, body.proposal]).toMatchObject([200, { id, status: 'refused', reason: 'The window is open.' }]);
     expect((await ask(path)).body.proposal).toMatchObject({ status: 'refused', reason: 'The window is open.' });
     expect((await ask(`/cognition/proposals/${id}/accept`)).body.code).toBe('CONFLICT');
-    expect(world.sidecar.of(id).at(-1)).toMatchObject({ type: 'node', from: 'pending', to: 'skipped' });
-    const early = await world.observe(await world.light());
+    expect(world.sidecar.changesOf(id).at(-1)).toMatchObject({ type: 'node', from: 'pending', to: 'skipped' });
+    const early = await world.observe(await world.addLight());
     await ask(`/cognition/proposals/${early}/refuse`);
-    expect(world.sidecar.of(early).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
-    refusedWith(await world.house.cognition.complete(early, { summary: '' }), 'CONFLICT');
+    expect(world.sidecar.changesOf(early).at(-1)).toMatchObject({ type: 'interrupted', reason: 'CANCELLED' });
+    expectRefusal(await world.service.cognition.complete(early, { summary: '' }), 'CONFLICT');
   });
 
   it('expires a day later', async () => {
     const { id } = await spoken();
-    const waiting = await world.observe(await world.light());
+    const waiting = await world.observe(await world.addLight());
     const token = await key();
-    world.house.clock.advance(CONTEXT_LIFE_MS);
-    const { body } = await world.mine.call('GET', `/cognition/proposals/${id}`, undefined, { token });
+    world.service.clock.advance(CONTEXT_LIFE_MS);
+    const { body } = await world.tenant.call('GET', `/cognition/proposals/${id}`, undefined, { token });
     expect(body.proposal).toMatchObject({ status: 'expired', reason: 'It is dark.' });
     for (const verb of ['accept', 'refuse']) {
       const late = await ask(`/cognition/proposals/${id}/${verb}`, {}, { token });
       expect([late.status, late.body.code]).toEqual([409, 'CONFLICT']);
     }
-    refusedWith(await world.house.cognition.complete(waiting, { summary: '' }), 'CONFLICT');
-    expect(await world.house.cognition.context(waiting)).toBeNull();
+    expectRefusal(await world.service.cognition.complete(waiting, { summary: '' }), 'CONFLICT');
+    expect(await world.service.cognition.context(waiting)).toBeNull();
   });
 });

@@ -1,22 +1,22 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { House, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 
 beforeAll(async () => {
-  house = await openHouse();
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(house);
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const batch = (body: object, sent?: Sent) => mine.call('POST', '/devices/command', body, sent);
+const batch = (body: object, sent?: CallOptions) => mine.call('POST', '/devices/command', body, sent);
 const register = async (more = {}) => (await mine.register(more)).device_id;
 const history = async (id: string) => (await mine.call('GET', `/device/${id}/commands`)).body.commands;
 const anId = expect.stringMatching(/^[0-9a-f-]{36}$/);
@@ -144,7 +144,7 @@ describe('POST /devices/command', () => {
 });
 
 describe('POST /rooms/{roomId}/command', () => {
-  const room = (id: string, body: object, sent?: Sent) => mine.call('POST', `/rooms/${id}/command`, body, sent);
+  const room = (id: string, body: object, sent?: CallOptions) => mine.call('POST', `/rooms/${id}/command`, body, sent);
   const idsIn = (answer: { body: { results: { device_id: string }[] } }) =>
     answer.body.results.map(({ device_id }) => device_id).sort();
 
@@ -184,7 +184,8 @@ describe('POST /rooms/{roomId}/command', () => {
 });
 
 describe('POST /groups/{groupSlug}/command', () => {
-  const group = (slug: string, body: object, sent?: Sent) => mine.call('POST', `/groups/${slug}/command`, body, sent);
+  const group = (slug: string, body: object, sent?: CallOptions) =>
+    mine.call('POST', `/groups/${slug}/command`, body, sent);
 
   it('commands the devices of the group, and answers for revoked ones', async () => {
     const [light, revoked] = [await register(), await register()];

@@ -1,18 +1,18 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 
 beforeAll(async () => {
-  house = await openHouse();
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(house);
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
@@ -95,11 +95,11 @@ describe('GET /commands/{id}', () => {
     });
     house.clock.advance(1_000);
     await mine.connect(id);
-    await mine.say(id, command_id, 'accepted');
+    await mine.acknowledge(id, command_id, 'accepted');
     const accepted = now();
     house.clock.advance(1_000);
     await mine.report(id, { brightness: 39 });
-    await mine.say(id, command_id, 'succeeded', { result: { took_ms: 12 } });
+    await mine.acknowledge(id, command_id, 'succeeded', { result: { took_ms: 12 } });
     house.clock.advance(1_000);
     await mine.report(id, { brightness: 40 });
     const shown = await show(command_id);
@@ -157,14 +157,14 @@ describe('GET /commands/{id}', () => {
     const id = await register();
     await mine.connect(id);
     const { command_id: failing } = await command(id, { action: 'turn_on' });
-    await mine.say(id, failing, 'failed', { error: { code: 7, note: 'no bulb' } });
+    await mine.acknowledge(id, failing, 'failed', { error: { code: 7, note: 'no bulb' } });
     expect(await show(failing)).toMatchObject({ status: 'failed', error: { code: 7, note: 'no bulb' } });
 
     const { command_id: slow } = await command(id, { action: 'turn_on' });
     house.clock.advance(30_000);
     await house.runtime.timers.tick();
     expect(await show(slow)).toMatchObject({ status: 'timed_out' });
-    await mine.say(id, slow, 'succeeded');
+    await mine.acknowledge(id, slow, 'succeeded');
     const shown = await show(slow);
     expect(shown).toMatchObject({ status: 'succeeded', late: true });
     expect(statuses(shown.timeline)).toEqual(['submitted', 'dispatched', 'timed_out', 'succeeded']);

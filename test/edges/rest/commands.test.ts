@@ -1,28 +1,29 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../../src/machines/command-types.ts';
-import type { House, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 let written: string[];
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 beforeAll(async () => {
-  house = await openHouse();
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(house);
   house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
   written = [];
 });
 afterAll(() => house.close());
 
-const command = (id: string, body: object, sent?: Sent) => mine.call('POST', `/device/${id}/command`, body, sent);
-const cancel = (id: string, sent?: Sent) => mine.call('POST', `/commands/${id}/cancel`, {}, sent);
+const command = (id: string, body: object, sent?: CallOptions) =>
+  mine.call('POST', `/device/${id}/command`, body, sent);
+const cancel = (id: string, sent?: CallOptions) => mine.call('POST', `/commands/${id}/cancel`, {}, sent);
 const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 const register = async (device_type = 'smart_light') => (await mine.register({ device_type })).device_id;
 const dryRun = async (id: string, body: object = { action: 'unlock' }) => (await command(id, body)).body;
@@ -229,7 +230,7 @@ describe('POST /commands/{id}/cancel', () => {
     const ids = [refused];
     for (const state of states) {
       const { command_id } = (await command(id, { action: 'turn_on' })).body;
-      if (state !== 'dispatched') await mine.say(id, command_id, state);
+      if (state !== 'dispatched') await mine.acknowledge(id, command_id, state);
       ids.push(command_id);
     }
     const { command_id: late } = (await command(id, { action: 'turn_on' })).body;

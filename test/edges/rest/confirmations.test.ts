@@ -1,33 +1,33 @@
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { House, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 let lock: string;
 let written: string[];
 beforeAll(async () => {
-  house = await openHouse();
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  other = await makeTestTenant(house);
   house.runtime.actors.subscribe('command.write', ({ commandId }) => void written.push(commandId));
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
   lock = (await mine.register({ device_type: 'lock' })).device_id;
   written = [];
 });
 afterAll(() => house.close());
 
-const unlock = async (sent?: Sent) =>
+const unlock = async (sent?: CallOptions) =>
   (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' }, sent)).body;
-const inbox = async (query = '', sent?: Sent) =>
+const inbox = async (query = '', sent?: CallOptions) =>
   (await mine.call('GET', `/confirmations${query}`, undefined, sent)).body;
 const waitingIds = async () =>
   (await inbox()).confirmations.map(({ command_id }: { command_id: string }) => command_id);
-const approve = (id: string, sent?: Sent) => mine.call('POST', `/confirmations/${id}/approve`, undefined, sent);
-const refuse = (id: string, body: object = {}, sent?: Sent) =>
+const approve = (id: string, sent?: CallOptions) => mine.call('POST', `/confirmations/${id}/approve`, undefined, sent);
+const refuse = (id: string, body: object = {}, sent?: CallOptions) =>
   mine.call('POST', `/confirmations/${id}/refuse`, body, sent);
 const show = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
 const coded = ({ status, body }: { status: number; body: { code?: string } }) => [status, body.code];
@@ -123,14 +123,14 @@ describe('GET /confirmations', () => {
   it('asks the store once a page and for nothing else', async () => {
     for (let n = 0; n < 3; n++) await unlock();
     const { commands } = house.services.store;
-    const { awaiting } = commands;
+    const { awaitingConfirmation } = commands;
     let asked = 0;
-    commands.awaiting = (...given) => {
+    commands.awaitingConfirmation = (...given) => {
       asked++;
-      return awaiting(...given);
+      return awaitingConfirmation(...given);
     };
     await inbox();
-    commands.awaiting = awaiting;
+    commands.awaitingConfirmation = awaitingConfirmation;
     expect(asked).toBe(1);
   });
 });

@@ -2,24 +2,24 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCookies } from '../../../src/edges/shared/cookies.ts';
 import { fingerprint } from '../../../src/services/cookie-sessions.ts';
 import { type Browser, browserAt } from '../../support/browser.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let browser: Browser;
 let token: string;
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   browser = browserAt(house.url);
   ({ token } = await house.owner());
 });
 afterEach(() => house.close());
 
-const open = (presented = token) => browser.ask('POST', '/v1/auth/session', { body: { token: presented } });
-const me = () => browser.ask('GET', '/v1/auth/me');
-const csrf = async (): Promise<string> => (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+const open = (presented = token) => browser.request('POST', '/v1/auth/session', { body: { token: presented } });
+const me = () => browser.request('GET', '/v1/auth/me');
+const csrf = async (): Promise<string> => (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token;
 const makeHome = (headers: Record<string, string> = {}) =>
-  browser.ask('POST', '/v1/homes', { body: { home_name: 'x' }, headers });
+  browser.request('POST', '/v1/homes', { body: { home_name: 'x' }, headers });
 
 describe('a cookie session', () => {
   it('is opened by a person’s token, with a cookie that no script sees and no other site sends', async () => {
@@ -89,9 +89,9 @@ describe('a cookie session', () => {
 
   it('takes no CSRF token of nobody’s, of another session, or of no shape', async () => {
     const stranger = browserAt(house.url);
-    const nobodys = (await stranger.ask('GET', '/v1/auth/csrf')).body.csrf_token;
-    await stranger.ask('POST', '/v1/auth/session', { body: { token: await house.token('mallory') } });
-    const anothers = (await stranger.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+    const nobodys = (await stranger.request('GET', '/v1/auth/csrf')).body.csrf_token;
+    await stranger.request('POST', '/v1/auth/session', { body: { token: await house.token('mallory') } });
+    const anothers = (await stranger.request('GET', '/v1/auth/csrf')).body.csrf_token;
     await open();
     for (const wrong of [nobodys, anothers, '', 'x', 'v1.', 'x'.repeat(4_000), `${await csrf()}x`]) {
       expect((await makeHome({ 'x-csrf-token': wrong })).body.code).toBe('CSRF_FAILED');
@@ -156,7 +156,7 @@ describe('a cookie session', () => {
     expect((await open(await house.token('ada', { jti: 'before' }))).body.code).toBe('FORBIDDEN');
     await open();
     const headers = { 'x-csrf-token': await csrf() };
-    const invite = () => browser.ask('POST', '/v1/auth/api-keys', { body: { name: 'x' }, headers });
+    const invite = () => browser.request('POST', '/v1/auth/api-keys', { body: { name: 'x' }, headers });
     expect((await invite()).status).toBe(201);
     await house.identity.authenticate(token, asking);
     expect((await invite()).body.code).toBe('FORBIDDEN');
@@ -165,7 +165,7 @@ describe('a cookie session', () => {
 
   it('has a rate of its own, of its user, and without a good CSRF token no less', async () => {
     await house.close();
-    house = await makeHouse({ fixedRates: { session: 4 } });
+    house = await startHttpService({ fixedRates: { session: 4 } });
     browser = browserAt(house.url);
     await open(await house.token('ada'));
     const first = await me();
@@ -176,7 +176,7 @@ describe('a cookie session', () => {
 
   it('is opened by JSON alone, which no form of another site can send', async () => {
     const headers = { 'content-type': 'text/plain' };
-    expect((await browser.ask('POST', '/v1/auth/session', { body: { token }, headers })).status).toBe(415);
+    expect((await browser.request('POST', '/v1/auth/session', { body: { token }, headers })).status).toBe(415);
   });
 
   it('can be opened and closed under maintenance, and changes nothing else', async () => {
@@ -184,7 +184,7 @@ describe('a cookie session', () => {
     expect((await open()).status).toBe(204);
     const headers = { 'x-csrf-token': await csrf() };
     expect((await makeHome(headers)).status).toBe(503);
-    expect((await browser.ask('POST', '/v1/auth/logout', { headers })).status).toBe(200);
+    expect((await browser.request('POST', '/v1/auth/logout', { headers })).status).toBe(200);
   });
 
   it('costs no read of store or cache when nothing changed', async () => {
@@ -206,21 +206,21 @@ describe('beside a cookie', () => {
   it('a credential in the headers wins, needs no CSRF token, and a bad one is not mended by the cookie', async () => {
     await open();
     const ada = await house.token('ada');
-    const asked = await browser.ask('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
+    const asked = await browser.request('GET', '/v1/auth/me', { headers: { authorization: `Bearer ${ada}` } });
     expect(asked.body.user.ext_id).toBe('ada');
     expect((await makeHome({ authorization: `Bearer ${token}` })).status).toBe(201);
     for (const headers of [{ authorization: 'Bearer nonsense' }, { 'x-api-key': 'nonsense' }]) {
-      expect((await browser.ask('GET', '/v1/auth/me', { headers })).status).toBe(401);
+      expect((await browser.request('GET', '/v1/auth/me', { headers })).status).toBe(401);
     }
   });
 
   it('what needs nobody is answered, however bad the cookie is', async () => {
     for (const bad of ['x', 'A'.repeat(43), '', '"quoted"', '%00']) {
       browser.cookies.set('twinkeep_session', bad);
-      expect((await browser.ask('GET', '/version')).status).toBe(200);
-      expect((await browser.ask('GET', '/v1/auth/csrf')).status).toBe(200);
+      expect((await browser.request('GET', '/version')).status).toBe(200);
+      expect((await browser.request('GET', '/v1/auth/csrf')).status).toBe(200);
       expect((await me()).status).toBe(401);
-      expect((await browser.ask('POST', '/v1/auth/logout')).status).toBe(200);
+      expect((await browser.request('POST', '/v1/auth/logout')).status).toBe(200);
     }
   });
 });
@@ -229,8 +229,8 @@ describe('logging out of a cookie session', () => {
   it('needs the CSRF token, clears the cookies, and revokes the token behind it', async () => {
     await open();
     const headers = { 'x-csrf-token': await csrf() };
-    expect((await browser.ask('POST', '/v1/auth/logout')).body.code).toBe('CSRF_FAILED');
-    const { status, body } = await browser.ask('POST', '/v1/auth/logout', { headers });
+    expect((await browser.request('POST', '/v1/auth/logout')).body.code).toBe('CSRF_FAILED');
+    const { status, body } = await browser.request('POST', '/v1/auth/logout', { headers });
     expect([status, body]).toEqual([200, { status: 'logged_out' }]);
     expect(browser.cookies.size).toBe(0);
     expect((await house.call('GET', '/v1/auth/me', { token })).status).toBe(401);
@@ -239,14 +239,14 @@ describe('logging out of a cookie session', () => {
   it('ends the token in the header too, when there are both', async () => {
     await open();
     const ada = await house.token('ada');
-    await browser.ask('POST', '/v1/auth/logout', { headers: { authorization: `Bearer ${ada}` } });
+    await browser.request('POST', '/v1/auth/logout', { headers: { authorization: `Bearer ${ada}` } });
     for (const dead of [token, ada]) expect((await house.call('GET', '/v1/auth/me', { token: dead })).status).toBe(401);
   });
 
   it('leaves a stolen cookie without a use', async () => {
     await open();
     const stolen = new Map(browser.cookies);
-    await browser.ask('POST', '/v1/auth/logout', { headers: { 'x-csrf-token': await csrf() } });
+    await browser.request('POST', '/v1/auth/logout', { headers: { 'x-csrf-token': await csrf() } });
     browser.cookies = stolen;
     expect((await me()).status).toBe(401);
   });

@@ -6,11 +6,11 @@ import { updateKindNames } from '../../../src/edges/shared/live/update-kinds.ts'
 import { checkMessage } from '../../../src/protocol/envelope.ts';
 import { verifyingKey } from '../../../src/protocol/signature.ts';
 import { deviceChannels } from '../../../src/protocol/topics.ts';
-import { events, messageValidator, undocumented } from '../../support/events.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { asyncApiSpec, messageValidator, schemaViolation } from '../../support/asyncapi-validation.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 
-const messages = Object.keys(events.components.messages);
-const documentText = JSON.stringify(events);
+const messages = Object.keys(asyncApiSpec.components.messages);
+const documentText = JSON.stringify(asyncApiSpec);
 
 function* refs(value: unknown): Generator<string> {
   if (typeof value !== 'object' || value === null) return;
@@ -22,40 +22,42 @@ const resolve = (ref: string): unknown =>
   ref
     .replace(/^#\//, '')
     .split('/')
-    .reduce<unknown>((found, part) => (found as Record<string, unknown> | undefined)?.[part], events);
+    .reduce<unknown>((found, part) => (found as Record<string, unknown> | undefined)?.[part], asyncApiSpec);
 
 describe('the AsyncAPI document', () => {
   it('has every channel, message type and kind of event', () => {
-    expect(events.asyncapi).toBe('3.0.0');
+    expect(asyncApiSpec.asyncapi).toBe('3.0.0');
     for (const channel of [...deviceChannels, 'cmd']) {
-      expect(events.channels[channel].address).toBe(`proto/{tenantId}/device/{deviceId}/${channel}`);
-      expect(Object.keys(events.channels[channel].parameters)).toEqual(['tenantId', 'deviceId']);
+      expect(asyncApiSpec.channels[channel].address).toBe(`proto/{tenantId}/device/{deviceId}/${channel}`);
+      expect(Object.keys(asyncApiSpec.channels[channel].parameters)).toEqual(['tenantId', 'deviceId']);
     }
-    expect(Object.keys(events.channels.cmd.messages)).toEqual(['cmd', 'hello_ack', 'error']);
+    expect(Object.keys(asyncApiSpec.channels.cmd.messages)).toEqual(['cmd', 'hello_ack', 'error']);
     for (const kind of updateKindNames)
-      expect(Object.keys(events.channels.stateStream.messages)).toContain(`${kind}_update`);
-    expect(Object.keys(events.channels.stateStream.messages)).toEqual(expect.arrayContaining(['ping', 'pong']));
+      expect(Object.keys(asyncApiSpec.channels.stateStream.messages)).toContain(`${kind}_update`);
+    expect(Object.keys(asyncApiSpec.channels.stateStream.messages)).toEqual(expect.arrayContaining(['ping', 'pong']));
   });
 
   it('names every refusal of a message, every close code, and how devices and users sign in', () => {
     for (const code of messageRefusalCodes)
-      expect(events.components.schemas.MessageRefusalCode.description).toContain(code);
-    for (const code of Object.keys(closeReasons)) expect(events.channels.stateStream.description).toContain(code);
-    expect(events.components.securitySchemes.deviceSession.description).toContain('<device_id>.<unix ms>.<nonce>');
-    expect(events.components.securitySchemes.userSession.description).toContain('`jwt`');
+      expect(asyncApiSpec.components.schemas.MessageRefusalCode.description).toContain(code);
+    for (const code of Object.keys(closeReasons)) expect(asyncApiSpec.channels.stateStream.description).toContain(code);
+    expect(asyncApiSpec.components.securitySchemes.deviceSession.description).toContain(
+      '<device_id>.<unix ms>.<nonce>',
+    );
+    expect(asyncApiSpec.components.securitySchemes.userSession.description).toContain('`jwt`');
   });
 
   it('has no reference that leads nowhere, and no component that nobody uses', () => {
-    const used = new Set(refs(events));
+    const used = new Set(refs(asyncApiSpec));
     for (const ref of used) expect([ref, resolve(ref)]).not.toContain(undefined);
-    for (const [kind, components] of Object.entries<object>(events.components)) {
+    for (const [kind, components] of Object.entries<object>(asyncApiSpec.components)) {
       for (const name of Object.keys(components)) expect(used).toContain(`#/components/${kind}/${name}`);
     }
   });
 
   it('gives every message to an operation', () => {
     const told = new Set(
-      Object.values<{ messages: object[]; reply?: { messages: object[] } }>(events.operations).flatMap(
+      Object.values<{ messages: object[]; reply?: { messages: object[] } }>(asyncApiSpec.operations).flatMap(
         ({ messages: own, reply }) => [...refs(own), ...refs(reply?.messages)].map((ref) => ref.split('/').at(-1)),
       ),
     );
@@ -63,13 +65,13 @@ describe('the AsyncAPI document', () => {
   });
 
   it.each(messages)('has an example of %s that its own schema takes', (name) => {
-    const [{ payload }] = events.components.messages[name].examples;
+    const [{ payload }] = asyncApiSpec.components.messages[name].examples;
     const validate = messageValidator(name);
     expect([validate(payload), validate.errors]).toEqual([true, null]);
   });
 
   it.each(deviceChannels)('has an example of %s that the service would take', (channel) => {
-    const [{ payload, summary }] = events.components.messages[channel].examples;
+    const [{ payload, summary }] = asyncApiSpec.components.messages[channel].examples;
     const key = verifyingKey('hmac-sha256', summary.split(' ').at(-1));
     const session = { deviceId: payload.device_id, tenantId: payload.tenant_id, clientId: payload.client_id };
     const checked = checkMessage(
@@ -82,16 +84,16 @@ describe('the AsyncAPI document', () => {
   });
 
   it('takes no message that lacks a member', () => {
-    expect(undocumented({ type: 'presence_update', device_id: 'x', online: true, timestamp: 1 })).toBeNull();
-    expect(undocumented({ type: 'presence_update', device_id: 'x', online: true })).toContain('timestamp');
-    expect(undocumented({ type: 'gossip_update' })).toBe('nothing tells of gossip_update');
+    expect(schemaViolation({ type: 'presence_update', device_id: 'x', online: true, timestamp: 1 })).toBeNull();
+    expect(schemaViolation({ type: 'presence_update', device_id: 'x', online: true })).toContain('timestamp');
+    expect(schemaViolation({ type: 'gossip_update' })).toBe('nothing tells of gossip_update');
   });
 });
 
 describe('the page about events', () => {
-  let house: House;
+  let house: HttpService;
   beforeAll(async () => {
-    house = await makeHouse();
+    house = await startHttpService();
   });
   afterAll(() => house.close());
 
@@ -121,7 +123,7 @@ describe('the page about events', () => {
   it('has every channel, message and schema, and no link inside it that leads nowhere', async () => {
     const { body } = await house.call('GET', '/docs/events');
     for (const name of messages) expect(body).toContain(`id="message-${name}"`);
-    for (const name of Object.keys(events.components.schemas)) expect(body).toContain(`id="schema-${name}"`);
+    for (const name of Object.keys(asyncApiSpec.components.schemas)) expect(body).toContain(`id="schema-${name}"`);
     for (const [, id] of body.matchAll(/href="#([^"]+)"/g)) expect(body).toContain(`id="${id}"`);
     const ids = [...body.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
     expect(new Set(ids).size).toBe(ids.length);

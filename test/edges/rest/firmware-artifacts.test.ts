@@ -3,24 +3,24 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { bufferBytesInUse } from '../../support/buffer-memory.ts';
 import { eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
-import { heldBytes } from '../../support/memory.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
-import { makeTenancy, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 
 const HOUR_MS = 3_600_000;
 const octets = { headers: { 'content-type': 'application/octet-stream' } };
 const sumOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
-let house: House<MemoryStore>;
-let mine: Tenancy;
+let house: HttpService<MemoryStore>;
+let mine: TestTenant;
 let id: string;
 let version = 0;
 
 beforeAll(async () => {
-  house = await makeHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpService();
+  mine = await makeTestTenant(house);
 });
 beforeEach(async () => {
   id = await draft();
@@ -122,11 +122,11 @@ describe('an upload', () => {
     const most = 64 * 1024 * 1024;
     expect(await send(most + 1)).toMatchObject({ status: 413, body: { code: 'PAYLOAD_TOO_LARGE' } });
     expect(files()).toEqual(before);
-    const heldBefore = heldBytes();
+    const heldBefore = bufferBytesInUse();
     let held = Number.POSITIVE_INFINITY;
     // All but the last of it has gone out by then, so it is in nobody's memory but on the disk.
     atLast = () => {
-      held = heldBytes() - heldBefore;
+      held = bufferBytesInUse() - heldBefore;
     };
     expect((await send(most)).status).toBe(200);
     expect(held).toBeLessThan(most / 4);
@@ -153,7 +153,7 @@ describe('an upload', () => {
     expect((await mine.call('GET', `/firmware/${id}`)).body.release).toMatchObject({ checksum: null, url: null });
     expect(house.errors).toEqual([]);
     // The file goes first, and what was noted of it after that.
-    await eventually(async () => (await house.store.firmware.strayArtifacts(Number.MAX_SAFE_INTEGER)).length === 0);
+    await eventually(async () => (await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).length === 0);
   });
 
   it('whose draft was withdrawn meanwhile is refused and leaves nothing', async () => {
@@ -206,10 +206,10 @@ describe('an upload', () => {
     const before = files();
     await house.store.firmware.beginArtifact(name, house.clock.now());
     await house.services.artifacts.removeOrphans();
-    expect(await house.store.firmware.strayArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([name]);
+    expect(await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([name]);
     house.clock.advance(HOUR_MS + 1);
     await house.services.artifacts.removeOrphans();
-    expect(await house.store.firmware.strayArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([]);
+    expect(await house.store.firmware.orphanedArtifacts(Number.MAX_SAFE_INTEGER)).toEqual([]);
     expect(files()).toEqual(before);
     house.clock.advance(-HOUR_MS - 1);
   });
@@ -292,7 +292,7 @@ describe('a signed URL', () => {
 
   it('whose file is lost says that it is gone, and no path', async () => {
     const url = await urlOf();
-    const { artifact } = (await house.store.firmware.findAnywhere(id)) ?? {};
+    const { artifact } = (await house.store.firmware.findInAnyTenant(id)) ?? {};
     await house.services.artifacts.discard(artifact?.name ?? '');
     const { response, bytes: told } = await fetchBytes(url);
     expect([response.status, JSON.parse(told.toString()).code]).toEqual([410, 'GONE']);

@@ -1,21 +1,21 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { URL_LIFE_MS } from '../../../src/services/artifacts.ts';
-import type { House } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 const SUM = 'ab'.repeat(32);
 const HAND = { url: 'https://example.com/light.bin', checksum: SUM };
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let version = 0;
 let device: string;
 let release: string;
 const written: { deviceId: string; message: { params: object } }[] = [];
 
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
   house.runtime.actors.subscribe('command.write', (output) => void written.push(output));
 });
 beforeEach(async () => {
@@ -84,7 +84,7 @@ describe('update_firmware', () => {
       ...{ device_type: 'smart_light', version: '98.0.0', ...HAND },
     });
     const lock = await released({ device_type: 'smart_lock', ...HAND });
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const theirs = await other.call('POST', '/firmware/release', {
       ...{ device_type: 'smart_light', version: '1.0.0', ...HAND },
     });

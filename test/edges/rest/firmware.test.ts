@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { rolloutBucket } from '../../../src/domain/firmware.ts';
-import { type House, makeHouse } from '../../support/house.ts';
-import { makeTenancy, type Tenancy } from '../../support/tenancy.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { makeTestTenant, type TestTenant } from '../../support/test-tenant.ts';
 
 const MISSING = '0195d9a2-7f00-7000-8000-00000000ffff';
 const SUM = 'ab'.repeat(32);
 const HAND = { url: 'https://example.com/light.bin', checksum: SUM };
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let type = '';
 let types = 0;
 
 beforeAll(async () => {
-  house = await makeHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpService();
+  mine = await makeTestTenant(house);
 });
 beforeEach(() => {
   type = `light-${++types}`;
@@ -69,7 +69,7 @@ describe('a draft', () => {
       expect(await create({ version })).toMatchObject({ status: 409, body: { code: 'CONFLICT' } });
     }
     expect((await create({ version: '1.5.0-rc.1' })).status).toBe(201);
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const theirs = await other.call('POST', '/firmware/release', { device_type: type, version: '1.5.0' });
     expect(theirs.status).toBe(201);
   });
@@ -157,7 +157,7 @@ describe('a release', () => {
   });
 
   it('of another tenant does not exist', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const id = await released('2.0.0');
     for (const [method, path] of [
       ['GET', ''],
@@ -249,7 +249,7 @@ describe('a check', () => {
 
   it('is about a device of the tenant and of the type that is asked for', async () => {
     const { device_id } = await mine.register({ device_type: type });
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const question = { device_type: type, current_version: '1.0.0', device_id };
     expect((await other.call('POST', '/firmware/check', question)).status).toBe(404);
     expect((await check({ device_id: MISSING })).status).toBe(404);

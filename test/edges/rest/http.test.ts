@@ -3,14 +3,14 @@ import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventLoopTurns, eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let token: string;
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   ({ token } = await house.owner());
 });
 afterAll(() => house.close());

@@ -2,25 +2,26 @@ import { v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Scope } from '../../../src/domain/scopes.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
-import type { House, Sent } from '../../support/house.ts';
-import { standIn, standIns } from '../../support/stand-ins.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 beforeAll(async () => {
-  house = await openHouse({ verifiers: [standIns] });
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
+  other = await makeTestTenant(house);
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
 const UUID = /^[0-9a-f-]{36}$/;
-const intent = (type: string, payload: object, sent?: Sent) => mine.call('POST', '/intent', { type, payload }, sent);
-const device = (device_id: string, action: string, params?: object, sent?: Sent) =>
+const intent = (type: string, payload: object, sent?: CallOptions) =>
+  mine.call('POST', '/intent', { type, payload }, sent);
+const device = (device_id: string, action: string, params?: object, sent?: CallOptions) =>
   intent('device.control', { device_id, action, ...(params && { params }) }, sent);
 const register = async (more: Record<string, string> = {}) => (await mine.register(more)).device_id;
 const inKitchen = (device_type: string) => register({ device_type, room_id: mine.roomId });
@@ -227,7 +228,7 @@ describe('an intent', () => {
   it('wants execute:intents of a key, which is enough to ask and not to confirm', async () => {
     const lamp = await register();
     const lock = await register({ device_type: 'lock' });
-    const key = (...scopes: Scope[]) => ({ token: standIn(mine.userId, { key: 'aaaaaaaa', scopes }) });
+    const key = (...scopes: Scope[]) => ({ token: fakeCredential(mine.userId, { key: 'aaaaaaaa', scopes }) });
     expect(refusal(await device(lamp, 'turn_on', {}, key('execute:commands')))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     const intents = key('execute:intents');
     expect((await device(lamp, 'turn_on', {}, intents)).body.status).toBe('SUCCESS');
@@ -239,7 +240,7 @@ describe('an intent', () => {
     ] as const) {
       expect(refusal(await mine.call('POST', path, body, intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     }
-    const goal = (sent: Sent) => intent('goal', { text: 'make it cosy' }, sent);
+    const goal = (sent: CallOptions) => intent('goal', { text: 'make it cosy' }, sent);
     expect(refusal(await goal(intents))).toEqual([403, 'INSUFFICIENT_SCOPE']);
     expect(refusal(await goal(key('execute:intents', 'execute:commands')))).toEqual([503, 'SIDECAR_UNAVAILABLE']);
   });

@@ -1,14 +1,14 @@
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { askGraphql } from '../../support/graphql.ts';
-import type { House } from '../../support/house.ts';
+import { queryGraphql } from '../../support/graphql.ts';
+import type { HttpService } from '../../support/http-service.ts';
 import { mcpClient } from '../../support/mcp.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 // The class of an action decides whether a person is asked, so no credential of a program changes it.
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let garage: string;
 /** Everything an agent could hold: keys with all scopes, and an owner's token that was presented at /mcp. */
 let programs: Record<string, string>;
@@ -17,8 +17,8 @@ const raised = { capabilities: [{ action: 'open', safetyClass: 'CRITICAL' }, { a
 const lowered = { capabilities: [{ action: 'open' }, { action: 'close' }] };
 
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
   const key = async (scopes?: string[]) =>
     (await mine.call('POST', '/auth/api-keys', { name: 'agent', ...(scopes && { scopes }) })).body.key;
   const seen = await house.token(decodeJwt(mine.tokens.owner).sub as string);
@@ -51,7 +51,7 @@ describe('a manifest', () => {
 
       const query = `mutation($input: UpdateManifestInput!) {
         updateManifest(input: $input) { __typename ... on Refused { code } } }`;
-      const asked = await askGraphql(house, query, { token, variables: { input: { ...body, deviceId: garage } } });
+      const asked = await queryGraphql(house, query, { token, variables: { input: { ...body, deviceId: garage } } });
       expect([name, asked.body.data.updateManifest]).toEqual([name, { __typename: 'Refused', code: 'FORBIDDEN' }]);
 
       expect([name, await opened(token)]).toEqual([name, 'DRY_RUN_REQUIRED']);

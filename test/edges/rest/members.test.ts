@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type House, makeHouse, type Received } from '../../support/house.ts';
+import { type CallResult, type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
 type Role = 'viewer' | 'user' | 'admin' | 'owner';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 let owner: { token: string; userId: string; tenantId: string };
 let tokens: Record<Role, string>;
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   owner = await house.owner('Lakeside');
   tokens = {
     owner: owner.token,
@@ -24,7 +24,7 @@ const NOBODY = '0195d9a2-7f00-7000-8000-000000000000';
 
 const ask = (method: string, path: string, token: string, body?: unknown, headers: Record<string, string> = {}) =>
   house.call(method, `/v1${path}`, { token, body, headers });
-const answer = ({ status, body }: Received) => [status, body.code];
+const answer = ({ status, body }: CallResult) => [status, body.code];
 const me = async (token: string) => (await ask('GET', '/auth/me', token)).body;
 const idOf = async (token: string): Promise<string> => (await me(token)).user.id;
 const members = async (token: string, query = '') => (await ask('GET', `/tenant/members${query}`, token)).body;
@@ -106,10 +106,10 @@ describe('an invitation', () => {
     const id = await invited();
     const token = await bea();
     const userId = await idOf(token);
-    await house.become(userId, { emailVerified: false });
+    await house.updateUser(userId, { emailVerified: false });
     expect((await me(token)).invitations).toEqual([]);
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
-    await house.become(userId, { email: null, emailVerified: false });
+    await house.updateUser(userId, { email: null, emailVerified: false });
     expect(answer(await accept(token, id))).toEqual([404, 'NOT_FOUND']);
   });
 
@@ -131,7 +131,7 @@ describe('an invitation', () => {
     expect((await me(token)).invitations).toHaveLength(1);
     expect(answer(await accept(token, id))).toEqual([409, 'CONFLICT']);
     const userId = await idOf(token);
-    await house.become(userId, { tenantId: null, role: 'none' });
+    await house.updateUser(userId, { tenantId: null, role: 'none' });
     expect((await accept(token, id)).status).toBe(200);
   });
 
@@ -242,14 +242,14 @@ describe('roles', () => {
           role,
           ...(allowed ? [200, undefined] : [403, 'FORBIDDEN_ROLE']),
         ]);
-        await house.become(target, { role: 'viewer' });
+        await house.updateUser(target, { role: 'viewer' });
       }
     }
   });
 
   it('above one’s own are not changed or removed', async () => {
     const second = await house.member(owner.tenantId, 'admin');
-    await house.become(await idOf(second), { role: 'owner' });
+    await house.updateUser(await idOf(second), { role: 'owner' });
     expect(answer(await change(tokens.admin, owner.userId, 'viewer'))).toEqual([403, 'FORBIDDEN_ROLE']);
     expect(answer(await remove(tokens.admin, owner.userId))).toEqual([403, 'FORBIDDEN_ROLE']);
     const offered = await invited('owner');
@@ -315,7 +315,7 @@ describe('leaving', () => {
 describe('another tenant’s', () => {
   it('members and invitations do not exist, with the same body as missing ones', async () => {
     const stranger = await house.owner();
-    const said = async (work: Promise<Received>) => {
+    const said = async (work: Promise<CallResult>) => {
       const { instance: _, request_id: __, ...rest } = (await work).body;
       return rest;
     };

@@ -1,27 +1,27 @@
 import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { House, Received, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
 const given = { kind: 'preference', subject: 'living room', content: 'Warm light in the evening.', tags: ['light'] };
-const write = (more: object = {}, sent?: Sent): Promise<Received> =>
+const write = (more: object = {}, sent?: CallOptions): Promise<CallResult> =>
   mine.call('POST', '/memories', { ...given, ...more }, sent);
-const list = (query: Record<string, string> = {}, sent?: Sent): Promise<Received> =>
+const list = (query: Record<string, string> = {}, sent?: CallOptions): Promise<CallResult> =>
   mine.call('GET', `/memories?${new URLSearchParams(query)}`, undefined, sent);
 const contents = async (query: Record<string, string> = {}): Promise<string[]> =>
   (await list(query)).body.memories.map(({ content }: { content: string }) => content);
 const isoAt = (at: number): string => new Date(at).toISOString();
-const code = ({ status, body }: Received) => [status, body?.code];
+const code = ({ status, body }: CallResult) => [status, body?.code];
 
 describe('a memory', () => {
   it('is answered as it is listed, without what it does not have', async () => {
@@ -57,14 +57,14 @@ describe('a memory', () => {
   });
 
   it('of another tenant is as one that is not there', async () => {
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const { id } = (await other.call('POST', '/memories', given)).body.memory;
     const [theirs, nobodys, noId] = await Promise.all(
       [id, v4(), 'x'].map((one) => mine.call('DELETE', `/memories/${one}`)),
     );
-    const said = ({ status, body: { instance: _, request_id: __, ...rest } }: Received) => ({ status, ...rest });
-    expect(said(theirs as Received)).toEqual({ ...said(nobodys as Received), status: 404 });
-    expect(said(noId as Received)).toEqual(said(theirs as Received));
+    const said = ({ status, body: { instance: _, request_id: __, ...rest } }: CallResult) => ({ status, ...rest });
+    expect(said(theirs as CallResult)).toEqual({ ...said(nobodys as CallResult), status: 404 });
+    expect(said(noId as CallResult)).toEqual(said(theirs as CallResult));
     for (const query of [{}, { q: 'light' }, { q: '-x' }, { tag: 'light' }, { subject: 'living room' }]) {
       expect((await list(query)).body.memories).toEqual([]);
     }
@@ -227,7 +227,7 @@ describe('the list', () => {
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
-      const { body } = (await list({ q: 'light', limit: '2', ...(cursor && { cursor }) })) as Received;
+      const { body } = (await list({ q: 'light', limit: '2', ...(cursor && { cursor }) })) as CallResult;
       seen.push(...body.memories.map(({ content }: { content: string }) => content));
       cursor = body.next_cursor;
       await write({ content: 'light later' });

@@ -4,16 +4,16 @@ import { connect } from 'node:net';
 import { createLocalJWKSet, jwtVerify } from 'jose';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { makeStandbyListener } from '../../../src/edges/rest/standby.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 beforeAll(async () => {
   const graphql: RequestListener = (_, response) => void response.end('elsewhere');
   const mcp: RequestListener = () => {
     throw new Error('a bug');
   };
-  house = await makeHouse({ mounts: { graphql, mcp } });
+  house = await startHttpService({ mounts: { graphql, mcp } });
 });
 afterAll(() => house.close());
 

@@ -2,21 +2,21 @@ import { v4, v7 } from 'uuid';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CommandContext } from '../../../src/machines/command-types.ts';
 import { eventually } from '../../support/clock.ts';
-import type { House, Received, Sent } from '../../support/house.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { CallOptions, CallResult, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
-let other: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
+let other: TestTenant;
 
 beforeAll(async () => {
-  house = await openHouse();
-  mine = await makeTenancy(house);
-  other = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
+  other = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-type Body = Received['body'];
+type Body = CallResult['body'];
 const light = async (tenancy = mine) => {
   const { device_id } = await tenancy.register();
   await tenancy.connect(device_id);
@@ -31,9 +31,10 @@ const on = (id: string, device_id: string, more: object = {}) => ({
   ...{ id, device_id, action: 'turn_on', compensation: { action: 'turn_off' } },
   ...more,
 });
-const post = (steps: object[], more: object = {}, sent?: Sent) => mine.call('POST', '/plans', { steps, ...more }, sent);
+const post = (steps: object[], more: object = {}, sent?: CallOptions) =>
+  mine.call('POST', '/plans', { steps, ...more }, sent);
 const get = async (id: string): Promise<Body> => (await mine.call('GET', `/plans/${id}`)).body.plan;
-const run = async (steps: object[], more: object = {}, sent?: Sent): Promise<string> => {
+const run = async (steps: object[], more: object = {}, sent?: CallOptions): Promise<string> => {
   const { status, body } = await post(steps, more, sent);
   expect([status, body]).toEqual([202, body]);
   return body.plan.id;
@@ -59,7 +60,7 @@ const undoing = (id: string, stepId: string, deviceId: string) =>
   );
 const does = async (deviceId: string, commandId: string, isOn: boolean) => {
   await mine.report(deviceId, { on: isOn });
-  await mine.say(deviceId, commandId, 'succeeded');
+  await mine.acknowledge(deviceId, commandId, 'succeeded');
 };
 const tick = async (ms: number) => {
   house.clock.advance(ms);
@@ -117,7 +118,7 @@ describe('POST /plans', () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] }), on('c', a, { depends_on: ['b'] })]);
     await does(a, await running(id, 'a'), true);
-    await mine.say(b, await running(id, 'b'), 'failed');
+    await mine.acknowledge(b, await running(id, 'b'), 'failed');
     await does(a, await undoing(id, 'a', a), false);
     const plan = await until(id, ({ status }) => status === 'rolled_back');
     expect(plan.steps.map(({ status }: Body) => status)).toEqual(['compensated', 'failed', 'skipped']);
@@ -150,7 +151,7 @@ describe('POST /plans', () => {
     const [a, b] = [await light(), await light()];
     const id = await run([on('a', a, { compensation: { action: 'fly' } }), on('b', b, { depends_on: ['a'] })]);
     await does(a, await running(id, 'a'), true);
-    await mine.say(b, await running(id, 'b'), 'failed');
+    await mine.acknowledge(b, await running(id, 'b'), 'failed');
     const tries = async () =>
       (await mine.call('GET', `/device/${a}/commands`)).body.commands.filter(({ action }: Body) => action === 'fly')
         .length;
@@ -306,7 +307,7 @@ describe('a critical step', () => {
     });
     expect((await mine.call('POST', `/confirmations/${command_id}/approve`)).status).toBe(202);
     await mine.report(door, { locked: false });
-    await mine.say(door, command_id, 'succeeded');
+    await mine.acknowledge(door, command_id, 'succeeded');
     await until(id, ({ status }) => status === 'succeeded');
   });
 
@@ -333,8 +334,8 @@ describe('a critical step', () => {
     const token = mine.tokens.user;
     await mine.call('POST', `/confirmations/${command_id}/approve`, undefined, { token });
     await mine.report(door, { locked: true });
-    await mine.say(door, command_id, 'succeeded');
-    await mine.say(a, await running(id, 'a'), 'failed');
+    await mine.acknowledge(door, command_id, 'succeeded');
+    await mine.acknowledge(a, await running(id, 'a'), 'failed');
     const undo = await undoing(id, 'door', door);
     const [first, second] = await Promise.all(
       [command_id, undo].map(async (one) => (await mine.call('GET', `/commands/${one}`)).body.command),
@@ -343,7 +344,7 @@ describe('a critical step', () => {
       ...['unlock', first.confirmed_by, false],
     ]);
     await mine.report(door, { locked: false });
-    await mine.say(door, undo, 'succeeded');
+    await mine.acknowledge(door, undo, 'succeeded');
     await until(id, ({ status }) => status === 'rolled_back');
   });
 
@@ -363,7 +364,7 @@ describe('the authority of a plan', () => {
     const id = await run([on('a', a), on('b', b, { depends_on: ['a'] })], {}, { token });
     const first = await running(id, 'a');
     const { created_by } = await get(id);
-    await house.become(created_by, { role: 'viewer' });
+    await house.updateUser(created_by, { role: 'viewer' });
     await does(a, first, true);
     const plan = await until(id, (now) => step(now, 'b').status === 'failed');
     expect(step(plan, 'b').error.code).toBe('FORBIDDEN_ROLE');
@@ -393,7 +394,7 @@ describe('the authority of a plan', () => {
     const device = await light();
     const sub = v7();
     const me = await house.call('GET', '/v1/auth/me', { token: await house.token(sub) });
-    await house.become(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
+    await house.updateUser(me.body.user.id, { tenantId: mine.tenantId, role: 'user' });
     const token = await house.token(sub, { scope: 'execute:plans execute:intents' });
     const asked = { steps: [on('a', device)] };
     const { body } = await mine.call('POST', '/plans', asked, { token });

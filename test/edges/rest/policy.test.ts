@@ -1,20 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { House, Sent } from '../../support/house.ts';
-import { standIn, standIns } from '../../support/stand-ins.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
+import type { CallOptions, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 beforeAll(async () => {
-  house = await openHouse({ verifiers: [standIns] });
+  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
 });
 beforeEach(async () => {
-  mine = await makeTenancy(house);
+  mine = await makeTestTenant(house);
 });
 afterAll(() => house.close());
 
-const get = (sent?: Sent) => mine.call('GET', '/tenant/policy', undefined, sent);
-const patch = (body: unknown, sent?: Sent) => mine.call('PATCH', '/tenant/policy', body, sent);
+const get = (sent?: CallOptions) => mine.call('GET', '/tenant/policy', undefined, sent);
+const patch = (body: unknown, sent?: CallOptions) => mine.call('PATCH', '/tenant/policy', body, sent);
 const DEFAULT = { confirm_by: 'requester', confirm_ttl_s: 300 };
 const journal = () => house.services.store.actors.journal({ kind: 'tenant', id: mine.tenantId }, 20);
 
@@ -29,7 +29,7 @@ describe('GET /tenant/policy', () => {
   });
 
   it('wants read:tenant of a key', async () => {
-    const key = (scope: string) => standIn(mine.userId, { key: 'aaaaaaaa', scopes: [scope] as never });
+    const key = (scope: string) => fakeCredential(mine.userId, { key: 'aaaaaaaa', scopes: [scope] as never });
     expect((await get({ token: key('read:tenant') })).status).toBe(200);
     expect((await get({ token: key('read:commands') })).body.code).toBe('INSUFFICIENT_SCOPE');
   });
@@ -91,12 +91,17 @@ describe('PATCH /tenant/policy', () => {
     };
     expect(await refused(mine.tokens.user)).toEqual([403, 'FORBIDDEN_ROLE']);
     expect(await refused(mine.tokens.viewer)).toEqual([403, 'FORBIDDEN_ROLE']);
-    expect(await refused(standIn(mine.userId, { key: 'aaaaaaaa' }))).toEqual([403, 'FORBIDDEN']);
-    expect(await refused(standIn(mine.userId, { key: 'aaaaaaab', scopes: ['*:*'] }))).toEqual([403, 'FORBIDDEN']);
-    expect(await refused(standIn(mine.userId, { key: 'aaaaaaac', person: true }))).toEqual([403, 'FORBIDDEN']);
-    expect(await refused(standIn(mine.userId))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(fakeCredential(mine.userId, { key: 'aaaaaaaa' }))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(fakeCredential(mine.userId, { key: 'aaaaaaab', scopes: ['*:*'] }))).toEqual([
+      403,
+      'FORBIDDEN',
+    ]);
+    expect(await refused(fakeCredential(mine.userId, { key: 'aaaaaaac', person: true }))).toEqual([403, 'FORBIDDEN']);
+    expect(await refused(fakeCredential(mine.userId))).toEqual([403, 'FORBIDDEN']);
     expect((await get()).body.policy).toEqual(DEFAULT);
-    expect((await patch({ confirm_by: 'person' }, { token: standIn(mine.userId, { person: true }) })).status).toBe(200);
+    expect(
+      (await patch({ confirm_by: 'person' }, { token: fakeCredential(mine.userId, { person: true }) })).status,
+    ).toBe(200);
   });
 
   it('waits for the end of maintenance', async () => {

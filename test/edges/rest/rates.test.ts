@@ -2,14 +2,19 @@ import { v7 } from 'uuid';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { MachineEvent } from '../../../src/machines/definition.ts';
 import type { TenantEvent } from '../../../src/machines/tenant-types.ts';
-import { type House, type HouseOptions, makeHouse, type Received } from '../../support/house.ts';
+import {
+  type CallResult,
+  type HttpService,
+  type HttpServiceOptions,
+  startHttpService,
+} from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 afterEach(() => house.close());
 
-const open = async (options: HouseOptions = {}) => {
-  house = await makeHouse({ rateLimits: { free: 5, pro: 8, flat: 0 }, ...options });
+const open = async (options: HttpServiceOptions = {}) => {
+  house = await startHttpService({ rateLimits: { free: 5, pro: 8, flat: 0 }, ...options });
 };
 
 function setTier(tenantId: string, tier: string) {
@@ -17,9 +22,9 @@ function setTier(tenantId: string, tier: string) {
   return house.services.actors.send({ kind: 'tenant', id: tenantId }, event);
 }
 
-const ratesOf = ({ headers }: Received) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
+const ratesOf = ({ headers }: CallResult) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
 
-async function statuses(count: number, ask: () => Promise<Received>): Promise<number[]> {
+async function statuses(count: number, ask: () => Promise<CallResult>): Promise<number[]> {
   const found: number[] = [];
   for (let n = 0; n < count; n++) found.push((await ask()).status);
   return found;
@@ -127,7 +132,7 @@ describe('a tenant', () => {
     await setTier(tenantId, 'flat');
     const answers = await Promise.all(times(20, null).map(() => me(token)));
     expect(answers.map(({ status }) => status)).toEqual(times(20, 200));
-    expect(ratesOf(answers[0] as Received)).toEqual([null, null]);
+    expect(ratesOf(answers[0] as CallResult)).toEqual([null, null]);
   });
 
   it('of a tier that is configured no more has the default one’s limit', async () => {

@@ -5,20 +5,20 @@ import { confirmers, type SafetyPolicy } from '../../../src/domain/policy.ts';
 import type { JsonObject } from '../../../src/domain/values.ts';
 import { approveConfirmation } from '../../../src/operations/commands/confirmation-inbox.ts';
 import { browserAt } from '../../support/browser.ts';
-import type { House, Received } from '../../support/house.ts';
-import { standIn, standIns } from '../../support/stand-ins.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import { fakeCredential, fakeVerifier } from '../../support/fake-verifier.ts';
+import type { CallResult, HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
 // (policy × principal × road): nobody whom the policy refuses gets a command sent, and nobody it lets is kept from it.
 
-let house: House;
-let mine: Tenancy;
+let house: HttpService;
+let mine: TestTenant;
 let lock: string;
 const credentials: Record<string, string> = {};
 
 beforeAll(async () => {
-  house = await openHouse({ verifiers: [standIns] });
-  mine = await makeTenancy(house);
+  house = await startHttpServiceOnDatabase({ verifiers: [fakeVerifier] });
+  mine = await makeTestTenant(house);
   lock = (await mine.register({ device_type: 'lock', room_id: mine.roomId })).device_id;
   await mine.call('POST', '/groups', { name: 'Doors', device_ids: [lock] });
   const idOf = async (token: string): Promise<string> =>
@@ -28,19 +28,23 @@ beforeAll(async () => {
   const { tenantId } = mine;
   Object.assign(credentials, {
     'the asker by token': mine.tokens.user,
-    'the asker by cookie': standIn(asker, { person: true }),
-    'the asker’s own key': standIn(asker, { key: 'aaaaaaaa', tenantId }),
-    'the asker’s key with the scope': standIn(asker, { key: 'aaaaaaab', tenantId, scopes: ['execute:commands'] }),
-    'the asker by a token seen at /mcp': standIn(asker),
+    'the asker by cookie': fakeCredential(asker, { person: true }),
+    'the asker’s own key': fakeCredential(asker, { key: 'aaaaaaaa', tenantId }),
+    'the asker’s key with the scope': fakeCredential(asker, {
+      key: 'aaaaaaab',
+      tenantId,
+      scopes: ['execute:commands'],
+    }),
+    'the asker by a token seen at /mcp': fakeCredential(asker),
     'another by token': mine.tokens.admin,
-    'another by cookie': standIn(second, { person: true }),
-    'another’s key': standIn(second, { key: 'bbbbbbbb', tenantId }),
-    'another by a token seen at /mcp': standIn(second),
+    'another by cookie': fakeCredential(second, { person: true }),
+    'another’s key': fakeCredential(second, { key: 'bbbbbbbb', tenantId }),
+    'another by a token seen at /mcp': fakeCredential(second),
     // Whatever a verifier says of it, a key is no person.
-    'another’s key that calls itself a person': standIn(second, { key: 'bbbbbbbc', tenantId, person: true }),
+    'another’s key that calls itself a person': fakeCredential(second, { key: 'bbbbbbbc', tenantId, person: true }),
     'a viewer': mine.tokens.viewer,
-    'a key that only reads': standIn(second, { key: 'bbbbbbbd', tenantId, scopes: ['read:commands'] }),
-    'a key for intents': standIn(second, { key: 'bbbbbbbe', tenantId, scopes: ['execute:intents'] }),
+    'a key that only reads': fakeCredential(second, { key: 'bbbbbbbd', tenantId, scopes: ['read:commands'] }),
+    'a key for intents': fakeCredential(second, { key: 'bbbbbbbe', tenantId, scopes: ['execute:intents'] }),
     'somebody of another tenant': (await house.owner()).token,
     nobody: v7(),
   });
@@ -81,46 +85,48 @@ const byToken = ({ dry_run_token }: Waiting, token: string) =>
 const byInbox = ({ command_id }: Waiting, token: string) =>
   mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token });
 
-const roads: Record<string, { ask(): Promise<Waiting>; confirm(waiting: Waiting, token: string): Promise<Received> }> =
-  {
-    'the token of a command': {
-      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
-      confirm: byToken,
-    },
-    'the token of a dry run of a normal action': {
-      ask: () => ask(`/device/${lock}/command`, { action: 'lock', dry_run: true }),
-      confirm: byToken,
-    },
-    'the token of a batch': {
-      ask: () => ask('/devices/command', { device_ids: [lock], action: 'unlock' }),
-      confirm: byToken,
-    },
-    'the token of a room command': {
-      ask: () => ask(`/rooms/${mine.roomId}/command`, { action: 'unlock' }),
-      confirm: byToken,
-    },
-    'the token of a group command': {
-      ask: () => ask('/groups/doors/command', { action: 'unlock' }),
-      confirm: byToken,
-    },
-    'the token of an intent': {
-      ask: () => ask('/intent', { type: 'device.control', payload: { device_id: lock, action: 'unlock' } }),
-      confirm: byToken,
-    },
-    'the inbox': {
-      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
-      confirm: byInbox,
-    },
-    'the inbox, for an intent': {
-      ask: () => ask('/intent', { type: 'room.control', payload: { room_id: mine.roomId, action: 'unlock' } }),
-      confirm: byInbox,
-    },
-    'the inbox, with an Idempotency-Key': {
-      ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
-      confirm: ({ command_id }, token) =>
-        mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token, headers: { 'idempotency-key': v7() } }),
-    },
-  };
+const roads: Record<
+  string,
+  { ask(): Promise<Waiting>; confirm(waiting: Waiting, token: string): Promise<CallResult> }
+> = {
+  'the token of a command': {
+    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    confirm: byToken,
+  },
+  'the token of a dry run of a normal action': {
+    ask: () => ask(`/device/${lock}/command`, { action: 'lock', dry_run: true }),
+    confirm: byToken,
+  },
+  'the token of a batch': {
+    ask: () => ask('/devices/command', { device_ids: [lock], action: 'unlock' }),
+    confirm: byToken,
+  },
+  'the token of a room command': {
+    ask: () => ask(`/rooms/${mine.roomId}/command`, { action: 'unlock' }),
+    confirm: byToken,
+  },
+  'the token of a group command': {
+    ask: () => ask('/groups/doors/command', { action: 'unlock' }),
+    confirm: byToken,
+  },
+  'the token of an intent': {
+    ask: () => ask('/intent', { type: 'device.control', payload: { device_id: lock, action: 'unlock' } }),
+    confirm: byToken,
+  },
+  'the inbox': {
+    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    confirm: byInbox,
+  },
+  'the inbox, for an intent': {
+    ask: () => ask('/intent', { type: 'room.control', payload: { room_id: mine.roomId, action: 'unlock' } }),
+    confirm: byInbox,
+  },
+  'the inbox, with an Idempotency-Key': {
+    ask: () => ask(`/device/${lock}/command`, { action: 'unlock' }),
+    confirm: ({ command_id }, token) =>
+      mine.call('POST', `/confirmations/${command_id}/approve`, {}, { token, headers: { 'idempotency-key': v7() } }),
+  },
+};
 
 const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command.status;
 const setPolicy = async (confirm_by: SafetyPolicy['confirm_by']) =>
@@ -268,8 +274,8 @@ describe('credentials as people and programs earn them', () => {
   async function allOf(token: string): Promise<Record<string, (path: string) => Promise<number>>> {
     const made = await house.call('POST', '/v1/auth/api-keys', { token, body: { name: 'agent' } });
     const browser = browserAt(house.url);
-    await browser.ask('POST', '/v1/auth/session', { body: { token } });
-    const csrf = (await browser.ask('GET', '/v1/auth/csrf')).body.csrf_token;
+    await browser.request('POST', '/v1/auth/session', { body: { token } });
+    const csrf = (await browser.request('GET', '/v1/auth/csrf')).body.csrf_token;
     const { sub } = decodeJwt(token);
     const seen = await house.token(sub as string);
     const marked = await house.identity.authenticate(seen, { via: 'mcp', requestId: v7(), address: null });
@@ -278,7 +284,7 @@ describe('credentials as people and programs earn them', () => {
       (await house.call('POST', path, { token: credential })).status;
     return {
       token: approve(token),
-      cookie: async (path) => (await browser.ask('POST', path, { headers: { 'x-csrf-token': csrf } })).status,
+      cookie: async (path) => (await browser.request('POST', path, { headers: { 'x-csrf-token': csrf } })).status,
       key: approve(made.body.key),
       'token seen at /mcp': approve(seen),
     };

@@ -9,12 +9,12 @@ import {
 } from '../../../src/edges/shared/identity.ts';
 import { loadAgentTokens } from '../../../src/services/agent-tokens.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
 
-let house: House<MemoryStore>;
+let house: HttpService<MemoryStore>;
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
 });
 afterEach(() => house.close());
 
@@ -61,7 +61,7 @@ describe('who presents a token', () => {
     const rename = () => house.call('POST', '/v1/homes', { token, body: { home_name: 'x' } });
     expect((await rename()).status).toBe(403);
     const { id } = (await me(token)).body.user;
-    await house.become(id, { role: 'admin' });
+    await house.updateUser(id, { role: 'admin' });
     expect((await rename()).status).toBe(201);
   });
 
@@ -113,12 +113,12 @@ describe('a request', () => {
 
   it('is 503 when the store is away at first sight, and good afterwards', async () => {
     const token = await house.token('ada');
-    house.store.trouble = () => {
+    house.store.failCalls = () => {
       throw new StoreUnavailable('away');
     };
     const away = await me(token);
     expect([away.status, away.body.code, away.headers.get('retry-after')]).toEqual([503, 'STORE_UNAVAILABLE', '2']);
-    house.store.trouble = null;
+    house.store.failCalls = null;
     expect((await me(token)).status).toBe(200);
   });
 });
@@ -206,9 +206,9 @@ describe('another kind of credential', () => {
 
   it('is dead when its user has left the tenant, and has its user’s lesser role', async () => {
     const { ask, userId } = await withKeys();
-    await house.become(userId, { role: 'viewer' });
+    await house.updateUser(userId, { role: 'viewer' });
     expect(await ask()).toMatchObject({ value: { role: 'viewer' } });
-    await house.become(userId, { tenantId: null, role: 'none' });
+    await house.updateUser(userId, { tenantId: null, role: 'none' });
     expect(await ask()).toMatchObject({ ok: false, refusal: { code: 'UNAUTHENTICATED' } });
   });
 
@@ -243,11 +243,11 @@ describe('a token that comes by /mcp', () => {
 
   it('is so at first sight, and written before it is answered', async () => {
     const token = await house.token('ada');
-    const { markPresented } = house.store.identity;
+    const { markAgentToken } = house.store.identity;
     let written = false;
-    house.store.identity.markPresented = async (...given) => {
+    house.store.identity.markAgentToken = async (...given) => {
       await new Promise((resolve) => setImmediate(resolve));
-      await markPresented(...given);
+      await markAgentToken(...given);
       written = true;
     };
     expect([await ask(token), written]).toEqual([false, true]);
@@ -257,11 +257,11 @@ describe('a token that comes by /mcp', () => {
   it('is not answered while the store is away', async () => {
     const token = await house.token('ada');
     await ask(token, 'rest');
-    house.store.trouble = () => {
+    house.store.failCalls = () => {
       throw new StoreUnavailable('away');
     };
     await expect(ask(token)).rejects.toBeInstanceOf(StoreUnavailable);
-    house.store.trouble = null;
+    house.store.failCalls = null;
     expect(await ask(token, 'rest')).toBe(false);
   });
 
@@ -269,7 +269,7 @@ describe('a token that comes by /mcp', () => {
     const token = await house.token('ada');
     await ask(token);
     let calls = 0;
-    house.store.trouble = () => {
+    house.store.failCalls = () => {
       calls += 1;
       throw new StoreUnavailable('asked');
     };

@@ -1,21 +1,21 @@
 import { v7 } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import type { House } from '../../support/house.ts';
-import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
-import { makeTenancy, openHouse, type Tenancy } from '../../support/tenancy.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
 
-let house: House;
-let edge: OpenSockets;
-let mine: Tenancy;
+let house: HttpService;
+let edge: TestSockets;
+let mine: TestTenant;
 let operator: string;
 beforeAll(async () => {
-  house = await openHouse();
+  house = await startHttpServiceOnDatabase();
   operator = await house.token(v7(), { scope: 'platform:admin' });
 });
 beforeEach(async () => {
-  edge = await openSockets(house);
-  mine = await makeTenancy(house);
+  edge = await startTestSockets(house);
+  mine = await makeTestTenant(house);
 });
 afterEach(() => edge.close());
 afterAll(() => house.close());
@@ -31,7 +31,7 @@ const device = async () => (await mine.register({ device_type: 'smart_light' }))
 /** Marks the end of what was to be heard. */
 async function heardUntilMark(client: Awaited<ReturnType<typeof listening>>) {
   const mark = await device();
-  const heard = await eventually(() => (client.heard.some(({ id }) => id === mark) ? client.heard : null));
+  const heard = await eventually(() => (client.messages.some(({ id }) => id === mark) ? client.messages : null));
   return heard.filter(({ id }) => id !== mark);
 }
 
@@ -42,7 +42,7 @@ describe('an administrator', () => {
     await mine.report(id, { on: true });
     await mine.call('PATCH', `/devices/${id}`, { name: 'Lamp' });
     const { body } = await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
-    const heard = await client.hears(4);
+    const heard = await client.waitForMessages(4);
     const one = 'administration.active.one_key,link';
     expect(heard).toEqual([
       {
@@ -58,7 +58,7 @@ describe('an administrator', () => {
   it('hears nothing of telemetry, of another tenant, nor of what was refused', async () => {
     const id = await device();
     await mine.report(id, { n: 0 });
-    const other = await makeTenancy(house);
+    const other = await makeTestTenant(house);
     const client = await listening(mine.tokens.admin);
     for (let n = 1; n <= 20; n++) await mine.report(id, { n });
     await mine.send(id, { type: 'heartbeat.received' });
@@ -72,8 +72,8 @@ describe('an administrator', () => {
     const all = await listening(mine.tokens.admin);
     const id = await device();
     await mine.call('POST', `/device/${id}/command`, { action: 'turn_on' });
-    await all.hears(2);
-    expect((await commands.hears(1)).map(({ kind }) => kind)).toEqual(['command']);
+    await all.waitForMessages(2);
+    expect((await commands.waitForMessages(1)).map(({ kind }) => kind)).toEqual(['command']);
   });
 
   it('hears a timer by what is over', async () => {
@@ -82,14 +82,14 @@ describe('an administrator', () => {
     const client = await listening(mine.tokens.owner);
     house.clock.advance(5_000);
     await house.runtime.timers.tick();
-    expect(await client.hears(1)).toMatchObject([{ id: body.command_id, event: 'after ttl over' }]);
+    expect(await client.waitForMessages(1)).toMatchObject([{ id: body.command_id, event: 'after ttl over' }]);
   });
 
   it('comes in with a ticket, which keeps scopes and role', async () => {
     const ticket = (await house.call('POST', '/ws/ticket', { token: mine.tokens.admin, body: {} })).body.ticket;
     const client = await listening(ticket);
     await device();
-    expect(await client.hears(1)).toMatchObject([{ event: 'register' }]);
+    expect(await client.waitForMessages(1)).toMatchObject([{ event: 'register' }]);
     expect((await (await connect(ticket)).closed).code).toBe(4401);
   });
 });
@@ -115,7 +115,7 @@ describe('who may not hear it', () => {
     expect((await (await connect(await key(['read:devices']))).closed).code).toBe(4403);
     const client = await listening(await key(['read:actors']));
     await device();
-    expect(await client.hears(1)).toMatchObject([{ event: 'register' }]);
+    expect(await client.waitForMessages(1)).toMatchObject([{ event: 'register' }]);
   });
 });
 
@@ -123,7 +123,7 @@ describe('a client that was let in', () => {
   it('is closed within a second when its role is taken away', async () => {
     const client = await listening(mine.tokens.admin);
     const me = (await mine.call('GET', '/auth/me', undefined, { token: mine.tokens.admin })).body.user;
-    await house.become(me.id, { role: 'user' });
+    await house.updateUser(me.id, { role: 'user' });
     expect((await client.closed).code).toBe(4403);
   });
 
@@ -138,11 +138,11 @@ describe('a client that was let in', () => {
     const outside = await listening(operator, `tenant_id=${mine.tenantId}`);
     await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/suspend`, { token: operator, body: {} });
     expect((await inside.closed).code).toBe(4403);
-    expect(await outside.hears(1)).toMatchObject([
+    expect(await outside.waitForMessages(1)).toMatchObject([
       { kind: 'tenant', from: 'active', to: 'suspended', event: 'suspend' },
     ]);
     await house.call('POST', `/v1/admin/tenants/${mine.tenantId}/resume`, { token: operator, body: {} });
-    expect(await outside.hears(2)).toMatchObject([{}, { to: 'active' }]);
+    expect(await outside.waitForMessages(2)).toMatchObject([{}, { to: 'active' }]);
   });
 });
 
@@ -151,7 +151,7 @@ describe('an operator', () => {
     const { ticket } = (await house.call('POST', '/ws/ticket', { token: operator, body: {} })).body;
     const client = await listening(ticket, `tenant_id=${mine.tenantId}`);
     const id = await device();
-    expect(await client.hears(1)).toMatchObject([{ id }]);
+    expect(await client.waitForMessages(1)).toMatchObject([{ id }]);
   });
 });
 

@@ -1,14 +1,14 @@
 import { setImmediate as nextPass } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
-import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: House;
-let edge: OpenSockets;
+let house: HttpService;
+let edge: TestSockets;
 beforeEach(async () => {
-  house = await makeHouse();
-  edge = await openSockets(house);
+  house = await startHttpService();
+  edge = await startTestSockets(house);
 });
 afterEach(async () => {
   await edge.close();

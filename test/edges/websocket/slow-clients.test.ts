@@ -3,14 +3,14 @@ import { connect } from 'node:net';
 import { v7 } from 'uuid';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
-import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: House;
-let edge: OpenSockets;
+let house: HttpService;
+let edge: TestSockets;
 let owner: { token: string; tenantId: string };
 beforeEach(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   owner = await house.owner();
 });
 afterEach(async () => {
@@ -35,7 +35,7 @@ async function flood(ids: readonly string[], rounds: number) {
 
 describe('a client that does not read', () => {
   it('costs no growing queue, hears the latest state of each device, and goes on from there', async () => {
-    edge = await openSockets(house, { highWater: 256 * 1024 });
+    edge = await startTestSockets(house, { highWater: 256 * 1024 });
     const ids = Array.from({ length: 5 }, () => v7());
     const slow = await edge.connect(owner.token);
     const quick = await edge.connect(owner.token);
@@ -56,12 +56,12 @@ describe('a client that does not read', () => {
     const isTold = ({ texts }: { texts: string[] }) =>
       ids.every((id) => texts.findLast((one) => one.includes(id))?.endsWith('"timestamp":1001}'));
     await eventually(() => isTold(slow));
-    expect(slow.heard.length).toBeLessThan(5_000);
+    expect(slow.messages.length).toBeLessThan(5_000);
     await eventually(() => isTold(quick));
   });
 
   it('hears the latest presence of each device and the latest status of each command', async () => {
-    edge = await openSockets(house, { highWater: 64 * 1024 });
+    edge = await startTestSockets(house, { highWater: 64 * 1024 });
     const client = await edge.connect(owner.token, 'events=state,presence,command');
     await eventually(() => edge.sockets.counts().apart === 0);
     client.socket.pause();
@@ -86,8 +86,8 @@ describe('a client that does not read', () => {
     }
     expect(edge.sockets.counts().waiting).toBe(4);
     client.socket.resume();
-    await eventually(() => client.heard.at(-1)?.timestamp === 9);
-    const rest = client.heard.slice(-4);
+    await eventually(() => client.messages.at(-1)?.timestamp === 9);
+    const rest = client.messages.slice(-4);
     expect(rest.map(({ type, status, online, timestamp }) => [type, status ?? online, timestamp])).toEqual([
       ['state_update', undefined, 1_000],
       ['command_update', 'succeeded', 0],
@@ -97,7 +97,7 @@ describe('a client that does not read', () => {
   });
 
   it('is sent away when too much of different things waits for it', async () => {
-    edge = await openSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
+    edge = await startTestSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
     const client = await edge.connect(owner.token);
     await eventually(() => edge.sockets.counts().apart === 0);
     client.socket.pause();
@@ -111,7 +111,7 @@ describe('a client that does not read', () => {
   });
 
   it('is taken for dead when it neither answers nor takes a byte', async () => {
-    edge = await openSockets(house, { pingIntervalMs: 500 });
+    edge = await startTestSockets(house, { pingIntervalMs: 500 });
     const living = await edge.connect(owner.token);
     const { hostname, port } = new URL(house.url);
     const dead = connect(Number(port), hostname);
@@ -130,7 +130,7 @@ describe('a client that does not read', () => {
 });
 
 it('everybody is told goodbye when the service stops, and nobody is let in any more', async () => {
-  edge = await openSockets(house);
+  edge = await startTestSockets(house);
   const clients = [await edge.connect(owner.token), await edge.connect(owner.token)];
   const stopped = edge.sockets.close();
   for (const client of clients) expect((await client.closed).code).toBe(1001);

@@ -4,15 +4,15 @@ import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { StoreUnavailable } from '../../../src/store/contract.ts';
 import { Random } from '../../simulation/world/random.ts';
 import { eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import { seed } from '../../support/properties.ts';
-import { type Client, type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+import { type SocketClient, startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: House;
-let edge: OpenSockets;
+let house: HttpService;
+let edge: TestSockets;
 let owner: { token: string; tenantId: string };
 beforeAll(async () => {
-  house = await makeHouse();
+  house = await startHttpService();
   owner = await house.owner();
 });
 afterAll(() => house.close());
@@ -22,7 +22,7 @@ let stored: Map<string, number>;
 beforeEach(async () => {
   stored = new Map();
   // So late an update comes out on no machine.
-  edge = await openSockets(house, { snapshotWindowMs: 3_000 });
+  edge = await startTestSockets(house, { snapshotWindowMs: 3_000 });
   edge.store.states = async (_, ids) => rows(ids);
 });
 afterEach(() => edge.close());
@@ -53,11 +53,11 @@ function holdReading() {
 }
 
 /** Device and number of each update heard, once the pong to a ping sent now has come. */
-async function heardBy(client: Client): Promise<[unknown, unknown][]> {
+async function heardBy(client: SocketClient): Promise<[unknown, unknown][]> {
   client.socket.send('ping');
   const pongs = client.texts.filter((text) => text === 'pong').length;
   await eventually(() => client.texts.filter((text) => text === 'pong').length > pongs);
-  return client.heard.map(({ device_id, state }) => [device_id, (state as { n: number }).n]);
+  return client.messages.map(({ device_id, state }) => [device_id, (state as { n: number }).n]);
 }
 
 const snapshot = (query = '') => edge.connect(owner.token, `snapshot=1&${query}`);
@@ -71,9 +71,9 @@ describe('a snapshot', () => {
       [two, 9],
     ]);
     const client = await snapshot();
-    await client.hears(2);
+    await client.waitForMessages(2);
     tell(one, 4);
-    expect(await client.hears(3)).toEqual([
+    expect(await client.waitForMessages(3)).toEqual([
       { type: 'state_update', device_id: one, state: { n: 3 }, timestamp: 3 },
       { type: 'state_update', device_id: two, state: { n: 9 }, timestamp: 9 },
       { type: 'state_update', device_id: one, state: { n: 4 }, timestamp: 4 },
@@ -117,10 +117,10 @@ describe('a snapshot', () => {
     await begun();
     tell(device, 4);
     release();
-    await client.hears(1);
+    await client.waitForMessages(1);
     tell(device, 5);
     tell(device, 6);
-    await client.hears(2);
+    await client.waitForMessages(2);
     expect(await heardBy(client)).toEqual([
       [device, 5],
       [device, 6],
@@ -136,7 +136,7 @@ describe('a snapshot', () => {
     const presence = { tenantId: owner.tenantId, deviceId: device, online: true, at: 1 };
     edge.emit({ type: 'device.presence', ...presence });
     release();
-    expect((await client.hears(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
+    expect((await client.waitForMessages(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
   });
 
   it('is read once for all who ask while another one is being read', async () => {
@@ -184,7 +184,7 @@ describe('a snapshot', () => {
         tell(id, n);
       }
     });
-    const clients: Client[] = [];
+    const clients: SocketClient[] = [];
     for (let n = 0; n < 60; n++) {
       clients.push(await snapshot());
       await soon(5);
@@ -195,7 +195,7 @@ describe('a snapshot', () => {
       for (const id of ids) {
         const last = stored.get(id) as number;
         const numbers = await eventually(() => {
-          const told = client.heard
+          const told = client.messages
             .filter(({ device_id }) => device_id === id)
             .map(({ timestamp }) => Number(timestamp));
           return told.at(-1) === last ? told : null;

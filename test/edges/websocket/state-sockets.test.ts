@@ -4,16 +4,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { signToken } from '../../../src/services/tokens.ts';
 import { eventually } from '../../support/clock.ts';
-import { type House, makeHouse } from '../../support/house.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
 import type { MemoryStore } from '../../support/memory-store.ts';
-import { type OpenSockets, openSockets } from '../../support/state-sockets.ts';
+import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
 
-let house: House<MemoryStore>;
-let edge: OpenSockets;
+let house: HttpService<MemoryStore>;
+let edge: TestSockets;
 let owner: { token: string; userId: string; tenantId: string };
 beforeAll(async () => {
-  house = await makeHouse();
-  edge = await openSockets(house);
+  house = await startHttpService();
+  edge = await startTestSockets(house);
   owner = await house.owner();
 });
 afterAll(async () => {
@@ -46,7 +46,7 @@ describe('a client with a good token', () => {
     const client = await listening(owner.token);
     const deviceId = v7();
     edge.emit(state(deviceId, 40));
-    expect(await client.hears(1)).toEqual([
+    expect(await client.waitForMessages(1)).toEqual([
       { type: 'state_update', device_id: deviceId, state: { brightness: 40 }, timestamp: 1_767_225_600_040 },
     ]);
     client.socket.close();
@@ -57,7 +57,7 @@ describe('a client with a good token', () => {
     const client = await listening(owner.token);
     const ids = [v7(), v7(), v7()];
     for (let n = 1; n <= 900; n++) edge.emit(state(ids[n % 3] as string, n));
-    const heard = await client.hears(900);
+    const heard = await client.waitForMessages(900);
     expect(heard.map((message) => (message.state as { brightness: number }).brightness)).toEqual(
       Array.from({ length: 900 }, (_, n) => n + 1),
     );
@@ -69,7 +69,7 @@ describe('a client with a good token', () => {
     texts.forEach((text, n) => {
       edge.emit({ ...state(v7(), n + 1), state: { text } } as VolatileOutput);
     });
-    const heard = await client.hears(texts.length);
+    const heard = await client.waitForMessages(texts.length);
     expect(heard.map((message) => (message.state as { text: string }).text.length)).toEqual(texts.map((t) => t.length));
     expect(heard.at(-1)?.state).toEqual({ text: texts.at(-1) });
   });
@@ -82,8 +82,8 @@ describe('a client with a good token', () => {
     const nosy = await listening(owner.token, `device_id=${secret}&device_id=${mine}`);
     edge.emit(state(secret, 1, other.tenantId));
     edge.emit(state(mine, 2));
-    expect((await nosy.hears(1)).map(({ device_id }) => device_id)).toEqual([mine]);
-    expect((await all.hears(1)).map(({ device_id }) => device_id)).toEqual([mine]);
+    expect((await nosy.waitForMessages(1)).map(({ device_id }) => device_id)).toEqual([mine]);
+    expect((await all.waitForMessages(1)).map(({ device_id }) => device_id)).toEqual([mine]);
   });
 
   it('gets pong for the text ping, and silence for anything else', async () => {
@@ -118,7 +118,7 @@ describe('events', () => {
     edge.emit(state(deviceId, 1));
     edge.emit(command(deviceId, commandId));
     edge.emit(presence(deviceId, true));
-    expect(await both.hears(2)).toEqual([
+    expect(await both.waitForMessages(2)).toEqual([
       {
         type: 'command_update',
         command_id: commandId,
@@ -129,7 +129,7 @@ describe('events', () => {
       },
       { type: 'presence_update', device_id: deviceId, online: true, timestamp: 1_767_225_600_000 },
     ]);
-    expect((await one.hears(1)).map(({ type }) => type)).toEqual(['presence_update']);
+    expect((await one.waitForMessages(1)).map(({ type }) => type)).toEqual(['presence_update']);
   });
 
   it('may be repeated and given as several parameters', async () => {
@@ -137,7 +137,7 @@ describe('events', () => {
     const deviceId = v7();
     edge.emit(state(deviceId, 1));
     edge.emit(presence(deviceId, false));
-    expect((await client.hears(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
+    expect((await client.waitForMessages(2)).map(({ type }) => type)).toEqual(['state_update', 'presence_update']);
   });
 
   it.each([
@@ -161,7 +161,7 @@ describe('events', () => {
     for (const id of [three, two, one]) edge.emit(state(id, 5));
     edge.emit(command(three, v7()));
     edge.emit(command(one, v7()));
-    expect((await client.hears(3)).map(({ device_id }) => device_id)).toEqual([two, one, one]);
+    expect((await client.waitForMessages(3)).map(({ device_id }) => device_id)).toEqual([two, one, one]);
   });
 });
 
@@ -299,7 +299,7 @@ describe('a ticket', () => {
     const client = await listening(body.ticket);
     const deviceId = v7();
     edge.emit(state(deviceId, 3));
-    expect((await client.hears(1))[0]?.device_id).toBe(deviceId);
+    expect((await client.waitForMessages(1))[0]?.device_id).toBe(deviceId);
     expect((await (await edge.connect(body.ticket)).closed).code).toBe(4401);
   });
 

@@ -202,7 +202,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     title: 'Requests are not counted against the rate of their tenant',
     changes: [
       {
-        file: 'src/store/cache/memory-rates.ts',
+        file: 'src/store/cache/memory-rate-limiter.ts',
         from: 'if (ok) window.used += cost;',
         to: 'if (ok && cost > 1) window.used += cost;',
       },

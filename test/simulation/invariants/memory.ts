@@ -30,7 +30,7 @@ const allowed: Readonly<Record<string, number>> = {
   'src/services/user-cache.ts': 3,
   'src/services/manifest-cache.ts': 5,
   'src/services/property-times.ts': 25,
-  'src/store/cache/memory-rates.ts': 4,
+  'src/store/cache/memory-rate-limiter.ts': 4,
   'src/edges/mqtt/token-buckets.ts': 3,
 };
 /** Objects of one place that a stack or compiled code may still refer to when they are no longer used. */

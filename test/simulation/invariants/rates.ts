@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/domain/clock.ts';
-import { RATE_WINDOW_MS, type Rates } from '../../../src/store/contract/rates.ts';
+import { RATE_WINDOW_MS, type RateLimiter } from '../../../src/store/contract/rate-limiter.ts';
 import type { World } from '../world/world.ts';
 
 interface Window {
@@ -8,7 +8,7 @@ interface Window {
 }
 
 /** A process's rates, each answer of which is compared with a count of its own. */
-export function checkedRates(world: World, clock: Clock, rates: Rates): Rates {
+export function checkedRates(world: World, clock: Clock, rates: RateLimiter): RateLimiter {
   const windows = new Map<string, Window>();
   return {
     take(kind, id, limit, cost = 1) {
@@ -29,7 +29,7 @@ export function checkedRates(world: World, clock: Clock, rates: Rates): Rates {
       if (allowed) window.used += cost;
       return allowance;
     },
-    look: (kind, id, limit) => rates.look(kind, id, limit),
+    peek: (kind, id, limit) => rates.peek(kind, id, limit),
     sizes: () => rates.sizes(),
     close: () => rates.close(),
   };

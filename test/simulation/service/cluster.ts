@@ -24,7 +24,7 @@ export interface ClusterOptions {
   limits: Partial<RuntimeLimits>;
   requestsPerMinute: number;
   deviceRate: { perSecond: number; burst: number };
-  turnsInFlight: number;
+  batchesInFlight: number;
 }
 
 /** Everything that is not a client: the database, the lock, the machines and the networks between them. */

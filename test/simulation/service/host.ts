@@ -1,7 +1,7 @@
 import type { Packet } from 'mqtt-packet';
 import type { Log } from '../../../src/domain/log.ts';
 import { Activation } from '../../../src/main/activation.ts';
-import { hostTime, keepTime, type Timekeeper } from '../../../src/main/clock.ts';
+import { hostTime, startTimekeeper, type Timekeeper } from '../../../src/main/timekeeper.ts';
 import type { MemoryDatabase } from '../../support/memory-store/database.ts';
 import { openMemoryStore } from '../../support/memory-store/store.ts';
 import { type LockServer, SimulatedLock } from '../store/lock-server.ts';
@@ -36,7 +36,7 @@ export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' 
   database: MemoryDatabase;
   lockServer: LockServer;
   weather: Weather;
-  turnsInFlight: number;
+  batchesInFlight: number;
   /** Ends the database sessions of every other process. */
   takeover(by: Running): void;
   /** A statement took effect that wrote. */
@@ -146,16 +146,20 @@ export class Host {
   }
 
   async #serve(running: Running): Promise<void> {
-    const { world, database, turnsInFlight, sending, activated, ...parts } = this.#parts;
+    const { world, database, batchesInFlight, sending, activated, ...parts } = this.#parts;
     const { owner, lock, statements } = running;
     const log = this.#log(owner);
     const activation = new Activation({ lock, host: hostTime(), readClock: () => lock.readClock(), log });
     const sample = await activation.acquire(new AbortController().signal);
-    const time = keepTime(hostTime(), sample, log);
+    const time = startTimekeeper(hostTime(), sample, log);
     lock.onRenewed(time.observe);
     Object.assign(running, { time, epoch: lock.lease.epoch });
     activated(this, running);
-    const store = openMemoryStore(database, { wire: statements.wire, epoch: running.epoch, turnsInFlight });
+    const store = openMemoryStore(database, {
+      transport: statements.wire,
+      epoch: running.epoch,
+      batchesInFlight: batchesInFlight,
+    });
     try {
       const service = await startService({
         ...{ ...parts, world, owner, store, time, log },

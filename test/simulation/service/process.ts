@@ -9,10 +9,10 @@ import { MqttSessionLayer } from '../../../src/edges/mqtt/edge.ts';
 import { fixedRates, makeRateLimiter } from '../../../src/edges/shared/rate-limiter.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
 import { currentDefinition, definitionFor } from '../../../src/machines/versions.ts';
-import { callerServices } from '../../../src/main/callers.ts';
-import type { Timekeeper } from '../../../src/main/clock.ts';
-import { keepPruning } from '../../../src/main/pruning.ts';
-import { signInServices } from '../../../src/main/sign-in.ts';
+import { loadCallerServices } from '../../../src/main/caller-services.ts';
+import { startPruning } from '../../../src/main/pruning.ts';
+import { makeSignInServices } from '../../../src/main/sign-in-services.ts';
+import type { Timekeeper } from '../../../src/main/timekeeper.ts';
 import { plannerTimeoutResolver } from '../../../src/operations/cognition/planner-timeout.ts';
 import type { Services } from '../../../src/operations/operation.ts';
 import { makePerform, type Perform } from '../../../src/operations/perform.ts';
@@ -25,9 +25,9 @@ import { makeHealth } from '../../../src/services/health.ts';
 import { Locks } from '../../../src/services/locks.ts';
 import { ManifestCache } from '../../../src/services/manifest-cache.ts';
 import { noSidecar } from '../../../src/services/sidecar.ts';
-import { MemoryCache } from '../../../src/store/cache/memory.ts';
-import { MemoryRates } from '../../../src/store/cache/memory-rates.ts';
-import type { ArtifactFiles } from '../../../src/store/contract/artifacts.ts';
+import { MemoryCache } from '../../../src/store/cache/memory-cache.ts';
+import { MemoryRateLimiter } from '../../../src/store/cache/memory-rate-limiter.ts';
+import type { ArtifactFiles } from '../../../src/store/contract/artifact-files.ts';
 import type { Store } from '../../../src/store/contract.ts';
 import { checkedRates, DeviceRateInvariant } from '../invariants/rates.ts';
 import type { Network } from '../network/link.ts';
@@ -86,7 +86,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     limits: parts.limits,
   });
   runtime.actors.subscribeTransitions(({ ref, version }, { type }) => parts.released(ref, version, type));
-  const callers = await callerServices({ store, cache, clock, log, newId });
+  const callers = await loadCallerServices({ store, cache, clock, log, newId });
   const flags = await loadFlags(store.administration);
   const sealer = makeSealer(keys.master);
   const settings: Services['settings'] = {
@@ -101,10 +101,10 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   };
   const audit = makeAuditWriter({ store, clock, newId, log });
   const services: Services = {
-    ...signInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
+    ...makeSignInServices({ cache, clock, sealer, tokenKey: keys.token, identity: noTokens }),
     ...{ store, cache, clock, newId, log, settings, audit },
     ...callers,
-    rates: checkedRates(world, clock, new MemoryRates(clock)),
+    rates: checkedRates(world, clock, new MemoryRateLimiter(clock)),
     actors: runtime.actors,
     sessions: runtime.sessions,
     deviceActivity: new DeviceActivityLog(clock),
@@ -127,7 +127,7 @@ export async function startService(parts: ProcessParts): Promise<Service> {
     health: makeHealth({
       ...{ store, cache, clock, redis: false },
       mqtt: () => 'operational',
-      clockOffsets: time.untrusted,
+      clockOffsets: time.untrustedOffsets,
       worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
     }),
   };
@@ -146,9 +146,9 @@ export async function startService(parts: ProcessParts): Promise<Service> {
   });
   const deviceRates = new DeviceRateInvariant(world, parts.deviceRate);
   const started = await edge.start();
-  const pruning = keepPruning(
+  const pruning = startPruning(
     { retentionDays: RETENTION_DAYS },
-    { ...services, isClockTrusted: () => time.untrusted() === null },
+    { ...services, isClockTrusted: () => time.untrustedOffsets() === null },
   );
   return {
     services,

@@ -1,6 +1,6 @@
 import type { ClockSample } from '../../../src/domain/database-time.ts';
 import { LEASE_MS, type Lease, RenewedLease } from '../../../src/domain/lease.ts';
-import type { ActiveLock } from '../../../src/store/contract/lock.ts';
+import type { ActiveLock } from '../../../src/store/contract/active-lock.ts';
 import type { MemoryDatabase } from '../../support/memory-store/database.ts';
 import type { Random } from '../world/random.ts';
 import type { Owner } from '../world/scheduler.ts';

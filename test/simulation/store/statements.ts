@@ -1,5 +1,5 @@
 import { CommitUnknown, DataRefused, StoreUnavailable } from '../../../src/store/contract.ts';
-import type { Call, Wire } from '../../support/memory-store/session.ts';
+import type { StatementCall, StatementTransport } from '../../support/memory-store/session.ts';
 import type { Random } from '../world/random.ts';
 import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
@@ -9,7 +9,7 @@ type Break = 'before' | 'after' | null;
 
 /** A statement under way, with the way back to the process that sent it. */
 interface Sent<T> {
-  call: Call;
+  call: StatementCall;
   effect(): T;
   /** When the connection breaks. */
   breaks: Break;
@@ -58,7 +58,7 @@ export class Statements {
     return open;
   }
 
-  readonly wire: Wire = <T>(call: Call, effect: () => T): Promise<T> =>
+  readonly wire: StatementTransport = <T>(call: StatementCall, effect: () => T): Promise<T> =>
     new Promise((resolve, reject) => {
       const random = this.#random;
       const weather = this.#weather;

@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { ActorStore, JournalEntry, StoredActor, TimerRow } from '../../../src/store/contract.ts';
-import { actorTables } from '../../../src/store/postgres/tables.ts';
+import { actorTables } from '../../../src/store/postgres/actor-tables.ts';
 import { bigint, text } from './columns.ts';
-import { commitTurn, sentTurn, Torn, timerKey } from './commit.ts';
+import { AtomicConflict, commitBatch, serializeBatch, timerKey } from './commit.ts';
 import { type ActorRow, actorKey, type JournalRow, type StoredTimer } from './database.ts';
 import type { Session } from './session.ts';
 
-const said = new Map(actorTables.map(({ kind, said }) => [kind, Object.entries(said)]));
+const fieldsInColumns = new Map(actorTables.map(({ kind, columnOf }) => [kind, Object.entries(columnOf)]));
 
 export const isDeleted = ({ columns }: ActorRow): boolean => columns?.deleted === true;
 
@@ -19,16 +19,16 @@ export function storedActor(row: ActorRow): StoredActor {
     version,
     machineVersion,
     value,
-    context: { ...saidOf(row), ...row.context },
+    context: { ...fieldsFromColumns(row), ...row.context },
     since,
     quarantine,
   };
 }
 
-function saidOf({ ref, tenantId, columns }: ActorRow): JsonObject {
+function fieldsFromColumns({ ref, tenantId, columns }: ActorRow): JsonObject {
   const row: JsonObject = { ...columns, id: ref.id, tenant_id: tenantId };
   if (row.created_at === undefined) return {};
-  return Object.fromEntries((said.get(ref.kind) ?? []).map(([name, column]) => [name, row[column] ?? null]));
+  return Object.fromEntries((fieldsInColumns.get(ref.kind) ?? []).map(([name, column]) => [name, row[column] ?? null]));
 }
 
 export const journalEntry = ({ tenantId: _, ...entry }: JournalRow): JournalEntry => entry;
@@ -59,11 +59,11 @@ export const actorStore = (session: Session): ActorStore => ({
   async commit(turn) {
     if (turn.actors.length === 0 && turn.delivered.length === 0) return { lost: [] };
     try {
-      return await session.write('actors.commit', [sentTurn(turn)], (tables, sent) =>
-        commitTurn(session.database, tables, sent),
+      return await session.write('actors.commit', [serializeBatch(turn)], (tables, sent) =>
+        commitBatch(session.database, tables, sent),
       );
     } catch (error) {
-      if (error instanceof Torn) return { lost: error.lost };
+      if (error instanceof AtomicConflict) return { lost: error.lost };
       throw error;
     }
   },
@@ -93,7 +93,7 @@ export const actorStore = (session: Session): ActorStore => ({
       }
     }),
 
-  putOffTimer: ({ ref, id }, dueBy, until) =>
+  postponeTimer: ({ ref, id }, dueBy, until) =>
     session.write('actors.putOffTimer', [ref, id, dueBy, until], (tables, ref, id, dueBy, until) => {
       const timer = tables.timers.get(timerKey(ref, id));
       const dueAt = bigint(until, 'due_at') as number;

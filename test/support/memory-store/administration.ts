@@ -1,9 +1,9 @@
 import type { AdministrationStore, TenantRow } from '../../../src/store/contract/administration.ts';
 import { indexedText } from './columns.ts';
-import { actorsOf, createdAt } from './commands.ts';
+import { actorsOf, positionOf } from './commands.ts';
 import type { ActorRow } from './database.ts';
 import { putIdempotency } from './idempotency.ts';
-import { mapped, newestFirst } from './pages.ts';
+import { mapPage, newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const tenantRow = ({ ref, columns, context }: ActorRow): TenantRow => ({
@@ -18,10 +18,10 @@ const tenantRow = ({ ref, columns, context }: ActorRow): TenantRow => ({
 export const administrationStore = (session: Session): AdministrationStore => ({
   tenants: (limit, after) =>
     session.read('administration.tenants', [limit, after], (tables, limit, after) =>
-      mapped(
+      mapPage(
         newestFirst(
           actorsOf(tables, 'tenant', () => true),
-          createdAt,
+          positionOf,
           limit,
           after,
         ),

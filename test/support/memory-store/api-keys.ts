@@ -1,5 +1,5 @@
 import type { EpochMs } from '../../../src/domain/values.ts';
-import { type ApiKey, type KeyStore, keySubject } from '../../../src/store/contract/people.ts';
+import { type ApiKey, type ApiKeyStore, keySubject } from '../../../src/store/contract/members.ts';
 import {
   bigint,
   type Columns,
@@ -13,8 +13,8 @@ import {
   uuid,
 } from './columns.ts';
 import type { Tables } from './database.ts';
-import { type Also, dropIdempotency, putIdempotency } from './idempotency.ts';
-import { newestFirst } from './pages.ts';
+import { dropIdempotency, type OptionalIdempotencyRow, putIdempotency } from './idempotency.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const columns: Columns<ApiKey> = {
@@ -22,7 +22,7 @@ const columns: Columns<ApiKey> = {
   ...{ createdAt: bigint, lastUsedAt: nullable(bigint), expiresAt: nullable(bigint), revokedAt: nullable(bigint) },
 };
 
-function insertKey(tables: Tables, given: ApiKey, also: Also): void {
+function insertKey(tables: Tables, given: ApiKey, also: OptionalIdempotencyRow): void {
   const key = rowOf(columns, given);
   if (tables.apiKeys.has(key.prefix)) refuse('23505', 'duplicate key value violates unique constraint "api_keys_pkey"');
   tables.apiKeys.set(key.prefix, key);
@@ -38,7 +38,7 @@ export function endKey(tables: Tables, prefix: string, at: EpochMs): void {
   dropIdempotency(tables, keySubject(prefix));
 }
 
-export const keyStore = (session: Session): KeyStore => ({
+export const apiKeyStore = (session: Session): ApiKeyStore => ({
   insert: (key, also) => session.write('keys.insert', [key, also], insertKey),
 
   find: (prefix) => session.read('keys.find', [prefix], (tables, prefix) => tables.apiKeys.get(prefix) ?? null),

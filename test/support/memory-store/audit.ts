@@ -16,20 +16,22 @@ const columns: Columns<AuditRow> = {
 };
 
 /** An entry with its place: an actor has several of one id, told apart by their versions. */
-interface Placed {
+interface PositionedEntry {
   at: EpochMs;
   id: Uuid;
   n: number;
   entry: AuditEntry;
 }
-type Place = Omit<Placed, 'entry'>;
+type EntryPosition = Omit<PositionedEntry, 'entry'>;
 
-const compare = (a: Place, b: Place): number => a.at - b.at || (a.id < b.id ? -1 : a.id > b.id ? 1 : a.n - b.n);
+const compare = (a: EntryPosition, b: EntryPosition): number =>
+  a.at - b.at || (a.id < b.id ? -1 : a.id > b.id ? 1 : a.n - b.n);
 
-const newestOf = (entries: Placed[], limit: number): Placed[] => entries.sort((a, b) => compare(b, a)).slice(0, limit);
+const newestOf = (entries: PositionedEntry[], limit: number): PositionedEntry[] =>
+  entries.sort((a, b) => compare(b, a)).slice(0, limit);
 
 /** What a user did to an actor, as its journal has it. */
-function fromJournal(actor: string, { at, by, event, data, version }: JournalRow): Placed {
+function fromJournal(actor: string, { at, by, event, data, version }: JournalRow): PositionedEntry {
   const outcome = event === 'request' ? ((data?.code ?? 'done') as string) : 'done';
   const [kind = '', id = ''] = actor.split(':');
   const entry = {
@@ -39,8 +41,8 @@ function fromJournal(actor: string, { at, by, event, data, version }: JournalRow
   return { at, id, n: version, entry };
 }
 
-function journalEntries(tables: Tables, tenantId: Uuid | null, subject: string | undefined): Placed[] {
-  const entries: Placed[] = [];
+function journalEntries(tables: Tables, tenantId: Uuid | null, subject: string | undefined): PositionedEntry[] {
+  const entries: PositionedEntry[] = [];
   for (const [actor, rows] of tables.journal) {
     if (subject !== undefined && subject !== actor) continue;
     for (const row of rows) {
@@ -50,13 +52,13 @@ function journalEntries(tables: Tables, tenantId: Uuid | null, subject: string |
   return entries;
 }
 
-const rowEntries = (tables: Tables, tenantId: Uuid | null, subject: string | undefined): Placed[] =>
+const rowEntries = (tables: Tables, tenantId: Uuid | null, subject: string | undefined): PositionedEntry[] =>
   tables.audit
     .where((row) => row.tenantId === tenantId && (subject === undefined || row.subject === subject))
     .map(({ id, tenantId: _, ...entry }) => ({ at: entry.at, id, n: 0, entry }));
 
 /** What comes first is before the end of the range and after the last entry of the page before. */
-function beginning({ to }: AuditFilter, after: Position | undefined): Place {
+function startPosition({ to }: AuditFilter, after: Position | undefined): EntryPosition {
   const end = to === undefined ? { at: Number.MAX_SAFE_INTEGER, id: LAST, n: 0 } : { at: to, id: NIL, n: 0 };
   if (after === undefined) return end;
   const [id = NIL, n = '0'] = after.id.split('.');
@@ -72,7 +74,7 @@ function list(
   after?: Position,
 ): Page<AuditEntry> {
   const { by, action, subject, from = 0 } = filter;
-  const start = beginning(filter, after);
+  const start = startPosition(filter, after);
   const most = by !== undefined || action !== undefined ? MOST_LOOKED_AT : limit + 1;
   const lookedAt = [journalEntries, rowEntries].map((source) => {
     const entries = source(tables, tenantId, subject).filter((one) => compare(one, start) < 0 && one.at >= from);
@@ -93,10 +95,10 @@ function list(
   const page = known.slice(0, limit);
   const positions = page.map(positionOf);
   const next = known.length > limit ? (positions.at(-1) ?? null) : edge === undefined ? null : positionOf(edge);
-  return { items: page.map(({ entry }) => entry), next, places: () => positions };
+  return { items: page.map(({ entry }) => entry), next, positions: () => positions };
 }
 
-const positionOf = ({ at, id, n }: Place): Position => ({ createdAt: at, id: `${id}.${n}` });
+const positionOf = ({ at, id, n }: EntryPosition): Position => ({ createdAt: at, id: `${id}.${n}` });
 
 export const auditStore = (session: Session): AuditStore => ({
   append: (rows) =>

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import { DataRefused } from '../../../src/store/contract.ts';
-import { keepable } from '../../../src/store/postgres/json-array.ts';
+import { assertStorable } from '../../../src/store/postgres/json-array.ts';
 
 // PostgreSQL's types and NOT NULL, as far as they refuse what the service could write. Codes are its SQLSTATEs.
 
@@ -50,7 +50,7 @@ export const boolean: Column = (value, name) =>
   typeof value === 'boolean' ? value : refuse('22P02', `invalid input syntax for type boolean: ${name}`);
 
 /** As it comes back from `jsonb`: a copy without undefined members. NUL and half a surrogate pair are refused. */
-export const jsonb: Column = (value): Json => JSON.parse(keepable(JSON.stringify(value)));
+export const jsonb: Column = (value): Json => JSON.parse(assertStorable(JSON.stringify(value)));
 
 export const oneOf =
   (...values: readonly string[]): Column =>

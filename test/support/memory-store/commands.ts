@@ -2,19 +2,19 @@ import type { EpochMs, Json, JsonObject, Uuid } from '../../../src/domain/values
 import type { CommandStore, Position } from '../../../src/store/contract.ts';
 import { storedActor } from './actors.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
-import { mapped, newestFirst } from './pages.ts';
+import { mapPage, newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const dispatched = new Set<Json>(['dispatched', 'acknowledged', 'in_progress']);
 const open = new Set<Json>(['submitted', 'awaiting_confirmation', ...dispatched]);
 
-export const createdAt = (row: ActorRow): Position => ({
+export const positionOf = (row: ActorRow): Position => ({
   createdAt: row.columns.created_at as EpochMs,
   id: row.ref.id,
 });
 
 const byAge = (a: ActorRow, b: ActorRow): number => {
-  const [one, other] = [createdAt(a), createdAt(b)];
+  const [one, other] = [positionOf(a), positionOf(b)];
   return one.createdAt - other.createdAt || (one.id < other.id ? -1 : 1);
 };
 
@@ -58,7 +58,7 @@ export const commandStore = (session: Session): CommandStore => ({
         'command',
         (row) => row.tenantId === tenantId && row.columns.device_id === deviceId,
       );
-      return mapped(newestFirst(rows, createdAt, limit, after), storedActor);
+      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
     }),
 
   byToken: (tenantId, deviceId, tokenHash) =>
@@ -72,17 +72,17 @@ export const commandStore = (session: Session): CommandStore => ({
       return row === undefined ? null : { id: row.ref.id, deviceId: row.columns.device_id as Uuid };
     }),
 
-  awaiting: (tenantId, now, limit, after) =>
+  awaitingConfirmation: (tenantId, now, limit, after) =>
     session.read('commands.awaiting', [tenantId, now, limit, after], (tables, tenantId, now, limit, after) => {
       const rows = actorsOf(tables, 'command', ({ tenantId: of, columns, context }) => {
         const expiresAt = (context.confirmation as { expiresAt?: EpochMs } | null | undefined)?.expiresAt ?? 0;
         const waits = columns.status === 'awaiting_confirmation' && (columns.token_hash ?? null) !== null;
         return of === tenantId && waits && expiresAt > now;
       });
-      return mapped(newestFirst(rows, createdAt, limit, after), storedActor);
+      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
     }),
 
-  pending: (deviceId) =>
+  deliverable: (deviceId) =>
     session.read('commands.pending', [deviceId], (tables, deviceId) =>
       openAt(
         tables,
@@ -103,7 +103,7 @@ export const commandStore = (session: Session): CommandStore => ({
       );
     }),
 
-  openOfRevoked: () =>
+  openOnRevokedDevices: () =>
     session.read('commands.openOfRevoked', [], (tables) =>
       timed(tables, ({ openAt = null }) => openAt !== null)
         .filter(({ columns: { status = null } }) => open.has(status))
@@ -116,7 +116,7 @@ export const commandStore = (session: Session): CommandStore => ({
         .sort((a, b) => (a.commandId < b.commandId ? -1 : 1)),
     ),
 
-  watching: () =>
+  awaitingVerification: () =>
     session.read('commands.watching', [], (tables) =>
       timed(tables, () => true)
         .filter(({ columns }) => columns.verification === 'pending')

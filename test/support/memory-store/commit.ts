@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../../../src/domain/values.ts';
 import type { ActorRef, RowOutput } from '../../../src/machines/outputs.ts';
-import type { ActorCommit, OutboxKey, PendingOutput, TurnCommit } from '../../../src/store/contract.ts';
-import { keepable } from '../../../src/store/postgres/json-array.ts';
-import { tableOf } from '../../../src/store/postgres/tables.ts';
+import type { ActorCommit, BatchCommit, OutboxKey, PendingOutput } from '../../../src/store/contract.ts';
+import { tableOf } from '../../../src/store/postgres/actor-tables.ts';
+import { assertStorable } from '../../../src/store/postgres/json-array.ts';
 import { bigint, boolean, type Column, indexedText, integer, refuse, text, uuid } from './columns.ts';
 import { type ActorRow, actorKey, type KeyRow, type MemoryDatabase, type Tables } from './database.ts';
 import { idempotencyKey, putIdempotency } from './idempotency.ts';
@@ -11,22 +11,23 @@ import { idempotencyKey, putIdempotency } from './idempotency.ts';
  * A commit as it is sent: JSON, so that it is a copy, and so that what JSON cannot say is gone. Of a settled one only what
  * moves is sent: what else it has is neither checked nor kept.
  */
-type Sent = Omit<ActorCommit, 'moving'> & { moving: string[] };
+type SentCommit = Omit<ActorCommit, 'liveFields'> & { liveFields: string[] };
 
-export const sentTurn = (turn: TurnCommit): string => JSON.stringify({ ...turn, actors: turn.actors.map(sentActor) });
+export const serializeBatch = (turn: BatchCommit): string =>
+  JSON.stringify({ ...turn, actors: turn.actors.map(sentCommit) });
 
-function sentActor(actor: ActorCommit): Sent {
-  const { context, columns, moving, settled, readVersion, ref } = actor;
-  if (!settled || readVersion === 0) return { ...actor, moving: [...moving] };
+function sentCommit(actor: ActorCommit): SentCommit {
+  const { context, columns, liveFields, unchangedBase, readVersion, ref } = actor;
+  if (!unchangedBase || readVersion === 0) return { ...actor, liveFields: [...liveFields] };
   return {
     ...actor,
-    context: only(context, (name) => moving.has(name)),
-    columns: only(columns, (name) => tableOf(ref.kind).moving.includes(name)),
-    moving: [...moving],
+    context: pickMembers(context, (name) => liveFields.has(name)),
+    columns: pickMembers(columns, (name) => tableOf(ref.kind).liveColumns.includes(name)),
+    liveFields: [...liveFields],
   };
 }
 
-const only = (members: JsonObject, fits: (name: string) => boolean): JsonObject =>
+const pickMembers = (members: JsonObject, fits: (name: string) => boolean): JsonObject =>
   Object.fromEntries(Object.entries(members).filter(([name]) => fits(name)));
 
 const openStatuses = new Set<Json>(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']);
@@ -39,8 +40,8 @@ export const outboxKey = ({ from, version, n }: OutboxKey): string => `${actorKe
 export const timerKey = (ref: ActorRef, id: string): string => `${actorKey(ref)}:${id}`;
 
 /** One statement: everything of `turn`, or, where it throws, nothing. */
-export function commitTurn(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
-  const turn = JSON.parse(keepable(sent)) as { actors: Sent[]; delivered: OutboxKey[]; whole?: boolean };
+export function commitBatch(database: MemoryDatabase, tables: Tables, sent: string): { lost: ActorRef[] } {
+  const turn = JSON.parse(assertStorable(sent)) as { actors: SentCommit[]; delivered: OutboxKey[]; atomic?: boolean };
   if (database.checked) for (const actor of turn.actors) checkTypes(actor);
   const kept = turn.actors.filter((actor) => isNext(tables, actor));
   const written = kept.map((actor) => {
@@ -50,14 +51,14 @@ export function commitTurn(database: MemoryDatabase, tables: Tables, sent: strin
     tables.actors.set(actorKey(actor.ref), row);
     return { actor, row };
   });
-  if (turn.whole && kept.length < turn.actors.length) throw new Torn(turn.actors.map(({ ref }) => ref));
+  if (turn.atomic && kept.length < turn.actors.length) throw new AtomicConflict(turn.actors.map(({ ref }) => ref));
   for (const { actor } of written) bindMembers(tables, actor.rows);
   for (const { actor } of written) acceptProposals(tables, actor.rows);
   // What is delivered was there before: rows of this turn are not among it.
   for (const key of [...turn.delivered, ...kept.flatMap(({ delivered }) => delivered)]) {
     tables.outbox.delete(outboxKey(key));
   }
-  for (const { actor, row } of written) join(tables, actor, row);
+  for (const { actor, row } of written) applyEffects(tables, actor, row);
   addOutputs(database, tables, kept);
   putAnswers(tables, kept);
   const lost = turn.actors.filter((actor) => !kept.includes(actor));
@@ -65,7 +66,7 @@ export function commitTurn(database: MemoryDatabase, tables: Tables, sent: strin
 }
 
 /** A turn that was to be kept whole, of which one actor had moved on. */
-export class Torn extends Error {
+export class AtomicConflict extends Error {
   readonly lost: ActorRef[];
   constructor(lost: ActorRef[]) {
     super('the turn is torn');
@@ -73,35 +74,55 @@ export class Torn extends Error {
   }
 }
 
-function checkTypes({ ref, tenantId, version, machineVersion, since, columns, readVersion, settled }: Sent): void {
+function checkTypes({
+  ref,
+  tenantId,
+  version,
+  machineVersion,
+  since,
+  columns,
+  readVersion,
+  unchangedBase,
+}: SentCommit): void {
   uuid(ref.id, 'id');
   bigint(version, 'version');
   bigint(since, 'since');
   const table = tableOf(ref.kind);
-  const isSettled = settled && readVersion > 0;
+  const isSettled = unchangedBase && readVersion > 0;
   if (!isSettled) {
     uuid(tenantId, 'tenant_id');
     integer(machineVersion, 'machine_version');
   }
   for (const [name, type] of Object.entries(table.columns)) {
     const value = columns[name] ?? null;
-    if (value === null || (isSettled && !table.moving.includes(name))) continue;
+    if (value === null || (isSettled && !table.liveColumns.includes(name))) continue;
     (types[type] as Column)(value, name);
   }
 }
 
-const isNext = (tables: Tables, { ref, readVersion }: Sent): boolean =>
+const isNext = (tables: Tables, { ref, readVersion }: SentCommit): boolean =>
   (tables.actors.get(actorKey(ref))?.version ?? 0) === readVersion;
 
 /** The row with the commit in it: of a settled one only the version, the value and what moves. */
-function rowAfter(tables: Tables, actor: Sent): ActorRow {
-  const { ref, tenantId, version, machineVersion, value, context, moving, settled, columns, since } = actor;
+function rowAfter(tables: Tables, actor: SentCommit): ActorRow {
+  const { ref, tenantId, version, machineVersion, value, context, liveFields, unchangedBase, columns, since } = actor;
   const before = tables.actors.get(actorKey(ref));
-  const names = moving.filter((name) => name in context);
+  const names = liveFields.filter((name) => name in context);
   if (before === undefined || actor.readVersion === 0) {
-    return { ref, tenantId, version, machineVersion, value, context, since, quarantine: null, columns, moving: names };
+    return {
+      ref,
+      tenantId,
+      version,
+      machineVersion,
+      value,
+      context,
+      since,
+      quarantine: null,
+      columns,
+      liveFields: names,
+    };
   }
-  if (!settled) {
+  if (!unchangedBase) {
     const kept = 'created_at' in before.columns ? { created_at: before.columns.created_at as Json } : {};
     return {
       ...before,
@@ -110,16 +131,16 @@ function rowAfter(tables: Tables, actor: Sent): ActorRow {
       value,
       context,
       since,
-      moving: names,
+      liveFields: names,
       columns: { ...columns, ...kept },
     };
   }
-  const rest = Object.entries(before.context).filter(([name]) => !before.moving?.includes(name));
+  const rest = Object.entries(before.context).filter(([name]) => !before.liveFields?.includes(name));
   const moved = names.map((name) => [name, context[name] as Json]);
-  const changed = tableOf(ref.kind).moving.map((name) => [name, columns[name] ?? null] as const);
+  const changed = tableOf(ref.kind).liveColumns.map((name) => [name, columns[name] ?? null] as const);
   return {
     ...before,
-    ...{ version, value, since, moving: names },
+    ...{ version, value, since, liveFields: names },
     context: Object.fromEntries([...rest, ...moved]) as JsonObject,
     columns: { ...before.columns, ...Object.fromEntries(changed) },
   };
@@ -161,7 +182,7 @@ function acceptProposals(tables: Tables, rows: readonly RowOutput[]): void {
 }
 
 /** All that joins an actor's commit but its outputs and its stored answer. */
-function join(tables: Tables, { ref, journal, timers, rows }: Sent, row: ActorRow): void {
+function applyEffects(tables: Tables, { ref, journal, timers, rows }: SentCommit, row: ActorRow): void {
   const key = actorKey(ref);
   if (journal.length > 0) {
     const before = tables.journal.get(key) ?? [];
@@ -226,17 +247,17 @@ function keysAfter(keys: readonly KeyRow[], output: KeyOutput, added: Set<number
 }
 
 /** In the order of their numbers, and of the actors in the turn. */
-function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly Sent[]): void {
+function addOutputs(database: MemoryDatabase, tables: Tables, kept: readonly SentCommit[]): void {
   const outputs = kept.flatMap(({ ref: from, version, outbox }) => outbox.map((one) => ({ from, version, ...one })));
   for (const { from, version, n, output } of outputs.sort((a, b) => a.n - b.n)) {
     const key = outboxKey({ from, version, n });
     if (tables.outbox.has(key)) refuse('23505', 'duplicate key value violates unique constraint "outbox_id_key"');
-    const row: PendingOutput = { from, version, n, output, seq: database.nextPlace() };
+    const row: PendingOutput = { from, version, n, output, seq: database.nextSequence() };
     tables.outbox.set(key, row);
   }
 }
 
-function putAnswers(tables: Tables, kept: readonly Sent[]): void {
+function putAnswers(tables: Tables, kept: readonly SentCommit[]): void {
   const seen = new Set<string>();
   for (const { idempotency } of kept) {
     if (idempotency === null) continue;

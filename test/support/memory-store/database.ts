@@ -14,7 +14,7 @@ import type {
   PendingOutput,
   Room,
   StoredActor,
-  StoredKey,
+  StoredDeviceKey,
   TimerRow,
   User,
 } from '../../../src/store/contract.ts';
@@ -24,7 +24,7 @@ import { Table, UndoLog } from './table.ts';
 export interface ActorRow extends StoredActor {
   columns: JsonObject;
   /** Members of the context that a settled commit replaces. */
-  moving?: readonly string[];
+  liveFields?: readonly string[];
 }
 
 export interface JournalRow extends JournalEntry {
@@ -34,7 +34,7 @@ export interface JournalRow extends JournalEntry {
 /** `openAt` is the device of a command that was open when the timer was set. */
 export type StoredTimer = TimerRow & { openAt?: Uuid | null };
 
-export type KeyRow = Omit<StoredKey, 'status'> & { endedAs: 'retired' | 'revoked' | null };
+export type KeyRow = Omit<StoredDeviceKey, 'status'> & { endedAs: 'retired' | 'revoked' | null };
 
 export interface PresenceRow {
   deviceId: Uuid;
@@ -135,7 +135,7 @@ export class MemoryDatabase {
   }
 
   /** The next place in the outbox. As a sequence of PostgreSQL it goes on after a transaction that was taken back. */
-  nextPlace(): number {
+  nextSequence(): number {
     this.#sequence += 1;
     return this.#sequence;
   }

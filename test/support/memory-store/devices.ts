@@ -1,9 +1,9 @@
 import type { EpochMs, JsonObject, Uuid } from '../../../src/domain/values.ts';
-import type { DeviceFilter, DeviceRow, DeviceStore, StoredKey } from '../../../src/store/contract.ts';
+import type { DeviceFilter, DeviceRow, DeviceStore, StoredDeviceKey } from '../../../src/store/contract.ts';
 import { isDeleted } from './actors.ts';
 import { actorsOf, oldestIds } from './commands.ts';
 import type { ActorRow, KeyRow, Tables } from './database.ts';
-import { newestFirst } from './pages.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import { flushPresence } from './presence.ts';
 import type { Session } from './session.ts';
 
@@ -44,18 +44,18 @@ const fitsFilter = ({ columns }: ActorRow, filter: DeviceFilter): boolean =>
     ([name, column]) => filter[name] === undefined || columns[column] === filter[name],
   );
 
-const storedKey = ({ endedAs, ...key }: KeyRow): StoredKey => ({
+const storedKey = ({ endedAs, ...key }: KeyRow): StoredDeviceKey => ({
   ...key,
   status: endedAs ?? (key.graceUntil === null ? 'active' : 'grace'),
 });
 
-const newestKeys = (keys: readonly KeyRow[] | undefined): StoredKey[] =>
+const newestKeys = (keys: readonly KeyRow[] | undefined): StoredDeviceKey[] =>
   [...(keys ?? [])].sort((a, b) => b.keyVersion - a.keyVersion).map(storedKey);
 
 /** Counts and ids. */
 const placeStore = (
   session: Session,
-): Pick<DeviceStore, 'inRoom' | 'count' | 'countActive' | 'activeInHome' | 'placedIn' | 'online'> => ({
+): Pick<DeviceStore, 'inRoom' | 'count' | 'countActive' | 'countActiveInHome' | 'placedIn' | 'online'> => ({
   inRoom: (tenantId, roomId, category) =>
     session.read('devices.inRoom', [tenantId, roomId, category], (tables, tenantId, roomId, category) =>
       oldestIds(
@@ -76,7 +76,7 @@ const placeStore = (
       (tables, tenantId) => devicesOf(tables, (row) => row.tenantId === tenantId).length,
     ),
   countActive: () => session.read('devices.countActive', [], (tables) => devicesOf(tables, isActive).length),
-  activeInHome: (tenantId, homeId) =>
+  countActiveInHome: (tenantId, homeId) =>
     session.read(
       'devices.activeInHome',
       [tenantId, homeId],
@@ -125,7 +125,7 @@ export const deviceStore = (session: Session): DeviceStore => ({
 
   liveKeys: (ids) =>
     session.read('devices.liveKeys', [ids], (tables, ids) => {
-      const live = new Map<Uuid, StoredKey[]>();
+      const live = new Map<Uuid, StoredDeviceKey[]>();
       for (const id of ids) {
         const keys = newestKeys(tables.deviceKeys.get(id)).filter(({ endedAt }) => endedAt === null);
         if (keys.length > 0) live.set(id, keys);

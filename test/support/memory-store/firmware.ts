@@ -16,8 +16,8 @@ import {
   uuid,
 } from './columns.ts';
 import type { Tables } from './database.ts';
-import { type Also, putIdempotency } from './idempotency.ts';
-import { newestFirst } from './pages.ts';
+import { type OptionalIdempotencyRow, putIdempotency } from './idempotency.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const MOST_STRAYS = 1_000;
@@ -42,7 +42,7 @@ function checkedRelease(given: FirmwareRelease): FirmwareRelease {
   return row;
 }
 
-function keep(tables: Tables, row: FirmwareRelease, also: Also): void {
+function keep(tables: Tables, row: FirmwareRelease, also: OptionalIdempotencyRow): void {
   tables.firmware.set(row.id, row);
   putIdempotency(tables, also);
   references(row.artifact === null || tables.artifacts.has(row.artifact.name), 'firmware_artifact_fkey');
@@ -54,7 +54,7 @@ const isSameVersion = (a: FirmwareRelease, b: FirmwareRelease): boolean =>
 const isUsed = (tables: Tables, name: Uuid): boolean =>
   tables.firmware.first(({ artifact }) => artifact?.name === name) !== undefined;
 
-type Releases = Omit<FirmwareStore, 'beginArtifact' | 'strayArtifacts' | 'forgetArtifacts'>;
+type Releases = Omit<FirmwareStore, 'beginArtifact' | 'orphanedArtifacts' | 'forgetArtifacts'>;
 
 const releases = (session: Session): Releases => ({
   insert: (release, also) =>
@@ -79,7 +79,7 @@ const releases = (session: Session): Releases => ({
       return release?.tenantId === tenantId ? release : null;
     }),
 
-  findAnywhere: (id) => session.read('firmware.findAnywhere', [id], (tables, id) => tables.firmware.get(id) ?? null),
+  findInAnyTenant: (id) => session.read('firmware.findAnywhere', [id], (tables, id) => tables.firmware.get(id) ?? null),
 
   list: (tenantId, filter, limit, after) =>
     session.read('firmware.list', [tenantId, filter, limit, after], (tables, tenantId, filter, limit, after) => {
@@ -118,7 +118,7 @@ export const firmwareStore = (session: Session): FirmwareStore => ({
       tables.artifacts.set(key, bigint(at, 'begun_at') as number);
     }),
 
-  strayArtifacts: (before) =>
+  orphanedArtifacts: (before) =>
     session.read('firmware.strayArtifacts', [before], (tables, before) =>
       [...tables.artifacts]
         .filter(([name, begunAt]) => begunAt < before && !isUsed(tables, name))

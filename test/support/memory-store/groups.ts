@@ -4,7 +4,7 @@ import { isDeleted } from './actors.ts';
 import { bigint, type Columns, indexedText, isUuid, nullable, rowOf, text, uuid } from './columns.ts';
 import { actorKey, type Tables } from './database.ts';
 import { putIdempotency } from './idempotency.ts';
-import { newestFirst } from './pages.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const idsOf = (value: unknown): Uuid[] => [...new Set((value as Uuid[]).filter(isUuid))];

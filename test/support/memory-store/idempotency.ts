@@ -5,7 +5,7 @@ import type { Session } from './session.ts';
 
 type Key = Pick<IdempotencyRow, 'principal' | 'method' | 'path' | 'key'>;
 /** The row that joins a write, if there is one. */
-export type Also = IdempotencyRow | null | undefined;
+export type OptionalIdempotencyRow = IdempotencyRow | null | undefined;
 
 type Stored = Omit<IdempotencyRow, 'replaces'>;
 
@@ -18,7 +18,7 @@ export const idempotencyKey = ({ principal, method, path, key }: Key): string =>
   JSON.stringify([principal, method, path, key]);
 
 /** Throws where the key has another row than the one that the request found. */
-export function putIdempotency(tables: Tables, row: Also): void {
+export function putIdempotency(tables: Tables, row: OptionalIdempotencyRow): void {
   if (!row) return;
   const found = tables.idempotency.get(idempotencyKey(row));
   if (found && found.answer !== row.replaces) throw new IdempotencyConflict('23505', 'the key has another answer');

@@ -53,12 +53,12 @@ export const identityStore = (session: Session): IdentityStore => ({
       living(tables.revokedTokens, now).map(([jti, expiresAt]) => ({ jti, expiresAt })),
     ),
 
-  markPresented: (digest, expiresAt) =>
+  markAgentToken: (digest, expiresAt) =>
     session.write('identity.markPresented', [digest, expiresAt], (tables, digest, until) =>
       keepUntil(tables.presentedTokens, digest, until),
     ),
 
-  presentedTokens: (now) =>
+  agentTokens: (now) =>
     session.read('identity.presentedTokens', [now], (tables, now) =>
       living(tables.presentedTokens, now).map(([digest, expiresAt]) => ({ digest, expiresAt })),
     ),

@@ -4,9 +4,9 @@ import type { ActorFilter, InspectionStore, ListedActor } from '../../../src/sto
 import type { TenantOverview } from '../../../src/store/contract/overview.ts';
 import type { Page, Position } from '../../../src/store/contract.ts';
 import { isDeleted, newestEntries, storedActor, timerRow } from './actors.ts';
-import { actorsOf, createdAt } from './commands.ts';
+import { actorsOf, positionOf } from './commands.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
-import { mapped, newestFirst } from './pages.ts';
+import { mapPage, newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 /** Actors that one page of a filtered list looks at. */
@@ -26,7 +26,7 @@ const listed = (row: ActorRow): ListedActor => ({
   ref: row.ref,
   name: nameOf(row),
   ...{ version: row.version, value: row.value, since: row.since },
-  createdAt: createdAt(row).createdAt,
+  createdAt: positionOf(row).createdAt,
   quarantine: row.quarantine,
 });
 
@@ -67,20 +67,20 @@ function actors(
   after?: Position,
 ): Page<ListedActor> {
   const rows = actorsOf(tables, kind, (row) => row.tenantId === tenantId && isLookedAt(row, filter));
-  if (filter.states === undefined) return mapped(newestFirst(rows, createdAt, limit, after), listed);
-  const seen = newestFirst(rows, createdAt, MOST_LOOKED_AT, after).items;
+  if (filter.states === undefined) return mapPage(newestFirst(rows, positionOf, limit, after), listed);
+  const seen = newestFirst(rows, positionOf, MOST_LOOKED_AT, after).items;
   const fitting = seen.filter(({ value }) =>
     filter.states?.every((group) => group.some((path) => isEntered(value, path))),
   );
-  const page = newestFirst(fitting, createdAt, limit);
+  const page = newestFirst(fitting, positionOf, limit);
   const edge = seen.length === MOST_LOOKED_AT ? seen.at(-1) : undefined;
-  return { ...mapped(page, listed), next: page.next ?? (edge === undefined ? null : createdAt(edge)) };
+  return { ...mapPage(page, listed), next: page.next ?? (edge === undefined ? null : positionOf(edge)) };
 }
 
 function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview {
   const devices = actorsOf(tables, 'device', (row) => row.tenantId === tenantId && !isDeleted(row));
-  const isRecent = (row: ActorRow) => row.tenantId === tenantId && createdAt(row).createdAt >= since;
-  const seen = newestFirst(actorsOf(tables, 'command', isRecent), createdAt, MOST_LOOKED_AT).items;
+  const isRecent = (row: ActorRow) => row.tenantId === tenantId && positionOf(row).createdAt >= since;
+  const seen = newestFirst(actorsOf(tables, 'command', isRecent), positionOf, MOST_LOOKED_AT).items;
   const commands: Record<string, number> = {};
   const failures = new Map<Uuid, number>();
   for (const { columns } of seen) {
@@ -100,7 +100,7 @@ function overview(tables: Tables, tenantId: Uuid, since: number): TenantOverview
     devices: { total: devices.length, online: devices.filter(({ columns }) => columns.online === true).length },
     commands,
     failing,
-    rollbacksFailed: newestFirst(lost, createdAt, MOST_NAMED).items.map((row) => ({
+    rollbacksFailed: newestFirst(lost, positionOf, MOST_NAMED).items.map((row) => ({
       ...{ id: row.ref.id, name: nameOf(row), since: row.since },
     })),
   };

@@ -1,11 +1,11 @@
 import { atLeast } from '../../../src/domain/roles.ts';
 import type { EpochMs, Uuid } from '../../../src/domain/values.ts';
-import type { Invitation, Member, MemberStore } from '../../../src/store/contract/people.ts';
+import type { Invitation, Member, MemberStore } from '../../../src/store/contract/members.ts';
 import { endKey } from './api-keys.ts';
 import { bigint, type Columns, indexedText, references, refuse, rowOf, text, uuid } from './columns.ts';
 import { actorKey, type Tables } from './database.ts';
 import { putIdempotency } from './idempotency.ts';
-import { newestFirst } from './pages.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const columns: Columns<Invitation> = {
@@ -25,7 +25,7 @@ const folded = (email: string): string => email.replace(/[A-Z]/g, (letter) => le
 const sameEmail = (a: string | null, b: string): boolean => a !== null && folded(a) === folded(b);
 
 /** Invitations that bind somebody who accepts now: whoever made one must be able to make it still. */
-const live = (tables: Tables, now: EpochMs): Invitation[] =>
+const validInvitations = (tables: Tables, now: EpochMs): Invitation[] =>
   tables.invitations.where(({ tenantId, invitedBy, role, expiresAt }) => {
     const inviter = tables.users.get(invitedBy);
     if (inviter?.tenantId !== tenantId || expiresAt <= now) return false;
@@ -36,7 +36,7 @@ function membersOf(tables: Tables, tenantId: Uuid, now: EpochMs): Member[] {
   const active = tables.users
     .where((user) => user.tenantId === tenantId)
     .map(({ id, email, role, createdAt }) => ({ id, email, role, status: 'active' as const, createdAt }));
-  const invited = live(tables, now)
+  const invited = validInvitations(tables, now)
     .filter((one) => one.tenantId === tenantId)
     .map(({ id, email, role, createdAt }) => ({ id, email, role, status: 'invited' as const, createdAt }));
   return [...active, ...invited];
@@ -72,7 +72,7 @@ const reads = (session: Session): Reads => ({
     session.read(
       'members.countInvited',
       [tenantId, now],
-      (tables, tenantId, now) => live(tables, now).filter((one) => one.tenantId === tenantId).length,
+      (tables, tenantId, now) => validInvitations(tables, now).filter((one) => one.tenantId === tenantId).length,
     ),
 
   countOwners: (tenantId) =>
@@ -86,12 +86,12 @@ const reads = (session: Session): Reads => ({
     session.read(
       'members.invitation',
       [id, now],
-      (tables, id, now) => live(tables, now).find((one) => one.id === id) ?? null,
+      (tables, id, now) => validInvitations(tables, now).find((one) => one.id === id) ?? null,
     ),
 
   invitationsFor: (email, now, limit) =>
     session.read('members.invitationsFor', [email, now, limit], (tables, email, now, limit) => {
-      const offers = live(tables, now).flatMap((one) => {
+      const offers = validInvitations(tables, now).flatMap((one) => {
         const tenant = tables.actors.get(actorKey({ kind: 'tenant', id: one.tenantId }));
         if (tenant === undefined || !sameEmail(one.email, email)) return [];
         return [{ ...one, tenantName: tenant.columns.name as string }];
@@ -118,17 +118,17 @@ export const memberStore = (session: Session): MemberStore => ({
       references(tables.users.has(row.invitedBy), 'invitations_invited_by_fkey');
     }),
 
-  offer: (id, role, invitedBy) =>
+  updateInvitation: (id, role, invitedBy) =>
     session.write('members.offer', [id, role, invitedBy], (tables, id, role, invitedBy) => {
       const found = tables.invitations.get(id);
       if (found !== undefined) tables.invitations.set(id, { ...found, role, invitedBy });
     }),
 
-  uninvite: (id) => session.write('members.uninvite', [id], (tables, id) => void tables.invitations.delete(id)),
+  deleteInvitation: (id) => session.write('members.uninvite', [id], (tables, id) => void tables.invitations.delete(id)),
 
   accept: ({ id }, userId, now, also) =>
     session.write('members.accept', [id, userId, now, also], (tables, id, userId, now, also) => {
-      const found = live(tables, now).find((one) => one.id === id);
+      const found = validInvitations(tables, now).find((one) => one.id === id);
       const user = tables.users.get(userId);
       if (found === undefined || user === undefined || user.tenantId !== null) return false;
       tables.users.set(userId, { ...user, tenantId: found.tenantId, role: found.role });

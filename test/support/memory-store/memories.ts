@@ -5,7 +5,7 @@ import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from
 import type { Tables } from './database.ts';
 import { matches } from './full-text.ts';
 import { putIdempotency } from './idempotency.ts';
-import { newestFirst, oldestFirst } from './pages.ts';
+import { newestFirst, oldestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const columns: Columns<Memory> = {

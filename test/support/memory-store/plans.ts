@@ -1,9 +1,9 @@
 import type { Uuid } from '../../../src/domain/values.ts';
 import type { PlanStore } from '../../../src/store/contract.ts';
 import { storedActor } from './actors.ts';
-import { actorsOf, createdAt, oldestIds } from './commands.ts';
+import { actorsOf, oldestIds, positionOf } from './commands.ts';
 import { actorKey, type Tables } from './database.ts';
-import { mapped, newestFirst, oldestFirst } from './pages.ts';
+import { mapPage, newestFirst, oldestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 export const isSuspended = (tables: Tables, tenantId: Uuid): boolean =>
@@ -13,7 +13,7 @@ export const planStore = (session: Session): PlanStore => ({
   list: (tenantId, limit, after) =>
     session.read('plans.list', [tenantId, limit, after], (tables, tenantId, limit, after) => {
       const rows = actorsOf(tables, 'plan', (row) => row.tenantId === tenantId);
-      return mapped(newestFirst(rows, createdAt, limit, after), storedActor);
+      return mapPage(newestFirst(rows, positionOf, limit, after), storedActor);
     }),
 
   open: (tenantId) =>
@@ -27,7 +27,7 @@ export const planStore = (session: Session): PlanStore => ({
       ),
     ),
 
-  thought: (limit, after, tenantId) =>
+  awaitingPlanner: (limit, after, tenantId) =>
     session.read('plans.thought', [limit, after, tenantId], (tables, limit, after, tenantId) => {
       const rows = actorsOf(
         tables,
@@ -37,6 +37,6 @@ export const planStore = (session: Session): PlanStore => ({
           row.quarantine === null &&
           (tenantId === undefined ? !isSuspended(tables, row.tenantId) : row.tenantId === tenantId),
       );
-      return mapped(oldestFirst(rows, createdAt, limit, after), ({ ref }) => ref.id);
+      return mapPage(oldestFirst(rows, positionOf, limit, after), ({ ref }) => ref.id);
     }),
 });

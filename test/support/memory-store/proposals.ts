@@ -2,7 +2,7 @@ import type { Proposal } from '../../../src/domain/proposal.ts';
 import type { ProposalStore } from '../../../src/store/contract/proposals.ts';
 import { bigint, type Columns, jsonb, nullable, refuse, rowOf, text, uuid } from './columns.ts';
 import { putIdempotency } from './idempotency.ts';
-import { newestFirst, oldestFirst } from './pages.ts';
+import { newestFirst, oldestFirst } from './keyset-pagination.ts';
 import { isSuspended } from './plans.ts';
 import type { Session } from './session.ts';
 

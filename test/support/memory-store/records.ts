@@ -2,7 +2,7 @@ import type { Home, RecordStore, Room } from '../../../src/store/contract.ts';
 import { bigint, type Columns, nullable, references, refuse, rowOf, text, uuid } from './columns.ts';
 import { groupStore } from './groups.ts';
 import { putIdempotency } from './idempotency.ts';
-import { newestFirst } from './pages.ts';
+import { newestFirst } from './keyset-pagination.ts';
 import type { Session } from './session.ts';
 
 const homeColumns: Columns<Home> = {

@@ -1,6 +1,6 @@
 import type { EpochMs } from '../../../src/domain/values.ts';
 import type { ActorRef } from '../../../src/machines/outputs.ts';
-import type { Retention } from '../../../src/store/contract/retention.ts';
+import type { RetentionStore } from '../../../src/store/contract/retention.ts';
 import { type ActorRow, actorKey, type Tables } from './database.ts';
 import type { Session } from './session.ts';
 import type { Table } from './table.ts';
@@ -88,7 +88,7 @@ function steps(now: EpochMs, days: { commands: number; journal: number }): Step[
   ];
 }
 
-export const retention = (session: Session): Retention => ({
+export const retentionStore = (session: Session): RetentionStore => ({
   async prune(now, days, batch) {
     let all = 0;
     for (const step of steps(now, days)) {
@@ -100,5 +100,5 @@ export const retention = (session: Session): Retention => ({
     return all;
   },
 
-  prunedAt: () => session.read('retention.prunedAt', [], (tables) => tables.pruning.get('last') ?? null),
+  lastPrunedAt: () => session.read('retention.prunedAt', [], (tables) => tables.pruning.get('last') ?? null),
 });

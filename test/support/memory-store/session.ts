@@ -3,7 +3,7 @@ import { copyOf, jsonb, text } from './columns.ts';
 import type { MemoryDatabase, Tables } from './database.ts';
 
 /** One statement, as `commands.list`. */
-export interface Call {
+export interface StatementCall {
   name: string;
   writes: boolean;
 }
@@ -13,12 +13,12 @@ export interface Call {
  * called, and throws what the database refuses. A simulation waits before it or after it, calls it later or never, and
  * answers what a broken connection would answer (`StoreUnavailable`, or `CommitUnknown` for what writes).
  */
-export type Wire = <T>(call: Call, effect: () => T) => Promise<T>;
+export type StatementTransport = <T>(call: StatementCall, effect: () => T) => Promise<T>;
 
-const direct: Wire = async (_, effect) => effect();
+const direct: StatementTransport = async (_, effect) => effect();
 
 export interface SessionOptions {
-  wire?: Wire;
+  transport?: StatementTransport;
   /** The epoch that the process began with; null is not fenced. */
   epoch?: number | null;
 }
@@ -26,12 +26,12 @@ export interface SessionOptions {
 /** A process's way to the database. Arguments and answers are copies: changing one later changes nothing here. */
 export class Session {
   readonly database: MemoryDatabase;
-  readonly #wire: Wire;
+  readonly #wire: StatementTransport;
   readonly #epoch: number | null;
 
-  constructor(database: MemoryDatabase, { wire = direct, epoch = null }: SessionOptions = {}) {
+  constructor(database: MemoryDatabase, { transport = direct, epoch = null }: SessionOptions = {}) {
     this.database = database;
-    this.#wire = wire;
+    this.#wire = transport;
     this.#epoch = epoch;
   }
 

@@ -1,7 +1,7 @@
 import type { Store } from '../../../src/store/contract.ts';
 import { actorStore } from './actors.ts';
 import { administrationStore } from './administration.ts';
-import { keyStore } from './api-keys.ts';
+import { apiKeyStore } from './api-keys.ts';
 import { auditStore } from './audit.ts';
 import { commandStore } from './commands.ts';
 import type { MemoryDatabase } from './database.ts';
@@ -15,12 +15,12 @@ import { agentMemoryStore } from './memories.ts';
 import { planStore } from './plans.ts';
 import { proposalStore } from './proposals.ts';
 import { recordStore } from './records.ts';
-import { retention } from './retention.ts';
+import { retentionStore } from './retention.ts';
 import { Session, type SessionOptions } from './session.ts';
-import { signInStore } from './sign-ins.ts';
+import { sessionTokenStore } from './session-tokens.ts';
 
 export interface MemoryStoreOptions extends SessionOptions {
-  turnsInFlight?: number;
+  batchesInFlight?: number;
 }
 
 /**
@@ -37,7 +37,7 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     proposals: proposalStore(session),
     records: recordStore(session),
     identity: identityStore(session),
-    keys: keyStore(session),
+    keys: apiKeyStore(session),
     members: memberStore(session),
     idempotency: idempotencyStore(session),
     administration: administrationStore(session),
@@ -45,9 +45,9 @@ export function openMemoryStore(database: MemoryDatabase, options: MemoryStoreOp
     audit: auditStore(session),
     inspection: inspectionStore(session),
     memories: agentMemoryStore(session),
-    retention: retention(session),
-    signIns: signInStore(session),
-    turnsInFlight: options.turnsInFlight ?? 1,
+    retention: retentionStore(session),
+    sessionTokens: sessionTokenStore(session),
+    batchesInFlight: options.batchesInFlight ?? 1,
     preparedStatements: () => 0,
     sizes: () => ({}),
     ping: () => session.read('ping', [], () => undefined),

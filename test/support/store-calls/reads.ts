@@ -1,6 +1,6 @@
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import type { Page, Position, Store } from '../../../src/store/contract.ts';
-import { type Call, comparable, DAY, ids, refsOf, sizes, sorted, type World } from './world.ts';
+import { type Call, comparable, DAY, ids, refsOf, type StoreModel, sizes, sorted } from './model.ts';
 
 /** Everything that a store shows of a world, as one comparable value for each question. */
 
@@ -20,7 +20,7 @@ async function pages<T>(read: (after?: Position) => Promise<Page<T>>): Promise<u
   return all;
 }
 
-type Read = (store: Store, world: World) => Promise<unknown>;
+type Read = (store: Store, world: StoreModel) => Promise<unknown>;
 
 const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Promise<unknown[]> => {
   const answers: unknown[] = [];
@@ -29,7 +29,7 @@ const each = async <T>(of: readonly T[], read: (one: T) => Promise<unknown>): Pr
 };
 
 /** Of rows that all worlds share, those of this one. */
-const own = <T>(world: World, rows: readonly T[]): T[] =>
+const own = <T>(world: StoreModel, rows: readonly T[]): T[] =>
   rows.filter((row) => JSON.stringify(comparable(row)).includes(world.run));
 
 const actors: Record<string, Read> = {
@@ -61,7 +61,7 @@ const devices: Record<string, Read> = {
     each(ids(world, 'tenant', 2), async (tenantId) => [
       await devices.inRoom(tenantId, world.id('room', 0), 'light'),
       await devices.count(tenantId),
-      await devices.activeInHome(tenantId, world.id('home', 0)),
+      await devices.countActiveInHome(tenantId, world.id('home', 0)),
       await sorted(devices.placedIn(tenantId, { homeId: world.id('home', 1) })),
       await sorted(devices.placedIn(tenantId, { roomId: world.id('room', 1) })),
       await sorted(devices.states(tenantId)),
@@ -82,17 +82,17 @@ const commands: Record<string, Read> = {
     each(ids(world, 'tenant', 2), (tenantId) =>
       each(ids(world, 'device', 2), async (deviceId) => [
         await pages((after) => commands.list(tenantId, deviceId, 3, after)),
-        await pages((after) => commands.awaiting(tenantId, DAY, 3, after)),
+        await pages((after) => commands.awaitingConfirmation(tenantId, DAY, 3, after)),
       ]),
     ),
   open: ({ commands }, world) =>
     each(ids(world, 'device', 4), async (id) => [
       await commands.open(id),
       await commands.open(id, DAY),
-      await commands.pending(id),
+      await commands.deliverable(id),
     ]),
-  ofRevoked: async ({ commands }, world) => own(world, await commands.openOfRevoked()),
-  watching: async ({ commands }, world) => own(world, await commands.watching()),
+  ofRevoked: async ({ commands }, world) => own(world, await commands.openOnRevokedDevices()),
+  watching: async ({ commands }, world) => own(world, await commands.awaitingVerification()),
 };
 
 const plans: Record<string, Read> = {
@@ -100,9 +100,9 @@ const plans: Record<string, Read> = {
     each(ids(world, 'tenant', 2), async (tenantId) => [
       await pages((after) => plans.list(tenantId, 3, after)),
       await plans.open(tenantId),
-      await pages((after) => plans.thought(2, after, tenantId)),
+      await pages((after) => plans.awaitingPlanner(2, after, tenantId)),
     ]),
-  thought: async ({ plans }, world) => own(world, (await plans.thought(MAX - 1)).items),
+  thought: async ({ plans }, world) => own(world, (await plans.awaitingPlanner(MAX - 1)).items),
   proposals: async ({ proposals }, world) => [
     await each(ids(world, 'tenant', 2), async (tenantId) => [
       await pages((after) => proposals.list(tenantId, 3, after)),
@@ -128,7 +128,7 @@ const records: Record<string, Read> = {
       await pages((after) => keys.list(tenantId, null, 3, after)),
     ]),
     own(world, await sorted(identity.revokedTokens(DAY))),
-    own(world, await sorted(identity.presentedTokens(DAY))),
+    own(world, await sorted(identity.agentTokens(DAY))),
   ],
   answers: ({ idempotency }, world) =>
     each([0, 1, 2, 3], (n) =>
@@ -143,7 +143,7 @@ const records: Record<string, Read> = {
       await pages((after) => firmware.list(tenantId, {}, 3, after)),
       await firmware.countArtifacts(tenantId),
     ]),
-    own(world, await firmware.strayArtifacts(MAX)),
+    own(world, await firmware.orphanedArtifacts(MAX)),
   ],
   memories: ({ memories }, world) =>
     each(ids(world, 'tenant', 2), (tenantId) =>
@@ -211,11 +211,11 @@ const lookups: Record<string, Read> = {
   firmware: ({ firmware, proposals }, world) =>
     each(ids(world, 'tenant', 2), async (tenantId) => [
       await each(ids(world, 'firmware', 4), (id) => firmware.find(tenantId, id)),
-      await each(ids(world, 'firmware', 4), (id) => firmware.findAnywhere(id)),
+      await each(ids(world, 'firmware', 4), (id) => firmware.findInAnyTenant(id)),
       await sorted(firmware.released(tenantId, 'lamp')),
       await each(ids(world, 'proposal', 4), (id) => proposals.find(id)),
     ]),
-  pruned: ({ retention }) => retention.prunedAt(),
+  pruned: ({ retention }) => retention.lastPrunedAt(),
   // No text parameter holds NUL, of a read either.
   nulInSlug: ({ identity }) => identity.slugTaken('a\0b'),
   nulInGroup: ({ records }, world) => records.group(world.id('tenant', 0), 'a\0b'),
@@ -225,7 +225,7 @@ const lookups: Record<string, Read> = {
 const areas = [actors, devices, commands, plans, records, inspection, lookups];
 
 /** Every question about the world, as calls. */
-export const questions = (world: World): Call[] =>
+export const readCalls = (world: StoreModel): Call[] =>
   areas.flatMap((area) =>
     Object.entries(area).map(([name, read]) => ({ name: `read ${name}`, run: (store: Store) => read(store, world) })),
   );

@@ -3,21 +3,21 @@ import type { AuditRow } from '../../../src/store/contract/audit.ts';
 import type { FirmwareRelease } from '../../../src/store/contract/firmware.ts';
 import type { ApiKey, Store } from '../../../src/store/contract.ts';
 import { fc } from '../properties.ts';
-import { answerOf, answers } from './turns.ts';
-import { DAY, moment, type Planned, planned, tenant, text, type World } from './world.ts';
+import { answerOf, answers } from './commits.ts';
+import { type CallFactory, DAY, moment, type StoreModel, tenant, text, weighted } from './model.ts';
 
 type Answer = typeof answers extends fc.Arbitrary<infer T> ? T : never;
 const also = fc.option(answers);
 const few = fc.nat(3);
 
 /** A call about records, as a function of numbers, a text, a moment and a stored answer that may join it. */
-type Of = (world: World, given: Given) => (store: Store) => Promise<unknown>;
+type CallBuilder = (world: StoreModel, given: Given) => (store: Store) => Promise<unknown>;
 const given = fc.record({ a: few, b: few, c: few, tenant, text, at: moment, flag: fc.boolean(), also });
 type Given = typeof given extends fc.Arbitrary<infer T> ? T : never;
 
-const put = (world: World, answer: Answer | null) => (answer === null ? null : answerOf(world, answer));
+const put = (world: StoreModel, answer: Answer | null) => (answer === null ? null : answerOf(world, answer));
 
-function proposalOf(world: World, { a, b, tenant, text, at, flag }: Given): Proposal {
+function proposalOf(world: StoreModel, { a, b, tenant, text, at, flag }: Given): Proposal {
   return {
     ...{
       id: world.id('proposal', a),
@@ -35,20 +35,20 @@ function proposalOf(world: World, { a, b, tenant, text, at, flag }: Given): Prop
   };
 }
 
-const keyOf = (world: World, { a, b, tenant, text, at, flag }: Given): ApiKey => ({
+const keyOf = (world: StoreModel, { a, b, tenant, text, at, flag }: Given): ApiKey => ({
   ...{ prefix: world.name('key', a), tenantId: world.id('tenant', tenant), userId: world.id('user', b), name: text },
   ...{ hash: 'h', scopes: [], roleCap: 'admin', createdAt: a * DAY, lastUsedAt: null, revokedAt: null },
   expiresAt: flag ? at : null,
 });
 
-const releaseOf = (world: World, { a, b, c, tenant, text, flag }: Given): FirmwareRelease => ({
+const releaseOf = (world: StoreModel, { a, b, c, tenant, text, flag }: Given): FirmwareRelease => ({
   ...{ id: world.id('firmware', a), tenantId: world.id('tenant', tenant), deviceType: 'lamp', version: `1.0.${b}` },
   ...{ notes: text, status: flag ? 'released' : 'draft', rolloutPercent: c === 3 ? 101 : c, url: c === 0 ? null : 'u' },
   ...{ checksum: 'c', artifact: b === 2 ? { name: world.id('artifact', c), bytes: 5 } : null },
   ...{ createdAt: a * DAY, releasedAt: null },
 });
 
-const auditRow = (world: World, { a, b, tenant, text, at, flag }: Given): AuditRow => ({
+const auditRow = (world: StoreModel, { a, b, tenant, text, at, flag }: Given): AuditRow => ({
   ...{
     id: world.id('audit', a + 4 * b),
     tenantId: flag ? null : world.id('tenant', tenant),
@@ -58,7 +58,7 @@ const auditRow = (world: World, { a, b, tenant, text, at, flag }: Given): AuditR
   ...{ key: null, via: 'rest', action: text, subject: `home:${a}`, outcome: 'done', requestId: world.id('request', a) },
 });
 
-const homes: Record<string, Of> = {
+const homes: Record<string, CallBuilder> = {
   insertHome: (world, { a, tenant, text, flag, also }) => {
     const home = {
       id: world.id('home', a),
@@ -91,7 +91,7 @@ const homes: Record<string, Of> = {
       records.deleteRoom(world.id('tenant', tenant), world.id('home', b), world.id('room', a)),
 };
 
-const groups: Record<string, Of> = {
+const groups: Record<string, CallBuilder> = {
   insertGroup: (world, { a, b, tenant, text, at, also }) => {
     const group = { tenantId: world.id('tenant', tenant), slug: `g${a}`, name: text, description: null, createdAt: at };
     return ({ records }) => records.insertGroup({ ...group, deviceIds: [world.id('device', b)] }, put(world, also));
@@ -110,7 +110,7 @@ const groups: Record<string, Of> = {
       records.deleteGroup(world.id('tenant', tenant), `g${a}`),
 };
 
-const people: Record<string, Of> = {
+const people: Record<string, CallBuilder> = {
   upsertUser: (world, { a, text, at, flag }) => {
     const user = {
       id: world.id('user', a),
@@ -146,11 +146,11 @@ const people: Record<string, Of> = {
   offer:
     (world, { a, b, flag }) =>
     ({ members }) =>
-      members.offer(world.id('invitation', a), flag ? 'admin' : 'viewer', world.id('user', b)),
+      members.updateInvitation(world.id('invitation', a), flag ? 'admin' : 'viewer', world.id('user', b)),
   uninvite:
     (world, { a }) =>
     ({ members }) =>
-      members.uninvite(world.id('invitation', a)),
+      members.deleteInvitation(world.id('invitation', a)),
   insertKey:
     (world, one) =>
     ({ keys }) =>
@@ -173,15 +173,17 @@ const people: Record<string, Of> = {
       identity.revokeToken(world.name('jti', a), at),
   useTokens:
     (world, { a, b, c, at }) =>
-    ({ signIns }) =>
-      signIns.markUsed([a, b].map((n) => ({ deviceId: world.id('device', n), timestamp: at, nonce: `nonce${c}` }))),
+    ({ sessionTokens }) =>
+      sessionTokens.markUsed(
+        [a, b].map((n) => ({ deviceId: world.id('device', n), timestamp: at, nonce: `nonce${c}` })),
+      ),
   markPresented:
     (world, { a, at }) =>
     ({ identity }) =>
-      identity.markPresented(world.name('digest', a), at),
+      identity.markAgentToken(world.name('digest', a), at),
 };
 
-const others: Record<string, Of> = {
+const others: Record<string, CallBuilder> = {
   put:
     (world, { also }) =>
     ({ idempotency }) =>
@@ -254,9 +256,9 @@ const others: Record<string, Of> = {
       retention.prune(at + a * DAY, { commands: a, journal: a + b }, 1 + b),
 };
 
-const callOf = (name: string, of: Of): fc.Arbitrary<Planned> =>
+const callOf = (name: string, of: CallBuilder): fc.Arbitrary<CallFactory> =>
   given.map((one) => (world) => ({ name: `${name} ${JSON.stringify(one)}`, run: of(world, one) }));
 
 export const recordCalls = [homes, groups, people, others].flatMap((area) =>
-  Object.entries(area).map(([name, of]) => planned(callOf(name, of), name === 'prune' ? 3 : 1)),
+  Object.entries(area).map(([name, of]) => weighted(callOf(name, of), name === 'prune' ? 3 : 1)),
 );

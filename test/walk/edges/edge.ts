@@ -1,11 +1,11 @@
 import type { JsonObject } from '../../../src/domain/values.ts';
 import type { Route } from '../../../src/edges/rest/route.ts';
-import type { House } from '../../support/house.ts';
+import type { HttpService } from '../../support/http-service.ts';
 import type { Ask } from '../row.ts';
 
 /** One request, ready for any edge. */
 export interface Request {
-  house: House;
+  house: HttpService;
   route: Route;
   ask: Ask;
   /** What the operation is given, by the names of the wire. */

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { Worker } from 'node:worker_threads';
-import { WireStream } from './wire.ts';
+import { WireStream } from './wire-stream.ts';
 import type { FromWorker, ToWorker } from './worker.ts';
 
 // The same file serves from the sources and from what `tsc` built of them.

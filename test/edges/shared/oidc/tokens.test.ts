@@ -5,15 +5,15 @@ import { externalTokenVerifier } from '../../../../src/edges/shared/oidc/externa
 import { makeProvider, requireSecureUri } from '../../../../src/edges/shared/oidc/provider.ts';
 import { ProviderUnavailable } from '../../../../src/operations/faults.ts';
 import { type TestClock, testClock } from '../../../support/clock.ts';
-import { quiet } from '../../../support/service.ts';
-import { newKey, type SmallIssuer, smallIssuer } from '../../../support/small-issuer.ts';
+import { silentLog } from '../../../support/service.ts';
+import { newKey, startTestIssuer, type TestIssuer } from '../../../support/test-issuer.ts';
 
 const AUDIENCE = 'https://twinkeep.example';
 let clock: TestClock;
-let issuer: SmallIssuer;
+let issuer: TestIssuer;
 beforeEach(async () => {
   clock = testClock();
-  issuer = await smallIssuer(clock, AUDIENCE);
+  issuer = await startTestIssuer(clock, AUDIENCE);
 });
 afterEach(() => issuer.close());
 
@@ -24,14 +24,14 @@ interface More {
 }
 
 function verifier({ jwksUri, platformClaim, issuer: named = issuer.url }: More = {}) {
-  const provider = makeProvider({ issuer: named, jwksUri: jwksUri ?? null }, { clock, log: quiet });
+  const provider = makeProvider({ issuer: named, jwksUri: jwksUri ?? null }, { clock, log: silentLog });
   return externalTokenVerifier(provider, { audience: AUDIENCE, platformClaim: platformClaim ?? null }, clock);
 }
 
 const now = () => Math.floor(clock.now() / 1000);
 const verified = async (claims: Record<string, unknown> = {}, more: More = {}): Promise<Proof | null> =>
   verifier(more).verify(await issuer.token(claims));
-const keysAsked = () => issuer.asked.filter((path) => path === '/keys').length;
+const keysAsked = () => issuer.requestedPaths.filter((path) => path === '/keys').length;
 
 describe('a token of the provider', () => {
   it('says who its bearer is: issuer and subject, as a person', async () => {
@@ -65,7 +65,7 @@ describe('a token of the provider', () => {
     const key = await newKey(alg);
     issuer.published = [key.public];
     expect(await verifier().verify(await issuer.token({}, {}, key))).toBeNull();
-    expect(issuer.asked).toEqual([]);
+    expect(issuer.requestedPaths).toEqual([]);
   });
 
   it('is refused unsigned, or signed with the public key as a shared secret', async () => {
@@ -195,16 +195,16 @@ describe('a token of the provider', () => {
 describe('the provider’s keys', () => {
   it('are read once for many tokens, and nothing is read before the first', async () => {
     const found = verifier();
-    expect(issuer.asked).toEqual([]);
+    expect(issuer.requestedPaths).toEqual([]);
     const tokens = await Promise.all([1, 2, 3, 4].map((n) => issuer.token({ sub: `${n}` })));
     await Promise.all(tokens.map((token) => found.verify(token)));
-    expect(issuer.asked).toEqual(['/.well-known/openid-configuration', '/keys']);
+    expect(issuer.requestedPaths).toEqual(['/.well-known/openid-configuration', '/keys']);
   });
 
   it('are read from OIDC_JWKS_URI without discovery', async () => {
     const found = verifier({ jwksUri: `${issuer.url}/keys` });
     expect(await found.verify(await issuer.token())).not.toBeNull();
-    expect(issuer.asked).toEqual(['/keys']);
+    expect(issuer.requestedPaths).toEqual(['/keys']);
   });
 
   it('are read by http where OIDC_JWKS_URI says so, and never where the discovery of an https issuer does', async () => {
@@ -265,10 +265,10 @@ describe('a provider that is away', () => {
   });
 
   it('is not asked by everybody who waits: once, and not again for 2 s', async () => {
-    issuer.instead = (_, response) => response.writeHead(503).end();
+    issuer.override = (_, response) => response.writeHead(503).end();
     const found = verifier();
     for (let n = 0; n < 5; n++) await found.verify(await issuer.token()).catch(() => {});
-    expect(issuer.asked).toHaveLength(1);
+    expect(issuer.requestedPaths).toHaveLength(1);
   });
 
   it('is not missed for a day while its keys are kept', async () => {
@@ -307,11 +307,11 @@ describe('a provider that does not answer as it should', () => {
   const refusing = async () => expect(verifier().verify(await issuer.token())).rejects.toThrow(ProviderUnavailable);
 
   it('by a redirect is not followed', async () => {
-    const elsewhere = await smallIssuer(clock, AUDIENCE);
-    issuer.instead = (request, response) =>
+    const elsewhere = await startTestIssuer(clock, AUDIENCE);
+    issuer.override = (request, response) =>
       response.writeHead(302, { location: `${elsewhere.url}${request.url}` }).end();
     await refusing();
-    expect(elsewhere.asked).toEqual([]);
+    expect(elsewhere.requestedPaths).toEqual([]);
     await elsewhere.close();
   });
 
@@ -321,12 +321,12 @@ describe('a provider that does not answer as it should', () => {
     ['no discovery document', '{}'],
     ['the discovery document of another', '{"issuer": "https://elsewhere.example", "jwks_uri": "http://127.0.0.1:1"}'],
   ])('by %s is as good as away', async (_, text) => {
-    issuer.instead = (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text);
+    issuer.override = (_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(text);
     await refusing();
   });
 
   it('by an endless answer is cut off', async () => {
-    issuer.instead = (_, response) => {
+    issuer.override = (_, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       const more = () => response.write('x'.repeat(65_536));
       response.on('drain', more);

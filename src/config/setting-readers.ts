@@ -1,0 +1,148 @@
+import { isIP, isIPv6 } from 'node:net';
+import type { SettingName } from './settings.ts';
+
+/** The environment, as a process has it or a test makes it. */
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** A setting that cannot be used. The message names the variable and never repeats a value, which may be a secret. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+  readonly variable: string;
+  constructor(variable: string, problem: string) {
+    super(`${variable} ${problem}`);
+    this.variable = variable;
+  }
+}
+
+/** Reads one variable; null when it is unset or empty, for `compose` files pass unset ones as empty. */
+export type ReadSetting<Name extends string = SettingName> = (name: Name) => string | null;
+
+export function makeSettingReader<Name extends string = SettingName>(env: Environment): ReadSetting<Name> {
+  return (name) => {
+    const value = env[name]?.trim();
+    return value === undefined || value === '' ? null : value;
+  };
+}
+
+export function readInteger(read: ReadSetting, name: SettingName, fallback: number, min: number, max: number): number {
+  const text = read(name);
+  if (text === null) return fallback;
+  const value = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(value >= min && value <= max)) throw new ConfigError(name, `must be a whole number from ${min} to ${max}`);
+  return value;
+}
+
+/** A TCP port; 0 lets the system choose. */
+export const readPort = (read: ReadSetting, name: SettingName, fallback: number): number =>
+  readInteger(read, name, fallback, 0, 65_535);
+
+export function readChoice<const Value extends string>(
+  read: ReadSetting,
+  name: SettingName,
+  values: readonly Value[],
+  fallback: Value,
+): Value {
+  const text = read(name);
+  if (text === null) return fallback;
+  const found = values.find((value) => value === text);
+  if (found === undefined) throw new ConfigError(name, `must be one of ${values.join(', ')}`);
+  return found;
+}
+
+const HOST_NAME = /^(?!\d+(\.\d+)*$)[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?$/;
+
+/** An IP address or a host name to listen on; `[::1]` loses its brackets. */
+export function readHost(read: ReadSetting, name: SettingName, fallback: string): string {
+  const text = read(name)?.replace(/^\[(.*)\]$/, '$1') ?? fallback;
+  if (isIP(text) === 0 && !HOST_NAME.test(text)) throw new ConfigError(name, 'must be an IP address or a host name');
+  return text;
+}
+
+/** Whether listening there means listening everywhere, so that the address is no way to reach the service. */
+export const isWildcard = (address: string): boolean =>
+  address === '0.0.0.0' || (isIPv6(address) && /^[0:.]*$|^::ffff:(0\.0\.0\.0|0:0)$/i.test(address));
+
+/** An absolute URL of one of the schemes, without the slash at its end. It holds no user, query or fragment. */
+export function readPublicUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
+  const text = read(name);
+  if (text === null) return null;
+  const url = parseUrl(text, schemes);
+  if (url === null) throw new ConfigError(name, `must be a URL that begins with ${begins(schemes)}`);
+  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
+    throw new ConfigError(name, 'must be a URL without user, query and fragment');
+  }
+  return text.replace(/\/+$/, '');
+}
+
+/** The URL of a server; a user and a password may be in it. */
+export function readServerUrl(read: ReadSetting, name: SettingName, schemes: readonly string[]): string | null {
+  const text = read(name);
+  if (text === null) return null;
+  if (parseUrl(text, schemes) === null) {
+    throw new ConfigError(name, `must be a URL that begins with ${begins(schemes)}`);
+  }
+  return text;
+}
+
+function parseUrl(text: string, schemes: readonly string[]): URL | null {
+  const url = URL.parse(text);
+  // Without the slashes a URL parser takes `postgres:host` for a path; PostgreSQL's may leave the host out (a socket).
+  const fits = schemes.some((scheme) => text.toLowerCase().startsWith(`${scheme}://`));
+  return url !== null && fits && (url.host !== '' || url.protocol.startsWith('postgres')) ? url : null;
+}
+
+const begins = (schemes: readonly string[]) => schemes.map((scheme) => `${scheme}://`).join(' or ');
+
+/** `name=number,…`; what is not named keeps its value from `fallback`. */
+export function readNamedNumbers(
+  read: ReadSetting,
+  name: SettingName,
+  fallback: Readonly<Record<string, number>>,
+  rule: { names?: readonly string[]; min: number; max: number },
+): Record<string, number> {
+  const text = read(name);
+  if (text === null) return { ...fallback };
+  const found = new Map<string, number>();
+  for (const part of text.split(',')) {
+    const match = /^\s*([a-z][a-z0-9_-]{0,31})\s*=\s*(\d{1,9})\s*$/.exec(part);
+    const value = Number(match?.[2]);
+    if (match?.[1] === undefined || !(value >= rule.min && value <= rule.max)) {
+      throw new ConfigError(name, `must be name=number pairs, with numbers from ${rule.min} to ${rule.max}`);
+    }
+    if (rule.names !== undefined && !rule.names.includes(match[1])) {
+      throw new ConfigError(name, `knows only ${rule.names.join(' and ')}`);
+    }
+    if (found.has(match[1])) throw new ConfigError(name, 'names the same thing twice');
+    found.set(match[1], value);
+  }
+  return rule.names === undefined ? Object.fromEntries(found) : { ...fallback, ...Object.fromEntries(found) };
+}
+
+const PROXY_NAMES = ['loopback', 'linklocal', 'uniquelocal'];
+
+/** Addresses, CIDR ranges, and the three names that proxy lists know for the private ones. */
+export function readProxies(read: ReadSetting, name: SettingName): string[] {
+  const entries = (read(name) ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
+  for (const entry of entries) {
+    const [address = '', bits, ...rest] = entry.split('/');
+    const family = isIP(address);
+    const width = family === 4 ? 32 : 128;
+    const known =
+      PROXY_NAMES.includes(entry) ||
+      (family !== 0 && rest.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= width)));
+    if (!known) throw new ConfigError(name, 'must be IP addresses or CIDR ranges, separated by commas');
+  }
+  return entries;
+}
+
+/** `host:port`; an IPv6 address stands in brackets. */
+export function readAddress(read: ReadSetting, name: SettingName): string | null {
+  const text = read(name);
+  if (text === null) return null;
+  const match = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})$/.exec(text);
+  if (match === null || Number(match[2]) > 65_535) throw new ConfigError(name, 'must be host:port');
+  return text;
+}

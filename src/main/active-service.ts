@@ -1,0 +1,330 @@
+import { readFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import { createRuntime } from '../actors/runtime.ts';
+import type { RuntimeLimits } from '../actors/runtime-limits.ts';
+import { type Config, mqttUrl } from '../config.ts';
+import type { Clock } from '../domain/clock.ts';
+import type { SizeReporter } from '../domain/collection-sizes.ts';
+import type { Log } from '../domain/log.ts';
+import { makeSealer } from '../domain/sealing.ts';
+import { makeGraphql } from '../edges/graphql/edge.ts';
+import type { SidecarLimits } from '../edges/grpc/sidecar-limits.ts';
+import { makeMcpEdge } from '../edges/mcp/edge.ts';
+import type { SessionLimits } from '../edges/mcp/session-registry.ts';
+import { type MqttEdge, openMqtt } from '../edges/mqtt/edge.ts';
+import type { MqttLimits } from '../edges/mqtt/mqtt-limits.ts';
+import { makeMqttMeter } from '../edges/mqtt/mqtt-metrics.ts';
+import { userAuthentication } from '../edges/mqtt/user-session.ts';
+import { makeRestListener } from '../edges/rest/listener.ts';
+import { publicResources } from '../edges/rest/public-resources.ts';
+import { routes } from '../edges/rest/routes.ts';
+import { apiKeyVerifier } from '../edges/shared/api-key-verifier.ts';
+import { clientAddress } from '../edges/shared/client-address.ts';
+import { makeHttpAuthenticator } from '../edges/shared/http-authenticator.ts';
+import { internalTokenVerifier, makeIdentity } from '../edges/shared/identity.ts';
+import { makeMetrics } from '../edges/shared/metrics.ts';
+import { protectedResource } from '../edges/shared/protected-resource.ts';
+import { type FixedRates, fixedRates, makeRateLimiter } from '../edges/shared/rate-limiter.ts';
+import { actorStream } from '../edges/websocket/actor-stream.ts';
+import { makeWebSockets } from '../edges/websocket/edge.ts';
+import { stateStream } from '../edges/websocket/state-stream.ts';
+import { currentDefinition, definitionFor } from '../machines/versions.ts';
+import { openCognition } from '../operations/cognition/cognition.ts';
+import { plannerTimeoutResolver } from '../operations/cognition/planner-timeout.ts';
+import { IdempotencyKeys } from '../operations/idempotency.ts';
+import type { Services, Settings } from '../operations/operation.ts';
+import { makePerform } from '../operations/perform.ts';
+import { planStepResolver, planStepSyncResolver } from '../operations/plans/plan-step-resolver.ts';
+import { signingKey } from '../protocol/signature.ts';
+import { makeAuditWriter } from '../services/audit-writer.ts';
+import { parseChangelog } from '../services/changelog.ts';
+import { DeviceActivityLog } from '../services/device-activity-log.ts';
+import { loadFlags } from '../services/flags.ts';
+import { makeHealth } from '../services/health.ts';
+import { Locks } from '../services/locks.ts';
+import { ManifestCache } from '../services/manifest-cache.ts';
+import { readTokenKey, type TokenKey } from '../services/tokens.ts';
+import type { ActiveLock, Store } from '../store/contract.ts';
+import type { LockTiming } from '../store/lock/lock-timing.ts';
+import { openCache, openRateLimiter, openStore } from '../store/open.ts';
+import { openArtifacts } from './artifacts.ts';
+import { asyncApiDocument } from './asyncapi-document.ts';
+import { loadCallerServices } from './caller-services.ts';
+import { consoleMount } from './console.ts';
+import { startFlagRefresh } from './flag-refresh.ts';
+import { registerGauges } from './gauges.ts';
+import { makeIds } from './ids.ts';
+import { startPruning } from './pruning.ts';
+import { makeSidecarRunner } from './sidecar.ts';
+import { makeIdentityProvider, makeSignInServices } from './sign-in-services.ts';
+import type { Timekeeper } from './timekeeper.ts';
+
+export interface StartOptions {
+  log: Log;
+  /** Taken as the service's time as it is, instead of one that follows the database and the host. */
+  clock?: Clock;
+  /** The host's wall clock, in epoch milliseconds; `Date.now` where it is not given. */
+  wallClock?(): number;
+  /** Called once when the service cannot go on: the right to be the active process is lost. */
+  onFatal?(reason: string): void;
+  /** Bounds other than the usual ones. */
+  limits?: {
+    runtime?: Partial<RuntimeLimits>;
+    mqtt?: Partial<MqttLimits>;
+    rates?: Partial<FixedRates>;
+    mcp?: Partial<SessionLimits>;
+    sidecar?: Partial<SidecarLimits>;
+    lock?: Partial<LockTiming>;
+    /** Milliseconds between two looks of a standby at the database's clock. */
+    clockLookMs?: number;
+  };
+  /** Stands between the service and its store: a test's way to make the store fail at a chosen moment. */
+  wrapStore?(store: Store): Store;
+  /** Handed what the edges work with, before anything listens: for who runs the service inside a program of its own. */
+  onAssembled?(services: Services): void;
+}
+
+export type UpgradeHandler = MqttEdge['upgrade'];
+
+/** What only the active process has. */
+export interface ActiveService {
+  settings: Settings;
+  listener: RequestListener;
+  upgrade: UpgradeHandler;
+  /** Releases what a crash left, then listens. */
+  open(url: string): Promise<void>;
+  /** `answered` settles when the requests in flight are, or are waited for no more. */
+  close(answered: Promise<void>): Promise<void>;
+  /** Writes and says nothing more. */
+  abort(): void;
+}
+
+export async function composeService(
+  config: Config,
+  {
+    time,
+    lock,
+    log,
+    limits,
+    wrapStore,
+    onAssembled,
+    draining,
+  }: StartOptions & { time: Timekeeper; lock: ActiveLock; draining(): boolean },
+): Promise<ActiveService> {
+  const { clock } = time;
+  const newId = makeIds(clock);
+  const opened = await openStore(config, lock);
+  const store = wrapStore?.(opened) ?? opened;
+  const cache = await openCache(config, clock, lock.lease);
+  const rates = openRateLimiter(config, clock, lock.lease);
+  const metrics = makeMetrics();
+  // Loaded only where traces are wanted: who wants none pays nothing for them.
+  const tracing = config.otlpEndpoint === null ? null : (await import('./tracing.ts')).makeTracing(config.otlpEndpoint);
+  const runtime = createRuntime({
+    store,
+    definitions: (kind, version) => (version === undefined ? currentDefinition(kind) : definitionFor(kind, version)),
+    clock,
+    lease: lock.lease,
+    log,
+    meter: tracing?.traceMeter(metrics.runtime) ?? metrics.runtime,
+    ...(limits?.runtime && { limits: limits.runtime }),
+  });
+  const deviceKey = signingKey('ed25519', seedOf(config.keys.deviceSigning));
+  const tokenKey = await tokenKeyOf(config);
+  const callers = await loadCallerServices({ store, cache, clock, log, newId });
+  const flags = await loadFlags(store.administration);
+  const settings: Settings = {
+    apiBaseUrl: '',
+    mqttUrl: '',
+    betaDeviceLimit: config.betaDeviceLimit,
+    defaultTier: config.defaultTier,
+    sessionMaxAgeS: config.sessionMaxAgeS,
+    rateLimits: config.rateLimits,
+    cloudPublicKeys: [config.keys.deviceSigning.publicKey],
+    changelog: parseChangelog(readFileSync(new URL('../../CHANGELOG.md', import.meta.url), 'utf8')),
+  };
+  let mqtt: MqttEdge | null = null;
+  let aborted = false;
+  const sealer = makeSealer(config.keys.master.export(), config.keys.masterPrevious?.export());
+  const audit = makeAuditWriter({
+    ...{ store, clock, newId, log },
+    dropped: metrics.labelledCounter('audit_dropped', 'Refused attempts that are not written down', 'outcome'),
+  });
+  const sidecar = makeSidecarRunner(config, { clock, lease: lock.lease, log, metrics, limits: limits?.sidecar });
+  const services: Services = {
+    ...makeSignInServices({ cache, clock, sealer, tokenKey, identity: () => identity }),
+    store,
+    cache,
+    rates,
+    actors: tracing?.traceActors(runtime.actors) ?? runtime.actors,
+    sessions: runtime.sessions,
+    deviceActivity: new DeviceActivityLog(clock),
+    manifests: new ManifestCache(store.devices),
+    artifacts: openArtifacts(config, { store, settings, clock, newId, log }),
+    locks: new Locks(),
+    audit,
+    clock,
+    newId,
+    seal: sealer.seal,
+    open: sealer.open,
+    flags: () => flags.current(),
+    setFlag: flags.set,
+    ...callers,
+    sidecar: sidecar.sidecar,
+    health: makeHealth({
+      store,
+      cache,
+      clock,
+      redis: config.redisUrl !== null,
+      mqtt: () => (mqtt === null ? 'degraded' : 'operational'),
+      worker: () => (runtime.actors.groupCommit.paused ? 'degraded' : 'operational'),
+      clockOffsets: time.untrustedOffsets,
+    }),
+    settings,
+    log,
+  };
+  runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
+  const cognition = openCognition(services, flags);
+  onAssembled?.(services);
+  const gate = makeRateLimiter(services, { ...fixedRates, ...limits?.rates });
+  const addressOf = clientAddress(config.trustedProxies);
+  const redirectUri = () => `${settings.apiBaseUrl}/auth/callback`;
+  const external = makeIdentityProvider(config.oidc, { sealer, clock, log, redirectUri });
+  const identity = makeIdentity({
+    ...callers,
+    verifiers: [apiKeyVerifier(callers.apiKeys), internalTokenVerifier(tokenKey, clock), ...external.verifiers],
+    gate,
+    clock,
+    newId,
+  });
+  const secure = config.tls !== null || config.publicUrl?.startsWith('https:') === true;
+  const door = makeHttpAuthenticator({ identity, services, secure });
+  const sockets = makeWebSockets({
+    ...{ services, identity, rateLimiter: gate, addressOf },
+    streams: [stateStream(services), actorStream(services)],
+  });
+  const idempotencyKeys = new IdempotencyKeys(services);
+  const perform = makePerform(services, idempotencyKeys);
+  const publicUrl = () => settings.apiBaseUrl.slice(0, -'/v1'.length);
+  const mcp = makeMcpEdge({
+    ...{ services, perform, identity, gate, addressOf, publicUrl, log },
+    host: config.host,
+    observe: metrics.recordRequest,
+    ...(limits?.mcp && { limits: limits.mcp }),
+  });
+  const graphql = makeGraphql({
+    ...{ services, identity, door, gate, addressOf, perform, draining },
+    production: config.production,
+    observe: metrics.recordRequest,
+  });
+  const pruning = startPruning(config, { ...services, isClockTrusted: () => time.untrustedOffsets() === null });
+  registerGauges(metrics, runtime, {
+    ...{ mqtt: () => mqtt, sockets, mcp, graphql, services, clockOffsets: time.offsets, pruning },
+    collections: [
+      ...[runtime, idempotencyKeys, cognition, identity, sockets, mcp, graphql, sidecar, ...sizedServices(services)],
+      { sizes: () => ({ ...mqtt?.sizes(), ...tracing?.sizes() }) },
+    ],
+  });
+  const refreshing = startFlagRefresh(flags, log);
+  return {
+    settings,
+    listener: makeRestListener({
+      routes,
+      resources: publicResources({
+        metrics,
+        publicKeys: [tokenKey.publicJwk],
+        events: asyncApiDocument(settings),
+        protectedResource: () => protectedResource(publicUrl(), config.oidc?.issuer ?? null),
+        signIn: { services, cookies: door.cookies, provider: external.signIn, defaultReturnTo: '/console', log },
+      }),
+      door,
+      perform,
+      gate,
+      publicUrl,
+      newId,
+      log,
+      trustedProxies: config.trustedProxies,
+      observe: metrics.recordRequest,
+      ...(tracing && { trace: tracing.traceRequest }),
+      draining,
+      mounts: {
+        ...consoleMount({
+          ...{ gate, addressOf, newId, log, provider: external.signIn !== null },
+          prefix: () => new URL(settings.apiBaseUrl).pathname.replace(/\/v1$/, ''),
+        }),
+        mcp: mcp.listener,
+        graphql: graphql.listener,
+      },
+    }),
+    upgrade(request, socket, head) {
+      const [path] = (request.url ?? '/').split('?', 1);
+      if (path === '/mqtt' && mqtt) mqtt.upgrade(request, socket, head);
+      else if (path === '/graphql') graphql.upgrade(request, socket, head);
+      else sockets.upgrade(request, socket, head);
+    },
+    async open(url) {
+      if (!aborted) await runtime.start();
+      if (aborted) throw new Error('the right to be the active process is lost');
+      settings.apiBaseUrl = `${config.publicUrl ?? url}/v1`;
+      mqtt = await openMqtt({
+        services,
+        settings: {
+          host: config.host,
+          port: config.mqttPort,
+          tls: config.mqttTlsPort === null || config.tls === null ? null : { ...config.tls, port: config.mqttTlsPort },
+          maxConnections: config.mqttMaxConnections,
+          deviceRate: config.deviceRate,
+        },
+        signingKey: deviceKey,
+        watches: (deviceId) => runtime.watches.forDevice(deviceId),
+        lease: lock.lease,
+        authenticateUser: userAuthentication(identity, newId),
+        addressOf,
+        log,
+        meter: makeMqttMeter(metrics),
+        ...(limits?.mqtt && { limits: limits.mqtt }),
+      });
+      settings.mqttUrl = config.mqttPublicUrl ?? mqttUrl(config, mqtt);
+      if (aborted) mqtt.abort();
+      else sidecar.open(cognition, services);
+    },
+    async close(answered) {
+      pruning.stop();
+      clearInterval(refreshing);
+      cognition.close();
+      const edges = [sockets.close(), mcp.close(), graphql.close(), mqtt?.close(), sidecar.close()];
+      await Promise.all([...edges, answered]);
+      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
+      await audit.close();
+      await store.close();
+      await Promise.all([cache.close(), rates.close()]);
+      await tracing?.close();
+    },
+    abort() {
+      aborted = true;
+      pruning.stop();
+      clearInterval(refreshing);
+      cognition.close();
+      runtime.halt();
+      callers.apiKeys.discardPending();
+      mqtt?.abort();
+      sidecar.abort();
+      void sockets.close();
+      void mcp.close();
+      void graphql.close();
+    },
+  };
+}
+
+/** The services that hold collections, other than the runtime's. */
+const sizedServices = (services: Services): SizeReporter[] => [
+  ...[services.store, services.cache, services.rates, services.deviceActivity, services.manifests, services.artifacts],
+  ...[services.locks, services.audit, services.users, services.revocations, services.apiKeys, services.agentTokens],
+  ...[services.invalidations, services.cookieSessions],
+];
+
+const tokenKeyOf = (config: Config): Promise<TokenKey> =>
+  readTokenKey(config.keys.tokenSigning.privateKey.export({ format: 'jwk' }));
+
+const seedOf = (pair: Config['keys']['deviceSigning']): string => pair.privateKey.export({ format: 'jwk' }).d as string;

@@ -1,0 +1,19 @@
+import type { JsonObject } from '../domain/values.ts';
+import { mqttAsyncApi } from '../edges/mqtt/asyncapi.ts';
+import { asyncApi } from '../edges/shared/asyncapi.ts';
+import { webSocketAsyncApi } from '../edges/websocket/asyncapi.ts';
+import type { Settings } from '../operations/operation.ts';
+
+/** The AsyncAPI document of all edges. The addresses are known once the service listens; it is made anew when they change. */
+export function asyncApiDocument(settings: Pick<Settings, 'apiBaseUrl' | 'mqttUrl'>): () => JsonObject {
+  const parts = [mqttAsyncApi(), webSocketAsyncApi()];
+  let made: { key: string; document: JsonObject } | null = null;
+  return () => {
+    const { apiBaseUrl, mqttUrl } = settings;
+    const key = `${apiBaseUrl} ${mqttUrl}`;
+    if (made?.key !== key) {
+      made = { key, document: asyncApi(parts, { httpUrl: apiBaseUrl.replace(/\/v1$/, ''), mqttUrl }) };
+    }
+    return made.document;
+  };
+}

@@ -1,0 +1,24 @@
+import type { Services } from '../operations/operation.ts';
+import { loadAgentTokens } from '../services/agent-tokens.ts';
+import { makeApiKeyCache } from '../services/api-key-cache.ts';
+import { openInvalidationBus } from '../services/invalidation-bus.ts';
+import { loadRevocations } from '../services/tokens.ts';
+import { makeUserCache } from '../services/user-cache.ts';
+
+type CallerServices = Pick<Services, 'invalidations' | 'users' | 'revocations' | 'apiKeys' | 'agentTokens'>;
+
+/** What a process remembers of who calls, kept true by the news. */
+export async function loadCallerServices(
+  parts: Pick<Services, 'store' | 'cache' | 'clock' | 'log' | 'newId'>,
+): Promise<CallerServices> {
+  const { store, cache, clock, log, newId } = parts;
+  // Before anything is read that it may tell of.
+  const news = await openInvalidationBus(cache, newId(), log);
+  return {
+    invalidations: news,
+    users: makeUserCache(store, news),
+    revocations: await loadRevocations(store.identity, clock, news),
+    apiKeys: makeApiKeyCache(store, { clock, log, news }),
+    agentTokens: await loadAgentTokens(store.identity, clock, news),
+  };
+}

@@ -1,0 +1,93 @@
+import { isSameStateValue } from '../actors/commit/unit-of-work.ts';
+import type { Runtime } from '../actors/runtime.ts';
+import { type SizeReporter, sumSizes } from '../domain/collection-sizes.ts';
+import type { Json } from '../domain/values.ts';
+import type { GraphqlEdge } from '../edges/graphql/edge.ts';
+import type { McpEdge } from '../edges/mcp/edge.ts';
+import type { MqttEdge } from '../edges/mqtt/edge.ts';
+import type { Metrics } from '../edges/shared/metrics.ts';
+import type { WebSocketEdge } from '../edges/websocket/edge.ts';
+import type { CommandContext } from '../machines/command-types.ts';
+import type { Services } from '../operations/operation.ts';
+import type { ClockOffsets } from '../services/health.ts';
+import type { Pruning } from './pruning.ts';
+
+/** What is read when somebody looks at the metrics. */
+export function registerGauges(
+  metrics: Metrics,
+  runtime: Runtime,
+  {
+    mqtt,
+    sockets,
+    mcp,
+    graphql,
+    services,
+    collections,
+    clockOffsets,
+    pruning,
+  }: {
+    mqtt(): MqttEdge | null;
+    sockets: WebSocketEdge;
+    mcp: McpEdge;
+    graphql: Pick<GraphqlEdge, 'connections'>;
+    services: Pick<Services, 'cache' | 'flags' | 'store'>;
+    /** Every part that has collections which live as long as the process. */
+    collections: readonly SizeReporter[];
+    clockOffsets(): ClockOffsets;
+    pruning: Pick<Pruning, 'suspended'>;
+  },
+): void {
+  const { actors, outbox, sessions, timers } = runtime;
+  metrics.labelledGauge('actors_live', 'Actors in memory, by kind', 'kind', () => actors.stats().byKind);
+  metrics.gauge('turns_paused', '1 while the store refuses and turns wait', () => Number(actors.groupCommit.paused));
+  metrics.gauge('events_waiting', 'Events in all mailboxes', () => actors.stats().waiting);
+  metrics.gauge('mailbox_deepest', 'Events in the fullest mailbox', () => actors.stats().deepestMailbox);
+  metrics.gauge('outbox_age_seconds', 'Age of the oldest output that is not delivered', () => outbox.age() / 1000);
+  metrics.gauge('timers_firing', 'Timers that are due and not answered', () => timers.due);
+  metrics.gauge('device_sessions', 'Devices that are signed in', () => sessions.count());
+  metrics.gauge('mqtt_connections_open', 'Open MQTT connections', () => mqtt()?.connections() ?? 0);
+  metrics.gauge('websocket_connections_open', 'Open WebSocket connections', () => sockets.counts().connections);
+  metrics.gauge('graphql_connections_open', 'Open WebSocket connections of GraphQL', () => graphql.connections());
+  metrics.gauge(
+    'websocket_bytes_waiting',
+    'Bytes that WebSocket clients did not read yet',
+    () => sockets.counts().buffered,
+  );
+  metrics.gauge('mcp_sessions', 'Open MCP sessions', () => mcp.counts().sessions);
+  metrics.gauge('cache_healthy', '0 while Redis is away and the process goes on alone', () =>
+    Number(services.cache.healthy()),
+  );
+  metrics.labelledGauge(
+    'collection_entries',
+    'Entries of collections that live as long as the process',
+    'collection',
+    () => sumSizes(collections),
+  );
+  metrics.gauge('prepared_statements', 'Prepared statements on all connections to the database', () =>
+    services.store.preparedStatements(),
+  );
+  metrics.labelledGauge('flags', '1 where a flag is set', 'flag', () =>
+    Object.fromEntries(Object.entries(services.flags()).map(([flag, state]) => [flag, Number(state)])),
+  );
+  metrics.gauge(
+    'clock_offset_seconds',
+    "The host's wall clock minus the database's clock",
+    () => clockOffsets().hostMs / 1000,
+  );
+  metrics.gauge(
+    'clock_correction_seconds',
+    "The reference clock minus the service's time: what is still to be corrected",
+    () => clockOffsets().correctionMs / 1000,
+  );
+  metrics.gauge('pruning_suspended', '1 while old rows are kept because the clock may be wrong', () =>
+    Number(pruning.suspended()),
+  );
+  actors.subscribeTransitions(({ ref, snapshot }, _event, from) => {
+    if (ref.kind !== 'command' || isSameStateValue(lifecycleOf(from), lifecycleOf(snapshot.value))) return;
+    const { status, refusal } = snapshot.context as CommandContext;
+    metrics.recordCommand(status, refusal?.code ?? 'none');
+  });
+}
+
+const lifecycleOf = (value: Json): Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value.lifecycle ?? null) : value;

@@ -1,0 +1,58 @@
+import type { Clock } from '../domain/clock.ts';
+import type { ClockSample } from '../domain/database-time.ts';
+import type { Log } from '../domain/log.ts';
+import { type HostTime, ServiceClock } from '../domain/service-clock.ts';
+import type { ClockOffsets } from '../services/health.ts';
+
+/** The service's clock, and what operators are told of it. */
+export interface Timekeeper {
+  clock: Clock;
+  offsets(): ClockOffsets;
+  /** The same while the clocks are more than a minute apart, else null. */
+  untrustedOffsets(): ClockOffsets | null;
+  /** Takes a reading of the database's clock. */
+  observe(sample: ClockSample): void;
+  stop(): void;
+}
+
+const FOLLOW_MS = 1_000;
+/** Between two log lines about the same thing. */
+export const REMIND_MS = 60_000;
+
+export const hostTime = (wall: () => number = Date.now): HostTime => ({ wall, monotonic: () => performance.now() });
+
+/** Keeps time by a `ServiceClock`, from `sample` on; logs steps, and every minute that the clocks are too far apart. */
+export function startTimekeeper(host: HostTime, sample: ClockSample | null, log: Log): Timekeeper {
+  const clock = new ServiceClock(host, sample, ({ what, differenceMs }) => {
+    const about = { difference_s: differenceMs / 1000 };
+    if (what === 'seen') log.warn(about, 'clock step detected; waiting whether it lasts');
+    else log.warn(about, 'clock step confirmed; correcting the service time');
+  });
+  const offsets = () => ({ hostMs: clock.hostOffset(), correctionMs: clock.correction() });
+  const untrusted = () => (clock.isTrusted() ? null : offsets());
+  let remindAt = Number.NEGATIVE_INFINITY;
+  const follow = setInterval(() => {
+    clock.synchronize();
+    const apart = untrusted();
+    if (apart === null || host.monotonic() < remindAt) return;
+    remindAt = host.monotonic() + REMIND_MS;
+    log.warn(
+      { host_offset_s: apart.hostMs / 1000, correction_s: apart.correctionMs / 1000 },
+      'clock is more than a minute off; health is degraded and pruning is suspended',
+    );
+  }, FOLLOW_MS).unref();
+  return {
+    ...{ clock, offsets, untrustedOffsets: untrusted },
+    observe: (sample) => clock.observe(sample),
+    stop: () => clearInterval(follow),
+  };
+}
+
+/** A clock that its owner moves is believed. */
+export const fixedTimekeeper = (clock: Clock): Timekeeper => ({
+  clock,
+  offsets: () => ({ hostMs: 0, correctionMs: 0 }),
+  untrustedOffsets: () => null,
+  observe() {},
+  stop() {},
+});

@@ -1,0 +1,105 @@
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { EpochMs } from '../../domain/values.ts';
+import type { Cache } from '../contract.ts';
+
+type Listener = (message: string) => void;
+
+interface Entry {
+  value: string;
+  /** The first moment at which it is gone. */
+  until: EpochMs;
+}
+
+/** Entries kept at most; the least recently used go first. */
+const MAX_ENTRIES = 200_000;
+
+/** A cache of this process alone. */
+export class MemoryCache implements Cache {
+  private readonly entries: LRUCache<string, Entry>;
+  private readonly listeners = new Map<string, Set<Listener>>();
+  private readonly clock: Clock;
+
+  /** Memory for `maxEntries` is allocated at once. */
+  constructor(clock: Clock, { maxEntries = MAX_ENTRIES }: { maxEntries?: number } = {}) {
+    this.entries = new LRUCache({ max: maxEntries });
+    this.clock = clock;
+  }
+
+  async get(key: string): Promise<string | null> {
+    return this.liveEntry(key)?.value ?? null;
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    this.entries.set(key, { value, until: this.clock.now() + Math.max(1, ttlMs) });
+  }
+
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    if (this.liveEntry(key) !== null) return false;
+    await this.set(key, value, ttlMs);
+    return true;
+  }
+
+  async take(key: string): Promise<string | null> {
+    const value = this.liveEntry(key)?.value ?? null;
+    this.entries.delete(key);
+    return value;
+  }
+
+  async delete(key: string): Promise<void> {
+    this.entries.delete(key);
+  }
+
+  /** What is left of an entry's life in milliseconds, with its value; null where there is none. */
+  entry(key: string): { value: string; ttlMs: number } | null {
+    const entry = this.liveEntry(key);
+    return entry === null ? null : { value: entry.value, ttlMs: entry.until - this.clock.now() };
+  }
+
+  /** Those that may still live. */
+  keys(): Iterable<string> {
+    return this.entries.keys();
+  }
+
+  async publish(channel: string, message: string): Promise<void> {
+    for (const listener of [...(this.listeners.get(channel) ?? [])]) listener(message);
+  }
+
+  async subscribe(channel: string, listener: Listener): Promise<() => Promise<void>> {
+    const heard = this.listeners.get(channel) ?? new Set();
+    this.listeners.set(channel, heard.add(listener));
+    return async () => {
+      heard.delete(listener);
+      if (heard.size === 0 && this.listeners.get(channel) === heard) this.listeners.delete(channel);
+    };
+  }
+
+  /** Whether anybody here listens. */
+  hasListeners(channel: string): boolean {
+    return this.listeners.has(channel);
+  }
+
+  sizes(): CollectionSizes {
+    let listeners = 0;
+    for (const heard of this.listeners.values()) listeners += heard.size;
+    return { cache_entries: this.entries.size, cache_listeners: listeners };
+  }
+
+  healthy(): boolean {
+    return true;
+  }
+
+  async close(): Promise<void> {
+    this.entries.clear();
+    this.listeners.clear();
+  }
+
+  private liveEntry(key: string): Entry | null {
+    const entry = this.entries.get(key);
+    if (entry === undefined) return null;
+    if (this.clock.now() < entry.until) return entry;
+    this.entries.delete(key);
+    return null;
+  }
+}

@@ -1,0 +1,250 @@
+import { randomUUID } from 'node:crypto';
+import type { Redis } from 'ioredis';
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Lease } from '../../domain/lease.ts';
+import type { Cache } from '../contract.ts';
+import { MemoryCache } from './memory-cache.ts';
+import { connectRedis, PREFIX } from './redis-connection.ts';
+
+const PROBE_MS = 250;
+const SYNC_BATCH = 1_000;
+/** A connection that nobody uses may be dead without a word. */
+const HEARTBEAT_MS = 1_000;
+/** Nothing is kept longer than a cookie session, which ends with its token. */
+const LONGEST_LIFE_MS = 24 * 60 * 60 * 1000;
+/** Everything here is a duration, as it is in Redis: a step of the host's clock ends or prolongs none. */
+const monotonic: Clock = { now: () => performance.now() };
+/** Changes beyond which those that no longer matter are looked for while Redis is away. */
+const MANY_BEHIND = 1_000;
+
+/**
+ * A cache in Redis 6.2 and later or Valkey. All that this process writes is also kept in it, so that while Redis is away
+ * the process goes on with what it knew; what it wrote meanwhile is passed on when Redis is back, and all of it to a Redis
+ * that was started anew.
+ */
+export class RedisCache implements Cache {
+  private readonly commands: Redis;
+  private readonly subscriber: Redis;
+  private readonly local = new MemoryCache(monotonic);
+  /** Keys that were changed while Redis was away, with the monotonic time from which it has nothing under them. */
+  private readonly unsynced = new Map<string, number>();
+  private pruneAt = MANY_BEHIND;
+  private readonly channels = new Set<string>();
+  /** Tells our own messages from those of other processes. */
+  private readonly origin = randomUUID();
+  private disconnected = true;
+  private closed = false;
+  private reconnecting = false;
+  private probe: NodeJS.Timeout | null = null;
+  private readonly heartbeat: NodeJS.Timeout;
+  /** Which run of the server was last there. */
+  private serverRunId: string | null = null;
+
+  /** Nothing is sent to Redis once `lease` is over. */
+  constructor(url: string, lease: Lease) {
+    this.commands = connectRedis(url, lease);
+    this.subscriber = connectRedis(url, lease);
+    this.commands.on('ready', () => void this.reconnect());
+    this.commands.on('close', () => this.handleDisconnect());
+    this.subscriber.on('ready', () => {
+      for (const channel of this.channels) void this.subscribeInRedis(channel);
+    });
+    this.subscriber.on('message', (channel: string, text: string) => this.relayMessage(channel, text));
+    this.heartbeat = setInterval(() => void this.pingConnections(), HEARTBEAT_MS).unref();
+  }
+
+  /** Resolves when Redis answers, or after `timeoutMs` without it. */
+  async ready(timeoutMs: number): Promise<void> {
+    const end = performance.now() + timeoutMs;
+    while (this.disconnected && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+
+  async get(key: string): Promise<string | null> {
+    return this.tryRedis(
+      () => this.commands.get(PREFIX + key),
+      () => this.local.get(key),
+    );
+  }
+
+  async set(key: string, value: string, ttlMs: number): Promise<void> {
+    const leftMs = Math.max(ttlMs, this.local.entry(key)?.ttlMs ?? 0);
+    await this.local.set(key, value, ttlMs);
+    await this.writeThrough(key, leftMs, () => this.commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs)));
+  }
+
+  async add(key: string, value: string, ttlMs: number): Promise<boolean> {
+    const first = await this.local.add(key, value, ttlMs);
+    const set = await this.writeThrough(key, ttlMs, () =>
+      this.commands.set(PREFIX + key, value, 'PX', wholeMilliseconds(ttlMs), 'NX'),
+    );
+    return set === undefined ? first : set === 'OK';
+  }
+
+  async take(key: string): Promise<string | null> {
+    const leftMs = this.local.entry(key)?.ttlMs ?? 0;
+    const known = await this.local.take(key);
+    const taken = await this.writeThrough(key, leftMs, () => this.commands.getdel(PREFIX + key));
+    return taken === undefined ? known : taken;
+  }
+
+  async delete(key: string): Promise<void> {
+    const leftMs = this.local.entry(key)?.ttlMs ?? LONGEST_LIFE_MS;
+    await this.local.delete(key);
+    await this.writeThrough(key, leftMs, () => this.commands.del(PREFIX + key));
+  }
+
+  /** Listeners here are told directly, those of other processes through Redis. */
+  async publish(channel: string, message: string): Promise<void> {
+    await this.local.publish(channel, message);
+    await this.tryRedis(
+      () => this.commands.publish(PREFIX + channel, `${this.origin} ${message}`),
+      async () => 0,
+    );
+  }
+
+  async subscribe(channel: string, listener: (message: string) => void): Promise<() => Promise<void>> {
+    const stop = await this.local.subscribe(channel, listener);
+    this.channels.add(channel);
+    await this.subscribeInRedis(channel);
+    return async () => {
+      await stop();
+      if (this.local.hasListeners(channel)) return;
+      this.channels.delete(channel);
+      await this.subscriber.unsubscribe(PREFIX + channel).catch(() => {});
+    };
+  }
+
+  sizes(): CollectionSizes {
+    return { ...this.local.sizes(), redis_behind: this.unsynced.size, redis_channels: this.channels.size };
+  }
+
+  healthy(): boolean {
+    return !this.disconnected;
+  }
+
+  /** Changes that Redis is to be told when it is back. */
+  get unsyncedCount(): number {
+    return this.unsynced.size;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    if (this.probe) clearTimeout(this.probe);
+    clearInterval(this.heartbeat);
+    this.commands.disconnect();
+    this.subscriber.disconnect();
+    await this.local.close();
+  }
+
+  /** Fails while Redis is away; it is done again when the connection is ready. */
+  private async subscribeInRedis(channel: string): Promise<void> {
+    await this.subscriber.subscribe(PREFIX + channel).catch(() => {});
+  }
+
+  private relayMessage(channel: string, text: string): void {
+    const gap = text.indexOf(' ');
+    if (text.slice(0, gap) === this.origin) return;
+    void this.local.publish(channel.slice(PREFIX.length), text.slice(gap + 1));
+  }
+
+  private async tryRedis<T>(run: () => Promise<T>, fallback: () => Promise<T>): Promise<T> {
+    if (!this.disconnected) {
+      try {
+        return await run();
+      } catch {
+        this.handleDisconnect();
+      }
+    }
+    return fallback();
+  }
+
+  /**
+   * Undefined where Redis was not changed: it is told when it is back, if what it may have under the key, which lives
+   * `leftMs` at most, is not over by then.
+   */
+  private writeThrough<T>(key: string, leftMs: number, run: () => Promise<T>): Promise<T | undefined> {
+    return this.tryRedis<T | undefined>(run, async () => {
+      if (leftMs > 0) this.markUnsynced(key, monotonic.now() + leftMs);
+      return undefined;
+    });
+  }
+
+  private markUnsynced(key: string, until: number): void {
+    this.unsynced.set(key, Math.max(until, this.unsynced.get(key) ?? 0));
+    if (this.unsynced.size < this.pruneAt) return;
+    const now = monotonic.now();
+    for (const [old, over] of this.unsynced) if (over <= now) this.unsynced.delete(old);
+    this.pruneAt = Math.max(MANY_BEHIND, 2 * this.unsynced.size);
+  }
+
+  private handleDisconnect(): void {
+    this.disconnected = true;
+    if (this.closed || this.probe) return;
+    this.probe = setTimeout(() => {
+      this.probe = null;
+      void this.reconnect();
+    }, PROBE_MS).unref();
+  }
+
+  private async reconnect(): Promise<void> {
+    if (!this.disconnected || this.closed || this.reconnecting) return;
+    this.reconnecting = true;
+    try {
+      await this.detectRestart();
+      while (this.unsynced.size > 0) await this.syncBatch();
+      this.disconnected = false;
+    } catch {
+      this.handleDisconnect();
+    } finally {
+      this.reconnecting = false;
+    }
+  }
+
+  /** A server that was started anew may have lost what was there. */
+  private async detectRestart(): Promise<void> {
+    const about = await this.commands.info('server').catch((error: Error) => {
+      // A server may be there and not tell about itself.
+      if (error.name === 'ReplyError') return '';
+      throw error;
+    });
+    const run = /^run_id:(\w+)/m.exec(about)?.[1] ?? '';
+    if (this.serverRunId !== null && this.serverRunId !== run) this.markAllUnsynced();
+    this.serverRunId = run;
+  }
+
+  private markAllUnsynced(): void {
+    const now = monotonic.now();
+    for (const key of [...this.local.keys()]) {
+      const entry = this.local.entry(key);
+      if (entry !== null) this.markUnsynced(key, now + entry.ttlMs);
+    }
+  }
+
+  private async pingConnections(): Promise<void> {
+    if (!this.disconnected) await this.commands.ping().catch(() => this.handleDisconnect());
+    if (this.subscriber.status !== 'ready') return;
+    // Who hears nothing any more connects anew, and subscribes again.
+    await this.subscriber.ping().catch(() => this.subscriber.disconnect(true));
+  }
+
+  private async syncBatch(): Promise<void> {
+    const keys = [...this.unsynced].slice(0, SYNC_BATCH);
+    await Promise.all(
+      keys.map(async ([key, until]) => {
+        const entry = this.local.entry(key);
+        this.unsynced.delete(key);
+        try {
+          if (entry) await this.commands.set(PREFIX + key, entry.value, 'PX', wholeMilliseconds(entry.ttlMs));
+          else await this.commands.del(PREFIX + key);
+        } catch (error) {
+          this.markUnsynced(key, until);
+          throw error;
+        }
+      }),
+    );
+  }
+}
+
+/** Redis takes whole milliseconds, at least one. */
+const wholeMilliseconds = (ttlMs: number): number => Math.max(1, Math.ceil(ttlMs));

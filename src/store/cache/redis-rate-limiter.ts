@@ -1,0 +1,150 @@
+import type { Redis } from 'ioredis';
+import type { Clock } from '../../domain/clock.ts';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import type { Lease } from '../../domain/lease.ts';
+import { type Allowance, type PayerKind, RATE_WINDOW_MS, type RateLimiter } from '../contract/rate-limiter.ts';
+import { MemoryRateLimiter } from './memory-rate-limiter.ts';
+import { connectRedis, PREFIX } from './redis-connection.ts';
+
+/** What a pipeline answers to one command: an error or a value. */
+type PipelineReply = [error: Error | null, value: unknown] | undefined;
+
+const COPY_MS = 250;
+/** Windows copied at a time. */
+const BATCH = 2_000;
+/** Payers asked for at a time; of more of them the earlier window is not known. */
+const MAX_ASKED = 50_000;
+/** Changed windows beyond which those that are over are looked for while Redis is away. */
+const MANY_CHANGED = 10_000;
+
+/**
+ * The windows of this process, with a copy in Redis for the process after it
+ * (docs/decisions/0009-rates-are-counted-in-the-process.md). Nobody waits for Redis, and without it the process goes on
+ * with what it counted.
+ */
+export class RedisRateLimiter implements RateLimiter {
+  private readonly local: MemoryRateLimiter;
+  private readonly redis: Redis;
+  private readonly clock: Clock;
+  /** After one window no process before this one can have left anything. */
+  private readonly restoresUntil: number;
+  private readonly changed = new Set<string>();
+  /** Payers whose earlier window is being asked for; they are not copied meanwhile. */
+  private readonly restoring = new Set<string>();
+  private readonly restoreQueue: string[] = [];
+  private readonly timer: NodeJS.Timeout;
+  /** Null while nothing is under way: a Redis that is slow to answer is not asked again meanwhile. */
+  private copying: Promise<void> | null = null;
+
+  /** Nothing is sent to Redis once `lease` is over. */
+  constructor(url: string, clock: Clock, lease: Lease) {
+    this.local = new MemoryRateLimiter(clock);
+    this.clock = clock;
+    this.redis = connectRedis(url, lease);
+    this.restoresUntil = performance.now() + RATE_WINDOW_MS;
+    this.timer = setInterval(() => {
+      this.copying ??= this.copy().finally(() => {
+        this.copying = null;
+      });
+    }, COPY_MS).unref();
+  }
+
+  take(kind: PayerKind, id: string, limit: number, cost = 1): Allowance {
+    const key = `${kind} ${id}`;
+    if (performance.now() < this.restoresUntil && this.local.window(kind, id) === null) this.requestRestore(key);
+    const allowance = this.local.take(kind, id, limit, cost);
+    if (allowance.ok && cost > 0) this.changed.add(key);
+    return allowance;
+  }
+
+  peek(kind: PayerKind, id: string, limit: number): Allowance {
+    return this.local.peek(kind, id, limit);
+  }
+
+  get connected(): boolean {
+    return this.redis.status === 'ready';
+  }
+
+  sizes(): CollectionSizes {
+    return {
+      ...this.local.sizes(),
+      redis_rates_changed: this.changed.size,
+      redis_rates_asked: this.restoring.size,
+      redis_rates_asking: this.restoreQueue.length,
+    };
+  }
+
+  /** Leaves a last copy, where Redis takes it. */
+  async close(): Promise<void> {
+    clearInterval(this.timer);
+    await this.copying;
+    await this.copy();
+    this.redis.disconnect();
+    await this.local.close();
+  }
+
+  private requestRestore(key: string): void {
+    if (this.restoring.has(key) || this.restoring.size >= MAX_ASKED) return;
+    this.restoring.add(key);
+    if (this.restoreQueue.push(key) === 1) setImmediate(() => void this.restoreWindows());
+  }
+
+  /** False where Redis is not there or does not answer: the next copy asks again. */
+  private async restoreWindows(): Promise<boolean> {
+    while (this.restoreQueue.length > 0) {
+      if (!this.connected) return false;
+      const keys = this.restoreQueue.splice(0, BATCH);
+      const pipeline = this.redis.pipeline();
+      for (const key of keys) pipeline.get(nameOf(key)).pttl(nameOf(key));
+      const answers = (await pipeline.exec().catch(() => null)) ?? [];
+      const unanswered = keys.filter((key, n) => !this.applyRestored(key, answers[2 * n], answers[2 * n + 1]));
+      this.restoreQueue.push(...unanswered);
+      if (unanswered.length > 0) return false;
+    }
+    return this.connected;
+  }
+
+  private applyRestored(key: string, used: PipelineReply, leftMs: PipelineReply): boolean {
+    if (used === undefined || leftMs === undefined || used[0] !== null || leftMs[0] !== null) return false;
+    const [before, left] = [Number(used[1]), Number(leftMs[1])];
+    if (before > 0 && left > 0 && this.restoring.has(key)) this.local.adopt(...payerOf(key), before, left);
+    this.restoring.delete(key);
+    return true;
+  }
+
+  private async copy(): Promise<void> {
+    if (this.restoring.size > 0 && performance.now() >= this.restoresUntil) {
+      this.restoring.clear();
+      this.restoreQueue.length = 0;
+    }
+    if (!(await this.restoreWindows())) return this.dropExpired();
+    const keys: string[] = [];
+    const pipeline = this.redis.pipeline();
+    for (const key of this.changed) {
+      if (this.restoring.has(key)) continue;
+      if (keys.length >= BATCH) break;
+      this.changed.delete(key);
+      const window = this.local.window(...payerOf(key));
+      if (window === null) continue;
+      keys.push(key);
+      pipeline.set(nameOf(key), window.used, 'PX', Math.max(1, Math.ceil(window.endsAt - this.clock.now())));
+    }
+    if (keys.length === 0) return;
+    const answers = await pipeline.exec().catch(() => null);
+    const uncopied = keys.filter((_, n) => answers?.[n]?.[1] !== 'OK');
+    for (const key of uncopied) this.changed.add(key);
+    if (uncopied.length > 0) this.dropExpired();
+  }
+
+  private dropExpired(): void {
+    if (this.changed.size < MANY_CHANGED) return;
+    for (const key of this.changed) if (this.local.window(...payerOf(key)) === null) this.changed.delete(key);
+  }
+}
+
+const nameOf = (key: string): string => `${PREFIX}rate ${key}`;
+
+function payerOf(key: string): [PayerKind, string] {
+  const gap = key.indexOf(' ');
+  return [key.slice(0, gap) as PayerKind, key.slice(gap + 1)];
+}

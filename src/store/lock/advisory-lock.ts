@@ -1,0 +1,216 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { type Lease, type MonotonicClock, RenewedLease } from '../../domain/lease.ts';
+import type { Log } from '../../domain/log.ts';
+import type { Uuid } from '../../domain/values.ts';
+import type { ActiveLock, RenewalSample } from '../contract/active-lock.ts';
+import { ACTIVE_LOCK, type Fence } from '../postgres/fence.ts';
+import { sessionConfig } from '../postgres/session-config.ts';
+import { type LockTiming, lockTiming, sessionSettings } from './lock-timing.ts';
+import { claimShard, type NodeInfo, SHARD } from './shard-claim.ts';
+import { endStaleSessions, endUnrecordedSessions } from './stale-sessions.ts';
+import { StandbyReporter } from './standby-reporter.ts';
+
+const RECONNECT_MS = 1_000;
+const CONNECT_MS = 3_000;
+const LOCK_NAME = 'twinkeep active lock';
+/** Nodes register with it; it is raised once, by whoever takes over. */
+const FIRST_NODE_EPOCH = 1;
+/** The lease is looked at this often while nothing else asks for it. */
+const LOOKS_PER_LEASE = 40;
+
+const databaseNow = '(extract(epoch from clock_timestamp()) * 1000)::float8 as now';
+const tryLock = `select pg_try_advisory_lock(${ACTIVE_LOCK}) as got, pg_backend_pid() as pid, ${databaseNow}`;
+/** `held` is false where a pooler in between gave us another session. */
+const renewal = `select exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+    and classid = 0 and objid = ${ACTIVE_LOCK} and objsubid = 1 and granted) as held,
+  coalesce((select epoch = ${FIRST_NODE_EPOCH} from nodes where id = $1), false) as current,
+  ${databaseNow}`;
+
+type Accepts = (sample: RenewalSample) => boolean;
+
+export interface AdvisoryLockParts {
+  log: Log;
+  node: NodeInfo;
+  timing?: Partial<LockTiming>;
+  /** `performance.now()` where none is given. */
+  monotonic?: MonotonicClock;
+}
+
+/**
+ * The session advisory lock of a PostgreSQL database, on a connection of its own: it lives exactly as long as that
+ * connection. Who acquires it raises the epoch, ends the sessions of the owner before, and only then is active. The lease
+ * covers what TCP does not report; it ends before the server gives the lock to another process.
+ */
+export class AdvisoryLock implements ActiveLock {
+  readonly #url: string;
+  readonly #log: Log;
+  readonly #info: NodeInfo;
+  readonly #timing: LockTiming;
+  readonly #now: MonotonicClock;
+  readonly #lease: RenewedLease;
+  readonly #lostListeners: (() => void)[] = [];
+  readonly #renewedListeners: ((sample: RenewalSample) => void)[] = [];
+  #client: pg.Client | null = null;
+  /** A new one for each attempt: an attempt that breaks off leaves a registered node behind. */
+  #node: Uuid = randomUUID();
+  #lockPid = 0;
+  #renewing: NodeJS.Timeout | null = null;
+  #watching: NodeJS.Timeout | null = null;
+  #over = false;
+
+  constructor(url: string, { log, node, timing, monotonic }: AdvisoryLockParts) {
+    this.#url = url;
+    this.#log = log;
+    this.#info = node;
+    this.#timing = { ...lockTiming, ...timing };
+    this.#now = monotonic ?? (() => performance.now());
+    this.#lease = new RenewedLease(this.#timing.lease, this.#now, () => this.#lost('the lease is over'));
+  }
+
+  get lease(): Lease {
+    return this.#lease;
+  }
+
+  /** The fence that checks connections and group commits of the node that holds the lock. */
+  fence(): Fence {
+    return {
+      node: this.#node,
+      nodeEpoch: FIRST_NODE_EPOCH,
+      shard: SHARD,
+      shardEpoch: this.#lease.epoch,
+      lockPid: this.#lockPid,
+      refused: (reason) => this.#lost(reason),
+    };
+  }
+
+  /** Waits as long as it takes, through a server that is away too; rejects only when `signal` aborts. */
+  async acquire(signal: AbortSignal, accepts: Accepts = () => true): Promise<void> {
+    const reports = new StandbyReporter(this.#log, this.#timing.report);
+    for (;;) {
+      signal.throwIfAborted();
+      const client = await this.#try(signal, accepts, reports);
+      if (client !== null) {
+        reports.acquired(this.#lease.epoch);
+        this.#hold(client);
+        return;
+      }
+      await pause(RECONNECT_MS, undefined, { signal });
+    }
+  }
+
+  onLost(listener: () => void): void {
+    this.#lostListeners.push(listener);
+  }
+
+  onRenewed(listener: (sample: RenewalSample) => void): void {
+    this.#renewedListeners.push(listener);
+  }
+
+  async release(): Promise<void> {
+    await end(this.#letGo());
+  }
+
+  /** The connection that has the lock, with the lease begun; null where it broke before. */
+  async #try(signal: AbortSignal, accepts: Accepts, reports: StandbyReporter): Promise<pg.Client | null> {
+    const client = new pg.Client(
+      sessionConfig(this.#url, {
+        connectionTimeoutMillis: CONNECT_MS,
+        query_timeout: this.#timing.lease,
+        keepAlive: true,
+        application_name: LOCK_NAME,
+      }),
+    );
+    client.on('error', () => {}); // reported by the next query
+    try {
+      await client.connect();
+      await client.query(sessionSettings(this.#timing));
+      const sample = await this.#wait(client, signal, reports);
+      if (!accepts(sample)) throw new Error('the clock of the database was not accepted');
+      const epoch = await this.#takeOver(client, signal);
+      const sentAt = this.#now();
+      if (await this.#renew(client)) {
+        this.#lease.begin(epoch, sentAt);
+        return client;
+      }
+    } catch (error) {
+      await end(client);
+      signal.throwIfAborted();
+      reports.failed(error);
+      return null;
+    }
+    await end(client);
+    return null;
+  }
+
+  /** Answers the reading of the database's clock that came with the lock. */
+  async #wait(client: pg.Client, signal: AbortSignal, reports: StandbyReporter): Promise<RenewalSample> {
+    for (;;) {
+      const sentAt = this.#now();
+      const { rows } = await client.query<{ got: boolean; pid: number; now: number }>(tryLock);
+      const [row] = rows;
+      this.#lockPid = row?.pid ?? 0;
+      if (row?.got) return { sentAt, receivedAt: this.#now(), databaseNow: row.now };
+      await reports.held(client);
+      await pause(this.#timing.poll, undefined, { signal });
+    }
+  }
+
+  /** Answers the shard's new epoch. */
+  async #takeOver(client: pg.Client, signal: AbortSignal): Promise<number> {
+    this.#node = randomUUID();
+    const ending = { signal, log: this.#log, reportMs: this.#timing.report };
+    const epoch = await claimShard(client, this.#node, this.#info, () => endUnrecordedSessions(client, ending));
+    await endStaleSessions(client, ending);
+    return epoch;
+  }
+
+  #hold(client: pg.Client): void {
+    this.#client = client;
+    client.once('end', () => this.#lost('its connection ended'));
+    const again = async (): Promise<void> => {
+      if (!(await this.#renew(client))) this.#lost('it was not renewed');
+      else if (!this.#over) this.#renewing = setTimeout(again, this.#timing.renew);
+    };
+    this.#renewing = setTimeout(again, this.#timing.renew);
+    // A renewal that is not answered ends the lease by itself.
+    this.#watching = setInterval(() => this.#lease.valid(), this.#timing.lease / LOOKS_PER_LEASE);
+  }
+
+  async #renew(client: pg.Client): Promise<boolean> {
+    const sentAt = this.#now();
+    try {
+      const { rows } = await client.query<{ held: boolean; current: boolean; now: number }>(renewal, [this.#node]);
+      const [row] = rows;
+      if (!row?.held || !row.current) return false;
+      this.#lease.renewed(sentAt);
+      const sample = { sentAt, receivedAt: this.#now(), databaseNow: row.now };
+      for (const listener of this.#renewedListeners) listener(sample);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #lost(reason: string): void {
+    if (this.#over) return;
+    this.#log.error({ reason, epoch: this.#lease.epoch }, 'active lock: lost');
+    void end(this.#letGo());
+    for (const listener of this.#lostListeners) listener();
+  }
+
+  #letGo(): pg.Client | null {
+    this.#over = true;
+    this.#lease.end();
+    if (this.#renewing) clearTimeout(this.#renewing);
+    if (this.#watching) clearInterval(this.#watching);
+    const client = this.#client;
+    this.#client = null;
+    return client;
+  }
+}
+
+const end = async (client: pg.Client | null): Promise<void> => {
+  await client?.end().catch(() => {});
+};

@@ -1,0 +1,76 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type pg from 'pg';
+import type { CollectionSizes } from '../../domain/collection-sizes.ts';
+import { ACTIVE_LOCK, type Fence, readFence, recordSession } from './fence.ts';
+
+/** A server's process, and since when it is that one: process numbers come again. */
+interface ServerSession {
+  pid: number;
+  start: string;
+}
+
+const LOOK_MS = 5;
+
+/**
+ * The server's side of a pool's connections. A statement whose connection was lost may still come true as long as its
+ * session lives: a session that was lost in mid-statement is ended, and is gone before anything else is asked.
+ */
+export class ServerSessions {
+  private readonly ofClient = new WeakMap<pg.ClientBase, ServerSession>();
+  private readonly lost: ServerSession[] = [];
+  private readonly fence: Fence | null;
+
+  constructor(fence: Fence | null = null) {
+    this.fence = fence;
+  }
+
+  /** For each new connection of the pool. */
+  readonly onConnect = async (client: pg.ClientBase): Promise<void> => {
+    const { rows } = await client.query<ServerSession>(
+      'select pid, backend_start::text as start from pg_stat_activity where pid = pg_backend_pid()',
+    );
+    if (rows[0]) this.ofClient.set(client, rows[0]);
+    if (this.fence !== null) await verifyFence(client, this.fence);
+  };
+
+  /** It was lost while it ran something that writes. */
+  markLost(client: pg.ClientBase): void {
+    const session = this.ofClient.get(client);
+    if (session) this.lost.push(session);
+  }
+
+  get noneLost(): boolean {
+    return this.lost.length === 0;
+  }
+
+  sizes(): CollectionSizes {
+    return { database_sessions_lost: this.lost.length };
+  }
+
+  /** Resolves when those that were lost are gone. */
+  async terminateLost(client: pg.ClientBase): Promise<void> {
+    const lost = [...this.lost];
+    const text = `select pg_terminate_backend(pid) from pg_stat_activity
+      join unnest($1::integer[], $2::text[]) as l(pid, start) using (pid) where backend_start::text = l.start`;
+    const values = [lost.map(({ pid }) => pid), lost.map(({ start }) => start)];
+    while ((await client.query(text, values)).rows.length > 0) await pause(LOOK_MS);
+    for (const session of lost) {
+      const at = this.lost.indexOf(session);
+      if (at >= 0) this.lost.splice(at, 1);
+    }
+  }
+}
+
+/** Throws, and reports it, where this node is not the owner on the server that the connection leads to. */
+async function verifyFence(client: pg.ClientBase, fence: Fence): Promise<void> {
+  const { node, nodeEpoch, lockPid } = fence;
+  await client.query(recordSession, [node, nodeEpoch]);
+  const { rows } = await client.query<{ current: boolean; locked: boolean }>(readFence, [
+    ...[node, nodeEpoch, lockPid, ACTIVE_LOCK],
+  ]);
+  const [row] = rows;
+  if (row?.current && row.locked) return;
+  const reason = row?.current ? 'this server does not hold the active lock of this node' : 'the epoch was raised';
+  fence.refused(reason);
+  throw new Error(`the connection is refused: ${reason}`);
+}

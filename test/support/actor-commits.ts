@@ -1,0 +1,136 @@
+import { v7 } from 'uuid';
+import { type JsonObject, SYSTEM, type Uuid } from '../../src/domain/values.ts';
+import type { ActorKind } from '../../src/machines/outputs.ts';
+import type {
+  ActorCommit,
+  CommandColumns,
+  DeviceColumns,
+  IdempotencyRow,
+  PlanColumns,
+  TenantColumns,
+} from '../../src/store/contract.ts';
+
+// Commits as the runtime would make them, each with the least in it; tests say what matters.
+
+export const newId = (): Uuid => v7();
+
+type CommitOverrides = Partial<Omit<ActorCommit, 'ref' | 'columns' | 'timers'>> & {
+  id?: Uuid;
+  timers?: Partial<ActorCommit['timers']>;
+};
+
+function commit(kind: ActorKind, columns: object, given: CommitOverrides): ActorCommit {
+  const { id = newId(), timers, readVersion = 0, ...rest } = given;
+  return {
+    ref: { kind, id },
+    tenantId: newId(),
+    readVersion,
+    version: readVersion + 1,
+    machineVersion: 1,
+    value: 'made',
+    context: {},
+    liveFields: new Set(),
+    unchangedBase: false,
+    columns: columns as JsonObject,
+    since: 1_000,
+    journal: [],
+    outbox: [],
+    timers: { set: [], clear: [], ...timers },
+    rows: [],
+    idempotency: null,
+    delivered: [],
+    ...rest,
+  };
+}
+
+export const deviceCommit = (given: CommitOverrides & { columns?: Partial<DeviceColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = given;
+  const all: DeviceColumns = {
+    device_type: 'smart_light',
+    home_id: null,
+    room_id: null,
+    category: 'light',
+    firmware: null,
+    revoked: false,
+    deleted: false,
+    online: false,
+    created_at: 1_000,
+    ...columns,
+  };
+  return commit('device', all, rest);
+};
+
+export const commandCommit = (given: CommitOverrides & { columns?: Partial<CommandColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = given;
+  const all: CommandColumns = {
+    device_id: newId(),
+    action: 'turn_on',
+    status: 'dispatched',
+    verification: 'unverifiable',
+    critical: false,
+    written: false,
+    token_hash: null,
+    created_at: 1_000,
+    ...columns,
+  };
+  return commit('command', all, rest);
+};
+
+export const tenantCommit = (given: CommitOverrides & { columns?: Partial<TenantColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = given;
+  const id = given.id ?? newId();
+  const all: TenantColumns = {
+    name: 'A tenant',
+    slug: `tenant-${id}`,
+    suspended: false,
+    created_at: 1_000,
+    ...columns,
+  };
+  return commit('tenant', all, { ...rest, id, tenantId: id });
+};
+
+export const planCommit = (given: CommitOverrides & { columns?: Partial<PlanColumns> } = {}): ActorCommit => {
+  const { columns, ...rest } = given;
+  const all: PlanColumns = { status: 'running', over: false, thought: false, created_at: 1_000, ...columns };
+  return commit('plan', all, rest);
+};
+
+/** The next commit of the same actor. */
+export const nextCommit = (before: ActorCommit, given: Partial<ActorCommit> = {}): ActorCommit => ({
+  ...before,
+  unchangedBase: false,
+  readVersion: before.version,
+  version: before.version + 1,
+  journal: [],
+  outbox: [],
+  timers: { set: [], clear: [] },
+  rows: [],
+  idempotency: null,
+  delivered: [],
+  ...given,
+});
+
+export const journalEntry = (version: number, more: Partial<ActorCommit['journal'][number]> = {}) => ({
+  version,
+  at: 1_000 + version,
+  by: SYSTEM,
+  event: 'happened',
+  from: version === 1 ? null : 'before',
+  to: 'after',
+  data: null,
+  ...more,
+});
+
+export const idempotencyRow = (more: Partial<IdempotencyRow> = {}): IdempotencyRow => ({
+  principal: newId(),
+  method: 'POST',
+  path: '/devices',
+  key: newId(),
+  bodyHash: 'a'.repeat(64),
+  state: 'done',
+  status: 201,
+  answer: 'sealed',
+  subject: null,
+  expiresAt: 100_000,
+  ...more,
+});

@@ -1,0 +1,27 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { JsonObject } from '../../src/domain/values.ts';
+import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
+
+const addresses = { apiBaseUrl: 'http://127.0.0.1:8080/v1', mqttUrl: 'mqtt://127.0.0.1:1883' };
+// biome-ignore lint/suspicious/noExplicitAny: a document as a stranger reads it
+export const asyncApiSpec = asyncApiDocument(addresses)() as any;
+
+const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true });
+ajv.addSchema({ $id: 'events', components: asyncApiSpec.components }, 'events');
+
+/** A validator for one of the document's messages. */
+export function messageValidator(name: string) {
+  const payload = JSON.stringify(asyncApiSpec.components.messages[name].payload);
+  return ajv.compile(JSON.parse(payload.replaceAll('"#/components/', '"events#/components/')));
+}
+
+const validators = new Map<string, ReturnType<typeof messageValidator>>();
+
+/** Null when the document tells of this message as it came, else what is wrong with it. */
+export function schemaViolation(message: JsonObject): string | null {
+  const name = `${message.message_type ?? message.type}`;
+  if (!Object.hasOwn(asyncApiSpec.components.messages, name)) return `nothing tells of ${name}`;
+  const validate = validators.get(name) ?? messageValidator(name);
+  validators.set(name, validate);
+  return validate(message) ? null : `${name}: ${JSON.stringify(validate.errors)}`;
+}

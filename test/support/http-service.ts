@@ -1,0 +1,310 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { exportJWK, generateKeyPair } from 'jose';
+import { v7 } from 'uuid';
+import { createRuntime, type Runtime } from '../../src/actors/runtime.ts';
+import type { Log } from '../../src/domain/log.ts';
+import { makeSealer } from '../../src/domain/sealing.ts';
+import { makeUrlSigner } from '../../src/domain/signed-url.ts';
+import { type GraphqlEdge, makeGraphql } from '../../src/edges/graphql/edge.ts';
+import type { SocketLimits } from '../../src/edges/graphql/sockets.ts';
+import { type McpEdge, makeMcpEdge } from '../../src/edges/mcp/edge.ts';
+import type { SessionLimits } from '../../src/edges/mcp/session-registry.ts';
+import { makeRestListener, type RestParts } from '../../src/edges/rest/listener.ts';
+import { publicResources } from '../../src/edges/rest/public-resources.ts';
+import { routes } from '../../src/edges/rest/routes.ts';
+import { handleProtocolErrors, serverLimits } from '../../src/edges/rest/server.ts';
+import { apiKeyVerifier } from '../../src/edges/shared/api-key-verifier.ts';
+import { clientAddress } from '../../src/edges/shared/client-address.ts';
+import { makeHttpAuthenticator } from '../../src/edges/shared/http-authenticator.ts';
+import { type Identity, internalTokenVerifier, makeIdentity, type Verifier } from '../../src/edges/shared/identity.ts';
+import { makeMetrics } from '../../src/edges/shared/metrics.ts';
+import { protectedResource } from '../../src/edges/shared/protected-resource.ts';
+import { type FixedRates, makeRateLimiter, type RateLimiter } from '../../src/edges/shared/rate-limiter.ts';
+import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
+import { asyncApiDocument } from '../../src/main/asyncapi-document.ts';
+import { loadCallerServices } from '../../src/main/caller-services.ts';
+import { makeSignInServices } from '../../src/main/sign-in-services.ts';
+import { openCognition } from '../../src/operations/cognition/cognition.ts';
+import type { Cognition } from '../../src/operations/cognition/contract.ts';
+import { plannerTimeoutResolver } from '../../src/operations/cognition/planner-timeout.ts';
+import type { Services } from '../../src/operations/operation.ts';
+import { makePerform, type Perform } from '../../src/operations/perform.ts';
+import { planStepResolver, planStepSyncResolver } from '../../src/operations/plans/plan-step-resolver.ts';
+import { makeArtifacts } from '../../src/services/artifacts.ts';
+import { makeAuditWriter } from '../../src/services/audit-writer.ts';
+import { DeviceActivityLog } from '../../src/services/device-activity-log.ts';
+import { type Flags, loadFlags } from '../../src/services/flags.ts';
+import { makeHealth, type PartState } from '../../src/services/health.ts';
+import { Locks } from '../../src/services/locks.ts';
+import { ManifestCache } from '../../src/services/manifest-cache.ts';
+import { noSidecar } from '../../src/services/sidecar.ts';
+import { type NewToken, readTokenKey, signToken, type TokenKey } from '../../src/services/tokens.ts';
+import { artifactFiles } from '../../src/store/artifact-files.ts';
+import { MemoryCache } from '../../src/store/cache/memory-cache.ts';
+import { MemoryRateLimiter } from '../../src/store/cache/memory-rate-limiter.ts';
+import type { Cache, Store, User } from '../../src/store/contract.ts';
+import { assertDocumented } from './assert-documented.ts';
+import { type TestClock, testClock } from './clock.ts';
+import { MemoryStore } from './memory-store.ts';
+import { answerOf, record } from './traffic.ts';
+
+export interface CallOptions {
+  token?: string | undefined;
+  body?: unknown;
+  headers?: Record<string, string>;
+}
+
+export interface CallResult {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: answers are looked into by many tests, each knowing its shape
+  body: any;
+}
+
+/** The service without MQTT, its REST edge on a free port. */
+export interface HttpService<Kept extends Store = Store> {
+  url: string;
+  store: Kept;
+  clock: TestClock;
+  runtime: Runtime;
+  services: Services;
+  cognition: Cognition;
+  perform: Perform;
+  identity: Identity;
+  gate: RateLimiter;
+  flags: Flags;
+  key: TokenKey;
+  server: Server;
+  mcp: McpEdge;
+  graphql: GraphqlEdge;
+  /** What was logged as an error. */
+  errors: object[];
+  observed: { route: string; status: number }[];
+  state: { draining: boolean; cacheHealthy: boolean; mqtt: PartState };
+  token(sub: string, more?: Partial<NewToken>): Promise<string>;
+  call(method: string, path: string, sent?: CallOptions): Promise<CallResult>;
+  /** A new person with a new tenant: their token and ids. */
+  owner(name?: string): Promise<{ token: string; userId: string; tenantId: string }>;
+  /** A new person with this role in somebody's tenant. */
+  member(tenantId: string, role: 'viewer' | 'user' | 'admin'): Promise<string>;
+  updateUser(userId: string, changes: Partial<User>): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** What is not as in a service; without `rateLimits` and `fixedRates` no request is refused for its rate. */
+export interface HttpServiceOptions extends Partial<RestParts> {
+  rateLimits?: Record<string, number>;
+  fixedRates?: Partial<FixedRates>;
+  mcpLimits?: Partial<SessionLimits>;
+  graphqlLimits?: Partial<SocketLimits>;
+  /** The GraphQL schema is for administrators alone. */
+  production?: boolean;
+  /** Kinds of credentials beside the service's own. */
+  verifiers?: readonly Verifier[];
+}
+
+const UNLIMITED: FixedRates = { anonymous: 0, session: 0, signIns: 0 };
+
+/** On a store in memory. */
+export function startHttpService(more: HttpServiceOptions = {}): Promise<HttpService<MemoryStore>> {
+  const store = new MemoryStore();
+  return startHttpServiceOn(store, more, (userId, changes) => {
+    const user = store.users.get(userId);
+    if (user === undefined) throw new Error('no such user');
+    store.users.set(userId, { ...user, ...changes });
+  });
+}
+
+/** On any store; `change` changes a user where the store keeps it. */
+export async function startHttpServiceOn<Kept extends Store>(
+  store: Kept,
+  { rateLimits, fixedRates, mcpLimits, graphqlLimits, verifiers = [], production = false, ...more }: HttpServiceOptions,
+  change: (userId: string, changes: Partial<User>) => void | Promise<void>,
+): Promise<HttpService<Kept>> {
+  const clock = testClock(Date.now());
+  const errors: object[] = [];
+  const log: Log = { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) };
+  const definitions = (kind: Parameters<typeof currentDefinition>[0], version?: number) =>
+    version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
+  const runtime = createRuntime({ store, definitions, clock, log });
+  await runtime.start();
+  const state: HttpService['state'] = { draining: false, cacheHealthy: true, mqtt: 'operational' };
+  const cache: Cache = new MemoryCache(clock, { maxEntries: 10_000 });
+  cache.healthy = () => state.cacheHealthy;
+  const sealer = makeSealer(randomBytes(32));
+  const { privateKey } = await generateKeyPair('EdDSA', { extractable: true });
+  const key = await readTokenKey(await exportJWK(privateKey));
+  const flags = await loadFlags(store.administration);
+  const newId = () => v7();
+  const audit = makeAuditWriter({ store, clock, newId, log });
+  const callers = await loadCallerServices({ store, cache, clock, log, newId });
+  const { users } = callers;
+  const artifactFolder = mkdtempSync(join(tmpdir(), 'twinkeep-artifacts-'));
+  const here = { apiBaseUrl: '' };
+  const artifacts = makeArtifacts({
+    ...{ store, clock, newId, log, settings: here },
+    files: artifactFiles(join(artifactFolder, 'firmware')),
+    signer: makeUrlSigner(randomBytes(32)),
+  });
+  const services: Services = {
+    ...makeSignInServices({ cache, clock, sealer, tokenKey: key, identity: () => identity }),
+    ...{ store, cache, clock, newId, log },
+    ...callers,
+    rates: new MemoryRateLimiter(clock),
+    actors: runtime.actors,
+    sessions: runtime.sessions,
+    deviceActivity: new DeviceActivityLog(clock),
+    manifests: new ManifestCache(store.devices),
+    artifacts,
+    locks: new Locks(),
+    audit,
+    seal: (plain, boundTo) => sealer.seal(plain, boundTo),
+    open: (blob, boundTo) => sealer.open(blob, boundTo),
+    flags: () => flags.current(),
+    sidecar: { ...noSidecar },
+    setFlag: flags.set,
+    health: makeHealth({
+      ...{ store, cache, clock },
+      redis: true,
+      mqtt: () => state.mqtt,
+      worker: () => 'operational',
+      clockOffsets: () => null,
+    }),
+    settings: {
+      apiBaseUrl: 'http://127.0.0.1/v1',
+      mqttUrl: 'mqtt://127.0.0.1',
+      betaDeviceLimit: 0,
+      defaultTier: 'free',
+      sessionMaxAgeS: 43_200,
+      rateLimits: rateLimits ?? { free: 0, pro: 0 },
+      cloudPublicKeys: [],
+      changelog: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
+    },
+  };
+  runtime.outbox.registerResolver('plan.ask', planStepResolver(services), planStepSyncResolver(services));
+  runtime.outbox.registerResolver('plan.unheard', plannerTimeoutResolver(services));
+  const cognition = openCognition(services, flags);
+  const perform = makePerform(services);
+  const gate = makeRateLimiter(services, { ...UNLIMITED, ...fixedRates });
+  const identity = makeIdentity({
+    ...{ ...callers, gate, clock, newId },
+    verifiers: [apiKeyVerifier(callers.apiKeys), ...verifiers, internalTokenVerifier(key, clock)],
+  });
+  const door = makeHttpAuthenticator({ identity, services, secure: false });
+  const publicUrl = () => here.apiBaseUrl.slice(0, -'/v1'.length);
+  const mcp = makeMcpEdge({
+    ...{ services, perform, identity, gate, publicUrl, log },
+    ...{ addressOf: clientAddress([]), host: '127.0.0.1' },
+    observe: (route, _, status) => void observed.push({ route, status }),
+    ...(mcpLimits && { limits: mcpLimits }),
+  });
+  const observed: HttpService['observed'] = [];
+  const metrics = makeMetrics();
+  const graphql = makeGraphql({
+    ...{ services, identity, door, gate, perform, production, draining: () => state.draining },
+    addressOf: clientAddress([]),
+    observe: (route, _, status) => void observed.push({ route, status }),
+    ...(graphqlLimits && { limits: graphqlLimits }),
+  });
+  const listener = makeRestListener({
+    ...{ routes, door, perform, gate, newId, log },
+    resources: publicResources({
+      metrics,
+      publicKeys: [key.publicJwk],
+      events: asyncApiDocument(services.settings),
+      protectedResource: () => protectedResource(publicUrl(), null),
+      signIn: { services, cookies: door.cookies, provider: null, defaultReturnTo: '/console', log },
+    }),
+    trustedProxies: [],
+    observe: (route, method, status, took) => {
+      observed.push({ route, status });
+      metrics.recordRequest(route, method, status, took);
+    },
+    draining: () => state.draining,
+    mounts: { mcp: mcp.listener, graphql: graphql.listener },
+    ...more,
+  });
+  const server = createServer(serverLimits, listener);
+  handleProtocolErrors(server, newId);
+  server.on('upgrade', (request, socket, head) => {
+    if (request.url?.split('?', 1)[0] === '/graphql') graphql.upgrade(request, socket, head);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  here.apiBaseUrl = `${url}/v1`;
+
+  const token: HttpService['token'] = (sub, rest = {}) => signToken(key, { sub, jti: v7(), ...rest }, clock.now());
+  const call: HttpService['call'] = async (method, path, sent = {}) => {
+    const raw = typeof sent.body === 'string' || sent.body instanceof Uint8Array;
+    const headers = {
+      ...(sent.body !== undefined && { 'content-type': 'application/json' }),
+      ...(sent.token !== undefined && { authorization: `Bearer ${sent.token}` }),
+      ...sent.headers,
+    };
+    const body = raw ? (sent.body as string) : JSON.stringify(sent.body);
+    const response = await fetch(url + path, { method, headers, ...(sent.body !== undefined && { body }) });
+    const text = await response.text();
+    record({ method, path, headers, body }, { ...answerOf(response), text });
+    const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+    const received = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
+    if (isJson) assertDocumented(method, path, received);
+    return received;
+  };
+
+  const become: HttpService['updateUser'] = async (userId, changes) => {
+    await change(userId, changes);
+    users.invalidate(userId);
+  };
+
+  return {
+    ...{
+      url,
+      store,
+      clock,
+      runtime,
+      services,
+      cognition,
+      perform,
+      identity,
+      gate,
+      flags,
+      key,
+      server,
+      mcp,
+      graphql,
+      errors,
+      observed,
+      state,
+    },
+    ...{ token, call, updateUser: become },
+    async owner(name = 'A tenant') {
+      const mine = await token(v7());
+      const made = await call('POST', '/v1/tenant/register', { token: mine, body: { tenant_name: name } });
+      if (made.status !== 201) throw new Error(JSON.stringify(made.body));
+      return { token: mine, userId: made.body.user_id, tenantId: made.body.tenant_id };
+    },
+    async member(tenantId, role) {
+      const theirs = await token(v7());
+      const { body } = await call('GET', '/v1/auth/me', { token: theirs });
+      await become(body.user.id, { tenantId, role });
+      return theirs;
+    },
+    async close() {
+      await mcp.close();
+      await graphql.close();
+      await new Promise((resolve) => {
+        server.close(resolve);
+        server.closeAllConnections();
+      });
+      cognition.close();
+      await Promise.all([runtime.stop(), callers.apiKeys.close()]);
+      await audit.close();
+      rmSync(artifactFolder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,219 @@
+import { assign, emit, setup } from 'xstate';
+import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import type { MachineDefinition, MachineEvent } from '../../src/machines/definition.ts';
+import type { ActorRef, Output } from '../../src/machines/outputs.ts';
+import type {
+  ActorStore,
+  BatchCommit,
+  CommandStore,
+  DeviceStore,
+  JournalEntry,
+  OutboxRow,
+  PendingOutput,
+  PlanStore,
+  PresenceFlush,
+  Store,
+  StoredActor,
+  TimerRow,
+  UnhandledTimer,
+} from '../../src/store/contract.ts';
+import { actorStore } from './memory-store/actors.ts';
+import { type ActorRow, actorKey, type JournalRow, MemoryDatabase } from './memory-store/database.ts';
+import { Session } from './memory-store/session.ts';
+import type { Table } from './memory-store/table.ts';
+
+/** An actor store in memory whose commits a test can hold, fail or lose. */
+export class MemoryActorStore implements ActorStore {
+  readonly rows: Table<ActorRow>;
+  readonly journals: Table<readonly JournalRow[]>;
+  /** Rows that a test adds need no place: they get one when they are first read. */
+  readonly outbox: Table<OutboxRow>;
+  readonly timers: Table<TimerRow>;
+  readonly quarantines: [string, string | null][] = [];
+  commits: BatchCommit[] = [];
+  readonly loads: string[][] = [];
+  /** Called before each commit; what it throws, the commit throws. */
+  beforeCommit: (turn: BatchCommit) => void | Promise<void> = () => {};
+  /** Called after each commit took place; what it throws, the commit throws. */
+  afterCommit: (turn: BatchCommit) => void | Promise<void> = () => {};
+  beforeLoad: () => void | Promise<void> = () => {};
+  readonly #database: MemoryDatabase;
+  readonly #store: ActorStore;
+
+  /** Of its own database it takes any id and any columns. */
+  constructor(database = new MemoryDatabase({ checked: false })) {
+    this.#database = database;
+    this.#store = actorStore(new Session(database));
+    this.rows = database.tables.actors;
+    this.journals = database.tables.journal;
+    this.outbox = database.tables.outbox as Table<never>;
+    this.timers = database.tables.timers;
+  }
+
+  async load(kind: ActorRef['kind'], ids: readonly Uuid[]): Promise<StoredActor[]> {
+    await this.beforeLoad();
+    this.loads.push([...ids]);
+    return this.#store.load(kind, ids);
+  }
+
+  async commit(turn: BatchCommit): Promise<{ lost: ActorRef[] }> {
+    await this.beforeCommit(turn);
+    this.commits.push(turn);
+    const answer = await this.#store.commit(turn);
+    await this.afterCommit(turn);
+    return answer;
+  }
+
+  async quarantine(ref: ActorRef, reason: string | null): Promise<void> {
+    this.quarantines.push([actorKey(ref), reason]);
+    await this.#store.quarantine(ref, reason);
+  }
+
+  dueTimers(until: number, limit: number): Promise<TimerRow[]> {
+    return this.#store.dueTimers(until, limit);
+  }
+
+  dropTimers(timers: readonly UnhandledTimer[], dueBy: number): Promise<void> {
+    return this.#store.dropTimers(timers, dueBy);
+  }
+
+  postponeTimer(timer: Pick<TimerRow, 'ref' | 'id'>, dueBy: number, until: number): Promise<void> {
+    return this.#store.postponeTimer(timer, dueBy, until);
+  }
+
+  nextTimerAt(): Promise<number | null> {
+    return this.#store.nextTimerAt();
+  }
+
+  pendingOutbox(limit: number, after: number): Promise<PendingOutput[]> {
+    for (const [key, row] of this.#database.tables.outbox) {
+      if (row.seq === undefined) this.outbox.set(key, { ...row, seq: this.#database.nextSequence() } as OutboxRow);
+    }
+    return this.#store.pendingOutbox(limit, after);
+  }
+
+  journal(ref: ActorRef, limit: number, before?: number): Promise<JournalEntry[]> {
+    return this.#store.journal(ref, limit, before);
+  }
+}
+
+/** The rest of a store as far as the runtime asks for it. */
+export function makeRuntimeStore(actors: MemoryActorStore, more: { batchesInFlight?: number } = {}) {
+  const flushed: PresenceFlush[] = [];
+  const asked = {
+    open: [] as Uuid[],
+    openOfRevoked: [] as { deviceId: Uuid; commandId: Uuid }[],
+    plans: [] as Uuid[],
+    pending: [] as Uuid[],
+    online: [] as Uuid[],
+    watching: [] as Awaited<ReturnType<CommandStore['awaitingVerification']>>,
+  };
+  const devices: Partial<DeviceStore> = {
+    online: async () => asked.online,
+    flushPresence: async (rows) => {
+      flushed.push(...rows);
+    },
+  };
+  const commands: Partial<CommandStore> = {
+    open: async () => asked.open,
+    openOnRevokedDevices: async () => asked.openOfRevoked,
+    deliverable: async () => asked.pending,
+    awaitingVerification: async () => asked.watching,
+  };
+  const plans: PlanStore = {
+    list: async () => ({ items: [], next: null, positions: () => [] }),
+    open: async () => asked.plans,
+    awaitingPlanner: async () => ({ items: [], next: null, positions: () => [] }),
+  };
+  const store = { actors, devices, commands, plans, batchesInFlight: more.batchesInFlight ?? 1 } as unknown as Store;
+  return { store, flushed, asked };
+}
+
+interface LampContext {
+  id: string;
+  pressed: number;
+  heartbeats: number;
+  note: string | null;
+}
+
+/** A small actor with everything the runtime handles: timers, tells, volatile outputs, soft events, throws. */
+export const lamp: MachineDefinition<LampContext> = {
+  kind: 'device',
+  version: 1,
+  machine: setup({
+    types: {} as { context: LampContext; events: MachineEvent & Record<string, unknown>; emitted: Output },
+    delays: { DARKNESS: 1_000 },
+    actions: {
+      boom: () => {
+        throw new Error('boom');
+      },
+    },
+  }).createMachine({
+    id: 'lamp',
+    context: { id: '', pressed: 0, heartbeats: 0, note: null },
+    initial: 'none',
+    on: {
+      ping: { actions: emit({ type: 'message.accepted', repeat: false }) },
+      beat: { actions: assign({ heartbeats: ({ context }) => context.heartbeats + 1 }) },
+      note: { actions: assign({ note: ({ event }) => String(event.text) }) },
+      boom: {
+        actions: assign(() => {
+          throw new Error('boom');
+        }),
+      },
+      impure: { actions: 'boom' },
+      tell: {
+        actions: emit(({ event }) => ({
+          type: 'actor.tell',
+          to: event.to as ActorRef,
+          event: { type: 'device.revoked', deviceId: String(event.text) },
+        })),
+      },
+      tellAll: {
+        actions: emit(({ context }) => ({
+          type: 'commands.tell',
+          deviceId: context.id,
+          event: { type: 'device.revoked', deviceId: context.id },
+        })),
+      },
+      'device.revoked': { actions: assign({ note: ({ event }) => `told ${event.deviceId}` }) },
+    },
+    states: {
+      none: { on: { make: { target: 'off', actions: assign({ id: ({ event }) => String(event.id) }) } } },
+      off: {
+        on: {
+          press: {
+            target: 'on',
+            actions: [
+              assign({ pressed: ({ context }) => context.pressed + 1 }),
+              emit(({ context, event }) => ({
+                type: 'device.presence',
+                tenantId: 't',
+                deviceId: context.id,
+                online: true,
+                at: event.at,
+              })),
+            ],
+          },
+        },
+      },
+      on: {
+        after: { DARKNESS: 'off' },
+        on: { press: 'off', break: 'broken', remake: { target: 'on', reenter: true } },
+      },
+      broken: { type: 'final' },
+    },
+  }),
+  tenantOf: () => 't',
+  toStored: (context) => ({ ...context }) as JsonObject,
+  liveFields: new Set(['pressed']),
+  fromStored: (stored) => {
+    if (typeof stored.pressed !== 'number') throw new Error('pressed is not a number');
+    return stored as unknown as LampContext;
+  },
+  columns: () => ({}),
+  journal: (event) => (event.type === 'beat' ? null : { data: null }),
+  canPassivate: ({ status }) => status === 'done',
+  isTransient: (event) => event.type === 'beat',
+  toAdminView: (context) => ({ ...context }) as JsonObject,
+};

@@ -1,0 +1,37 @@
+import type { Page, Position } from '../../../src/store/contract.ts';
+
+const order = (a: Position, b: Position): number =>
+  a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+type PositionOf<T> = (item: T) => Position;
+
+function pageOf<T>(sorted: readonly T[], place: PositionOf<T>, limit: number): Page<T> {
+  const items = sorted.slice(0, limit);
+  const positions = items.map(place).map(({ createdAt, id }) => ({ createdAt, id }));
+  const next = sorted.length > limit ? (positions.at(-1) ?? null) : null;
+  return { items, next, positions: () => positions };
+}
+
+export function newestFirst<T>(rows: readonly T[], place: PositionOf<T>, limit: number, after?: Position): Page<T> {
+  const rest = after === undefined ? [...rows] : rows.filter((row) => order(place(row), after) < 0);
+  return pageOf(
+    rest.sort((a, b) => order(place(b), place(a))),
+    place,
+    limit,
+  );
+}
+
+export function oldestFirst<T>(rows: readonly T[], place: PositionOf<T>, limit: number, after?: Position): Page<T> {
+  const rest = after === undefined ? [...rows] : rows.filter((row) => order(place(row), after) > 0);
+  return pageOf(
+    rest.sort((a, b) => order(place(a), place(b))),
+    place,
+    limit,
+  );
+}
+
+/** The same page with its items shown in another form. */
+export const mapPage = <T, U>(page: Page<T>, show: (item: T) => U): Page<U> => ({
+  ...page,
+  items: page.items.map(show),
+});

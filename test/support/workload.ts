@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, inject } from 'vitest';
+import type { Device } from '../../src/device/device.ts';
+import { eventually } from './clock.ts';
+import { connect, register } from './device.ts';
+import type { ApiClient, ApiResponse } from './service.ts';
+
+const PACE_MS = 20;
+const PAGE = 200;
+
+interface Sent {
+  commandId: string;
+  key: string;
+  path: string;
+  body: object;
+  answer: object;
+}
+
+/** A device that counts upwards, and what it knows of its own doing. */
+interface Counter {
+  id: string;
+  device: Device;
+  /** The last number that was acknowledged; each number was one report. */
+  acknowledged: number;
+  /** How often each command reached it, and how often it did it. */
+  received: Map<string, number>;
+  done: Map<string, number>;
+  /** Critical ones, which must reach it once at most. */
+  critical: boolean;
+  commands: Sent[];
+}
+
+type Owner = ApiClient & { homeId: string };
+
+/**
+ * Devices that report a counter and callers that command them, who go on through whatever happens to the service: a
+ * device sends again what was not acknowledged, a caller asks again, with its key, until it is answered. `reckon` holds
+ * what they were told against what the service says in the end.
+ */
+export class Workload {
+  readonly counters: Counter[] = [];
+  /** Answers other than those a caller hopes for, by status and code. */
+  readonly refused = new Map<string, number>();
+  readonly #owner: Owner;
+  readonly #running: Promise<void>[] = [];
+  #stopped = false;
+
+  constructor(owner: Owner) {
+    this.#owner = owner;
+  }
+
+  /** Adds a light, or with `critical` a lock, and somebody who commands it. */
+  async addDevice({ critical = false } = {}): Promise<Counter> {
+    const registered = await register(this.#owner, { device_type: critical ? 'lock' : 'light' });
+    const received = new Map<string, number>();
+    const done = new Map<string, number>();
+    const handle = (_params: object, { commandId }: { commandId: string }) => {
+      done.set(commandId, (done.get(commandId) ?? 0) + 1);
+      return { result: 'done' };
+    };
+    const device = await connect(registered, { commands: { set_brightness: handle, unlock: handle } });
+    device.on('command', ({ command_id: id }) => received.set(id, (received.get(id) ?? 0) + 1));
+    const counter = { id: registered.device_id, device, acknowledged: 0, received, done, critical, commands: [] };
+    this.counters.push(counter);
+    this.#running.push(this.#count(counter), this.#command(counter));
+    return counter;
+  }
+
+  /** Resolves when every device and every caller was answered `times` more. */
+  async waitForProgress(times = 2, withinMs = inject('pollMs')): Promise<void> {
+    const before = this.counters.map(({ acknowledged, commands }) => [acknowledged, commands.length] as const);
+    await eventually(
+      () =>
+        this.counters.every(({ acknowledged, commands }, n) => {
+          const [reports, answers] = before[n] ?? [0, 0];
+          return acknowledged >= reports + times && commands.length >= answers + times;
+        }),
+      withinMs,
+    );
+  }
+
+  /** Stops, waits for what is under way, and compares. */
+  async verify(): Promise<void> {
+    await this.stop();
+    for (const counter of this.counters) {
+      const { id, acknowledged, commands, received, done, critical } = counter;
+      const { device } = (await this.#owner.get(`/v1/devices/${id}`)).body;
+      expect({ n: device.state.n, stateVersion: device.state_version }).toEqual({
+        n: acknowledged,
+        stateVersion: acknowledged,
+      });
+      const statuses = await this.#statuses(id);
+      expect([...statuses.keys()].filter((one) => !commands.some(({ commandId }) => commandId === one))).toEqual([]);
+      for (const { commandId } of commands) {
+        const status = statuses.get(commandId);
+        // A critical one that was marked as written is never written again: it may be lost, and its clock says so.
+        expect(critical ? ['succeeded', 'timed_out'] : ['succeeded']).toContain(status);
+        if (status === 'succeeded') expect(done.get(commandId)).toBe(1);
+        if (critical) expect(received.get(commandId) ?? 0).toBeLessThanOrEqual(1);
+      }
+      for (const { key, path, body, answer } of commands.slice(-2)) {
+        const again = await this.#owner.post(path, body, { 'idempotency-key': key });
+        expect(again.body).toEqual(answer);
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all(this.#running);
+    await eventually(() => this.counters.every(({ device }) => device.online && device.waiting === 0));
+    const open = ['dispatched', 'acknowledged', 'in_progress'];
+    for (const { id } of this.counters) {
+      await eventually(async () => {
+        const statuses = await this.#statuses(id);
+        return ![...statuses.values()].some((status) => open.includes(status));
+      });
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stopped = true;
+    await Promise.all(this.counters.map(({ device }) => device.close(0)));
+    await Promise.all(this.#running);
+  }
+
+  async #count(counter: Counter): Promise<void> {
+    for (let n = 1; !this.#stopped; n += 1) {
+      // False: the device was closed.
+      if (!(await counter.device.report({ n }))) return;
+      counter.acknowledged = n;
+      await pause(PACE_MS);
+    }
+  }
+
+  async #command(counter: Counter): Promise<void> {
+    const path = `/v1/device/${counter.id}/command`;
+    for (let n = 0; !this.#stopped; n += 1) {
+      if (!counter.critical) {
+        await this.#ask(counter, path, { action: 'set_brightness', params: { level: n % 100 }, timeout_s: 300 });
+      } else {
+        const token = await this.#tokenFor(path);
+        if (token) await this.#ask(counter, `${path}/confirm`, { dry_run_token: token });
+      }
+      await pause(PACE_MS);
+    }
+  }
+
+  async #tokenFor(path: string): Promise<string | null> {
+    const { answer } = await this.#persist(path, { action: 'unlock', timeout_s: 5 }, 409);
+    return answer?.body.dry_run_token ?? null;
+  }
+
+  async #ask(counter: Counter, path: string, body: object): Promise<void> {
+    const { key, answer } = await this.#persist(path, body, 202);
+    if (answer) counter.commands.push({ commandId: answer.body.command_id, key, path, body, answer: answer.body });
+  }
+
+  /** Asks under one key until it is answered with `status`; the answer is null where the crowd is closed before. */
+  async #persist(path: string, body: object, status: number): Promise<{ key: string; answer: ApiResponse | null }> {
+    const key = randomUUID();
+    for (;;) {
+      const answer = await this.#owner.post(path, body, { 'idempotency-key': key }).catch(() => null);
+      if (answer?.status === status && answer.body.command_id) return { key, answer };
+      const what = answer === null ? 'no answer' : `${answer.status} ${answer.body.code ?? ''}`;
+      this.refused.set(what, (this.refused.get(what) ?? 0) + 1);
+      if (this.#stopped && answer === null) return { key, answer: null };
+      await pause(PACE_MS);
+    }
+  }
+
+  /** Of all commands of a device that were confirmed or needed no confirmation. */
+  async #statuses(deviceId: string): Promise<Map<string, string>> {
+    const statuses = new Map<string, string>();
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query = `limit=${PAGE}${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
+      const { body } = await this.#owner.get(`/v1/device/${deviceId}/commands?${query}`);
+      for (const { id, status } of body.commands) if (status !== 'awaiting_confirmation') statuses.set(id, status);
+      cursor = body.next_cursor;
+    }
+    return statuses;
+  }
+}
