@@ -23,7 +23,7 @@ const process = [
   'test/proto/foreign-client',
   'test/edges/*/hostile*',
   'test/store/{crash,lock,migrations,pglite}',
-  'test/actors/*-walks',
+  'test/{actors,store}/**/*.property',
 ];
 const browser = ['test/console/**', 'test/flows/{docs-pages,explorer-page,sign-in-pages}'];
 
@@ -62,7 +62,7 @@ export default defineConfig({
   // The package that its companions in node_modules import, and Node too: Vite would take its development build beside it.
   resolve: { alias: { graphql: fileURLToPath(import.meta.resolve('graphql')) } },
   test: {
-    globalSetup: ['test/support/servers.ts'],
+    globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
     execArgv: nodeFlags,
     // The modules of a file are loaded once for each worker; a file leaves nothing behind in them.

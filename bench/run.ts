@@ -59,8 +59,8 @@ function run({ name, file, question }: Benchmark, args: string[], held: boolean)
 const all = benchmarks();
 const args = process.argv.slice(2);
 /** Options that a value follows. */
-const valued = new Set(['--tries', '--minutes', '--store', '--pause', '--profile']);
-const names = args.filter((arg, at) => !arg.startsWith('--') && !valued.has(args[at - 1] ?? ''));
+const optionsWithValue = new Set(['--tries', '--minutes', '--store', '--pause', '--profile']);
+const names = args.filter((arg, at) => !arg.startsWith('--') && !optionsWithValue.has(args[at - 1] ?? ''));
 const record = args.includes('--record');
 /** Of a benchmark that can measure one store alone. */
 const [, store] = /^--store[=\n](.+)$/m.exec(args.join('\n')) ?? [];

@@ -15,7 +15,7 @@ const STAMP = 'built-from';
 function fingerprint(): string {
   const hash = createHash('sha256');
   const files = [
-    ...['console', 'src/domain'].flatMap((folder) =>
+    ...['console', 'src/domain', 'src/protocol'].flatMap((folder) =>
       readdirSync(join(root, folder), { recursive: true, withFileTypes: true })
         .filter((entry) => entry.isFile())
         .map((entry) => join(entry.parentPath, entry.name)),
@@ -57,11 +57,11 @@ async function build(): Promise<void> {
   writeFileSync(join(fresh, STAMP), stamp);
   // Of several who build at a time the first is as good, and may be read already.
   if (isFresh(stamp)) rmSync(fresh, { recursive: true, force: true });
-  else put(fresh);
+  else replaceBuild(fresh);
 }
 
 /** Whoever reads the folder meanwhile finds the old build or the new one. */
-function put(fresh: string): void {
+function replaceBuild(fresh: string): void {
   const old = `${fresh}.old`;
   try {
     if (existsSync(out)) renameSync(out, old);

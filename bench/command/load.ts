@@ -1,8 +1,8 @@
 import { WebSocket } from 'ws';
 import type { Uuid } from '../../src/domain/values.ts';
-import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { deviceState } from '../support/device-state.ts';
+import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
-import { deviceState } from '../support/states.ts';
 
 /*
  * The load, in a process of its own: callers on kept HTTP connections and the devices they command, which answer at once.
@@ -49,8 +49,8 @@ let target: Target;
 let callers: RawConnection[] = [];
 let devices: RawDevice[] = [];
 /** What happens when the command of this request has reached its device, and when its final word is committed. */
-const arrivals = new Map<string, () => void>();
-const ends = new Map<string, () => void>();
+const onDelivered = new Map<string, () => void>();
+const onCommitted = new Map<string, () => void>();
 
 // A request id that the service echoes to the device says which request a command belongs to.
 let requests = 0;
@@ -59,7 +59,7 @@ const nextRequestId = (): Uuid => {
   return `00000000-0000-7000-8000-${requests.toString(16).padStart(12, '0')}`;
 };
 
-async function open(asked: Target): Promise<void> {
+async function openDevices(asked: Target): Promise<void> {
   target = asked;
   const { mqttPort } = target;
   if (mqttPort === undefined) return;
@@ -67,9 +67,9 @@ async function open(asked: Target): Promise<void> {
   for (const device of devices) {
     device.onClose = () => fail(new Error('the service closed a session of a device'));
     device.onCommand = ({ commandId, requestId, params }) => {
-      arrivals.get(requestId)?.();
+      onDelivered.get(requestId)?.();
       const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
-      device.publish('cmd_ack', ack, () => ends.get(requestId)?.());
+      device.publish('cmd_ack', ack, () => onCommitted.get(requestId)?.());
     };
     await device.open(mqttPort, { commands: true });
   }
@@ -90,7 +90,7 @@ async function command(caller: RawConnection, requestId: Uuid, n: number): Promi
   if (status !== 202) throw new Error(`${status} ${answer}`);
 }
 
-async function closed({ inFlight, warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> {
+async function runClosedLoop({ inFlight, warmMs, measureMs }: ClosedLoop): Promise<ClosedResult> {
   const begin = performance.now() + warmMs;
   const end = begin + measureMs;
   const latencies: number[] = [];
@@ -99,11 +99,12 @@ async function closed({ inFlight, warmMs, measureMs }: ClosedLoop): Promise<Clos
     while (performance.now() < end) {
       const requestId = nextRequestId();
       const started = performance.now();
-      const committed = devices.length === 0 ? null : new Promise<void>((resolve) => ends.set(requestId, resolve));
+      const committed =
+        devices.length === 0 ? null : new Promise<void>((resolve) => onCommitted.set(requestId, resolve));
       n += 1;
       await command(caller, requestId, n);
       await committed;
-      ends.delete(requestId);
+      onCommitted.delete(requestId);
       const now = performance.now();
       if (now >= begin && now < end) latencies.push(now - started);
     }
@@ -130,21 +131,21 @@ async function paced({ perSecond, milliseconds }: OpenLoop, send: (n: number, du
 }
 
 /** Waits for what is still on its way. */
-async function settled(done: () => boolean): Promise<void> {
+async function waitUntil(done: () => boolean): Promise<void> {
   const until = performance.now() + 10_000;
   while (!done() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-async function openCommands(asked: OpenLoop): Promise<OpenResult> {
+async function runOpenCommands(asked: OpenLoop): Promise<OpenResult> {
   const latencies: number[] = [];
   const lag: number[] = [];
   const free = [...callers];
   const queue: (() => void)[] = [];
   const sent = await paced(asked, (n, due) => {
     const requestId = nextRequestId();
-    arrivals.set(requestId, () => {
+    onDelivered.set(requestId, () => {
       latencies.push(performance.now() - due);
-      arrivals.delete(requestId);
+      onDelivered.delete(requestId);
     });
     const go = () => {
       // In turn: a server closes one that never asks anything.
@@ -160,11 +161,11 @@ async function openCommands(asked: OpenLoop): Promise<OpenResult> {
     if (free.length > 0) go();
     else queue.push(go);
   });
-  await settled(() => latencies.length === sent);
+  await waitUntil(() => latencies.length === sent);
   return { latencies, sent, lag };
 }
 
-async function openStates(asked: OpenLoop): Promise<OpenResult> {
+async function runOpenStates(asked: OpenLoop): Promise<OpenResult> {
   const total = Math.floor((asked.perSecond * asked.milliseconds) / 1000);
   const signed = Array.from({ length: total }, (_, n) => {
     const device = devices[n % devices.length] as RawDevice;
@@ -174,7 +175,7 @@ async function openStates(asked: OpenLoop): Promise<OpenResult> {
   const latencies: number[] = [];
   const lag: number[] = [];
   const due = new Map<number, number>();
-  const socket = await subscribed();
+  const socket = await openStateStream();
   socket.on('message', (data) => {
     const { type, state } = JSON.parse(String(data)) as { type: string; state: { counter: number } };
     const since = type === 'state_update' ? due.get(state.counter) : undefined;
@@ -188,12 +189,12 @@ async function openStates(asked: OpenLoop): Promise<OpenResult> {
     lag.push(performance.now() - at);
     device.send(message, () => {});
   });
-  await settled(() => latencies.length === sent);
+  await waitUntil(() => latencies.length === sent);
   socket.close();
   return { latencies, sent, lag };
 }
 
-function subscribed(): Promise<WebSocket> {
+function openStateStream(): Promise<WebSocket> {
   return new Promise((resolve, reject) => {
     const socket = new WebSocket(`ws://127.0.0.1:${target.httpPort}/ws/state?token=${target.token}`);
     socket.once('open', () => resolve(socket));
@@ -208,11 +209,11 @@ function fail(error: Error): void {
 
 process.on('message', (message: { open?: Target; closed?: ClosedLoop; paced?: OpenLoop }) => {
   const answer = async (): Promise<object> => {
-    if (message.open) return { opened: await open(message.open).then(() => true) };
+    if (message.open) return { opened: await openDevices(message.open).then(() => true) };
     await connectCallers();
-    if (message.closed) return { result: await closed(message.closed) };
+    if (message.closed) return { result: await runClosedLoop(message.closed) };
     if (message.paced) {
-      return { result: await (message.paced.what === 'command' ? openCommands : openStates)(message.paced) };
+      return { result: await (message.paced.what === 'command' ? runOpenCommands : runOpenStates)(message.paced) };
     }
     return {};
   };

@@ -1,8 +1,14 @@
 // How many commands a second travel REST → device → committed final word, as a part of what express, jose and zod can answer at all?
 import type { Child } from '../support/child.ts';
-import { cpuEach, cpuOfTree } from '../support/cpu.ts';
-import { compare, judge, latencies, median, percentile } from '../support/figures.ts';
-import { type Floor, floorName, PROOFS, type Proofs, startHttpFloors } from '../support/floors.ts';
+import { cpuOfTree, cpuPerOperation } from '../support/cpu.ts';
+import { checkLimit, compare, formatLatencies, median, percentile } from '../support/figures.ts';
+import {
+  type FloorProcess,
+  floorName,
+  startHttpFloors,
+  TOKEN_VERIFICATIONS,
+  type TokenVerification,
+} from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
@@ -47,7 +53,7 @@ const atFloor = {
 };
 
 const cpu = { service: [] as number[], database: [] as number[], load: [] as number[] };
-const floorCpu: Record<Proofs, number[]> = { cached: [], 'verified each time': [] };
+const floorCpu: Record<TokenVerification, number[]> = { cached: [], 'verified each time': [] };
 
 /** One closed loop, with the processor time in µs that `served` spent on each request. */
 async function loopAgainst(
@@ -56,7 +62,7 @@ async function loopAgainst(
   inFlight: number,
 ): Promise<{ result: ClosedResult; each: number }> {
   let result: ClosedResult | undefined;
-  const each = await cpuEach(served, async () => {
+  const each = await cpuPerOperation(served, async () => {
     loaded.send({ closed: { inFlight, ...duration } satisfies ClosedLoop });
     result = await loaded.receive<ClosedResult>('result');
     return result.total;
@@ -75,7 +81,7 @@ async function measureOurs(inFlight: number): Promise<number> {
   return result.perSecond;
 }
 
-async function measureFloor(proofs: Proofs, { child }: Floor, inFlight: number): Promise<number> {
+async function measureFloor(proofs: TokenVerification, { child }: FloorProcess, inFlight: number): Promise<number> {
   const { result, each } = await loopAgainst(child, atFloor[proofs], inFlight);
   floorCpu[proofs].push(each);
   return result.perSecond;
@@ -88,13 +94,13 @@ for (const inFlight of IN_FLIGHT) {
       name: `commands through, ${inFlight} in flight`,
       unit: 'commands/s',
       ours: () => measureOurs(inFlight),
-      floors: PROOFS.map((proofs) => ({
+      floors: TOKEN_VERIFICATIONS.map((proofs) => ({
         name: floorName(proofs),
         measure: () => measureFloor(proofs, floors[proofs], inFlight),
         atLeast: proofs === 'cached' ? AT_LEAST : null,
       })),
       warmUps: 2,
-      warmed: () => {
+      afterWarmUp: () => {
         for (const values of [ours, ...Object.values(cpu), ...Object.values(floorCpu)]) values.length = 0;
       },
     },
@@ -102,9 +108,9 @@ for (const inFlight of IN_FLIGHT) {
   );
   console.log(
     `processor time for a command: the service ${micros(cpu.service)}, PostgreSQL ${micros(cpu.database)}, the load ${micros(cpu.load)}; ` +
-      `for a request of the floor: ${PROOFS.map((proofs) => `${micros(floorCpu[proofs])} with tokens ${proofs}`).join(', ')}`,
+      `for a request of the floor: ${TOKEN_VERIFICATIONS.map((proofs) => `${micros(floorCpu[proofs])} with tokens ${proofs}`).join(', ')}`,
   );
-  console.log(`request to committed final word, ${inFlight} in flight: ${latencies(ours)}`);
+  console.log(`request to committed final word, ${inFlight} in flight: ${formatLatencies(ours)}`);
 }
 
 const rates = short ? [100] : [200, 1_000];
@@ -120,16 +126,18 @@ for (const what of ['command', 'state'] as const) {
   for (const perSecond of rates) {
     const result = await paced({ what, perSecond, milliseconds: short ? 1_000 : 15_000 });
     const missing = result.sent - result.latencies.length;
-    console.log(`${ways[what]} at ${perSecond}/s: ${latencies(result.latencies)}`);
+    console.log(`${ways[what]} at ${perSecond}/s: ${formatLatencies(result.latencies)}`);
     if (missing > 0) throw new Error(`${missing} of ${result.sent} never arrived`);
-    judge('  p50', percentile(result.latencies, 50), { atMost: AT_MOST.p50, unit: 'ms', short });
-    judge('  p99', percentile(result.latencies, 99), { atMost: AT_MOST.p99, unit: 'ms', short });
-    if (!short) console.log(`  the load was late at sending by: ${latencies(result.lag)}`);
+    checkLimit('  p50', percentile(result.latencies, 50), { atMost: AT_MOST.p50, unit: 'ms', short });
+    checkLimit('  p99', percentile(result.latencies, 99), { atMost: AT_MOST.p99, unit: 'ms', short });
+    if (!short) console.log(`  the load was late at sending by: ${formatLatencies(result.lag)}`);
   }
 }
 
 await Promise.all(
-  [atDevices, ...PROOFS.flatMap((proofs) => [atFloor[proofs], floors[proofs].child])].map((one) => one.end()),
+  [atDevices, ...TOKEN_VERIFICATIONS.flatMap((proofs) => [atFloor[proofs], floors[proofs].child])].map((one) =>
+    one.end(),
+  ),
 );
 await service.stop();
 await cluster.stop();

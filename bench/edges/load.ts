@@ -2,11 +2,11 @@ import { RawConnection } from '../support/raw-http.ts';
 
 /* Callers on kept connections, each with one request at a time, in a process of their own. */
 
-export const asks = ['REST', 'GraphQL', 'MCP'] as const;
-export type Ask = (typeof asks)[number];
+export const apiKinds = ['REST', 'GraphQL', 'MCP'] as const;
+export type ApiKind = (typeof apiKinds)[number];
 
 export interface Loop {
-  ask: Ask;
+  ask: ApiKind;
   port: number;
   token: string;
   connections: number;

@@ -1,15 +1,15 @@
 // How many lists of 50 devices do GraphQL and MCP answer a second, as a part of what REST answers of the same list?
 import { readConfig } from '../../src/config.ts';
 import { openStore } from '../../src/store/open.ts';
-import { cpuEach, cpuOfTree } from '../support/cpu.ts';
-import { compare, latencies, median, thousands } from '../support/figures.ts';
+import { cpuOfTree, cpuPerOperation } from '../support/cpu.ts';
+import { compare, formatLatencies, formatThousands, median } from '../support/figures.ts';
 import { floorName, startHttpFloors } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
 import { makeDeployment, startLoad, startService } from '../support/service.ts';
-import type { Ask, Loop, LoopResult } from './load.ts';
+import type { ApiKind, Loop, LoopResult } from './load.ts';
 
 const AT_LEAST = 0.5;
 const CONNECTIONS = 32;
@@ -25,23 +25,25 @@ const deployment = makeDeployment(await cluster.database('edges'));
 // The gate charges each request, but nobody is stopped.
 deployment.env.RATE_LIMITS = 'free=1000000';
 console.log(await cluster.describe());
-console.log(`${thousands(DEVICES)} devices, 50 in a page; ${CONNECTIONS} connections, one request at a time on each`);
+console.log(
+  `${formatThousands(DEVICES)} devices, 50 in a page; ${CONNECTIONS} connections, one request at a time on each`,
+);
 
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
-await wereSeen();
+await markDevicesSeen();
 const service = await startService(deployment, { profile: options.profile });
 await service.active;
 const floors = await startHttpFloors(deployment);
 const load = startLoad(new URL('./load.ts', import.meta.url));
 
 for (const ask of ['GraphQL', 'MCP'] as const) {
-  const cpu: Record<Ask, number[]> = { REST: [], GraphQL: [], MCP: [] };
-  const loadCpu: Record<Ask, number[]> = { REST: [], GraphQL: [], MCP: [] };
+  const cpu: Record<ApiKind, number[]> = { REST: [], GraphQL: [], MCP: [] };
+  const loadCpu: Record<ApiKind, number[]> = { REST: [], GraphQL: [], MCP: [] };
   const heard: number[] = [];
-  const bytes: Partial<Record<Ask, number>> = {};
-  const measure = async (asked: Ask): Promise<number> => {
+  const bytes: Partial<Record<ApiKind, number>> = {};
+  const measure = async (asked: ApiKind): Promise<number> => {
     let result: LoopResult | undefined;
-    const each = await cpuEach(service.child, async () => {
+    const each = await cpuPerOperation(service.child, async () => {
       const loop: Loop = { ask: asked, port: service.port, token, connections: CONNECTIONS, ...duration };
       const before = cpuOfTree(load.pid);
       load.send({ loop });
@@ -78,9 +80,9 @@ for (const ask of ['GraphQL', 'MCP'] as const) {
   console.log(
     `  processor time of a request: the service ${micros(cpu[ask])}, the load ${micros(loadCpu[ask])}; ` +
       `by REST ${micros(cpu.REST)} and ${micros(loadCpu.REST)}; ` +
-      `bodies of ${thousands(bytes[ask] ?? 0)} and ${thousands(bytes.REST ?? 0)} bytes`,
+      `bodies of ${formatThousands(bytes[ask] ?? 0)} and ${formatThousands(bytes.REST ?? 0)} bytes`,
   );
-  console.log(`  ${latencies(heard)}`);
+  console.log(`  ${formatLatencies(heard)}`);
 }
 
 await Promise.all([load, floors.cached.child, floors['verified each time'].child].map((one) => one.end()));
@@ -89,7 +91,7 @@ await cluster.stop();
 deployment.remove();
 
 /** Every device was heard of lately, as in a real list. */
-async function wereSeen(): Promise<void> {
+async function markDevicesSeen(): Promise<void> {
   const store = await openStore(readConfig(deployment.env));
   for (let from = 0; from < devices.length; from += 2_000) {
     await store.devices.flushPresence(

@@ -8,12 +8,12 @@ import { WebSocket } from 'ws';
  */
 
 /** All of these within that time, by the clock that both processes read. */
-export interface Expected {
+export interface ExpectedFrames {
   frames: number;
   until: number;
 }
 
-export interface Missed {
+export interface MissedFrames {
   /** Clients that lack something. */
   clients: number;
   late: boolean;
@@ -102,7 +102,7 @@ function frameSize(bytes: Buffer): number | null {
   return bytes.length < 10 ? null : 10 + Number(bytes.readBigUInt64BE(2));
 }
 
-async function expect({ frames, until }: Expected): Promise<Missed> {
+async function waitForFrames({ frames, until }: ExpectedFrames): Promise<MissedFrames> {
   for (;;) {
     const lacking = clients.filter((client) => client.frames < frames);
     const late = Date.now() > until;
@@ -112,7 +112,7 @@ async function expect({ frames, until }: Expected): Promise<Missed> {
 }
 
 /** Once nothing more arrives: the next run counts from nothing. */
-async function settle(): Promise<void> {
+async function waitUntilQuiet(): Promise<void> {
   const total = () => clients.reduce((sum, { frames }) => sum + frames, 0);
   for (let before = -1; before !== total(); ) {
     before = total();
@@ -121,8 +121,13 @@ async function settle(): Promise<void> {
   for (const client of clients) client.frames = 0;
 }
 
-type Asked = { open?: { port: number; clients: number }; expect?: Expected; settle?: true; delays?: true };
-process.on('message', async (asked: Asked) => {
+type ClientMessage = {
+  open?: { port: number; clients: number };
+  expect?: ExpectedFrames;
+  settle?: true;
+  delays?: true;
+};
+process.on('message', async (asked: ClientMessage) => {
   if (asked.open) {
     const { port, clients: count } = asked.open;
     while (clients.length < count) {
@@ -130,16 +135,16 @@ process.on('message', async (asked: Asked) => {
       clients.push(...(await Promise.all(batch)));
     }
     await openProbe(port);
-    await settle();
+    await waitUntilQuiet();
     process.send?.({ opened: true });
   }
-  if (asked.expect) process.send?.({ missed: await expect(asked.expect) });
+  if (asked.expect) process.send?.({ missed: await waitForFrames(asked.expect) });
   if (asked.delays) {
     process.send?.({ delays });
     delays = [];
   }
   if (asked.settle) {
-    await settle();
+    await waitUntilQuiet();
     process.send?.({ settled: true });
   }
 });

@@ -1,15 +1,15 @@
 // How many updates a second reach 1,000 WebSocket clients of one tenant with none missing, as a multiple of a loop of `ws.send`?
 import { type Child, startChild } from '../support/child.ts';
-import { compare, judge, latencies, percentile, thousands } from '../support/figures.ts';
+import { checkLimit, compare, formatLatencies, formatThousands, percentile } from '../support/figures.ts';
 import { startFloor } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
-import type { Expected, Missed } from './clients.ts';
-import type { Kind, Ran, Run } from './server.ts';
+import type { ExpectedFrames, MissedFrames } from './clients.ts';
+import type { Run, RunResult, ServerKind } from './server.ts';
 
 const CLIENTS = 1_000;
 /** Of a loop that makes the text anew for each client, and of one that makes it once for an update. */
-const AT_LEAST: Record<Exclude<Kind, 'ours'>, number> = { 'text for each client': 15, 'text once': 2 };
+const AT_LEAST: Record<Exclude<ServerKind, 'ours'>, number> = { 'text for each client': 15, 'text once': 2 };
 /** From an update to its arrival at a client, at half of the highest rate; milliseconds. */
 const AT_MOST_P99 = 100;
 /** Everybody has everything this long after the last update was due, or the rate was too high. */
@@ -28,7 +28,7 @@ interface Side {
   clients: Child;
 }
 
-async function open(kind: Kind): Promise<Side> {
+async function open(kind: ServerKind): Promise<Side> {
   // The service's edge and the loops alike.
   const { child: server, port } = await startFloor(new URL('./server.ts', import.meta.url), { args: [kind] });
   const clients = startChild(new URL('./clients.ts', import.meta.url));
@@ -38,23 +38,23 @@ async function open(kind: Kind): Promise<Side> {
 }
 
 /** Whether no client misses an update at this rate. */
-async function holds({ server, clients }: Side, perSecond: number): Promise<boolean> {
+async function sustainsRate({ server, clients }: Side, perSecond: number): Promise<boolean> {
   const run: Run = { perSecond, milliseconds, graceMs: GRACE_MS };
   server.send({ run });
-  const { sent, until } = await server.receive<Ran>('ran');
+  const { sent, until } = await server.receive<RunResult>('ran');
   if (until !== null) {
-    const expected: Expected = { frames: sent, until };
+    const expected: ExpectedFrames = { frames: sent, until };
     clients.send({ expect: expected });
   }
-  const missed = until === null ? null : await clients.receive<Missed>('missed');
+  const missed = until === null ? null : await clients.receive<MissedFrames>('missed');
   clients.send({ settle: true });
   await clients.receive('settled');
   return missed?.clients === 0 && !missed.late;
 }
 
 /** The highest rate that holds, by doubling and then halving the gap. A rate fails only when it fails twice. */
-async function highest(side: Side): Promise<number> {
-  const works = async (rate: number) => (await holds(side, rate)) || holds(side, rate);
+async function findHighestRate(side: Side): Promise<number> {
+  const works = async (rate: number) => (await sustainsRate(side, rate)) || sustainsRate(side, rate);
   let low = 0;
   let high = FIRST_RATE;
   while (await works(high)) {
@@ -73,17 +73,17 @@ async function highest(side: Side): Promise<number> {
 const delays: number[] = [];
 
 /** Each measurement has processes of its own, so that no other side is idle beside it. */
-async function deliveries(kind: Kind): Promise<number> {
+async function measureDeliveries(kind: ServerKind): Promise<number> {
   const side = await open(kind);
-  const rate = await highest(side);
-  console.log(`    ${kind}: ${thousands(rate)} updates/s`);
+  const rate = await findHighestRate(side);
+  console.log(`    ${kind}: ${formatThousands(rate)} updates/s`);
   const perSecond = Math.max(1, Math.round(rate / 2));
   side.clients.send({ delays: true });
   await side.clients.receive('delays'); // of the search
-  await holds(side, perSecond);
+  await sustainsRate(side, perSecond);
   side.clients.send({ delays: true });
   const found = await side.clients.receive<number[]>('delays');
-  console.log(`      at ${thousands(perSecond)} updates/s one client has them after: ${latencies(found)}`);
+  console.log(`      at ${formatThousands(perSecond)} updates/s one client has them after: ${formatLatencies(found)}`);
   if (kind === 'ours') delays.push(...found);
   await Promise.all([side.clients.end(), side.server.end()]);
   return rate * clientCount;
@@ -98,13 +98,17 @@ await compare(
   {
     name: 'deliveries',
     unit: 'deliveries/s',
-    ours: () => deliveries('ours'),
+    ours: () => measureDeliveries('ours'),
     floors: (['text for each client', 'text once'] as const).map((kind) => ({
       name: `a plain loop, ${kind}`,
-      measure: () => deliveries(kind),
+      measure: () => measureDeliveries(kind),
       atLeast: AT_LEAST[kind],
     })),
   },
   options,
 );
-judge('update to client at half of that rate, p99', percentile(delays, 99), { atMost: AT_MOST_P99, unit: 'ms', short });
+checkLimit('update to client at half of that rate, p99', percentile(delays, 99), {
+  atMost: AT_MOST_P99,
+  unit: 'ms',
+  short,
+});

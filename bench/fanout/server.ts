@@ -11,13 +11,13 @@ import { makeWebSockets, type WebSocketParts } from '../../src/edges/websocket/e
 import { stateStream } from '../../src/edges/websocket/state-stream.ts';
 import type { VolatileOutput } from '../../src/machines/outputs.ts';
 import type { Caller } from '../../src/operations/operation.ts';
-import { deviceState } from '../support/states.ts';
+import { deviceState } from '../support/device-state.ts';
 
 /*
  * One side of the comparison, named by its argument: `ours` is the service's own edge behind an identity that accepts
  * everybody; the others are a loop of `ws.send` over the clients, which makes the text of an update for each client or once.
  */
-export type Kind = 'ours' | 'text for each client' | 'text once';
+export type ServerKind = 'ours' | 'text for each client' | 'text once';
 
 /** Updates due at `perSecond` for a while, made in this process: their making costs both sides the same. */
 export interface Run {
@@ -27,7 +27,7 @@ export interface Run {
   graceMs: number;
 }
 
-export interface Ran {
+export interface RunResult {
   sent: number;
   /** By the clock that both processes read; null for a run that was given up. */
   until: number | null;
@@ -39,7 +39,7 @@ type Emit = (output: StateOutput) => void;
 const TENANT = v7();
 const DEVICES = Array.from({ length: 50 }, () => v7());
 
-function ours(server: Server): Emit {
+function attachService(server: Server): Emit {
   let emit: Emit = () => {};
   const user: Caller['user'] = {
     ...{ id: v7(), iss: 'bench', sub: 'bench', email: null, emailVerified: false, createdAt: 0 },
@@ -81,7 +81,7 @@ function ours(server: Server): Emit {
   return (output) => emit(output);
 }
 
-function plain(server: Server, once: boolean): Emit {
+function attachPlainLoop(server: Server, once: boolean): Emit {
   const clients = new Set<WebSocket>();
   const sockets = new WebSocketServer({ server, perMessageDeflate: false });
   sockets.on('connection', (socket) => {
@@ -101,13 +101,13 @@ function plain(server: Server, once: boolean): Emit {
 }
 
 const server = createServer();
-const kind = process.argv[2] as Kind;
-const emit = kind === 'ours' ? ours(server) : plain(server, kind === 'text once');
+const kind = process.argv[2] as ServerKind;
+const emit = kind === 'ours' ? attachService(server) : attachPlainLoop(server, kind === 'text once');
 const states: JsonObject[] = DEVICES.map((id) => deviceState(0, id));
 let version = 0;
 
 /** Emits what is due, as the clock says it; a loop that is behind catches up, until that is hopeless. */
-function run({ perSecond, milliseconds, graceMs }: Run): Promise<Ran> {
+function run({ perSecond, milliseconds, graceMs }: Run): Promise<RunResult> {
   const startedAt = Date.now();
   const until = startedAt + milliseconds + graceMs;
   const total = Math.round((perSecond * milliseconds) / 1000);

@@ -16,7 +16,7 @@ const IN_FLIGHT = 20;
 const AT_LEAST = 0.35;
 const AT_LEAST_OF_DURABLE = 3;
 /** How long the last update may be on its way. */
-const HEARD_MS = 10_000;
+const DELIVERY_TIMEOUT_MS = 10_000;
 
 const options = readOptions();
 const messages = options.short ? 20 : 1_000;
@@ -36,7 +36,7 @@ watcher.send({ watch: { port: service.port, token } });
 await watcher.receive('watching');
 
 /** Signs everything, connects, and then measures only the acknowledging. */
-async function acknowledge(port: number, firstSequence: number): Promise<number> {
+async function measureAcknowledged(port: number, firstSequence: number): Promise<number> {
   const load: Load = {
     port,
     devices: devices.map(
@@ -57,9 +57,9 @@ async function acknowledge(port: number, firstSequence: number): Promise<number>
 const broker = new URL('../support/bare-broker.ts', import.meta.url);
 const cpu = { service: [] as number[], database: [] as number[] };
 let sent = 0;
-const ours = async (): Promise<number> => {
+const measureService = async (): Promise<number> => {
   const before = { service: cpuOfTree(service.child.pid), database: cluster.cpu() };
-  const perSecond = await acknowledge(service.mqttPort, sent + 1);
+  const perSecond = await measureAcknowledged(service.mqttPort, sent + 1);
   sent += messages;
   cpu.service.push((cpuOfTree(service.child.pid) - before.service) / (messages * CONNECTIONS));
   cpu.database.push((cluster.cpu() - before.database) / (messages * CONNECTIONS));
@@ -71,8 +71,8 @@ await compare(
   {
     name: 'state messages durable before their PUBACK',
     unit: 'messages/s',
-    ours,
-    floors: [{ name: 'bare aedes', measure: () => acknowledge(bare.port, 1), atLeast: AT_LEAST }],
+    ours: measureService,
+    floors: [{ name: 'bare aedes', measure: () => measureAcknowledged(bare.port, 1), atLeast: AT_LEAST }],
   },
   options,
 );
@@ -94,10 +94,10 @@ await compare(
   {
     name: 'the same against a broker that stores what it acknowledges',
     unit: 'messages/s',
-    ours,
+    ours: measureService,
     floors: durable.map(({ name, port }, at) => ({
       name,
-      measure: () => acknowledge(port, 1),
+      measure: () => measureAcknowledged(port, 1),
       atLeast: at === 0 ? AT_LEAST_OF_DURABLE : null,
     })),
   },
@@ -118,16 +118,16 @@ for (const { deviceId } of devices) {
   if (device.state.counter !== messages || device.state_version !== sent) wrong += 1;
 }
 /** What the WebSocket client has, and of how many devices that is the last. */
-async function heard(): Promise<{ updates: number; current: number }> {
+async function readWatcher(): Promise<{ updates: number; current: number }> {
   watcher.send({ tell: true });
   const { updates, counters } = await watcher.receive<{ updates: number; counters: [string, number][] }>('seen');
   return { updates, current: counters.filter(([, counter]) => counter === messages).length };
 }
 // An update comes after its acknowledgement, by another connection.
-let { updates, current } = await heard();
-for (const until = performance.now() + HEARD_MS; current < CONNECTIONS && performance.now() < until; ) {
+let { updates, current } = await readWatcher();
+for (const until = performance.now() + DELIVERY_TIMEOUT_MS; current < CONNECTIONS && performance.now() < until; ) {
   await new Promise((resolve) => setTimeout(resolve, 20));
-  ({ updates, current } = await heard());
+  ({ updates, current } = await readWatcher());
 }
 console.log(
   `${sent * CONNECTIONS} acknowledged; ${CONNECTIONS - wrong} of ${CONNECTIONS} twins hold exactly what was sent; ` +

@@ -3,16 +3,16 @@ import { createRuntime } from '../../src/actors/runtime.ts';
 import type { JsonObject, Uuid } from '../../src/domain/values.ts';
 import { currentDefinition, definitionFor } from '../../src/machines/versions.ts';
 import { ManifestCache } from '../../src/services/manifest-cache.ts';
-import { judge, thousands } from '../support/figures.ts';
+import { deviceState } from '../support/device-state.ts';
+import { checkLimit, formatThousands } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
-import { deviceState } from '../support/states.ts';
-import { emptyHandedStore, hasOwnManifest, idOf } from './rows.ts';
+import { generatedStore, hasOwnManifest, idOf } from './generated-store.ts';
 
 /** Bytes. */
 const AT_MOST = { live: 8 * 1024, passivated: 0.2 * 1024 };
 const BATCH = 2_000;
-const silent = { debug() {}, info() {}, warn() {}, error() {} };
+const silentLog = { debug() {}, info() {}, warn() {}, error() {} };
 
 const { short } = readOptions();
 const count = short ? 5_000 : 100_000;
@@ -20,10 +20,10 @@ printMachine();
 
 let now = Date.now();
 const clock = { now: () => now };
-const store = emptyHandedStore();
+const store = generatedStore();
 const definitions = (kind: 'device' | 'command' | 'plan' | 'tenant', version?: number) =>
   version === undefined ? currentDefinition(kind) : definitionFor(kind, version);
-const runtime = createRuntime({ store, definitions, clock, log: silent });
+const runtime = createRuntime({ store, definitions, clock, log: silentLog });
 let manifests = new ManifestCache(store.devices);
 
 interface Reading {
@@ -36,7 +36,7 @@ interface Reading {
 const collect = globalThis.gc as ((how: object) => void) | undefined;
 
 /** What is left after a full collection. */
-async function collected(): Promise<Reading> {
+async function readMemoryAfterGc(): Promise<Reading> {
   for (let n = 0; n < 4; n += 1) {
     collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     await new Promise((resolve) => setImmediate(resolve));
@@ -53,7 +53,7 @@ function print(what: string, reading: Reading, start: Reading): void {
   const buffers = (reading.buffers - start.buffers) / count;
   const rss = (reading.rss - start.rss) / count;
   console.log(
-    `  ${what.padEnd(52)} ${thousands(heap + buffers).padStart(7)} B (heap ${thousands(heap)}, buffers ${thousands(buffers)}); RSS ${thousands(rss)}`,
+    `  ${what.padEnd(52)} ${formatThousands(heap + buffers).padStart(7)} B (heap ${formatThousands(heap)}, buffers ${formatThousands(buffers)}); RSS ${formatThousands(rss)}`,
   );
 }
 
@@ -69,10 +69,10 @@ if (collect === undefined) throw new Error('needs --expose-gc: start it by `npm 
 await runtime.start();
 await runtime.actors.read({ kind: 'device', id: idOf(0) }); // what is made once is no part of the difference
 await manifests.load([{ id: idOf(0), manifestVersion: 2 }]);
-const start = await collected();
+const start = await readMemoryAfterGc();
 
 await forEach((id) => runtime.actors.read({ kind: 'device', id }));
-print('loaded', await collected(), start);
+print('loaded', await readMemoryAfterGc(), start);
 
 /** V8 holds what the parser makes more compactly than what was put together by computed names. */
 const asParsed = (state: JsonObject): JsonObject => JSON.parse(JSON.stringify(state)) as JsonObject;
@@ -92,7 +92,7 @@ const report = (counter: number) =>
   );
 await report(0);
 await report(1);
-print('after two reports each', await collected(), start);
+print('after two reports each', await readMemoryAfterGc(), start);
 
 const sessionOf = (id: Uuid) => `${id}.${1_790_000_000_000}.AAAAAAAAAAAAAAAA`;
 await forEach(async (id, index) => {
@@ -101,12 +101,12 @@ await forEach(async (id, index) => {
   await runtime.sessions.markSubscribed(id, sessionOf(id));
   runtime.sessions.recordActivity(id, { at: now });
 });
-print('with their sessions, not flushed', await collected(), start);
+print('with their sessions, not flushed', await readMemoryAfterGc(), start);
 await runtime.sessions.tick();
-print('with their sessions', await collected(), start);
+print('with their sessions', await readMemoryAfterGc(), start);
 
 await forEach((id, index) => manifests.load([{ id, manifestVersion: hasOwnManifest(index) ? 2 : 1 }]));
-const live = await collected();
+const live = await readMemoryAfterGc();
 print('with the cache of manifests, which has a bound', live, start);
 
 await forEach(async (id) => runtime.sessions.close(id, sessionOf(id)));
@@ -114,12 +114,12 @@ await runtime.actors.groupCommit.whenDrained();
 await runtime.sessions.tick();
 now += 11 * 60_000;
 const gone = runtime.actors.passivate();
-print('passivated, the cache of manifests still there', await collected(), start);
+print('passivated, the cache of manifests still there', await readMemoryAfterGc(), start);
 manifests = new ManifestCache(store.devices);
-const passive = await collected();
+const passive = await readMemoryAfterGc();
 print('passivated', passive, start);
 
 if (gone < count) throw new Error(`only ${gone} of ${count} actors were passivated`);
-judge('a live actor, all maps', perActor(live, start), { atMost: AT_MOST.live, unit: 'B', short });
-judge('a passivated actor', perActor(passive, start), { atMost: AT_MOST.passivated, unit: 'B', short });
+checkLimit('a live actor, all maps', perActor(live, start), { atMost: AT_MOST.live, unit: 'B', short });
+checkLimit('a passivated actor', perActor(passive, start), { atMost: AT_MOST.passivated, unit: 'B', short });
 await runtime.stop();

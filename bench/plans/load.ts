@@ -1,6 +1,6 @@
 import { WebSocket } from 'ws';
 import type { Uuid } from '../../src/domain/values.ts';
-import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 /*
@@ -32,9 +32,9 @@ let target: Target;
 let devices: RawDevice[] = [];
 let plans: WebSocket;
 /** What happens when the command of this request is over, and when this plan is. */
-const ends = new Map<string, () => void>();
+const onEnded = new Map<string, () => void>();
 /** Plans that were over before their callers had their answers. */
-const early = new Set<string>();
+const endedEarly = new Set<string>();
 
 let requests = 0;
 const nextRequestId = (): Uuid => {
@@ -49,7 +49,7 @@ async function open(asked: Target): Promise<void> {
     device.onClose = () => fail(new Error('the service closed a session of a device'));
     device.onCommand = ({ commandId, requestId, params }) => {
       const ack = { command_id: commandId, status: 'succeeded', state: { brightness: params.level ?? null } };
-      device.publish('cmd_ack', ack, () => ends.get(requestId)?.());
+      device.publish('cmd_ack', ack, () => onEnded.get(requestId)?.());
     };
     await device.open(target.mqttPort, { commands: true });
   }
@@ -57,9 +57,9 @@ async function open(asked: Target): Promise<void> {
   plans.on('message', (data) => {
     const { plan_id, step_id, status } = JSON.parse(String(data)) as Record<string, string>;
     if (step_id !== undefined || plan_id === undefined) return;
-    const over = ends.get(plan_id);
+    const over = onEnded.get(plan_id);
     if (status === 'succeeded') {
-      if (over === undefined) early.add(plan_id);
+      if (over === undefined) endedEarly.add(plan_id);
       else over();
     }
     if (status !== 'succeeded' && status !== 'pending' && status !== 'running') fail(new Error(`a plan is ${status}`));
@@ -84,10 +84,10 @@ async function request(caller: RawConnection, n: number, requestId = nextRequest
 /** Resolves when the device's acknowledgement is committed. */
 async function command(caller: RawConnection, n: number): Promise<void> {
   const requestId = nextRequestId();
-  const over = new Promise<void>((resolve) => ends.set(requestId, resolve));
+  const over = new Promise<void>((resolve) => onEnded.set(requestId, resolve));
   await request(caller, n, requestId);
   await over;
-  ends.delete(requestId);
+  onEnded.delete(requestId);
 }
 
 /** Resolves when the plan is told to be over. */
@@ -98,12 +98,12 @@ async function plan(caller: RawConnection, n: number): Promise<void> {
   const { status, body } = await caller.post('/v1/plans', headers(), JSON.stringify({ steps }));
   if (status !== 202) throw new Error(`${status} ${body}`);
   const { id } = (JSON.parse(body) as { plan: { id: Uuid } }).plan;
-  if (early.delete(id)) return;
-  await new Promise<void>((resolve) => ends.set(id, resolve));
-  ends.delete(id);
+  if (endedEarly.delete(id)) return;
+  await new Promise<void>((resolve) => onEnded.set(id, resolve));
+  onEnded.delete(id);
 }
 
-const ways = { plans: plan, commands: command, requests: request };
+const senders = { plans: plan, commands: command, requests: request };
 
 async function run({ way, port = target.httpPort, warmMs, measureMs }: Loop): Promise<LoopResult> {
   const each = way === 'plans' ? target.devices.length : 1;
@@ -116,7 +116,7 @@ async function run({ way, port = target.httpPort, warmMs, measureMs }: Loop): Pr
   const drive = async (caller: RawConnection) => {
     while (performance.now() < end) {
       total += each;
-      await ways[way](caller, total);
+      await senders[way](caller, total);
       const now = performance.now();
       if (now >= begin && now < end) measured += each;
     }

@@ -1,6 +1,6 @@
 // How many steps a second do plans of ten independent steps do, as a part of the same commands sent by REST with ten in flight?
 import type { Child } from '../support/child.ts';
-import { cpuEach } from '../support/cpu.ts';
+import { cpuPerOperation } from '../support/cpu.ts';
 import { compare, median } from '../support/figures.ts';
 import { floorName, startHttpFloors } from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
@@ -36,7 +36,7 @@ const floors = await startHttpFloors(deployment);
 const cpu: Record<Loop['way'], number[]> = { plans: [], commands: [], requests: [] };
 async function measure(way: Loop['way'], served: Child = service.child, port = service.port): Promise<number> {
   let result: LoopResult | undefined;
-  const each = await cpuEach(served, async () => {
+  const each = await cpuPerOperation(served, async () => {
     load.send({ loop: { way, port, ...duration } satisfies Loop });
     result = await load.receive<LoopResult>('result');
     return result.total;

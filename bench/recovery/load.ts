@@ -1,5 +1,5 @@
 import type { Uuid } from '../../src/domain/values.ts';
-import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 import { RawConnection } from '../support/raw-http.ts';
 
 /*
@@ -12,7 +12,7 @@ export interface Ports {
   mqttPort: number;
 }
 
-export interface Cast {
+export interface LoadSetup {
   token: string;
   /** They take commands and say nothing until they are told to answer. */
   commanded: DeviceIdentity[];
@@ -27,7 +27,7 @@ export interface Recovered {
   backAt: number;
 }
 
-export interface Reckoning {
+export interface DurabilityReport {
   /** Commands that were answered with 202, and counters that were acknowledged, since the beginning. */
   commands: number;
   counters: number;
@@ -40,8 +40,8 @@ const REPORTS_IN_FLIGHT = 4;
 /** Between two reports of a device, milliseconds. */
 const REPORT_EVERY_MS = 200;
 /** Reports and commands outlive any recovery. */
-const LIFE_S = 3_600;
-const STATUSES_OVER = new Set(['succeeded', 'failed', 'timed_out', 'expired', 'cancelled', 'rejected']);
+const COMMAND_LIFETIME_S = 3_600;
+const FINAL_STATUSES = new Set(['succeeded', 'failed', 'timed_out', 'expired', 'cancelled', 'rejected']);
 
 let token = '';
 let ports: Ports = { port: 0, mqttPort: 0 };
@@ -50,9 +50,9 @@ let reporters: Reporter[] = [];
 let answering = false;
 /** Ids of all commands that were answered with 202. */
 const promised = new Set<Uuid>();
-const held: (() => void)[] = [];
-let calling = false;
-let callsOver: Promise<unknown> = Promise.resolve();
+const heldAnswers: (() => void)[] = [];
+let sendingCommands = false;
+let sendersDone: Promise<unknown> = Promise.resolve();
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
@@ -83,7 +83,7 @@ class Reporter {
     this.ticking = null;
   }
 
-  quiet(): boolean {
+  isDrained(): boolean {
     return this.unanswered.size === 0;
   }
 
@@ -96,14 +96,14 @@ class Reporter {
   }
 }
 
-function cast(asked: Cast): void {
+function setUp(asked: LoadSetup): void {
   token = asked.token;
   commanded = asked.commanded.map((identity) => new RawDevice(identity));
   for (const device of commanded) {
     device.onCommand = ({ commandId }) => {
       const answer = () => device.publish('cmd_ack', { command_id: commandId, status: 'succeeded' }, () => {});
       if (answering) answer();
-      else held.push(answer);
+      else heldAnswers.push(answer);
     };
   }
   reporters = asked.reporting.map((identity) => new Reporter(identity));
@@ -136,7 +136,7 @@ async function connect(at: Ports): Promise<void> {
 }
 
 async function post(caller: RawConnection, deviceId: Uuid): Promise<Uuid> {
-  const body = `{"action":"turn_on","ttl_s":${LIFE_S},"timeout_s":${LIFE_S}}`;
+  const body = `{"action":"turn_on","ttl_s":${COMMAND_LIFETIME_S},"timeout_s":${COMMAND_LIFETIME_S}}`;
   const answer = await caller.post(`/v1/device/${deviceId}/command`, `Authorization: Bearer ${token}\r\n`, body);
   if (answer.status !== 202) throw new Error(`${answer.status} ${answer.body}`);
   const { command_id: id } = JSON.parse(answer.body) as { command_id: Uuid };
@@ -145,28 +145,28 @@ async function post(caller: RawConnection, deviceId: Uuid): Promise<Uuid> {
 }
 
 /** Brings `count` commands in flight, and goes on asking for more until the service is gone. */
-async function ask(count: number): Promise<void> {
+async function startCommands(count: number): Promise<void> {
   answering = false;
-  calling = true;
+  sendingCommands = true;
   const before = promised.size;
   let n = 0;
   const loop = async () => {
     const caller = await RawConnection.open(ports.port);
-    while (calling) {
+    while (sendingCommands) {
       n += 1;
       await post(caller, (commanded[n % commanded.length] as RawDevice).identity.deviceId);
     }
   };
   // The end of the service is how this ends.
-  callsOver = Promise.allSettled(Array.from({ length: CALLERS }, loop));
+  sendersDone = Promise.allSettled(Array.from({ length: CALLERS }, loop));
   while (promised.size - before < count) await pause(1);
 }
 
 /** From the kill on: come back, ask for one more command, see it through; then let everything end. */
 async function recover(at: Ports): Promise<Recovered> {
-  await callsOver;
-  calling = false;
-  held.length = 0; // a device that was cut off gets its commands again
+  await sendersDone;
+  sendingCommands = false;
+  heldAnswers.length = 0; // a device that was cut off gets its commands again
   answering = true;
   for (const reporter of reporters) {
     reporter.stop();
@@ -206,15 +206,15 @@ async function commandOf(caller: RawConnection, id: Uuid): Promise<{ status: str
 }
 
 /** Compares what the service says now with what it promised. */
-async function reckon(): Promise<Reckoning> {
+async function checkPromises(): Promise<DurabilityReport> {
   for (const reporter of reporters) reporter.stop();
   const until = performance.now() + 30_000;
-  while (!reporters.every((reporter) => reporter.quiet()) && performance.now() < until) await pause(5);
+  while (!reporters.every((reporter) => reporter.isDrained()) && performance.now() < until) await pause(5);
   const broken: string[] = [];
   const caller = await RawConnection.open(ports.port);
   for (const id of promised) {
     let { status } = await commandOf(caller, id);
-    while (!STATUSES_OVER.has(status) && status !== 'lost' && performance.now() < until) {
+    while (!FINAL_STATUSES.has(status) && status !== 'lost' && performance.now() < until) {
       await pause(5);
       ({ status } = await commandOf(caller, id));
     }
@@ -238,21 +238,21 @@ async function reckon(): Promise<Reckoning> {
   return { commands: promised.size, counters, broken };
 }
 
-interface Asked {
-  cast?: Cast;
+interface LoadMessage {
+  cast?: LoadSetup;
   connect?: Ports;
   ask?: number;
   recover?: Ports;
   reckon?: true;
 }
 
-process.on('message', (message: Asked) => {
+process.on('message', (message: LoadMessage) => {
   const answer = async (): Promise<object> => {
-    if (message.cast) cast(message.cast);
+    if (message.cast) setUp(message.cast);
     if (message.connect) await connect(message.connect);
-    if (message.ask) await ask(message.ask);
+    if (message.ask) await startCommands(message.ask);
     if (message.recover) return { recovered: await recover(message.recover) };
-    if (message.reckon) return { reckoning: await reckon() };
+    if (message.reckon) return { reckoning: await checkPromises() };
     return { done: true };
   };
   answer().then(

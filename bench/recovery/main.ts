@@ -1,12 +1,12 @@
 // After kill -9 with 100,000 devices and 1,000 commands in flight: how long until the service is back, and is all it acknowledged still there?
 import { type Child, startChild } from '../support/child.ts';
-import { judge, median, thousands } from '../support/figures.ts';
+import { checkLimit, formatThousands, median } from '../support/figures.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
 import { makeDeployment, type RunningService, startService } from '../support/service.ts';
-import type { Ports, Reckoning, Recovered } from './load.ts';
+import type { DurabilityReport, Ports, Recovered } from './load.ts';
 
 const options = readOptions();
 const { short, tries } = options;
@@ -27,9 +27,11 @@ console.log(await cluster.describe());
 
 const filling = performance.now();
 const { token, devices } = await populate(deployment, { devices: size.devices, reported: true });
-console.log(`${thousands(size.devices)} devices stored in ${((performance.now() - filling) / 1000).toFixed(1)} s`);
+console.log(
+  `${formatThousands(size.devices)} devices stored in ${((performance.now() - filling) / 1000).toFixed(1)} s`,
+);
 const load = startChild(new URL('./load.ts', import.meta.url));
-await told({
+await sendAndWait({
   cast: {
     token,
     commanded: devices.slice(0, size.commanded),
@@ -37,7 +39,7 @@ await told({
   },
 });
 
-function told(message: object): Promise<true> {
+function sendAndWait(message: object): Promise<true> {
   load.send(message);
   return load.receive<true>('done');
 }
@@ -63,8 +65,8 @@ async function crash(
   active: RunningService,
   successor: () => Promise<RunningService>,
 ): Promise<[RunningService, Times]> {
-  await told({ connect: portsOf(active) });
-  await told({ ask: size.commands });
+  await sendAndWait({ connect: portsOf(active) });
+  await sendAndWait({ ask: size.commands });
   const killedAt = Date.now();
   const dead: Child = active.child;
   await dead.kill();
@@ -73,19 +75,19 @@ async function crash(
   const ready = (await readyAt(portsOf(next))) - killedAt;
   const { firstCommandAt, backAt } = await load.receive<Recovered>('recovered');
   load.send({ reckon: true });
-  const { broken, commands, counters } = await load.receive<Reckoning>('reckoning');
+  const { broken, commands, counters } = await load.receive<DurabilityReport>('reckoning');
   for (const line of broken.slice(0, 10)) console.error(`  BROKEN: ${line}`);
   if (broken.length > 0) throw new Error(`${broken.length} promises are broken`);
   console.log(
-    `  so far ${thousands(commands)} commands and ${thousands(counters)} reports were acknowledged: all kept, none twice`,
+    `  so far ${formatThousands(commands)} commands and ${formatThousands(counters)} reports were acknowledged: all kept, none twice`,
   );
   return [next, { ready, firstCommand: firstCommandAt - killedAt, back: backAt - killedAt }];
 }
 
-function verdicts(what: string, times: readonly Times[], atMost: Times): void {
+function judgeTimes(what: string, times: readonly Times[], atMost: Times): void {
   const connected = size.commanded + size.reporting;
   const figure = (name: string, key: keyof Times) =>
-    judge(`${what}: ${name}`, median(times.map((one) => one[key])), { atMost: atMost[key], unit: 'ms', short });
+    checkLimit(`${what}: ${name}`, median(times.map((one) => one[key])), { atMost: atMost[key], unit: 'ms', short });
   figure('ready', 'ready');
   figure('first command through', 'firstCommand');
   figure(`all ${connected} connected devices back`, 'back');
@@ -99,7 +101,7 @@ for (let n = 0; n < tries; n += 1) {
   active = next;
   restarts.push(times);
 }
-verdicts('started again', restarts, AT_MOST.restart);
+judgeTimes('started again', restarts, AT_MOST.restart);
 
 const takeovers: Times[] = [];
 for (let n = 0; n < tries; n += 1) {
@@ -108,7 +110,7 @@ for (let n = 0; n < tries; n += 1) {
   active = next;
   takeovers.push(times);
 }
-verdicts('taken over by a standby', takeovers, AT_MOST.takeover);
+judgeTimes('taken over by a standby', takeovers, AT_MOST.takeover);
 
 await load.end();
 await active.stop();

@@ -3,10 +3,10 @@ import { RawConnection } from '../support/raw-http.ts';
 
 /* Callers on kept connections, each with one request at a time, in a process of their own. */
 
-export type Ask = 'GET /devices' | 'GET /devices, everybody another page' | 'POST …/command';
+export type RequestKind = 'GET /devices' | 'GET /devices, everybody another page' | 'POST …/command';
 
 export interface Loop {
-  ask: Ask;
+  ask: RequestKind;
   port: number;
   token: string;
   /** Commanded in turn. */

@@ -2,18 +2,24 @@
 import { readConfig } from '../../src/config.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Child } from '../support/child.ts';
-import { cpuEach, cpuOfTree } from '../support/cpu.ts';
-import { compare, latencies, median, notMeasured, thousands } from '../support/figures.ts';
-import { floorName, PROOFS, type Proofs, startHttpFloors, startNodeRed } from '../support/floors.ts';
+import { cpuOfTree, cpuPerOperation } from '../support/cpu.ts';
+import { compare, formatLatencies, formatThousands, median, reportNotMeasured } from '../support/figures.ts';
+import {
+  floorName,
+  startHttpFloors,
+  startNodeRed,
+  TOKEN_VERIFICATIONS,
+  type TokenVerification,
+} from '../support/floors.ts';
 import { printMachine } from '../support/machine.ts';
 import { readOptions } from '../support/options.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
 import { makeDeployment, startLoad, startService } from '../support/service.ts';
-import type { Ask, Loop, LoopResult } from './load.ts';
+import type { Loop, LoopResult, RequestKind } from './load.ts';
 
 /** `atLeast` of the floor that caches verified tokens, as the service does. Requests for the same page share reads; those for different pages do not. */
-const MEASURED: readonly { ask: Ask; connections: number; atLeast: number }[] = [
+const MEASUREMENTS: readonly { ask: RequestKind; connections: number; atLeast: number }[] = [
   { ask: 'GET /devices', connections: 32, atLeast: 0.5 },
   { ask: 'GET /devices, everybody another page', connections: 32, atLeast: 0.35 },
   { ask: 'POST …/command', connections: 32, atLeast: 0.5 },
@@ -35,10 +41,10 @@ const deployment = makeDeployment(await cluster.database('rest'));
 // The gate charges each request, but nobody is stopped.
 deployment.env.RATE_LIMITS = 'free=1000000';
 console.log(await cluster.describe());
-console.log(`${thousands(DEVICES)} devices, 50 in a page; one request at a time on each connection`);
+console.log(`${formatThousands(DEVICES)} devices, 50 in a page; one request at a time on each connection`);
 
 const { token, devices } = await populate(deployment, { devices: DEVICES, reported: true });
-await wereSeen();
+await markDevicesSeen();
 const service = await startService(deployment, { profile: options.profile });
 await service.active;
 const floors = await startHttpFloors(deployment);
@@ -48,7 +54,7 @@ const commanded = devices.slice(0, COMMANDED).map(({ deviceId }) => deviceId);
 // Commands answered by a Node-RED flow; `NODE_RED` is the folder it is installed in.
 const nodeRed = process.env.NODE_RED ? await startNodeRed() : null;
 
-type Side = 'ours' | Proofs | 'Node-RED';
+type Side = 'ours' | TokenVerification | 'Node-RED';
 const sides: Partial<Record<Side, { child: Child; port: number }>> = {
   ...{ ours: service, ...floors },
   ...(nodeRed && { 'Node-RED': nodeRed }),
@@ -57,7 +63,7 @@ const record = <T>(make: () => T): Record<Side, T> => ({
   ...{ ours: make(), cached: make(), 'verified each time': make(), 'Node-RED': make() },
 });
 
-for (const { ask, connections, atLeast } of MEASURED) {
+for (const { ask, connections, atLeast } of MEASUREMENTS) {
   const cpu = record(() => [] as number[]);
   const loadCpu = record(() => [] as number[]);
   const times = record(() => [] as number[]);
@@ -65,7 +71,7 @@ for (const { ask, connections, atLeast } of MEASURED) {
   const measure = async (side: Side): Promise<number> => {
     const { child, port } = sides[side] as { child: Child; port: number };
     let result: LoopResult | undefined;
-    const each = await cpuEach(child, async () => {
+    const each = await cpuPerOperation(child, async () => {
       const before = cpuOfTree(load.pid);
       load.send({
         loop: { ask, port, token, devices: commanded, connections, ...duration } satisfies Loop,
@@ -86,7 +92,7 @@ for (const { ask, connections, atLeast } of MEASURED) {
       unit: 'requests/s',
       ours: () => measure('ours'),
       floors: [
-        ...PROOFS.map((proofs) => ({
+        ...TOKEN_VERIFICATIONS.map((proofs) => ({
           name: floorName(proofs),
           measure: () => measure(proofs),
           atLeast: proofs === 'cached' ? atLeast : null,
@@ -96,30 +102,32 @@ for (const { ask, connections, atLeast } of MEASURED) {
           : []),
       ],
       warmUps: 1,
-      warmed: () => {
+      afterWarmUp: () => {
         for (const all of [cpu, loadCpu, times]) for (const values of Object.values(all)) values.length = 0;
       },
     },
     options,
   );
   if (nodeRed === null && ask === 'POST …/command')
-    notMeasured('  part of Node-RED', 'NODE_RED is not set', { atLeast: AT_LEAST_OF_NODE_RED, short });
+    reportNotMeasured('  part of Node-RED', 'NODE_RED is not set', { atLeast: AT_LEAST_OF_NODE_RED, short });
   const micros = (values: readonly number[]) => `${Math.round(median(values))} µs`;
   console.log(
     `  processor time of a request: the service ${micros(cpu.ours)}, the load ${micros(loadCpu.ours)}; ` +
-      `the floor ${PROOFS.map((proofs) => `${micros(cpu[proofs])} with tokens ${proofs} (its load ${micros(loadCpu[proofs])})`).join(', ')}; ` +
-      `bodies of ${thousands(bytes.ours)} and ${thousands(bytes.cached)} bytes`,
+      `the floor ${TOKEN_VERIFICATIONS.map((proofs) => `${micros(cpu[proofs])} with tokens ${proofs} (its load ${micros(loadCpu[proofs])})`).join(', ')}; ` +
+      `bodies of ${formatThousands(bytes.ours)} and ${formatThousands(bytes.cached)} bytes`,
   );
-  console.log(`  ${latencies(times.ours)}`);
+  console.log(`  ${formatLatencies(times.ours)}`);
 }
 
-await Promise.all([load, nodeRed?.child, ...PROOFS.map((proofs) => floors[proofs].child)].map((one) => one?.end()));
+await Promise.all(
+  [load, nodeRed?.child, ...TOKEN_VERIFICATIONS.map((proofs) => floors[proofs].child)].map((one) => one?.end()),
+);
 await service.stop();
 await cluster.stop();
 deployment.remove();
 
 /** Every device was heard of lately, as in a real list. */
-async function wereSeen(): Promise<void> {
+async function markDevicesSeen(): Promise<void> {
   const store = await openStore(readConfig(deployment.env));
   for (let from = 0; from < devices.length; from += 2_000) {
     await store.devices.flushPresence(

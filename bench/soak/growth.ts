@@ -19,10 +19,10 @@ const GAUGE =
   /^((?:twinkeep_(?:prepared_statements|collection_entries|actors_live|events_waiting)|nodejs_heap_size_used_bytes|nodejs_external_memory_bytes|process_resident_memory_bytes)(?:\{[^}]*\})?) (\S+)$/gm;
 
 /** With `nodejs_heap_size_used_bytes` and `resident_outside_heap_bytes`, which are judged too, it tells where a rise comes from. */
-const RESIDENT = 'process_resident_memory_bytes';
+const RESIDENT_BYTES = 'process_resident_memory_bytes';
 
 /** Requests that the load made per second; not a value that may grow, but what others are compared with. */
-export const LOAD = 'requests_per_second';
+export const LOAD_RATE = 'requests_per_second';
 
 /**
  * Commands and plans are live while they are in flight, and for the idle time after an ended one was read, as a plan's rollback reads its
@@ -34,13 +34,13 @@ const FOLLOWS_LOAD = /^twinkeep_actors_live\{kind="(?:command|plan)"\}$/;
  * The service's own gauges, with `databaseUrl` the private memory of its sessions in PostgreSQL, and the load in requests
  * per second since the sample before.
  */
-export async function sample(port: number, databaseUrl: string | null, requestsPerSecond: number): Promise<Sample> {
+export async function takeSample(port: number, databaseUrl: string | null, requestsPerSecond: number): Promise<Sample> {
   const response = await fetch(`http://127.0.0.1:${port}/metrics`);
   const text = await response.text();
-  const found: Sample = { [LOAD]: requestsPerSecond };
+  const found: Sample = { [LOAD_RATE]: requestsPerSecond };
   for (const [, name = '', value] of text.matchAll(GAUGE)) found[name] = Number(value);
   const [, heap] = /^nodejs_heap_size_total_bytes (\S+)$/m.exec(text) ?? [];
-  found.resident_outside_heap_bytes = (found[RESIDENT] ?? 0) - Number(heap);
+  found.resident_outside_heap_bytes = (found[RESIDENT_BYTES] ?? 0) - Number(heap);
   if (databaseUrl !== null) found.postgres_sessions_bytes = await sessionBytes(databaseUrl);
   return found;
 }
@@ -78,13 +78,13 @@ interface Growth {
   atMost: number | null;
 }
 
-export const isGrown = ({ after, atMost }: Growth): boolean => atMost !== null && after > atMost;
+export const hasGrown = ({ after, atMost }: Growth): boolean => atMost !== null && after > atMost;
 
 /**
  * Compares the second quarter of the time with the last one. The heap is what is left after collections, so its least is
  * taken; of everything else the median.
  */
-export function growthOf(samples: readonly Sample[]): Growth[] {
+export function measureGrowth(samples: readonly Sample[]): Growth[] {
   const quarter = Math.floor(samples.length / 4);
   const names = Object.keys(samples.at(-1) ?? {});
   const quarters = (name: string) => {
@@ -93,11 +93,11 @@ export function growthOf(samples: readonly Sample[]): Growth[] {
     const before = middle(values.slice(quarter, 2 * quarter));
     return { first: values[0] ?? 0, before, after: middle(values.slice(-quarter)) };
   };
-  const load = quarters(LOAD);
+  const load = quarters(LOAD_RATE);
   const moreLoad = load.before > 0 ? Math.max(1, load.after / load.before) : 1;
   return names.map((name) => {
     const found = quarters(name);
-    return { name, ...found, atMost: name === LOAD ? null : atMostOf(name, found.before, moreLoad) };
+    return { name, ...found, atMost: name === LOAD_RATE ? null : atMostOf(name, found.before, moreLoad) };
   });
 }
 
@@ -108,12 +108,12 @@ function atMostOf(name: string, before: number, moreLoad: number): number {
 }
 
 function allowance(name: string): number {
-  if (name === RESIDENT) return BYTES_ALLOWED + YOUNG_GENERATION;
+  if (name === RESIDENT_BYTES) return BYTES_ALLOWED + YOUNG_GENERATION;
   return name.endsWith('_bytes') ? BYTES_ALLOWED : ENTRIES_ALLOWED;
 }
 
 /** Prints what was watched, without what was empty all the time; true where nothing grew. */
-export function report(growths: readonly Growth[], short: boolean): boolean {
+export function printGrowth(growths: readonly Growth[], short: boolean): boolean {
   const empty = growths.filter(({ first, before, after }) => first + before + after === 0);
   console.log('  first sample → second quarter → last quarter; at most in the last quarter');
   for (const growth of growths) {
@@ -121,10 +121,10 @@ export function report(growths: readonly Growth[], short: boolean): boolean {
     if (first + before + after === 0) continue;
     const show = (value: number) =>
       name.endsWith('_bytes') ? `${(value / MB).toFixed(1)} MB` : `${Math.round(value)}`;
-    const verdict = short ? 'short run, no verdict' : isGrown(growth) ? 'MISSED: it grows' : 'flat';
+    const verdict = short ? 'short run, no verdict' : hasGrown(growth) ? 'MISSED: it grows' : 'flat';
     const judged = atMost === null ? '' : `; at most ${show(atMost)}: ${verdict}`;
     console.log(`  ${name}: ${show(first)} → ${show(before)} → ${show(after)}${judged}`);
   }
   console.log(`  empty throughout: ${empty.map(({ name }) => name.match(/"(\w+)"/)?.[1] ?? name).join(', ')}`);
-  return !growths.some(isGrown);
+  return !growths.some(hasGrown);
 }

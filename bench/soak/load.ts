@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type DeviceIdentity, RawDevice } from '../support/device.ts';
+import { type DeviceIdentity, RawDevice } from '../support/raw-device.ts';
 
 /*
  * The mixed load, in a process of its own: callers that choose each request by chance, and devices that answer their commands
@@ -17,15 +17,15 @@ export interface Target {
   pauseMs: number;
 }
 
-const below = (most: number): number => Math.floor(Math.random() * most);
-const oneOf = <T>(list: readonly T[]): T => list[below(list.length)] as T;
+const randomBelow = (most: number): number => Math.floor(Math.random() * most);
+const randomItem = <T>(list: readonly T[]): T => list[randomBelow(list.length)] as T;
 
 interface Answer {
   status: number;
   body: Record<string, unknown>;
 }
 
-class Mix {
+class MixedLoad {
   readonly #target: Target;
   readonly #devices: RawDevice[] = [];
   #homeId = '';
@@ -62,20 +62,20 @@ class Mix {
 
   async #drive(): Promise<void> {
     while (!this.#ended) {
-      await oneOf(this.#requests)();
-      await pause(below(this.#target.pauseMs));
+      await randomItem(this.#requests)();
+      await pause(randomBelow(this.#target.pauseMs));
     }
   }
 
   async #answer(device: RawDevice, commandId: string): Promise<void> {
-    await pause(below(20));
-    const state = below(2) === 0 ? {} : { state: { on: below(2) === 0, n: below(9) } };
-    const status = below(5) === 0 ? 'failed' : 'succeeded';
+    await pause(randomBelow(20));
+    const state = randomBelow(2) === 0 ? {} : { state: { on: randomBelow(2) === 0, n: randomBelow(9) } };
+    const status = randomBelow(5) === 0 ? 'failed' : 'succeeded';
     device.publish('cmd_ack', { command_id: commandId, status, ...state }, () => {});
   }
 
   readonly #requests: (() => Promise<unknown>)[] = [
-    () => this.#command(oneOf(['turn_on', 'identify', 'toggle', 'no_such_action'])),
+    () => this.#command(randomItem(['turn_on', 'identify', 'toggle', 'no_such_action'])),
     async () => {
       const { body } = await this.#command('reboot');
       if (body.command_id === undefined) return;
@@ -91,15 +91,16 @@ class Mix {
       const plan = body.plan as { id?: string } | undefined;
       if (plan?.id !== undefined) await this.#post(`/plans/${plan.id}/cancel`);
     },
-    () => this.#call('PATCH', `/devices/${this.#deviceId()}`, { name: `name ${below(99)}` }),
+    () => this.#call('PATCH', `/devices/${this.#deviceId()}`, { name: `name ${randomBelow(99)}` }),
     () => this.#registration(),
-    () => this.#call('GET', `/devices?online=${below(2) === 0}&limit=10`),
+    () => this.#call('GET', `/devices?online=${randomBelow(2) === 0}&limit=10`),
     () => this.#call('GET', `/device/${this.#deviceId()}/commands?limit=10`),
-    async () => oneOf(this.#devices).publish('state', { state: { n: below(99), on: below(2) === 0 } }, () => {}),
-    async () => oneOf(this.#devices).publish('heartbeat', {}, () => {}),
+    async () =>
+      randomItem(this.#devices).publish('state', { state: { n: randomBelow(99), on: randomBelow(2) === 0 } }, () => {}),
+    async () => randomItem(this.#devices).publish('heartbeat', {}, () => {}),
   ];
 
-  #deviceId = (): string => oneOf(this.#target.devices).deviceId;
+  #deviceId = (): string => randomItem(this.#target.devices).deviceId;
 
   #command(action: string): Promise<Answer> {
     return this.#post(`/device/${this.#deviceId()}/command`, { action });
@@ -107,29 +108,35 @@ class Mix {
 
   #plan(): Promise<Answer> {
     const step = (id: string, depends: string[]) => ({
-      ...{ id, device_id: this.#deviceId(), action: oneOf(['identify', 'toggle']), params: {}, depends_on: depends },
-      ...(below(2) === 0 && { compensation: { action: 'identify', params: {} } }),
+      ...{
+        id,
+        device_id: this.#deviceId(),
+        action: randomItem(['identify', 'toggle']),
+        params: {},
+        depends_on: depends,
+      },
+      ...(randomBelow(2) === 0 && { compensation: { action: 'identify', params: {} } }),
     });
-    const steps = [step('a', []), ...(below(2) === 0 ? [] : [step('b', below(2) === 0 ? ['a'] : [])])];
-    return this.#post('/plans', { name: 'soak', ...(below(2) === 0 && { on_failure: 'rollback' }), steps });
+    const steps = [step('a', []), ...(randomBelow(2) === 0 ? [] : [step('b', randomBelow(2) === 0 ? ['a'] : [])])];
+    return this.#post('/plans', { name: 'soak', ...(randomBelow(2) === 0 && { on_failure: 'rollback' }), steps });
   }
 
   /** A device that comes and goes again, so that the number of devices stays the same. */
   async #registration(): Promise<void> {
     const { body } = await this.#post('/device/register', {
-      device_type: oneOf(['light', 'thing']),
+      device_type: randomItem(['light', 'thing']),
       home_id: this.#homeId,
     });
     const path = `/device/${body.device_id}`;
     const remove = () => this.#call('DELETE', `/devices/${body.device_id}`);
-    if (below(2) === 0) await this.#post(`${path}/rotate-secret`);
-    if (below(2) === 0) await remove(); // refused: it is not revoked
+    if (randomBelow(2) === 0) await this.#post(`${path}/rotate-secret`);
+    if (randomBelow(2) === 0) await remove(); // refused: it is not revoked
     await this.#post(`${path}/revoke`);
     await remove();
   }
 
   #post(path: string, body: object = {}): Promise<Answer> {
-    return this.#call('POST', path, body, below(2) === 0 ? {} : { 'idempotency-key': randomUUID() });
+    return this.#call('POST', path, body, randomBelow(2) === 0 ? {} : { 'idempotency-key': randomUUID() });
   }
 
   async #call(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
@@ -144,10 +151,10 @@ class Mix {
   }
 }
 
-let mix: Mix | null = null;
+let mix: MixedLoad | null = null;
 process.on('message', (message: { start?: Target; count?: true; end?: true }) => {
   if (message.start) {
-    mix = new Mix(message.start);
+    mix = new MixedLoad(message.start);
     mix.start().then(() => process.send?.({ started: true }), fail);
   }
   if (message.count) process.send?.({ requests: mix?.requests ?? 0 });

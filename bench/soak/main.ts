@@ -6,7 +6,7 @@ import { printMachine } from '../support/machine.ts';
 import { populate } from '../support/population.ts';
 import { startCluster } from '../support/postgres.ts';
 import { makeDeployment, startService } from '../support/service.ts';
-import { growthOf, report, type Sample, sample } from './growth.ts';
+import { measureGrowth, printGrowth, type Sample, takeSample } from './growth.ts';
 import type { Target } from './load.ts';
 
 const DEVICES = 8;
@@ -62,7 +62,7 @@ async function soak(onPostgres: boolean): Promise<boolean> {
     await pause(intervalMs);
     load.send({ count: true });
     const now = { requests: await load.receive<number>('requests'), at: performance.now() };
-    samples.push(await sample(port, url, ((now.requests - last.requests) * 1_000) / (now.at - last.at)));
+    samples.push(await takeSample(port, url, ((now.requests - last.requests) * 1_000) / (now.at - last.at)));
     last = now;
   }
   load.send({ end: true });
@@ -72,7 +72,7 @@ async function soak(onPostgres: boolean): Promise<boolean> {
       .map(([status, count]) => `${count} × ${status}`)
       .join(', ')}`,
   );
-  const flat = report(growthOf(samples), short);
+  const flat = printGrowth(measureGrowth(samples), short);
   await load.end();
   await service.stop();
   await cluster?.stop();

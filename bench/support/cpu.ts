@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import type { Child } from './child.ts';
 
 /** In the measured process: tells the processor time it used so far, when asked. */
-export function answerCpu(): void {
+export function answerCpuRequests(): void {
   process.on('message', (message: { cpu?: true }) => {
     if (!message.cpu) return;
     const { user, system } = process.cpuUsage();
@@ -14,7 +14,7 @@ export function answerCpu(): void {
  * Processor time in microseconds that `child` spends on one piece of `work`, which answers how many pieces it did. Unlike a rate
  * it says something on a machine that others use too.
  */
-export async function cpuEach(child: Child, work: () => Promise<number>): Promise<number> {
+export async function cpuPerOperation(child: Child, work: () => Promise<number>): Promise<number> {
   const before = await cpuOf(child);
   const pieces = await work();
   return ((await cpuOf(child)) - before) / Math.max(1, pieces);

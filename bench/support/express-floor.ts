@@ -6,7 +6,7 @@ import { importJWK, jwtVerify } from 'jose';
 import { LRUCache } from 'lru-cache';
 import { v7 } from 'uuid';
 import { z } from 'zod';
-import { answerCpu } from './cpu.ts';
+import { answerCpuRequests } from './cpu.ts';
 
 /*
  * The HTTP floor, a process of its own: Express routes, jose verifies the token, zod checks query or body. Nothing is
@@ -80,5 +80,5 @@ app.post('/v1/device/:id/command', async (request, response) => {
 
 const server = createServer(app);
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
-answerCpu();
+answerCpuRequests();
 process.on('disconnect', () => process.exit(0));

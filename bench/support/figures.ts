@@ -16,7 +16,7 @@ export function percentile(values: readonly number[], percent: number): number {
 }
 
 /** `n=…  p50 …  p99 …  max …` in milliseconds. */
-export const latencies = (values: readonly number[]): string =>
+export const formatLatencies = (values: readonly number[]): string =>
   values.length === 0
     ? 'nothing arrived'
     : [
@@ -24,7 +24,7 @@ export const latencies = (values: readonly number[]): string =>
         ...[50, 90, 99, 100].map((p) => `${p === 100 ? 'max' : `p${p}`} ${percentile(values, p).toFixed(1)} ms`),
       ].join('  ');
 
-export const thousands = (value: number): string => Math.round(value).toLocaleString('en-US');
+export const formatThousands = (value: number): string => Math.round(value).toLocaleString('en-US');
 
 /** One side of a ratio, measured once: what was done a second. */
 export type Measure = () => Promise<number>;
@@ -44,7 +44,7 @@ export interface Comparison {
   /** Rounds before the tries; their figures are printed and not counted. None in a short run. */
   warmUps?: number;
   /** Told before the first try, to forget what else the warm-ups measured. */
-  warmed?(): void;
+  afterWarmUp?(): void;
 }
 
 /**
@@ -53,7 +53,7 @@ export interface Comparison {
  * 20,000 requests before its cost stays the same, a floor for a few hundred: `warmUps` lets both come to that.
  */
 export async function compare(
-  { name, unit, ours, floors, warmUps = 0, warmed }: Comparison,
+  { name, unit, ours, floors, warmUps = 0, afterWarmUp }: Comparison,
   { tries, short }: { tries: number; short: boolean },
 ): Promise<void> {
   const side = (measure: Measure) => ({ measure, figures: [] as number[] });
@@ -65,19 +65,19 @@ export async function compare(
   for (let n = short ? 1 : 1 - warmUps; n <= tries; n += 1) {
     if (n === 1) {
       for (const { figures } of order) figures.length = 0;
-      warmed?.();
+      afterWarmUp?.();
     }
     order = [...order.slice(1), ...order.slice(0, 1)];
     for (const { measure, figures } of order) figures.push(await measure());
     const shown = others.map(
-      (floor) => `${floor.name} ${thousands(last(floor.figures))}: ${last(ratios(floor.figures)).toFixed(3)}`,
+      (floor) => `${floor.name} ${formatThousands(last(floor.figures))}: ${last(ratios(floor.figures)).toFixed(3)}`,
     );
     const round = n < 1 ? 'warm-up' : `try ${n}`;
-    console.log(`  ${round}: ${thousands(last(own.figures))} ${unit}; ${shown.join('; ')}`);
+    console.log(`  ${round}: ${formatThousands(last(own.figures))} ${unit}; ${shown.join('; ')}`);
   }
-  console.log(`${name}: ${thousands(median(own.figures))} ${unit}`);
+  console.log(`${name}: ${formatThousands(median(own.figures))} ${unit}`);
   for (const { name: floor, figures, atLeast } of others)
-    judge(`  part of ${floor} (${thousands(median(figures))})`, median(ratios(figures)), { atLeast, short });
+    checkLimit(`  part of ${floor} (${formatThousands(median(figures))})`, median(ratios(figures)), { atLeast, short });
 }
 
 export interface Limit {
@@ -89,7 +89,7 @@ export interface Limit {
 }
 
 /** Prints that a figure is missing. In a full run that sets the exit code: its limit was not judged. */
-export function notMeasured(
+export function reportNotMeasured(
   name: string,
   reason: string,
   { atLeast, short }: { atLeast: number; short: boolean },
@@ -99,7 +99,11 @@ export function notMeasured(
 }
 
 /** Prints a figure with its limit. A limit that is missed sets the exit code, unless the run is a short one. */
-export function judge(name: string, figure: number, { atLeast = null, atMost = null, unit = '', short }: Limit): void {
+export function checkLimit(
+  name: string,
+  figure: number,
+  { atLeast = null, atMost = null, unit = '', short }: Limit,
+): void {
   const shown = (value: number) => `${Number(value.toPrecision(4)).toLocaleString('en-US')}${unit && ` ${unit}`}`;
   if (atLeast === null && atMost === null) {
     console.log(`${name}: ${shown(figure)}`);

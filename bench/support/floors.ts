@@ -2,20 +2,20 @@ import { type Child, startChild } from './child.ts';
 import { type Deployment, V8_FLAGS } from './service.ts';
 
 /** A floor in a process of its own. */
-export interface Floor {
+export interface FloorProcess {
   child: Child;
   port: number;
 }
 
 /** How the HTTP floor checks tokens; see `express-floor.ts`. */
-export type Proofs = 'cached' | 'verified each time';
-export const PROOFS: readonly Proofs[] = ['cached', 'verified each time'];
-export const floorName = (proofs: Proofs): string => `express + jose + zod, tokens ${proofs}`;
+export type TokenVerification = 'cached' | 'verified each time';
+export const TOKEN_VERIFICATIONS: readonly TokenVerification[] = ['cached', 'verified each time'];
+export const floorName = (proofs: TokenVerification): string => `express + jose + zod, tokens ${proofs}`;
 
 /** The HTTP floors, which accept the deployment's tokens. */
-export async function startHttpFloors(deployment: Deployment): Promise<Record<Proofs, Floor>> {
+export async function startHttpFloors(deployment: Deployment): Promise<Record<TokenVerification, FloorProcess>> {
   const { x, crv, kty } = JSON.parse(deployment.env.TOKEN_SIGNING_KEY as string);
-  const start = (proofs: Proofs): Promise<Floor> =>
+  const start = (proofs: TokenVerification): Promise<FloorProcess> =>
     startFloor(new URL('./express-floor.ts', import.meta.url), {
       env: { PUBLIC_JWK: JSON.stringify({ x, crv, kty }), PROOFS: proofs },
     });
@@ -23,7 +23,7 @@ export async function startHttpFloors(deployment: Deployment): Promise<Record<Pr
 }
 
 /** As its users start it: without the V8 flags of the service. */
-export const startNodeRed = (): Promise<Floor> =>
+export const startNodeRed = (): Promise<FloorProcess> =>
   startFloor(new URL('./node-red-floor.ts', import.meta.url), { env: { NODE_ENV: '' }, node: [] });
 
 /** By default with the V8 flags that the service has. */
@@ -34,7 +34,7 @@ export async function startFloor(
     env = {},
     node = V8_FLAGS,
   }: { args?: string[]; env?: Record<string, string>; node?: readonly string[] } = {},
-): Promise<Floor> {
+): Promise<FloorProcess> {
   const child = startChild(file, { args, node: [...node], env: { NODE_ENV: 'production', ...env } });
   return { child, port: await child.receive<number>('port') };
 }

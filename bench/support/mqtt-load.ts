@@ -3,7 +3,7 @@ import { composeMessage } from '../../src/protocol/envelope.ts';
 import { sessionCredentials } from '../../src/protocol/session-token.ts';
 import { newNonce, signingKey } from '../../src/protocol/signature.ts';
 import { deviceTopic } from '../../src/protocol/topics.ts';
-import { connectPacket, publishPacket } from './mqtt-wire.ts';
+import { connectPacket, publishPacket } from './mqtt-packets.ts';
 
 /*
  * A load generator in a process of its own: devices that sign everything before the clock starts, then keep a fixed number of

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { answerCpu } from './cpu.ts';
+import { answerCpuRequests } from './cpu.ts';
 import { freePort } from './postgres.ts';
 
 /*
@@ -32,7 +32,7 @@ const port = await freePort();
 console.log = () => {};
 process.argv = [process.execPath, 'red.js', '--userDir', userDir, '--port', `${port}`, '--no-telemetry', flowFile];
 require('node-red/red.js');
-answerCpu();
+answerCpuRequests();
 // The flow is deployed a moment after the server listens.
 const answered = async () =>
   (await fetch(`http://127.0.0.1:${port}/v1/device/a/command`, { method: 'POST' }).catch(() => null))?.status === 202;

@@ -12,9 +12,9 @@ import { currentDefinition, definitionFor } from '../../src/machines/versions.ts
 import { newDeviceSecret } from '../../src/protocol/signature.ts';
 import { readTokenKey, signToken, TOKEN_ISSUER } from '../../src/services/tokens.ts';
 import { openStore } from '../../src/store/open.ts';
-import type { DeviceIdentity } from './device.ts';
+import { deviceState } from './device-state.ts';
+import type { DeviceIdentity } from './raw-device.ts';
 import type { Deployment } from './service.ts';
-import { deviceState } from './states.ts';
 
 /** A tenant with its devices, and a token of its owner. */
 export interface Population {
@@ -68,7 +68,7 @@ export async function populate(deployment: Deployment, options: PopulationOption
     const homeId = v7();
     await store.records.insertHome({ id: homeId, tenantId, name: 'Home', timezone: null, createdAt: at });
 
-    const register = registrar(config, { tenantId, homeId });
+    const register = makeRegistrar(config, { tenantId, homeId });
     const devices: DeviceIdentity[] = [];
     for (let from = 0; from < options.devices; from += BATCH) {
       const made = Array.from({ length: Math.min(BATCH, options.devices - from) }, register);
@@ -93,7 +93,7 @@ export async function populate(deployment: Deployment, options: PopulationOption
   }
 }
 
-function registrar(config: Config, { tenantId, homeId }: { tenantId: Uuid; homeId: Uuid }) {
+function makeRegistrar(config: Config, { tenantId, homeId }: { tenantId: Uuid; homeId: Uuid }) {
   const sealer = makeSealer(config.keys.master.export());
   return (): { identity: DeviceIdentity; event: DeviceEvent } => {
     const id = v7();

@@ -22,13 +22,13 @@ const DEBIAN = '/usr/lib/postgresql';
 const USER = 'twinkeep';
 
 /** Of 16 MiB: more than a benchmark writes. */
-const SEGMENTS = 100;
+const WAL_SEGMENTS = 100;
 
 /** Not `short`, it is as one that has been in use: its log goes on in segments that were written before. */
 export async function startCluster({ short }: { short: boolean }): Promise<Cluster> {
   const bin = binaries();
   const folder = mkdtempSync(join(tmpdir(), 'bench-postgres-'));
-  const owner: { uid?: number; gid?: number } = process.getuid?.() === 0 ? unprivileged() : {};
+  const owner: { uid?: number; gid?: number } = process.getuid?.() === 0 ? postgresUser() : {};
   if (owner.uid !== undefined && owner.gid !== undefined) chownSync(folder, owner.uid, owner.gid);
   const data = join(folder, 'data');
   const quiet = { ...owner, cwd: folder, stdio: 'ignore' as const };
@@ -49,7 +49,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
   const kill = () => server.kill('SIGKILL');
   process.once('exit', kill);
   const urlOf = (name: string) => `postgres://${USER}@127.0.0.1:${port}/${name}`;
-  await answering(urlOf('postgres'), gone);
+  await waitUntilReady(urlOf('postgres'), gone);
 
   const ask = async (sql: string): Promise<Record<string, string>[]> => {
     const client = new pg.Client(urlOf('postgres'));
@@ -60,7 +60,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
       await client.end();
     }
   };
-  if (!short) await fillLog(SEGMENTS, ask);
+  if (!short) await recycleWalSegments(WAL_SEGMENTS, ask);
   return {
     url: urlOf('postgres'),
     async describe() {
@@ -90,7 +90,7 @@ export async function startCluster({ short }: { short: boolean }): Promise<Clust
  * Begins so many segments of the log and frees them for use again, as checkpoints do in time. The first time a segment is begun, the server
  * fills it with zeros while all commits wait: 16 MiB, 20–50 ms.
  */
-async function fillLog(segments: number, ask: (sql: string) => Promise<unknown>): Promise<void> {
+async function recycleWalSegments(segments: number, ask: (sql: string) => Promise<unknown>): Promise<void> {
   const one = "select pg_logical_emit_message(false, 'bench', 'a segment is not empty'), pg_switch_wal();";
   // Of several statements sent at once all are one transaction, which may begin segments as well.
   for (let begun = 0; begun < segments; begun += 10) await ask(one.repeat(10));
@@ -122,12 +122,12 @@ function binaries(): string {
 }
 
 /** PostgreSQL refuses to run as root. */
-function unprivileged(): { uid: number; gid: number } {
+function postgresUser(): { uid: number; gid: number } {
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres']).toString());
   return { uid: id('-u'), gid: id('-g') };
 }
 
-async function answering(url: string, gone: Promise<void>): Promise<void> {
+async function waitUntilReady(url: string, gone: Promise<void>): Promise<void> {
   let ended = false;
   void gone.then(() => {
     ended = true;

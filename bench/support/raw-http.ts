@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-export interface RawAnswer {
+export interface RawResponse {
   status: number;
   body: string;
 }
@@ -11,7 +11,7 @@ const HEAD_END = Buffer.from('\r\n\r\n');
 export class RawConnection {
   private socket: Socket;
   private pending: Buffer = Buffer.alloc(0);
-  private waiting: { resolve(answer: RawAnswer): void; reject(error: Error): void } | null = null;
+  private waiting: { resolve(answer: RawResponse): void; reject(error: Error): void } | null = null;
 
   private constructor(socket: Socket) {
     this.socket = socket;
@@ -30,13 +30,13 @@ export class RawConnection {
     });
   }
 
-  post(path: string, headers: string, body: string): Promise<RawAnswer> {
+  post(path: string, headers: string, body: string): Promise<RawResponse> {
     const head = `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
-    return this.ask(`${head}${headers}\r\n${body}`);
+    return this.sendRequest(`${head}${headers}\r\n${body}`);
   }
 
-  get(path: string, headers: string): Promise<RawAnswer> {
-    return this.ask(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}\r\n`);
+  get(path: string, headers: string): Promise<RawResponse> {
+    return this.sendRequest(`GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}\r\n`);
   }
 
   close(): void {
@@ -44,7 +44,7 @@ export class RawConnection {
     this.socket.destroy();
   }
 
-  private ask(request: string): Promise<RawAnswer> {
+  private sendRequest(request: string): Promise<RawResponse> {
     return new Promise((resolve, reject) => {
       this.waiting = { resolve, reject };
       if (this.socket.destroyed) this.failed(new Error('the connection is closed'));

@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { readConfig } from '../../src/config.ts';
 import { start } from '../../src/main.ts';
-import { answerCpu } from './cpu.ts';
+import { answerCpuRequests } from './cpu.ts';
 
 // The service as `twinkeep serve` starts it, with a channel to the benchmark in place of a terminal.
 
@@ -11,7 +11,7 @@ const service = await start(config, {
   limits: JSON.parse(process.env.BENCH_LIMITS ?? '{}'),
   onFatal: () => process.exit(1),
 });
-answerCpu();
+answerCpuRequests();
 process.on('disconnect', () => service.stop().then(() => process.exit(0)));
 process.send?.({ listening: true });
 await service.active;

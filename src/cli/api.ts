@@ -1,29 +1,33 @@
 import { randomUUID } from 'node:crypto';
-import { type Problem, Refused, Unreachable, Usage } from './failures.ts';
+import { type Problem, RefusedError, UnreachableError, UsageError } from './errors.ts';
 
-export interface Answer<Body> {
+export interface ApiResponse<Body> {
   status: number;
   headers: Headers;
   body: Body;
 }
 
-export interface Asking {
+export interface RequestOptions {
   body?: object;
   /** Instead of a JSON body; as long as it takes. */
-  octets?: AsyncIterable<Uint8Array>;
+  binaryBody?: AsyncIterable<Uint8Array>;
   headers?: Readonly<Record<string, string>>;
   /** Statuses from 400 on that are an answer, not a refusal. */
-  also?: readonly number[];
+  acceptStatuses?: readonly number[];
   /** Waits as the service says and asks again where it is asked too much, under the same `Idempotency-Key`. */
-  patient?: boolean;
+  retryWhenBusy?: boolean;
   /** Doing it twice does no harm: a patient request of this kind has no `Idempotency-Key`. */
-  repeatable?: boolean;
+  idempotent?: boolean;
 }
 
 /** The REST API of a service, as one user. */
 export interface Api {
   url: string;
-  ask<Body>(method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, asking?: Asking): Promise<Answer<Body>>;
+  request<Body>(
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+    path: string,
+    asking?: RequestOptions,
+  ): Promise<ApiResponse<Body>>;
   get<Body>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Body>;
   post<Body>(path: string, body?: object): Promise<Body>;
 }
@@ -31,42 +35,42 @@ export interface Api {
 const TIMEOUT_MS = 30_000;
 /** As long as the service takes an upload. */
 const UPLOAD_TIMEOUT_MS = 15 * 60_000;
-const PATIENCE = 20;
-const MAX_WAIT_S = 60;
+const MAX_ATTEMPTS = 20;
+const MAX_RETRY_AFTER_S = 60;
 
 /** `path` begins with `/v1/…` or another root of the service. Throws `Refused`, `Unreachable`, `Usage`. */
 export function makeApi(url: string, token: string | null): Api {
-  const root = baseOf(url);
+  const root = baseUrlOf(url);
 
-  async function ask<Body>(method: string, path: string, asking: Asking = {}): Promise<Answer<Body>> {
+  async function ask<Body>(method: string, path: string, asking: RequestOptions = {}): Promise<ApiResponse<Body>> {
     const headers: Record<string, string> = { accept: 'application/json', ...asking.headers };
     if (token !== null) headers.authorization = `Bearer ${token}`;
     if (asking.body !== undefined) headers['content-type'] = 'application/json';
-    if (asking.octets !== undefined) headers['content-type'] = 'application/octet-stream';
-    if (asking.patient && !asking.repeatable) headers['idempotency-key'] = randomUUID();
+    if (asking.binaryBody !== undefined) headers['content-type'] = 'application/octet-stream';
+    if (asking.retryWhenBusy && !asking.idempotent) headers['idempotency-key'] = randomUUID();
     for (let tries = 1; ; tries++) {
       const response = await send(root + path, {
         method,
         headers,
         ...(asking.body !== undefined && { body: JSON.stringify(asking.body) }),
-        ...(asking.octets !== undefined && { body: asking.octets, duplex: 'half' as const }),
+        ...(asking.binaryBody !== undefined && { body: asking.binaryBody, duplex: 'half' as const }),
       });
       const { status } = response;
-      if (asking.patient && (status === 429 || status === 503) && tries < PATIENCE) {
+      if (asking.retryWhenBusy && (status === 429 || status === 503) && tries < MAX_ATTEMPTS) {
         await response.arrayBuffer();
-        await pause(Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, MAX_WAIT_S) * 1000);
+        await pause(Math.min(Number(response.headers.get('retry-after') ?? 1) || 1, MAX_RETRY_AFTER_S) * 1000);
         continue;
       }
-      const body = await bodyOf(response);
-      if (status < 400 || asking.also?.includes(status))
+      const body = await readBody(response);
+      if (status < 400 || asking.acceptStatuses?.includes(status))
         return { status, headers: response.headers, body: body as Body };
-      throw new Refused(problemOf(status, body));
+      throw new RefusedError(problemOf(status, body));
     }
   }
 
   return {
     url: root,
-    ask,
+    request: ask,
     async get(path, query = {}) {
       const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined);
       const search = given.length === 0 ? '' : `?${new URLSearchParams(given)}`;
@@ -77,37 +81,37 @@ export function makeApi(url: string, token: string | null): Api {
 }
 
 /** Without a slash at the end; the roots `/v1` and `/api/v1` may be given with it. */
-function baseOf(url: string): string {
+function baseUrlOf(url: string): string {
   const parsed = URL.parse(url);
   if (parsed === null || !/^https?:$/.test(parsed.protocol)) {
-    throw new Usage('--url must be a URL that begins with http:// or https://');
+    throw new UsageError('--url must be a URL that begins with http:// or https://');
   }
   return url.replace(/\/+$/, '').replace(/(\/api)?\/v1$/, '');
 }
 
 /** What `fetch` takes, a body that streams too, which its types do not know. */
-interface Sending {
+interface FetchOptions {
   method: string;
   headers: Record<string, string>;
   body?: string | AsyncIterable<Uint8Array>;
   duplex?: 'half';
 }
 
-async function send(url: string, init: Sending): Promise<Response> {
+async function send(url: string, init: FetchOptions): Promise<Response> {
   try {
     const timeoutMs = init.duplex === undefined ? TIMEOUT_MS : UPLOAD_TIMEOUT_MS;
     return await fetch(url, { ...init, signal: AbortSignal.timeout(timeoutMs) } as RequestInit);
   } catch (error) {
-    throw new Unreachable(`${new URL(url).origin} does not answer: ${reasonOf(error)}`);
+    throw new UnreachableError(`${new URL(url).origin} does not answer: ${errorReason(error)}`);
   }
 }
 
-async function bodyOf(response: Response): Promise<unknown> {
+async function readBody(response: Response): Promise<unknown> {
   let text: string;
   try {
     text = await response.text();
   } catch (error) {
-    throw new Unreachable(`the answer broke off: ${reasonOf(error)}`);
+    throw new UnreachableError(`the answer broke off: ${errorReason(error)}`);
   }
   if (!/json/.test(response.headers.get('content-type') ?? '')) return text;
   try {
@@ -123,11 +127,11 @@ function problemOf(status: number, body: unknown): Problem {
 }
 
 /** `fetch` and `ws` hide why in a cause or in the first of several errors. */
-export function reasonOf(error: unknown): string {
+export function errorReason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.name === 'TimeoutError') return 'no answer in time';
-  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
-  if (error.cause !== undefined) return reasonOf(error.cause);
+  if (error instanceof AggregateError && error.errors.length > 0) return errorReason(error.errors[0]);
+  if (error.cause !== undefined) return errorReason(error.cause);
   return error.message || ('code' in error ? String(error.code) : error.name);
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { Failed, Usage } from './failures.ts';
+import { FailedError, UsageError } from './errors.ts';
 
 /** What `twinkeep login` keeps of one service. */
 export interface Credential {
@@ -21,22 +21,23 @@ export function readCredentials(path: string): Credentials {
   try {
     // Windows has no such mode.
     if (process.platform !== 'win32' && (statSync(path).mode & 0o077) !== 0) {
-      throw new Usage(`${path} can be read by others; run chmod 600 on it`);
+      throw new UsageError(`${path} can be read by others; run chmod 600 on it`);
     }
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    if (error instanceof Usage) throw error;
+    if (error instanceof UsageError) throw error;
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return {};
-    throw new Usage(`${path} cannot be read (${code})`);
+    throw new UsageError(`${path} cannot be read (${code})`);
   }
-  const kept = parsed(text);
-  if (kept === null) throw new Usage(`${path} does not hold what twinkeep login writes; remove it and sign in again`);
+  const kept = parseCredentials(text);
+  if (kept === null)
+    throw new UsageError(`${path} does not hold what twinkeep login writes; remove it and sign in again`);
   return kept;
 }
 
 /** Keeps the credential, or with null forgets it. Whole or not at all; nobody else can read the file at any moment. */
-export function keepCredential(path: string, url: string, credential: Credential | null): void {
+export function saveCredential(path: string, url: string, credential: Credential | null): void {
   const { [url]: _, ...others } = readCredentials(path);
   const kept: Credentials = credential === null ? others : { ...others, [url]: credential };
   const draft = `${path}.${process.pid}.${randomBytes(6).toString('hex')}`;
@@ -46,11 +47,11 @@ export function keepCredential(path: string, url: string, credential: Credential
     renameSync(draft, path);
   } catch (error) {
     rmSync(draft, { force: true });
-    throw new Failed(`${path} cannot be written (${(error as NodeJS.ErrnoException).code})`);
+    throw new FailedError(`${path} cannot be written (${(error as NodeJS.ErrnoException).code})`);
   }
 }
 
-function parsed(text: string): Credentials | null {
+function parseCredentials(text: string): Credentials | null {
   try {
     const kept: unknown = JSON.parse(text);
     if (typeof kept !== 'object' || kept === null || Array.isArray(kept)) return null;

@@ -8,10 +8,10 @@ export interface Io {
   /** One line on stdout: the command's own output. */
   out(line: string): void;
   /** One line on stderr: hints, progress, problems. */
-  say(line: string): void;
+  err(line: string): void;
   /** Colours of stdout and of stderr: none where that is no terminal. */
-  paint: Colours;
-  paintSay: Colours;
+  outColors: Colours;
+  errColors: Colours;
   /** Where somebody can be asked. */
   stdin: Readable & { isTTY?: boolean };
   /** For what draws by itself. */
@@ -23,9 +23,9 @@ export function processIo(): Io {
   const { stdin, stdout, stderr } = process;
   return {
     out: (line) => void stdout.write(`${line}\n`),
-    say: (line) => void stderr.write(`${line}\n`),
-    paint: pc.createColors(stdout.isTTY === true && pc.isColorSupported),
-    paintSay: pc.createColors(stderr.isTTY === true && pc.isColorSupported),
+    err: (line) => void stderr.write(`${line}\n`),
+    outColors: pc.createColors(stdout.isTTY === true && pc.isColorSupported),
+    errColors: pc.createColors(stderr.isTTY === true && pc.isColorSupported),
     stdin,
     stdout,
     stderr,

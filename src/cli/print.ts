@@ -1,65 +1,66 @@
-import type { Problem } from './failures.ts';
+import type { Problem } from './errors.ts';
 import type { Io } from './io.ts';
 
 type Cell = string | number | boolean | null | undefined;
 
-const shown = (cell: Cell): string => (cell === null || cell === undefined || cell === '' ? '-' : String(cell));
+const formatCell = (cell: Cell): string => (cell === null || cell === undefined || cell === '' ? '-' : String(cell));
 
 /** Columns as wide as their widest cell; nothing but a hint where there are no rows. */
-export function table(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
+export function printTable(io: Io, heads: readonly string[], rows: readonly (readonly Cell[])[]): void {
   if (rows.length === 0) {
-    io.say(io.paintSay.dim('none'));
+    io.err(io.errColors.dim('none'));
     return;
   }
-  const texts = rows.map((row) => row.map(shown));
+  const texts = rows.map((row) => row.map(formatCell));
   const widths = heads.map((head, n) => Math.max(head.length, ...texts.map((row) => row[n]?.length ?? 0)));
   const line = (cells: readonly string[]) =>
     cells
       .map((cell, n) => cell.padEnd(widths[n] ?? 0))
       .join('  ')
       .trimEnd();
-  io.out(io.paint.dim(line(heads)));
+  io.out(io.outColors.dim(line(heads)));
   for (const row of texts) io.out(line(row));
 }
 
 /** `name  value`, one a line; objects as JSON. */
-export function record(io: Io, fields: Readonly<Record<string, unknown>>): void {
+export function printRecord(io: Io, fields: Readonly<Record<string, unknown>>): void {
   const width = Math.max(...Object.keys(fields).map((name) => name.length));
   for (const [name, value] of Object.entries(fields)) {
     if (value === undefined) continue;
-    const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : shown(value as Cell);
-    io.out(`${io.paint.dim(name.padEnd(width))}  ${text}`);
+    const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : formatCell(value as Cell);
+    io.out(`${io.outColors.dim(name.padEnd(width))}  ${text}`);
   }
 }
 
-export function problem(io: Io, { status, code, detail, title, errors, request_id }: Problem): void {
-  const { red, dim } = io.paintSay;
-  io.say(`${red(`${status} ${code ?? ''}`.trim())} ${detail ?? title}`);
-  for (const { path, message } of errors ?? []) if (path !== '') io.say(`  ${path}: ${message}`);
-  if (request_id !== undefined) io.say(dim(`  request ${request_id}`));
+export function printProblem(io: Io, { status, code, detail, title, errors, request_id }: Problem): void {
+  const { red, dim } = io.errColors;
+  io.err(`${red(`${status} ${code ?? ''}`.trim())} ${detail ?? title}`);
+  for (const { path, message } of errors ?? []) if (path !== '') io.err(`  ${path}: ${message}`);
+  if (request_id !== undefined) io.err(dim(`  request ${request_id}`));
 }
 
 /** A status of a device or command, in its colour. */
-export function tinted({ paint }: Io, status: string): string {
-  if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return paint.green(status);
+export function colorStatus({ outColors }: Io, status: string): string {
+  if (/^(succeeded|verified|online|active|allowed)$/.test(status)) return outColors.green(status);
   if (
     /^(failed|rejected|timed_out|expired|mismatched|revoked|offline|rolled_back|rollback_failed|compensation_failed)$/.test(
       status,
     )
   )
-    return paint.red(status);
-  return paint.yellow(status);
+    return outColors.red(status);
+  return outColors.yellow(status);
 }
 
 /** What a command would change. */
 export type Changes = Readonly<Record<string, { from: unknown; to: unknown }>>;
 
 /** `name: from → to`, one text for each property. */
-export const changeTexts = ({ bold }: Io['paint'], changes: Changes | null): string[] =>
+export const formatChanges = ({ bold }: Io['outColors'], changes: Changes | null): string[] =>
   Object.entries(changes ?? {}).map(
-    ([name, { from, to }]) => `${plain(name)}: ${plain(JSON.stringify(from))} → ${bold(plain(JSON.stringify(to)))}`,
+    ([name, { from, to }]) =>
+      `${escapeForTerminal(name)}: ${escapeForTerminal(JSON.stringify(from))} → ${bold(escapeForTerminal(JSON.stringify(to)))}`,
   );
 
 /** What a device or a stranger wrote, with nothing in it that a terminal obeys or that changes how the line reads. */
-export const plain = (text: string): string =>
+export const escapeForTerminal = (text: string): string =>
   text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (sign) => `\\u{${(sign.codePointAt(0) ?? 0).toString(16)}}`);

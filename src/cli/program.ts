@@ -1,33 +1,33 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
 import { clientSettingsTable, type Setting, settingsTable } from '../config/settings.ts';
+import { addActors } from './commands/actors.ts';
+import { addAdministration } from './commands/administration.ts';
+import { addAudit } from './commands/audit.ts';
+import { addCognition } from './commands/cognition.ts';
+import { addConfirmations } from './commands/confirmations.ts';
+import { addDemo } from './commands/demo.ts';
+import { addDeviceCommands } from './commands/device-commands.ts';
+import { addDevices } from './commands/devices.ts';
+import { addFirmware } from './commands/firmware.ts';
+import { addHomes, addTenant } from './commands/homes.ts';
+import { addKeys } from './commands/keys.ts';
+import { addLogin } from './commands/login.ts';
+import { addMembers } from './commands/members.ts';
+import { addMemories } from './commands/memories.ts';
+import { addPlans } from './commands/plans.ts';
+import { addPolicy } from './commands/policy.ts';
+import { addServe } from './commands/serve.ts';
+import { addSimulate } from './commands/simulate.ts';
+import { addToken } from './commands/token.ts';
+import { addWatch } from './commands/watch.ts';
 import type { Io } from './io.ts';
-import { addActors } from './verbs/actors.ts';
-import { addAdministration } from './verbs/administration.ts';
-import { addAudit } from './verbs/audit.ts';
-import { addCognition } from './verbs/cognition.ts';
-import { addCommands } from './verbs/commands.ts';
-import { addConfirmations } from './verbs/confirmations.ts';
-import { addDemo } from './verbs/demo.ts';
-import { addDevices } from './verbs/devices.ts';
-import { addFirmware } from './verbs/firmware.ts';
-import { addHomes, addTenant } from './verbs/homes.ts';
-import { addKeys } from './verbs/keys.ts';
-import { addLogin } from './verbs/login.ts';
-import { addMembers } from './verbs/members.ts';
-import { addMemories } from './verbs/memories.ts';
-import { addPlans } from './verbs/plans.ts';
-import { addPolicy } from './verbs/policy.ts';
-import { addServe } from './verbs/serve.ts';
-import { addSimulate } from './verbs/simulate.ts';
-import { addToken } from './verbs/token.ts';
-import { addWatch } from './verbs/watch.ts';
 
 /** The command line. Actions throw; run.ts has the exit codes. */
 export function makeProgram(io: Io): Command {
   const program = new Command('twinkeep')
     .description('A cloud for connected devices: the service, and what works with it.')
-    .version(version(), '--version', 'print the version')
+    .version(packageVersion(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .option('--url <url>', 'the service to call (TWINKEEP_URL, else http://127.0.0.1:8080)')
     .option('--token <token>', 'the token to call it with (TWINKEEP_TOKEN)')
@@ -46,7 +46,7 @@ export function makeProgram(io: Io): Command {
   addTenant(program, io);
   addHomes(program, io);
   addDevices(program, io);
-  addCommands(program, io);
+  addDeviceCommands(program, io);
   addConfirmations(program, io);
   addPlans(program, io);
   addCognition(program, io);
@@ -61,7 +61,7 @@ export function makeProgram(io: Io): Command {
   addSimulate(program, io);
   program.commandsGroup('For platform operators:');
   addAdministration(program, io);
-  program.addHelpText('after', () => more());
+  program.addHelpText('after', () => helpFooter());
   return program;
 }
 
@@ -78,20 +78,20 @@ Examples:
 Exit codes: 0 done, 1 refused or failed, 2 wrong usage or setting, 3 the service cannot be reached.
 `;
 
-const more = (): string =>
+const helpFooter = (): string =>
   `${EXAMPLES}
 Settings of the service (environment variables of serve and token):
-${listed(settingsTable)}
+${formatSettings(settingsTable)}
 
 Settings of the other verbs:
-${listed(clientSettingsTable)}`;
+${formatSettings(clientSettingsTable)}`;
 
-function listed(settings: readonly Setting[]): string {
+function formatSettings(settings: readonly Setting[]): string {
   const width = Math.max(...settings.map(({ name }) => name.length));
   return settings.map(({ name, fallback, meaning }) => `  ${name.padEnd(width)}  ${meaning} [${fallback}]`).join('\n');
 }
 
-function version(): string {
+function packageVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
 }

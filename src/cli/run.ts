@@ -1,8 +1,8 @@
 import { CommanderError } from 'commander';
 import { ConfigError } from '../config/setting-readers.ts';
-import { exitCodes, Refused, Unreachable, Usage } from './failures.ts';
+import { exitCodes, RefusedError, UnreachableError, UsageError } from './errors.ts';
 import type { Io } from './io.ts';
-import { problem } from './print.ts';
+import { printProblem } from './print.ts';
 import { makeProgram } from './program.ts';
 
 /** Runs one command. Resolves with the exit code, after any error was printed. `args` are without the program's name. */
@@ -11,22 +11,22 @@ export async function run(io: Io, args: readonly string[]): Promise<number> {
     await makeProgram(io).parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    return explain(io, error);
+    return reportError(io, error);
   }
 }
 
 /** Says what went wrong, and with which code to end. */
-function explain(io: Io, error: unknown): number {
-  const { red } = io.paintSay;
+function reportError(io: Io, error: unknown): number {
+  const { red } = io.errColors;
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : exitCodes.usage;
-  if (error instanceof Refused) {
-    problem(io, error.problem);
+  if (error instanceof RefusedError) {
+    printProblem(io, error.problem);
     return exitCodes.refused;
   }
   const text = error instanceof Error ? error.message : String(error);
-  io.say(`${red('error:')} ${text}`);
-  if (error instanceof ConfigError || error instanceof Usage) return exitCodes.usage;
+  io.err(`${red('error:')} ${text}`);
+  if (error instanceof ConfigError || error instanceof UsageError) return exitCodes.usage;
   // The embedded store has one owner (contract §1); its class lives in a layer that the command line does not see.
   if (error instanceof Error && error.name === 'OwnedByAnother') return exitCodes.usage;
-  return error instanceof Unreachable ? exitCodes.unreachable : exitCodes.refused;
+  return error instanceof UnreachableError ? exitCodes.unreachable : exitCodes.refused;
 }

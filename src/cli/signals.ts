@@ -1,7 +1,7 @@
 /** npm passes Ctrl-C on to a child that has it from the terminal already: what comes this soon is the same one. */
-const SAME_MS = 1_000;
+const DUPLICATE_SIGNAL_MS = 1_000;
 /** The exit code of what Ctrl-C cut short. */
-export const INTERRUPTED = 130;
+export const INTERRUPTED_EXIT_CODE = 130;
 
 /** Calls back at the first SIGINT or SIGTERM; a second one ends the process at once. Returns the function that stops listening. */
 export function onInterrupt(first: (signal: NodeJS.Signals) => void): () => void {
@@ -11,8 +11,8 @@ export function onInterrupt(first: (signal: NodeJS.Signals) => void): () => void
     if (firstAt === null) {
       firstAt = now;
       first(signal);
-    } else if (now - firstAt > SAME_MS) {
-      process.exit(INTERRUPTED);
+    } else if (now - firstAt > DUPLICATE_SIGNAL_MS) {
+      process.exit(INTERRUPTED_EXIT_CODE);
     }
   };
   process.on('SIGINT', heard);

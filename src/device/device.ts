@@ -15,12 +15,12 @@ import type {
 } from '../protocol/payloads.ts';
 import type { SigningAlg } from '../protocol/signature.ts';
 import { deviceTopic } from '../protocol/topics.ts';
-import { type CommandHandler, Commands } from './commands.ts';
-import { Identity, type Utterance } from './identity.ts';
+import { type CommandHandler, CommandRunner } from './command-runner.ts';
+import { Identity, type UnsignedMessage } from './identity.ts';
 import { type Backoff, Link, type LinkSession, type TlsOptions } from './link.ts';
 import { Outbox } from './outbox.ts';
+import { toSendablePayload } from './sendable-payload.ts';
 import { type DeviceMemory, type DeviceStore, Saver, type WaitingMessage } from './store.ts';
-import { written } from './written.ts';
 
 /** The answer to a registration (`signing_alg`, `key_version`, … are its fields), and what the device does. */
 export interface DeviceOptions {
@@ -81,8 +81,8 @@ export interface DeviceEvents {
   closed: [];
 }
 
-const PATIENCE_MS = 15_000;
-const BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
+const RESPONSE_TIMEOUT_MS = 15_000;
+const DEFAULT_BACKOFF: Backoff = { minMs: 1_000, maxMs: 60_000, random: Math.random };
 
 /**
  * Starts a device: signs in, and again after every loss, until `close`. Resolves when its memory is loaded; it need
@@ -103,7 +103,7 @@ export class Device extends EventEmitter<DeviceEvents> {
   readonly #startedAt: EpochMs;
   readonly #link: Link;
   readonly #outbox: Outbox;
-  readonly #commands: Commands;
+  readonly #commands: CommandRunner;
   readonly #saver: Saver;
   #twin: Twin;
   /** The service's clock minus ours, as of the last greeting. */
@@ -126,7 +126,7 @@ export class Device extends EventEmitter<DeviceEvents> {
       keyVersion: options.keyVersion ?? 1,
       cloudPublicKeys: [...(memory?.cloudPublicKeys ?? []), ...(options.cloudPublicKeys ?? [])],
     });
-    const state = options.state === undefined ? memory?.state : written({ state: options.state }).state;
+    const state = options.state === undefined ? memory?.state : toSendablePayload({ state: options.state }).state;
     this.#twin = twinOf(state ?? {});
     this.#saver = new Saver(
       options.store,
@@ -140,7 +140,7 @@ export class Device extends EventEmitter<DeviceEvents> {
       wholeState: () => this.#twin.state,
       dropped: (message) => this.emit('dropped', message),
     });
-    this.#commands = new Commands({
+    this.#commands = new CommandRunner({
       handlers: options.commands ?? {},
       commands: memory?.commands ?? [],
       ack: (ack) => this.#acknowledge(ack),
@@ -151,9 +151,9 @@ export class Device extends EventEmitter<DeviceEvents> {
         mqttUrl: options.mqttUrl,
         commandTopic: deviceTopic(options.tenantId, options.deviceId, 'cmd'),
         credentials: () => this.#identity.credentials(this.#now()),
-        backoff: { ...BACKOFF, ...options.backoff },
+        backoff: { ...DEFAULT_BACKOFF, ...options.backoff },
         keepaliveS: options.keepaliveS ?? 30,
-        connectTimeoutMs: options.patienceMs ?? PATIENCE_MS,
+        connectTimeoutMs: options.patienceMs ?? RESPONSE_TIMEOUT_MS,
         ...(options.tls === undefined ? {} : { tls: options.tls }),
       },
       {
@@ -162,7 +162,7 @@ export class Device extends EventEmitter<DeviceEvents> {
         down: (reason, retryInMs) => this.#down(reason, retryInMs),
       },
     );
-    if (options.state !== undefined) void this.#outbox.addWholeState();
+    if (options.state !== undefined) void this.#outbox.addFullState();
   }
 
   get deviceId(): Uuid {
@@ -194,15 +194,15 @@ export class Device extends EventEmitter<DeviceEvents> {
    * no message could carry the change.
    */
   report(patch: JsonObject): Promise<boolean> {
-    const payload = written({ state: patch });
+    const payload = toSendablePayload({ state: patch });
     this.#merge(payload.state);
     return this.#queued(this.#outbox.add('state', payload));
   }
 
   /** Replaces the whole state. Resolves and throws as `report`. */
   reportWhole(state: JsonObject): Promise<boolean> {
-    this.#merge(written({ state }).state, true);
-    return this.#queued(this.#outbox.addWholeState());
+    this.#merge(toSendablePayload({ state }).state, true);
+    return this.#queued(this.#outbox.addFullState());
   }
 
   /** A new key after a rotation: from the next sign-in on, which follows at once. */
@@ -231,7 +231,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     this.#quiet();
     await this.#link.close();
     await this.#saver.save();
-    this.#outbox.abandon();
+    this.#outbox.rejectWaiters();
     this.emit('closed');
   }
 
@@ -251,7 +251,10 @@ export class Device extends EventEmitter<DeviceEvents> {
     };
     // A hello stands outside the replay window: it names the next number and does not use it.
     this.#publish(session, 1, { type: 'hello', payload: { ...hello }, sequence: this.#outbox.nextSequence });
-    this.#helloTimer = setTimeout(() => this.#link.drop('no answer to hello'), this.#options.patienceMs ?? PATIENCE_MS);
+    this.#helloTimer = setTimeout(
+      () => this.#link.drop('no answer to hello'),
+      this.#options.patienceMs ?? RESPONSE_TIMEOUT_MS,
+    );
   }
 
   #down(reason: string, retryInMs: Milliseconds): void {
@@ -264,7 +267,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     clearInterval(this.#heartbeatTimer);
     this.#session = null;
     this.#greeted = false;
-    this.#outbox.connectionLost();
+    this.#outbox.resetSent();
   }
 
   #receive(bytes: Buffer, clientId: string): void {
@@ -301,7 +304,7 @@ export class Device extends EventEmitter<DeviceEvents> {
       case 'cmd':
         if (this.#closed) break;
         this.emit('command', message.payload);
-        void this.#commands.take(message.payload, () => this.#now());
+        void this.#commands.handle(message.payload, () => this.#now());
         break;
     }
   }
@@ -311,7 +314,7 @@ export class Device extends EventEmitter<DeviceEvents> {
     clearTimeout(this.#helloTimer);
     this.#clockOffset = hello.server_time - this.#clock.now();
     this.#identity.learnCloudKeys(hello.cloud_public_keys);
-    this.#outbox.adopt(hello.last_sequence);
+    this.#outbox.advanceSequence(hello.last_sequence);
     this.#greeted = true;
     this.#heartbeatTimer = setInterval(() => this.#beat(), hello.heartbeat_s * 1_000);
     this.emit('online', { clientId: this.#session.clientId, lastSequence: hello.last_sequence });
@@ -327,7 +330,7 @@ export class Device extends EventEmitter<DeviceEvents> {
   /** A device whose sensors fail lives all the same. */
   #vitals(): JsonObject {
     try {
-      return written({ ...this.#options.heartbeat?.() });
+      return toSendablePayload({ ...this.#options.heartbeat?.() });
     } catch (error) {
       this.emit('fault', error);
       return {};
@@ -335,7 +338,7 @@ export class Device extends EventEmitter<DeviceEvents> {
   }
 
   #acknowledge(given: CmdAckPayload): void {
-    const ack = written(given);
+    const ack = toSendablePayload(given);
     if (ack.state !== undefined) this.#merge(ack.state);
     void this.#queued(this.#outbox.add('cmd_ack', ack as unknown as JsonObject));
     this.emit('acknowledged', ack);
@@ -364,14 +367,19 @@ export class Device extends EventEmitter<DeviceEvents> {
       const utterance = { type, payload, messageId, sequence: entry.sequence as number };
       this.#publish(session, 1, utterance, () => {
         if (this.#session !== session) return;
-        this.#outbox.acknowledged(entry);
+        this.#outbox.acknowledge(entry);
         void this.#saver.save();
         this.#pump();
       });
     }
   }
 
-  #publish(session: LinkSession, qos: 0 | 1, utterance: Omit<Utterance, 'clientId'>, acknowledged?: () => void): void {
+  #publish(
+    session: LinkSession,
+    qos: 0 | 1,
+    utterance: Omit<UnsignedMessage, 'clientId'>,
+    acknowledged?: () => void,
+  ): void {
     const { tenantId, deviceId } = this.#identity;
     const text = this.#identity.compose({ ...utterance, clientId: session.clientId }, this.#now());
     session.publish(deviceTopic(tenantId, deviceId, utterance.type), text, qos, acknowledged);

@@ -15,7 +15,7 @@ import {
 import type { DeviceChannel } from '../protocol/topics.ts';
 
 /** What an identity signs, beside who and when. */
-export interface Utterance {
+export interface UnsignedMessage {
   clientId: string;
   type: DeviceChannel;
   payload: JsonObject;
@@ -76,7 +76,7 @@ export class Identity {
   }
 
   /** The text of a signed message. */
-  compose(utterance: Utterance, now: EpochMs): string {
+  compose(utterance: UnsignedMessage, now: EpochMs): string {
     return composeMessage({
       messageId: randomUUID(),
       ...utterance,

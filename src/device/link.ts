@@ -42,7 +42,7 @@ export interface LinkListener {
 
 /** A session that held this long ends a series of failures. */
 const STABLE_MS = 10_000;
-const GOODBYE_MS = 1_000;
+const DISCONNECT_TIMEOUT_MS = 1_000;
 
 /** Keeps one MQTT connection up: a new client, with new credentials, for every try. */
 export class Link {
@@ -121,7 +121,7 @@ export class Link {
     if (client.connected && Object.keys(client.outgoing).length === 0) {
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, GOODBYE_MS);
+        timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS);
       });
       await Promise.race([new Promise((resolve) => client.end(false, resolve)), late]);
       clearTimeout(timer);

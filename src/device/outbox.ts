@@ -3,12 +3,12 @@ import type { JsonObject } from '../domain/values.ts';
 import type { WaitingMessage } from './store.ts';
 
 /** Told once: true when the service has acknowledged the message, false when it was given up. */
-type Settle = (acknowledged: boolean) => void;
+type SettleReport = (acknowledged: boolean) => void;
 
 export interface OutboxEntry extends WaitingMessage {
   /** Written in the present connection. */
   sent: boolean;
-  settle: Settle[];
+  settle: SettleReport[];
 }
 
 /** Messages of QoS 1 in the air at a time; well below the service's replay window of 64. */
@@ -55,18 +55,18 @@ export class Outbox {
   }
 
   /** The service's highest accepted number: what comes next is above it. */
-  adopt(lastSequence: number): void {
+  advanceSequence(lastSequence: number): void {
     this.#nextSequence = Math.max(this.#nextSequence, lastSequence + 1);
   }
 
   add(type: WaitingMessage['type'], payload: JsonObject): Promise<boolean> {
-    if (this.#entries.length >= this.#limit && type === 'state') return this.addWholeState();
+    if (this.#entries.length >= this.#limit && type === 'state') return this.addFullState();
     if (this.#entries.length >= this.#limit) this.#makeRoom();
     return this.#push(type, payload, []);
   }
 
   /** Reports the whole state: what waits unsent of earlier reports is contained in it. */
-  addWholeState(): Promise<boolean> {
+  addFullState(): Promise<boolean> {
     const contained = this.#entries.filter((entry) => entry.type === 'state' && entry.sequence === null);
     this.#entries = this.#entries.filter((entry) => !contained.includes(entry));
     if (this.#entries.length >= this.#limit) this.#makeRoom();
@@ -84,7 +84,7 @@ export class Outbox {
     return ready;
   }
 
-  acknowledged(entry: OutboxEntry): void {
+  acknowledge(entry: OutboxEntry): void {
     const at = this.#entries.indexOf(entry);
     if (at === -1) return;
     this.#entries.splice(at, 1);
@@ -92,7 +92,7 @@ export class Outbox {
   }
 
   /** The connection ended: everything goes out again in the next one. */
-  connectionLost(): void {
+  resetSent(): void {
     for (const entry of this.#entries) entry.sent = false;
   }
 
@@ -102,7 +102,7 @@ export class Outbox {
   }
 
   /** Answers all who wait, and all who come later, with false; the messages stay for `waiting`. */
-  abandon(): void {
+  rejectWaiters(): void {
     this.#abandoned = true;
     for (const entry of this.#entries) for (const settle of entry.settle.splice(0)) settle(false);
   }
@@ -116,7 +116,7 @@ export class Outbox {
     this.#dropped({ messageId: given.messageId, type: given.type, payload: given.payload, sequence: null });
   }
 
-  #push(type: WaitingMessage['type'], payload: JsonObject, settle: Settle[]): Promise<boolean> {
+  #push(type: WaitingMessage['type'], payload: JsonObject, settle: SettleReport[]): Promise<boolean> {
     return new Promise((resolve) => {
       this.#entries.push({
         messageId: randomUUID(),
@@ -126,7 +126,7 @@ export class Outbox {
         sent: false,
         settle: [...settle, resolve],
       });
-      if (this.#abandoned) this.abandon();
+      if (this.#abandoned) this.rejectWaiters();
     });
   }
 }

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { notMeasured } from '../../bench/support/figures.ts';
+import { reportNotMeasured } from '../../bench/support/figures.ts';
 
 describe('a limit of a benchmark that was not measured', () => {
   const before = process.exitCode;
@@ -10,7 +10,7 @@ describe('a limit of a benchmark that was not measured', () => {
 
   const printed = (short: boolean): string => {
     const log = vi.spyOn(console, 'log').mockImplementation(() => {});
-    notMeasured('part of Node-RED', 'NODE_RED is not set', { atLeast: 1, short });
+    reportNotMeasured('part of Node-RED', 'NODE_RED is not set', { atLeast: 1, short });
     return String(log.mock.calls[0]?.[0]);
   };
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { growthOf, isGrown, LOAD, report, type Sample } from '../../bench/soak/growth.ts';
+import { hasGrown, LOAD_RATE, measureGrowth, printGrowth, type Sample } from '../../bench/soak/growth.ts';
 
 const MiB = 2 ** 20;
 const RESIDENT = 'process_resident_memory_bytes';
@@ -13,8 +13,8 @@ const soaked = (values: Record<string, [before: number, after: number]>): Sample
   );
 
 const grown = (values: Record<string, [before: number, after: number]>): string[] =>
-  growthOf(soaked(values))
-    .filter(isGrown)
+  measureGrowth(soaked(values))
+    .filter(hasGrown)
     .map(({ name }) => name);
 
 describe('the verdicts of the soak benchmark', () => {
@@ -37,22 +37,22 @@ describe('the verdicts of the soak benchmark', () => {
   });
 
   it('live commands may grow with the load, and not without it', () => {
-    expect(grown({ [COMMANDS]: [69, 133], [LOAD]: [100, 100] })).toEqual([COMMANDS]);
-    expect(grown({ [COMMANDS]: [69, 133], [LOAD]: [60, 100] })).toEqual([]);
-    expect(grown({ [COMMANDS]: [69, 200], [LOAD]: [60, 100] })).toEqual([COMMANDS]);
+    expect(grown({ [COMMANDS]: [69, 133], [LOAD_RATE]: [100, 100] })).toEqual([COMMANDS]);
+    expect(grown({ [COMMANDS]: [69, 133], [LOAD_RATE]: [60, 100] })).toEqual([]);
+    expect(grown({ [COMMANDS]: [69, 200], [LOAD_RATE]: [60, 100] })).toEqual([COMMANDS]);
   });
 
   it('other collections may not grow with the load, and less load lowers no limit', () => {
-    expect(grown({ [LOCKS]: [50, 100], [LOAD]: [50, 100] })).toEqual([LOCKS]);
-    expect(grown({ [COMMANDS]: [100, 100], [LOAD]: [100, 10] })).toEqual([]);
+    expect(grown({ [LOCKS]: [50, 100], [LOAD_RATE]: [50, 100] })).toEqual([LOCKS]);
+    expect(grown({ [COMMANDS]: [100, 100], [LOAD_RATE]: [100, 10] })).toEqual([]);
   });
 
   it('the load itself is printed without a limit, a value that grew as missed', () => {
     const lines: string[] = [];
     vi.spyOn(console, 'log').mockImplementation((line: string) => void lines.push(line));
-    const growths = growthOf(soaked({ [LOAD]: [50, 90], [LOCKS]: [1, 90] }));
-    expect(report(growths, false)).toBe(false);
-    expect(lines).toContain(`  ${LOAD}: 50 → 50 → 90`);
+    const growths = measureGrowth(soaked({ [LOAD_RATE]: [50, 90], [LOCKS]: [1, 90] }));
+    expect(printGrowth(growths, false)).toBe(false);
+    expect(lines).toContain(`  ${LOAD_RATE}: 50 → 50 → 90`);
     expect(lines).toContain(`  ${LOCKS}: 1 → 1 → 90; at most 21: MISSED: it grows`);
   });
 });

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { SimulatedDevice } from '../../src/device/homes/simulated.ts';
+import type { SimulatedDevice } from '../../src/device/homes/simulated-device.ts';
 import { inviteMember } from '../support/access-fixture.ts';
 import { hasChromium } from '../support/chromium.ts';
 import { eventually } from '../support/clock.ts';

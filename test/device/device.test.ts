@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest'
 import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
 import { memoryStore } from '../../src/device/store.ts';
 import { newDeviceSecret, signingKey } from '../../src/protocol/signature.ts';
-import { SmallCloud } from './small-cloud.ts';
+import { SmallCloud } from './fake-cloud.ts';
 
 let cloud: SmallCloud;
 let devices: Device[] = [];

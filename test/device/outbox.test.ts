@@ -27,7 +27,7 @@ describe('an outbox', () => {
     const sent = outbox.takeSendable();
     expect(sent.map(({ sequence }) => sequence)).toEqual([5, 6]);
     expect(outbox.takeSendable()).toEqual([]);
-    outbox.connectionLost();
+    outbox.resetSent();
     expect(outbox.takeSendable()).toEqual(sent);
     expect(sent.map(({ sequence }) => sequence)).toEqual([5, 6]);
     expect(outbox.nextSequence).toBe(7);
@@ -35,9 +35,9 @@ describe('an outbox', () => {
 
   it('never goes back to a number below its own when the service knows less', () => {
     const { outbox } = outboxOf(32, [], 5);
-    outbox.adopt(3);
+    outbox.advanceSequence(3);
     expect(outbox.takeSequence()).toBe(5);
-    outbox.adopt(9);
+    outbox.advanceSequence(9);
     expect(outbox.takeSequence()).toBe(10);
   });
 
@@ -46,10 +46,10 @@ describe('an outbox', () => {
     const answers = [outbox.add('state', { n: 1 }), outbox.add('state', { n: 2 })];
     const [first, second] = outbox.takeSendable();
     if (first === undefined || second === undefined) throw new Error('nothing to send');
-    outbox.acknowledged(second);
+    outbox.acknowledge(second);
     expect(payloads(outbox)).toEqual([{ n: 1 }]);
-    outbox.acknowledged(first);
-    outbox.acknowledged(first);
+    outbox.acknowledge(first);
+    outbox.acknowledge(first);
     expect(outbox.size).toBe(0);
     expect(await Promise.all(answers)).toEqual([true, true]);
   });
@@ -74,8 +74,8 @@ describe('an outbox', () => {
     const inFlight = outbox.takeSendable();
     answers.push(outbox.add('state', { n: 31 }));
     expect(payloads(outbox).slice(16)).toEqual([{ ack: true }, { state: { whole: 1 }, full: true }]);
-    for (const entry of inFlight) outbox.acknowledged(entry);
-    for (const entry of outbox.takeSendable()) outbox.acknowledged(entry);
+    for (const entry of inFlight) outbox.acknowledge(entry);
+    for (const entry of outbox.takeSendable()) outbox.acknowledge(entry);
     expect(await Promise.all([...answers, ack])).toEqual(Array.from({ length: 33 }, () => true));
     expect(dropped).toEqual([]);
   });
@@ -102,7 +102,7 @@ describe('an outbox', () => {
   it('that is abandoned answers everybody and keeps the messages', async () => {
     const { outbox } = outboxOf();
     const before = outbox.add('state', { n: 1 });
-    outbox.abandon();
+    outbox.rejectWaiters();
     const after = outbox.add('state', { n: 2 });
     expect(await Promise.all([before, after])).toEqual([false, false]);
     expect(payloads(outbox)).toEqual([{ n: 1 }, { n: 2 }]);

@@ -3,15 +3,15 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { simulateLight } from '../../src/device/homes/light.ts';
-import { type Running, runSimulated } from '../../src/device/homes/run.ts';
-import { realWorld } from '../../src/device/homes/simulated.ts';
+import { type RunningDevice, startSimulatedDevice } from '../../src/device/homes/running-device.ts';
+import { realEnvironment } from '../../src/device/homes/simulated-device.ts';
 import { eventually } from '../support/clock.ts';
 import { register, waitForCommand } from '../support/device.ts';
 import { startService, type TestService } from '../support/service.ts';
 
 let at: TestService;
 let owner: Awaited<ReturnType<TestService['owner']>>;
-let light: Running;
+let light: RunningDevice;
 let deviceId: string;
 
 beforeAll(async () => {
@@ -20,8 +20,8 @@ beforeAll(async () => {
   const registered = await register(owner);
   deviceId = registered.device_id;
   // Motors and restarts take no time.
-  const world = { ...realWorld(), pause: () => Promise.resolve() };
-  light = await runSimulated(simulateLight(world), world, {
+  const world = { ...realEnvironment(), pause: () => Promise.resolve() };
+  light = await startSimulatedDevice(simulateLight(world), world, {
     mqttUrl: registered.mqtt_url,
     tenantId: registered.tenant_id,
     deviceId,

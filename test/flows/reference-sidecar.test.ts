@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { calls, type ModelServer, modelServer, says } from '../sidecar/model-server.ts';
+import { calls, type ModelServer, modelServer, says } from '../sidecar/fake-model-server.ts';
 import { eventually } from '../support/clock.ts';
 import { eachDeployment } from '../support/deployment.ts';
 import { NamedDevices, submitGoal, waitForPlan } from '../support/named-devices.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { CommandStatus } from '../../src/domain/command.ts';
 import { commandDefinition, statusOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { Driven, Step } from './drive.ts';
+import type { Driven, Step } from './machine-driver.ts';
 import {
   asked,
   asker,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { statusOf, verificationOf } from '../../src/machines/command-record.ts';
 import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
-import type { Driven } from './drive.ts';
+import type { Driven } from './machine-driver.ts';
 import {
   asked,
   COMMAND,

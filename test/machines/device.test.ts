@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
-import type { Driven } from './drive.ts';
+import type { Driven } from './machine-driver.ts';
 import {
   ack,
   blankDevice,

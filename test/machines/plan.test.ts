@@ -14,7 +14,7 @@ import {
   statuses,
   stepIn,
   wish,
-} from './plan-world.ts';
+} from './plan-fixtures.ts';
 import { asker, ofType, T0, TENANT, typesOf } from './samples.ts';
 
 const NOTHING = { same: true, outputs: [], timers: [] };

@@ -7,7 +7,7 @@ import type { CommandContext, CommandEvent } from '../../src/machines/command-ty
 import { deviceDefinition } from '../../src/machines/device-record.ts';
 import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
 import type { DeviceKeyRow, Output } from '../../src/machines/outputs.ts';
-import { Driven } from './drive.ts';
+import { Driven } from './machine-driver.ts';
 
 export const uuid = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
 

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { isSuspended, tenantDefinition } from '../../src/machines/tenant-record.ts';
 import type { TenantContext, TenantEvent } from '../../src/machines/tenant-types.ts';
 import { fc } from '../support/properties.ts';
-import { Driven } from './drive.ts';
+import { Driven } from './machine-driver.ts';
+import { untaken } from './random-walk.ts';
 import { asker, other, T0, TENANT, uuid } from './samples.ts';
-import { untaken } from './walks.ts';
 
 const NOTHING = { same: true, outputs: [], timers: [] };
 const POLICY = { confirm_by: 'person', confirm_ttl_s: 60 } as const;

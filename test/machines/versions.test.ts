@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../../src/domain/values.ts';
 import type { ActorKind } from '../../src/machines/outputs.ts';
 import { actorKinds, currentDefinition, definitionFor } from '../../src/machines/versions.ts';
-import { Driven } from './drive.ts';
-import { declaredStates, statesIn } from './walks.ts';
+import { Driven } from './machine-driver.ts';
+import { declaredStates, statesIn } from './random-walk.ts';
 
 /** Rows as a shipped version of a machine wrote them, with the timers that ran. Never written anew: they are out there. */
 interface Kept {

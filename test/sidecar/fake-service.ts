@@ -13,7 +13,7 @@ import {
   SafetyClass,
 } from '#proto/cognition/v1/runtime_pb.js';
 import type { Device } from '../../sidecar/planner-types.ts';
-import { flat } from './world.ts';
+import { flat } from './world-fixtures.ts';
 
 type EventInit = NonNullable<MessageInitShape<typeof RuntimeEventSchema>['event']>;
 type PerceptionInit = Extract<EventInit, { case: 'perceptionUpdate' }>['value'];

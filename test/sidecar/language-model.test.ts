@@ -4,8 +4,8 @@ import { languageModelPlanner } from '../../sidecar/language-model/planner.ts';
 import type { Decision, PlannerInput, Step, Tool } from '../../sidecar/planner-types.ts';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
-import { calls, type ModelServer, modelServer, type Reply, says } from './model-server.ts';
-import { context, device, goal, memory, nodesOf, observed, told, view } from './world.ts';
+import { calls, type ModelServer, modelServer, type Reply, says } from './fake-model-server.ts';
+import { context, device, goal, memory, nodesOf, observed, told, view } from './world-fixtures.ts';
 
 const KEY = 'sk-very-secret';
 let server: ModelServer | null = null;

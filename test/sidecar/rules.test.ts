@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide } from '../../sidecar/rules/planner.ts';
 import { relativeCost } from '../support/cpu-time.ts';
 import { fc } from '../support/properties.ts';
-import { context, device, flat, goal, memory, nodesOf, observed, told, view } from './world.ts';
+import { context, device, flat, goal, memory, nodesOf, observed, told, view } from './world-fixtures.ts';
 
 const plan = (text: string, more: Parameters<typeof goal>[1] = {}) => told(decide(goal(text, more)));
 

@@ -1,8 +1,8 @@
 import { violationNames } from './network/packets.ts';
-import type { Household } from './workload/household.ts';
+import type { SimulatedTenant } from './workload/simulated-tenant.ts';
 
 /** One kind of trouble; called again and again, at random moments, while the storm lasts. */
-type Fault = (house: Household) => void;
+type Fault = (house: SimulatedTenant) => void;
 
 const DAY_MS = 86_400_000;
 const clockOffsetsMs = [-400 * DAY_MS, -3_600_000, -90_000, -20_000, 0, 20_000, 90_000, 3_600_000, 400 * DAY_MS];
@@ -77,7 +77,7 @@ export type FaultName = keyof typeof faults;
 export const faultNames = Object.keys(faults) as FaultName[];
 
 /** Causes trouble until the storm is over, at most `most` times. */
-export async function causeFaults(house: Household, names: readonly FaultName[], most: number): Promise<void> {
+export async function causeFaults(house: SimulatedTenant, names: readonly FaultName[], most: number): Promise<void> {
   const { world } = house;
   const random = world.random.fork('faults');
   for (let left = most; left > 0 && names.length > 0; left--) {
@@ -91,7 +91,7 @@ export async function causeFaults(house: Household, names: readonly FaultName[],
 }
 
 /** Everything works again, but that of two hosts one may keep a clock that is two hours slow: the other one has to serve. */
-export function calmDown({ cluster, world }: Household): void {
+export function calmDown({ cluster, world }: SimulatedTenant): void {
   Object.assign(cluster.weather, { away: 0, broken: 0, stall: 0, latency: 2, blackoutUntil: 0, writesStallUntil: 0 });
   Object.assign(cluster.network, { latency: 20 });
   cluster.loss = 0;

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { adviceOf, shrinkEach } from './commands.ts';
-import { hunt } from './defects/hunt.ts';
+import { detectDefects } from './defects/detect-defects.ts';
 import { type FaultName, faultNames } from './faults.ts';
 import { DEFAULT_STORM_MS, type RunOptions, wholeRun } from './options.ts';
 import type { RunResult } from './run.ts';
@@ -104,5 +104,5 @@ function printSummary(results: readonly RunResult[], failed: number, tookMs: num
   );
 }
 
-const good = values.defects ? await hunt(Number(values.workers)) : await simulate();
+const good = values.defects ? await detectDefects(Number(values.workers)) : await simulate();
 process.exit(good ? 0 : 1);

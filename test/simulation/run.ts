@@ -2,15 +2,15 @@ import { publicRandom } from '../../src/domain/public-random.ts';
 import { collectionsOfModules, type Made, rememberProcesses } from './collections/registry.ts';
 import { calmDown, causeFaults } from './faults.ts';
 import { CommitInvariants } from './invariants/commits.ts';
-import { checkEnding, lateWords, unfinished } from './invariants/ending.ts';
+import { checkEnding, lateWords, unfinished } from './invariants/final-state.ts';
 import { grown, measure, modulesGrown } from './invariants/memory.ts';
 import { checkWrites } from './invariants/writes.ts';
 import { comparesMemory, type RunOptions } from './options.ts';
 import { isOfRefusedData, isRefusedRow } from './refused-data.ts';
 import { Cluster, type ClusterOptions } from './service/cluster.ts';
 import type { Keys } from './service/fixtures.ts';
-import { Household } from './workload/household.ts';
 import { parts } from './workload/parts.ts';
+import { SimulatedTenant } from './workload/simulated-tenant.ts';
 import { activate, deactivate } from './world/globals.ts';
 import type { Random } from './world/random.ts';
 import { World } from './world/world.ts';
@@ -91,7 +91,7 @@ function refillPool(): void {
 
 async function story(world: World, keys: Keys, options: RunOptions): Promise<void> {
   const cluster = new Cluster(world, keys, swarm(world.random.fork('swarm'), options.hosts));
-  const house = new Household(world, cluster, world.random.pick(['requester', 'another_principal']));
+  const house = new SimulatedTenant(world, cluster, world.random.pick(['requester', 'another_principal']));
   const commits = new CommitInvariants(world, cluster.database, house.ledger);
   cluster.wrote = (clockErrorMs) => commits.check(clockErrorMs);
   cluster.released = (ref, version, event) => commits.released(ref, version, event);
@@ -152,7 +152,7 @@ async function story(world: World, keys: Keys, options: RunOptions): Promise<voi
 }
 
 /** Looks for deadlines that are late, once the process that is active has had time to recover. */
-function watchDeadlines(house: Household, commits: CommitInvariants): void {
+function watchDeadlines(house: SimulatedTenant, commits: CommitInvariants): void {
   const { scheduler } = house.world;
   const check = () => {
     if (scheduler.now - house.calmSince > RECOVERED_MS) commits.checkLateness();
@@ -171,7 +171,7 @@ interface Passing {
 }
 
 /** Everything is off for longer than any key's grace, and starts again with the memory of a process that has seen nothing. */
-async function night(house: Household, { until, quiet, check }: Passing): Promise<void> {
+async function night(house: SimulatedTenant, { until, quiet, check }: Passing): Promise<void> {
   const { world, cluster } = house;
   const before = await measured(house, { watches: lateWords(house) === 0 });
   world.note('run', 'night');
@@ -193,13 +193,13 @@ async function night(house: Household, { until, quiet, check }: Passing): Promis
 }
 
 /** What the active process remembers; nothing in a run that does not compare memory. */
-async function measured({ world, cluster }: Household, also: { watches: boolean }): Promise<Map<string, Made>> {
+async function measured({ world, cluster }: SimulatedTenant, also: { watches: boolean }): Promise<Map<string, Made>> {
   const active = cluster.active();
   if (active === null) world.fail('nothing-waits-for-ever', 'nobody serves');
   return active === null || !comparesMemory(world.seed) ? new Map() : measure(active.owner, also);
 }
 
-function currentKey({ cluster }: Household, deviceId: string): number {
+function currentKey({ cluster }: SimulatedTenant, deviceId: string): number {
   const row = cluster.database.tables.actors.get(`device:${deviceId}`);
   return row === undefined ? 1 : Number(row.context.keyVersion);
 }

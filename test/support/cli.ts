@@ -56,9 +56,9 @@ export async function runCliInProcess(
   const colours = pc.createColors(false);
   ran.code = await run(
     {
-      ...{ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, paint: colours, paintSay: colours },
+      ...{ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, outColors: colours, errColors: colours },
       out: (line) => void stdout.write(`${line}\n`),
-      say: (line) => void stderr.write(`${line}\n`),
+      err: (line) => void stderr.write(`${line}\n`),
     },
     ['--url', url, '--token', token, ...args],
   );

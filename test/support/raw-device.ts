@@ -1,5 +1,5 @@
 import { type Around, Device } from '../edges/mqtt/client.ts';
-import type { TestDevice } from '../edges/mqtt/house.ts';
+import type { TestDevice } from '../edges/mqtt/edge-harness.ts';
 import type { ApiResponse, TestService } from './service.ts';
 
 /*

@@ -1,14 +1,14 @@
 import { makeApi } from '../../src/cli/api.ts';
-import { connect, enlist, type Member } from '../../src/cli/fleet.ts';
-import { simulatedHome } from '../../src/device/homes/home.ts';
-import type { Running } from '../../src/device/homes/run.ts';
-import { realWorld, type SimulatedDevice } from '../../src/device/homes/simulated.ts';
+import { type RegisteredDevice, registerDevice, startDevice } from '../../src/cli/simulation.ts';
+import type { RunningDevice } from '../../src/device/homes/running-device.ts';
+import { realEnvironment, type SimulatedDevice } from '../../src/device/homes/simulated-device.ts';
+import { createSimulatedHome } from '../../src/device/homes/simulated-home.ts';
 import { eventually } from './clock.ts';
 import type { ApiClient, TestService } from './service.ts';
 
 /** A home whose devices really live: simulated ones, over MQTT. */
 export interface SimulatedHome {
-  members: readonly Member[];
+  members: readonly RegisteredDevice[];
   /** The device that can do this. */
   idOf(action: string): string;
   /** Takes one of them off the network. */
@@ -24,20 +24,20 @@ export async function startSimulatedHome(
   owner: ApiClient & { homeId: string },
 ): Promise<SimulatedHome> {
   const api = makeApi(at.url, owner.token);
-  const world = realWorld(() => 0.5);
-  const members: Member[] = [];
-  const running = new Map<string, Running>();
+  const world = realEnvironment(() => 0.5);
+  const members: RegisteredDevice[] = [];
+  const running = new Map<string, RunningDevice>();
 
   async function add(simulated: SimulatedDevice): Promise<string> {
-    const member = await enlist(api, simulated, { homeId: owner.homeId });
+    const member = await registerDevice(api, simulated, { homeId: owner.homeId });
     const id = member.registration.device_id;
     members.push(member);
-    running.set(id, await connect(member, world, 2_000));
+    running.set(id, await startDevice(member, world, 2_000));
     await eventually(async () => (await owner.get(`/v1/devices/${id}`)).body.device.online === true);
     return id;
   }
 
-  for (const simulated of simulatedHome(world)) await add(simulated);
+  for (const simulated of createSimulatedHome(world)) await add(simulated);
   return {
     members,
     add,

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import type { Milliseconds } from '../../domain/values.ts';
-import { AddressRefused, checkHost, guardedLookup } from './addresses.ts';
+import { AddressRefused, checkHost, guardedLookup } from './address-policy.ts';
 
 // One connection of a download; that it breaks and is taken up again is in fetch.ts.
 
@@ -11,7 +11,7 @@ export class DownloadRefused extends Error {
 }
 
 /** The server is in trouble, or asks for patience. */
-export class TryLater extends Error {
+export class RetryLater extends Error {
   override name = 'TryLater';
   readonly afterMs: Milliseconds;
   constructor(message: string, afterMs: Milliseconds) {
@@ -21,11 +21,11 @@ export class TryLater extends Error {
 }
 
 /** There is no such rest: the next try begins anew. */
-export class RangeGone extends Error {
+export class RangeNotSatisfiable extends Error {
   override name = 'RangeGone';
 }
 
-export interface Asked {
+export interface DownloadRequest {
   url: string;
   /** The bytes that are here already; more than 0 only with the `etag` under which they came. */
   from: number;
@@ -36,7 +36,7 @@ export interface Asked {
   signal: AbortSignal;
 }
 
-export interface Answered {
+export interface DownloadResponse {
   /** Where the body begins: `from`, or 0 where the server starts over. */
   from: number;
   /** Of the whole artifact, where it is told. */
@@ -49,28 +49,28 @@ export interface Answered {
 const MAX_REDIRECTS = 3;
 
 /** Throws `DownloadRefused`, `AddressRefused`, and anything else where another try may do. */
-export async function ask(asked: Asked): Promise<Answered> {
+export async function requestArtifact(asked: DownloadRequest): Promise<DownloadResponse> {
   let url = asked.url;
   for (let redirects = 0; ; redirects++) {
-    const body = await send(url, asked);
+    const body = await sendRequest(url, asked);
     const { statusCode = 0, headers } = body;
-    if (statusCode === 200 || statusCode === 206) return read(body, asked);
+    if (statusCode === 200 || statusCode === 206) return readResponse(body, asked);
     body.destroy();
     if ([301, 302, 303, 307, 308].includes(statusCode) && headers.location !== undefined) {
       if (redirects === MAX_REDIRECTS) throw new DownloadRefused('too many redirects');
-      url = redirected(url, headers.location);
+      url = redirectTarget(url, headers.location);
       continue;
     }
-    if (statusCode === 416) throw new RangeGone('the server answered 416');
+    if (statusCode === 416) throw new RangeNotSatisfiable('the server answered 416');
     if (statusCode >= 500 || [408, 425, 429].includes(statusCode)) {
-      throw new TryLater(`the server answered ${statusCode}`, (Number(headers['retry-after']) || 0) * 1_000);
+      throw new RetryLater(`the server answered ${statusCode}`, (Number(headers['retry-after']) || 0) * 1_000);
     }
     throw new DownloadRefused(`the server answered ${statusCode}`);
   }
 }
 
 /** Never from HTTPS to HTTP. */
-function redirected(from: string, location: string): string {
+function redirectTarget(from: string, location: string): string {
   const to = URL.parse(location, from);
   if (to === null || (from.startsWith('https:') && to.protocol !== 'https:')) {
     throw new DownloadRefused('a redirect to where nothing is fetched from');
@@ -78,7 +78,10 @@ function redirected(from: string, location: string): string {
   return to.href;
 }
 
-function send(text: string, { from, etag, trustedHosts, ca, silenceMs, signal }: Asked): Promise<IncomingMessage> {
+function sendRequest(
+  text: string,
+  { from, etag, trustedHosts, ca, silenceMs, signal }: DownloadRequest,
+): Promise<IncomingMessage> {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) throw new DownloadRefused('the URL is neither http nor https');
   if (url.username !== '' || url.password !== '') throw new DownloadRefused('the URL holds credentials');
@@ -110,7 +113,7 @@ function send(text: string, { from, etag, trustedHosts, ca, silenceMs, signal }:
   });
 }
 
-function read(body: IncomingMessage, { from }: Asked): Answered {
+function readResponse(body: IncomingMessage, { from }: DownloadRequest): DownloadResponse {
   const { statusCode, headers } = body;
   if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
     body.destroy();

@@ -1,9 +1,15 @@
 import { createHash, type Hash, timingSafeEqual } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Milliseconds } from '../../domain/values.ts';
-import { AddressRefused } from './addresses.ts';
-import { type Answered, ask, DownloadRefused, RangeGone, TryLater } from './download.ts';
-import { fileSink, memorySink, noSink, type Sink } from './sink.ts';
+import { AddressRefused } from './address-policy.ts';
+import {
+  DownloadRefused,
+  type DownloadResponse,
+  RangeNotSatisfiable,
+  RetryLater,
+  requestArtifact,
+} from './download.ts';
+import { type DownloadSink, discardingSink, fileSink, memorySink } from './sink.ts';
 
 export { AddressRefused, DownloadRefused };
 
@@ -49,7 +55,7 @@ export class ChecksumMismatch extends Error {
 }
 
 const MAX_BYTES = 64 * 1024 * 1024;
-const LONGEST_PAUSE_MS = 30_000;
+const MAX_PAUSE_MS = 30_000;
 
 /**
  * Fetches firmware and verifies it. A connection that breaks is taken up where it stopped, where the server can. Throws
@@ -57,34 +63,34 @@ const LONGEST_PAUSE_MS = 30_000;
  */
 export async function fetchFirmware(wanted: FirmwareWanted): Promise<Firmware> {
   if (!/^[0-9a-f]{64}$/i.test(wanted.checksum)) throw new ChecksumMismatch('the checksum is no SHA-256');
-  const sink = wanted.discard ? noSink : wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
+  const sink = wanted.discard ? discardingSink : wanted.file === undefined ? memorySink() : await fileSink(wanted.file);
   try {
-    const { digest, bytes } = await new Download(wanted, sink).run();
+    const { digest, bytes } = await new Download(wanted, sink).fetchAll();
     if (!timingSafeEqual(digest, Buffer.from(wanted.checksum, 'hex'))) {
       throw new ChecksumMismatch('the checksum does not match');
     }
-    return { bytes, content: await sink.keep() };
+    return { bytes, content: await sink.commit() };
   } catch (error) {
-    await sink.drop().catch(() => {});
+    await sink.discard().catch(() => {});
     throw error;
   }
 }
 
 class Download {
   readonly #wanted: FirmwareWanted;
-  readonly #sink: Sink;
+  readonly #sink: DownloadSink;
   readonly #maxBytes: number;
   #hash: Hash = createHash('sha256');
   #received = 0;
   #etag: string | null = null;
 
-  constructor(wanted: FirmwareWanted, sink: Sink) {
+  constructor(wanted: FirmwareWanted, sink: DownloadSink) {
     this.#wanted = wanted;
     this.#sink = sink;
     this.#maxBytes = wanted.maxBytes ?? MAX_BYTES;
   }
 
-  async run(): Promise<{ digest: Buffer; bytes: number }> {
+  async fetchAll(): Promise<{ digest: Buffer; bytes: number }> {
     const { tries = 5, timeoutMs = 900_000, pauseMs = 1_000, signal } = this.#wanted;
     const over = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal === undefined ? [] : [signal])]);
     for (let failures = 0; ; ) {
@@ -93,12 +99,12 @@ class Download {
         await this.#try(over);
         return { digest: this.#hash.digest(), bytes: this.#received };
       } catch (error) {
-        if (error instanceof RangeGone) this.#etag = null;
+        if (error instanceof RangeNotSatisfiable) this.#etag = null;
         failures = this.#received > before ? 1 : failures + 1;
         if (isFinal(error) || over.aborted || failures >= tries) throw error;
         // All of it ends before; a timer that is set too far ahead fires at once.
-        const asked = error instanceof TryLater ? Math.min(error.afterMs, timeoutMs) : 0;
-        const wait = Math.max(asked, Math.min(pauseMs * 2 ** (failures - 1), LONGEST_PAUSE_MS));
+        const asked = error instanceof RetryLater ? Math.min(error.afterMs, timeoutMs) : 0;
+        const wait = Math.max(asked, Math.min(pauseMs * 2 ** (failures - 1), MAX_PAUSE_MS));
         await pause(wait, undefined, { signal: over });
       }
     }
@@ -108,14 +114,14 @@ class Download {
     const { url, trustedHosts = [], ca, silenceMs = 15_000 } = this.#wanted;
     // Without a tag nobody knows that the rest would be the rest of the same.
     if (this.#etag === null) await this.#restart();
-    const answer = await ask({
+    const answer = await requestArtifact({
       ...{ url, trustedHosts, silenceMs, signal, from: this.#received, etag: this.#etag },
       ...(ca !== undefined && { ca }),
     });
     await this.#take(answer);
   }
 
-  async #take({ from, total, etag, body }: Answered): Promise<void> {
+  async #take({ from, total, etag, body }: DownloadResponse): Promise<void> {
     if (total !== null && total > this.#maxBytes) {
       body.destroy();
       throw tooLarge(this.#maxBytes);

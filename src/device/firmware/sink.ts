@@ -1,40 +1,40 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 
 /** Where a download goes until it is verified. */
-export interface Sink {
+export interface DownloadSink {
   write(chunk: Buffer): Promise<void>;
   /** Forgets what was written: the download starts over. */
   restart(): Promise<void>;
   /** It is verified. Answers the content where that was kept in memory. */
-  keep(): Promise<Buffer | null>;
+  commit(): Promise<Buffer | null>;
   /** It is not. */
-  drop(): Promise<void>;
+  discard(): Promise<void>;
 }
 
-export function memorySink(): Sink {
+export function memorySink(): DownloadSink {
   let chunks: Buffer[] = [];
   return {
     write: async (chunk) => void chunks.push(chunk),
     restart: async () => {
       chunks = [];
     },
-    keep: async () => Buffer.concat(chunks),
-    drop: async () => {
+    commit: async () => Buffer.concat(chunks),
+    discard: async () => {
       chunks = [];
     },
   };
 }
 
 /** Keeps nothing. */
-export const noSink: Sink = {
+export const discardingSink: DownloadSink = {
   write: async () => {},
   restart: async () => {},
-  keep: async () => null,
-  drop: async () => {},
+  commit: async () => null,
+  discard: async () => {},
 };
 
 /** A file that has its name only when it is verified and on the disk; until then it ends in `.part`. */
-export async function fileSink(path: string): Promise<Sink> {
+export async function fileSink(path: string): Promise<DownloadSink> {
   const part = `${path}.part`;
   const file: FileHandle = await open(part, 'w', 0o600);
   let at = 0;
@@ -49,13 +49,13 @@ export async function fileSink(path: string): Promise<Sink> {
       await file.truncate(0);
       at = 0;
     },
-    async keep() {
+    async commit() {
       await file.sync();
       await file.close();
       await rename(part, path);
       return null;
     },
-    async drop() {
+    async discard() {
       await file.close();
       await rm(part, { force: true });
     },

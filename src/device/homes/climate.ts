@@ -1,4 +1,11 @@
-import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+import {
+  applyChange,
+  applyCommandChange,
+  requireParam,
+  roundTo,
+  type SimulatedDevice,
+  type SimulationEnvironment,
+} from './simulated-device.ts';
 import { outsideCelsius } from './weather.ts';
 
 type ClimateState = {
@@ -17,13 +24,13 @@ type ClimateState = {
 };
 
 /** The room loses this part of its difference to the outside in an hour. */
-const LOSS_PER_HOUR = 0.12;
+const HEAT_LOSS_PER_HOUR = 0.12;
 /** Degrees an hour at full power. */
-const POWER_PER_HOUR = 9;
+const DEGREES_PER_HOUR = 9;
 /** Degrees off the target before the unit does something about it. */
 const HYSTERESIS = 0.3;
 
-export function simulateClimate(world: World, name = 'Thermostat'): SimulatedDevice {
+export function simulateClimate(world: SimulationEnvironment, name = 'Thermostat'): SimulatedDevice {
   const state: ClimateState = {
     on: true,
     mode: 'heat',
@@ -51,7 +58,7 @@ export function simulateClimate(world: World, name = 'Thermostat'): SimulatedDev
   };
   const set = (patch: Partial<ClimateState>) => {
     Object.assign(state, patch);
-    return changed(state, { ...patch, activity: activityNow() });
+    return applyCommandChange(state, { ...patch, activity: activityNow() });
   };
 
   return {
@@ -62,28 +69,29 @@ export function simulateClimate(world: World, name = 'Thermostat'): SimulatedDev
     commands: {
       turn_on: () => set({ on: true }),
       turn_off: () => set({ on: false }),
-      set_temperature: (params) => set({ target_celsius: param(params, 'celsius', 'number') }),
-      set_mode: (params) => set({ mode: param(params, 'mode', 'string') }),
-      set_fan_speed: (params) => set({ fan_speed: param(params, 'speed', 'string') }),
-      set_humidity: (params) => set({ target_humidity: param(params, 'percent', 'number') }),
-      set_swing: (params) => set({ swing: param(params, 'enabled', 'boolean') }),
-      set_child_lock: (params) => set({ child_lock: param(params, 'enabled', 'boolean') }),
+      set_temperature: (params) => set({ target_celsius: requireParam(params, 'celsius', 'number') }),
+      set_mode: (params) => set({ mode: requireParam(params, 'mode', 'string') }),
+      set_fan_speed: (params) => set({ fan_speed: requireParam(params, 'speed', 'string') }),
+      set_humidity: (params) => set({ target_humidity: requireParam(params, 'percent', 'number') }),
+      set_swing: (params) => set({ swing: requireParam(params, 'enabled', 'boolean') }),
+      set_child_lock: (params) => set({ child_lock: requireParam(params, 'enabled', 'boolean') }),
     },
     heartbeat: () => ({ rssi: -Math.round(55 + world.random() * 8) }),
     tick: (elapsedS) => {
       const hours = elapsedS / 3_600;
-      const power = state.activity === 'heating' ? POWER_PER_HOUR : state.activity === 'cooling' ? -POWER_PER_HOUR : 0;
+      const power =
+        state.activity === 'heating' ? DEGREES_PER_HOUR : state.activity === 'cooling' ? -DEGREES_PER_HOUR : 0;
       // Exact for any step, so that a long one does not overshoot.
-      const balance = outsideCelsius(world.clock.now()) + power / LOSS_PER_HOUR;
-      celsius = balance + (celsius - balance) * Math.exp(-LOSS_PER_HOUR * hours);
+      const balance = outsideCelsius(world.clock.now()) + power / HEAT_LOSS_PER_HOUR;
+      celsius = balance + (celsius - balance) * Math.exp(-HEAT_LOSS_PER_HOUR * hours);
       const drying = state.activity === 'drying' ? 3 : 0.2;
       humidity += (state.target_humidity - humidity) * (1 - Math.exp(-drying * hours)) + (world.random() - 0.5) * hours;
       const patch: Partial<ClimateState> = {};
-      const [temperature, percent, activity] = [round(celsius, 1), round(humidity, 0), activityNow()];
+      const [temperature, percent, activity] = [roundTo(celsius, 1), roundTo(humidity, 0), activityNow()];
       if (temperature !== state.temperature) patch.temperature = temperature;
       if (percent !== state.humidity) patch.humidity = percent;
       if (activity !== state.activity) patch.activity = activity;
-      return change(state, patch);
+      return applyChange(state, patch);
     },
   };
 }

@@ -1,6 +1,12 @@
 import type { JsonObject } from '../../domain/values.ts';
-import type { CommandContext } from '../commands.ts';
-import { change, changed, param, type SimulatedDevice, type World } from './simulated.ts';
+import type { CommandContext } from '../command-runner.ts';
+import {
+  applyChange,
+  applyCommandChange,
+  requireParam,
+  type SimulatedDevice,
+  type SimulationEnvironment,
+} from './simulated-device.ts';
 
 type CoverState = {
   /** 0 is closed, 100 is open. */
@@ -11,10 +17,10 @@ type CoverState = {
 
 const FULL_TRAVEL_MS = 12_000;
 /** Percent between two reports on the way. */
-const STRIDE = 20;
+const REPORT_STEP_PERCENT = 20;
 const TILT_MS = 1_500;
 
-export function simulateCover(world: World, name = 'Living room blind'): SimulatedDevice {
+export function simulateCover(world: SimulationEnvironment, name = 'Living room blind'): SimulatedDevice {
   const state: CoverState = { position: 100, tilt: 50, movement: 'stopped' };
   /** Counts the movements: a newer one ends the one before. */
   let latest = 0;
@@ -23,7 +29,8 @@ export function simulateCover(world: World, name = 'Living room blind'): Simulat
     const own = ++latest;
     const from = state.position;
     while (state.position !== target) {
-      const step = Math.sign(target - state.position) * Math.min(STRIDE, Math.abs(target - state.position));
+      const step =
+        Math.sign(target - state.position) * Math.min(REPORT_STEP_PERCENT, Math.abs(target - state.position));
       state.movement = step > 0 ? 'opening' : 'closing';
       await world.pause((FULL_TRAVEL_MS * Math.abs(step)) / 100, signal);
       if (own !== latest) throw new Error(`interrupted at ${state.position} %`);
@@ -31,11 +38,11 @@ export function simulateCover(world: World, name = 'Living room blind'): Simulat
       const done = Math.abs(state.position - from) / Math.abs(target - from);
       if (done < 1) progress(Math.round(100 * done), { ...state });
     }
-    return changed(state, { position: target, movement: 'stopped' });
+    return applyCommandChange(state, { position: target, movement: 'stopped' });
   };
   const stop = (): JsonObject => {
     latest++;
-    return change(state, { position: state.position, movement: 'stopped' });
+    return applyChange(state, { position: state.position, movement: 'stopped' });
   };
 
   return {
@@ -47,11 +54,11 @@ export function simulateCover(world: World, name = 'Living room blind'): Simulat
       open: (_params, context) => moveTo(100, context),
       close: (_params, context) => moveTo(0, context),
       stop: () => ({ state: stop() }),
-      set_position: (params, context) => moveTo(param(params, 'position', 'number'), context),
+      set_position: (params, context) => moveTo(requireParam(params, 'position', 'number'), context),
       set_tilt: async (params, { signal }) => {
-        const tilt = param(params, 'tilt', 'number');
+        const tilt = requireParam(params, 'tilt', 'number');
         await world.pause(TILT_MS, signal);
-        return changed(state, { tilt });
+        return applyCommandChange(state, { tilt });
       },
     },
     heartbeat: () => ({ rssi: -Math.round(58 + world.random() * 9) }),

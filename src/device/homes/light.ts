@@ -1,5 +1,12 @@
 import type { JsonObject } from '../../domain/values.ts';
-import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+import {
+  applyChange,
+  applyCommandChange,
+  requireParam,
+  roundTo,
+  type SimulatedDevice,
+  type SimulationEnvironment,
+} from './simulated-device.ts';
 
 type LightState = {
   on: boolean;
@@ -18,7 +25,7 @@ const EFFECTS = ['none', 'sunrise', 'candle', 'party'];
 /** How often somebody uses the switch on the wall. */
 const WALL_SWITCH_PER_HOUR = 0.5;
 
-export function simulateLight(world: World, name = 'Ceiling light'): SimulatedDevice {
+export function simulateLight(world: SimulationEnvironment, name = 'Ceiling light'): SimulatedDevice {
   const state: LightState = {
     on: false,
     brightness: 80,
@@ -30,9 +37,9 @@ export function simulateLight(world: World, name = 'Ceiling light'): SimulatedDe
   };
   let energyWh = 0;
   const power = (on: boolean, brightness: number) =>
-    round(on ? STANDBY_W + (FULL_POWER_W * brightness) / 100 : STANDBY_W, 1);
+    roundTo(on ? STANDBY_W + (FULL_POWER_W * brightness) / 100 : STANDBY_W, 1);
   const shine = (on: boolean, brightness: number): JsonObject =>
-    change(state, { on, brightness, power_w: power(on, brightness) });
+    applyChange(state, { on, brightness, power_w: power(on, brightness) });
   // Switched on it gives light, even where it was dimmed to nothing.
   const turn = (on: boolean): JsonObject => shine(on, on && state.brightness === 0 ? 100 : state.brightness);
 
@@ -46,27 +53,28 @@ export function simulateLight(world: World, name = 'Ceiling light'): SimulatedDe
       turn_off: () => ({ state: turn(false) }),
       toggle: () => ({ state: turn(!state.on) }),
       set_brightness: (params) => {
-        const brightness = param(params, 'level', 'number');
+        const brightness = requireParam(params, 'level', 'number');
         return { state: shine(brightness > 0, brightness) };
       },
       set_color: (params) => {
-        const hue = param(params, 'hue', 'number');
+        const hue = requireParam(params, 'hue', 'number');
         const saturation =
-          params.saturation === undefined ? state.color.saturation : param(params, 'saturation', 'number');
-        return changed(state, { color: { hue, saturation } });
+          params.saturation === undefined ? state.color.saturation : requireParam(params, 'saturation', 'number');
+        return applyCommandChange(state, { color: { hue, saturation } });
       },
-      set_color_temperature: (params) => changed(state, { color_temperature: param(params, 'kelvin', 'number') }),
+      set_color_temperature: (params) =>
+        applyCommandChange(state, { color_temperature: requireParam(params, 'kelvin', 'number') }),
       set_effect: (params) => {
-        const effect = param(params, 'effect', 'string');
+        const effect = requireParam(params, 'effect', 'string');
         if (!EFFECTS.includes(effect)) throw new Error(`this light knows the effects ${EFFECTS.join(', ')}`);
-        return changed(state, { effect });
+        return applyCommandChange(state, { effect });
       },
     },
     heartbeat: () => ({ rssi: -Math.round(52 + world.random() * 12) }),
     tick: (elapsedS) => {
       energyWh += (state.power_w * elapsedS) / 3_600;
-      const used = round(energyWh, 1);
-      const patch = used === state.energy_wh ? {} : change(state, { energy_wh: used });
+      const used = roundTo(energyWh, 1);
+      const patch = used === state.energy_wh ? {} : applyChange(state, { energy_wh: used });
       const switched = world.random() < (WALL_SWITCH_PER_HOUR * elapsedS) / 3_600;
       return switched ? { ...patch, ...turn(!state.on) } : patch;
     },

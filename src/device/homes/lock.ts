@@ -1,5 +1,12 @@
-import type { CommandContext } from '../commands.ts';
-import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+import type { CommandContext } from '../command-runner.ts';
+import {
+  applyChange,
+  applyCommandChange,
+  requireParam,
+  roundTo,
+  type SimulatedDevice,
+  type SimulationEnvironment,
+} from './simulated-device.ts';
 
 type LockState = {
   locked: boolean;
@@ -13,10 +20,10 @@ type LockState = {
 const MOTOR_MS = 600;
 const BATTERY_PER_TURN = 0.01;
 /** How often somebody walks through an unlocked door. */
-const WALKS_PER_HOUR = 4;
+const DOOR_OPENINGS_PER_HOUR = 4;
 const DOOR_OPEN_S = 12;
 
-export function simulateLock(world: World, name = 'Front door'): SimulatedDevice {
+export function simulateLock(world: SimulationEnvironment, name = 'Front door'): SimulatedDevice {
   const state: LockState = { locked: true, door_open: false, battery: 87, auto_lock_s: 0, privacy_mode: false };
   let battery = state.battery;
   let unlockedForS = 0;
@@ -29,7 +36,7 @@ export function simulateLock(world: World, name = 'Front door'): SimulatedDevice
       battery = Math.max(0, battery - BATTERY_PER_TURN);
     }
     unlockedForS = 0;
-    return changed(state, { locked, battery: round(battery, 0) });
+    return applyCommandChange(state, { locked, battery: roundTo(battery, 0) });
   };
 
   return {
@@ -43,30 +50,31 @@ export function simulateLock(world: World, name = 'Front door'): SimulatedDevice
       unlatch: async (_params, context) => {
         const turned = await turnMotor(false, context);
         openForS = 0;
-        return { state: { ...turned.state, ...change(state, { door_open: true }) } };
+        return { state: { ...turned.state, ...applyChange(state, { door_open: true }) } };
       },
-      set_auto_lock: (params) => changed(state, { auto_lock_s: param(params, 'seconds', 'number') }),
-      set_privacy_mode: (params) => changed(state, { privacy_mode: param(params, 'enabled', 'boolean') }),
+      set_auto_lock: (params) => applyCommandChange(state, { auto_lock_s: requireParam(params, 'seconds', 'number') }),
+      set_privacy_mode: (params) =>
+        applyCommandChange(state, { privacy_mode: requireParam(params, 'enabled', 'boolean') }),
     },
-    byHand: {
+    manualActions: {
       hold_open: () => {
         openForS = Number.NEGATIVE_INFINITY; // until somebody shuts it
-        return change(state, { door_open: true });
+        return applyChange(state, { door_open: true });
       },
-      shut: () => change(state, { door_open: false }),
+      shut: () => applyChange(state, { door_open: false }),
     },
     heartbeat: () => ({ battery: state.battery, rssi: -Math.round(60 + world.random() * 10) }),
     tick: (elapsedS) => {
       if (state.door_open) {
         openForS += elapsedS;
-        return openForS >= DOOR_OPEN_S ? change(state, { door_open: false }) : null;
+        return openForS >= DOOR_OPEN_S ? applyChange(state, { door_open: false }) : null;
       }
       if (state.locked) return null;
       unlockedForS += elapsedS;
-      if (state.auto_lock_s > 0 && unlockedForS >= state.auto_lock_s) return change(state, { locked: true });
-      if (world.random() >= (WALKS_PER_HOUR * elapsedS) / 3_600) return null;
+      if (state.auto_lock_s > 0 && unlockedForS >= state.auto_lock_s) return applyChange(state, { locked: true });
+      if (world.random() >= (DOOR_OPENINGS_PER_HOUR * elapsedS) / 3_600) return null;
       openForS = 0;
-      return change(state, { door_open: true });
+      return applyChange(state, { door_open: true });
     },
   };
 }

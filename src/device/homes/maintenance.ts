@@ -1,13 +1,13 @@
 import type { JsonObject, Milliseconds } from '../../domain/values.ts';
-import type { CommandHandler } from '../commands.ts';
-import { param, type SimulatedDevice, type World } from './simulated.ts';
+import type { CommandHandler } from '../command-runner.ts';
+import { requireParam, type SimulatedDevice, type SimulationEnvironment } from './simulated-device.ts';
 
 const RESTART_MS: Milliseconds = 1_500;
 
 /** What every device can do: restart, forget its settings, take a new firmware, make itself noticed. */
-export function maintenance(
+export function maintenanceCommands(
   device: SimulatedDevice,
-  world: World,
+  world: SimulationEnvironment,
   { reboot, trustedHosts }: { reboot: () => void; trustedHosts: readonly string[] },
 ): Record<string, CommandHandler> {
   const delivered = structuredClone(device.state);
@@ -32,14 +32,14 @@ export function maintenance(
       return { state: patch };
     },
     update_firmware: async (params, { progress, signal }) => {
-      const version = param(params, 'version', 'string');
+      const version = requireParam(params, 'version', 'string');
       const fetched = await world.fetchFirmware({
-        url: param(params, 'url', 'string'),
-        checksum: param(params, 'checksum', 'string'),
+        url: requireParam(params, 'url', 'string'),
+        checksum: requireParam(params, 'checksum', 'string'),
         trustedHosts,
         discard: true,
         signal,
-        progress: quarters(progress),
+        progress: reportQuarters(progress),
       });
       device.firmware = version;
       rebootSoon(signal);
@@ -49,7 +49,7 @@ export function maintenance(
 }
 
 /** Tells a quarter, a half and three quarters of a download, each once. */
-function quarters(progress: (percent: number) => void): (received: number, total: number | null) => void {
+function reportQuarters(progress: (percent: number) => void): (received: number, total: number | null) => void {
   let told = 0;
   return (received, total) => {
     const percent = total === null ? 0 : Math.floor((4 * received) / total) * 25;

@@ -1,5 +1,12 @@
 import type { JsonObject } from '../../domain/values.ts';
-import { change, changed, param, round, type SimulatedDevice, type World } from './simulated.ts';
+import {
+  applyChange,
+  applyCommandChange,
+  requireParam,
+  roundTo,
+  type SimulatedDevice,
+  type SimulationEnvironment,
+} from './simulated-device.ts';
 import { daylightLux, outsideCelsius } from './weather.ts';
 
 type SensorState = {
@@ -17,7 +24,7 @@ type SensorState = {
 const BATTERY_PER_DAY = 0.05;
 
 /** Hangs on a sheltered balcony: the outside, a little warmer, with the noise of a cheap sensor. */
-export function simulateSensor(world: World, name = 'Balcony sensor'): SimulatedDevice {
+export function simulateSensor(world: SimulationEnvironment, name = 'Balcony sensor'): SimulatedDevice {
   const state: SensorState = {
     temperature: 12,
     humidity: 60,
@@ -39,11 +46,11 @@ export function simulateSensor(world: World, name = 'Balcony sensor'): Simulated
     const now = world.clock.now();
     const celsius = outsideCelsius(now) + 2 + drift + correction;
     const { low, high } = state.thresholds;
-    return change(state, {
-      temperature: round(celsius + noise(0.05), 1),
-      humidity: round(Math.min(100, Math.max(0, 95 - 2.5 * celsius + noise(1))), 0),
-      illuminance_lx: round(daylightLux(now) * (0.8 + 0.2 * world.random()), 0),
-      battery: round(battery, 0),
+    return applyChange(state, {
+      temperature: roundTo(celsius + noise(0.05), 1),
+      humidity: roundTo(Math.min(100, Math.max(0, 95 - 2.5 * celsius + noise(1))), 0),
+      illuminance_lx: roundTo(daylightLux(now) * (0.8 + 0.2 * world.random()), 0),
+      battery: roundTo(battery, 0),
       // An alarm stays until somebody ends it.
       alarm: state.alarm || celsius < low || celsius > high,
     });
@@ -61,19 +68,20 @@ export function simulateSensor(world: World, name = 'Balcony sensor'): Simulated
         const read = measure();
         return { result: read, state: read };
       },
-      set_report_interval: (params) => changed(state, { report_interval_s: param(params, 'seconds', 'number') }),
+      set_report_interval: (params) =>
+        applyCommandChange(state, { report_interval_s: requireParam(params, 'seconds', 'number') }),
       set_thresholds: (params) => {
-        const thresholds = { low: param(params, 'low', 'number'), high: param(params, 'high', 'number') };
+        const thresholds = { low: requireParam(params, 'low', 'number'), high: requireParam(params, 'high', 'number') };
         if (thresholds.low > thresholds.high) throw new Error('low is above high');
-        return changed(state, { thresholds });
+        return applyCommandChange(state, { thresholds });
       },
-      set_sensitivity: (params) => changed(state, { sensitivity: param(params, 'level', 'string') }),
+      set_sensitivity: (params) => applyCommandChange(state, { sensitivity: requireParam(params, 'level', 'string') }),
       calibrate: (params) => {
-        correction += param(params, 'reference', 'number') - state.temperature;
+        correction += requireParam(params, 'reference', 'number') - state.temperature;
         return { state: measure() };
       },
-      clear_alarm: () => changed(state, { alarm: false }),
-      set_indicator: (params) => changed(state, { indicator: param(params, 'enabled', 'boolean') }),
+      clear_alarm: () => applyCommandChange(state, { alarm: false }),
+      set_indicator: (params) => applyCommandChange(state, { indicator: requireParam(params, 'enabled', 'boolean') }),
     },
     heartbeat: () => ({ battery: state.battery, rssi: -Math.round(70 + world.random() * 12) }),
     tick: (elapsedS) => {

@@ -9,7 +9,7 @@ import { eventually } from '../../support/clock.ts';
 import { freePort } from '../../support/programs.ts';
 import { fc } from '../../support/properties.ts';
 import { startSidecar } from '../../support/sidecar.ts';
-import { house } from './house.ts';
+import { house } from './edge-harness.ts';
 
 describe('the dialler', () => {
   it('pauses longer after each attempt that failed, up to a bound, and never at the same time as others', () => {

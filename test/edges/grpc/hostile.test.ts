@@ -4,7 +4,7 @@ import { CognitionProposalSchema, NodeState } from '#proto/cognition/v1/runtime_
 import { newId } from '../../../src/main/ids.ts';
 import { eventually } from '../../support/clock.ts';
 import { fc } from '../../support/properties.ts';
-import { house } from './house.ts';
+import { house } from './edge-harness.ts';
 
 describe('a sidecar that means no good', () => {
   it('reads nothing: what waits for it is bounded, and it is told everything anew', async () => {

@@ -8,7 +8,7 @@ import { silentLog } from '../../support/lock-parts.ts';
 import { freePort } from '../../support/programs.ts';
 import type { Proposal } from '../../support/sidecar.ts';
 import { startSidecar } from '../../support/sidecar.ts';
-import { house } from './house.ts';
+import { house } from './edge-harness.ts';
 
 /** A lease on a clock that the test moves. */
 function testLease() {

@@ -11,7 +11,7 @@ import { newNonce, type SigningKey, signingKey, verifyingKey } from '../../../sr
 import { type Channel, type DeviceChannel, deviceTopic } from '../../../src/protocol/topics.ts';
 import { schemaViolation } from '../../support/asyncapi-validation.ts';
 import { eventLoopTurns, eventually as untilTrue } from '../../support/clock.ts';
-import type { TestDevice } from './house.ts';
+import type { TestDevice } from './edge-harness.ts';
 
 /** What a client must know of the service. */
 export interface Around {

@@ -3,7 +3,7 @@ import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import type { VolatileOutput } from '../../../src/machines/outputs.ts';
 import { eventLoopTurns } from '../../support/clock.ts';
 import { credentials, Device, eventually, packets, Raw } from './client.ts';
-import { House, type TestDevice } from './house.ts';
+import { House, type TestDevice } from './edge-harness.ts';
 
 let house: House;
 let edge: MqttEdge;

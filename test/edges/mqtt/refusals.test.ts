@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
 import { newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
 import { Device, eventually } from './client.ts';
-import { House, type TestDevice } from './house.ts';
+import { House, type TestDevice } from './edge-harness.ts';
 
 let house: House;
 let edge: MqttEdge;

@@ -12,8 +12,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/message-receiver.ts',
-        from: 'this.#inboxOf(session).put({',
-        to: 'if (ack !== null) session.acks.settle(ack);\n    this.#inboxOf(session).put({',
+        from: 'this.#inboxOf(session).enqueue({',
+        to: 'if (ack !== null) session.acks.ready(ack);\n    this.#inboxOf(session).enqueue({',
       },
     ],
   },
@@ -43,7 +43,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/operations/devices/device-keys.ts',
-        from: 'eventOf(key), () => idempotent?.row(answer, input.id));',
+        from: 'eventOf(key), () => idempotent?.toRow(answer, input.id));',
         to: 'eventOf(key));',
       },
     ],
@@ -53,7 +53,7 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/operations/platform/administration.ts',
-        from: 'await setFlag(input.flag, input.state, idempotent?.row({ body: input }));',
+        from: 'await setFlag(input.flag, input.state, idempotent?.toRow({ body: input }));',
         to: 'await setFlag(input.flag, input.state);',
       },
     ],
@@ -223,8 +223,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/main/activation.ts',
-        from: '    if (this.untrusted() === null) return true;',
-        to: '    if (this.untrusted() === null || at > 0) return true;',
+        from: '    if (this.untrustedOffsetMs() === null) return true;',
+        to: '    if (this.untrustedOffsetMs() === null || at > 0) return true;',
       },
     ],
   },
@@ -253,8 +253,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/device-sign-in.ts',
-        from: ' || !(await this.#ledger.use(token))) return null;',
-        to: ') return null;\n    await this.#ledger.use(token);',
+        from: ' || !(await this.#ledger.markUsed(token))) return null;',
+        to: ') return null;\n    await this.#ledger.markUsed(token);',
       },
     ],
   },
@@ -267,8 +267,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/puback-queue.ts',
-        from: '    ack.settled = true;\n',
-        to: '    ack.settled = true;\n    this.#owed.unshift(...this.#owed.splice(this.#owed.indexOf(ack), 1));\n',
+        from: '    ack.ready = true;\n',
+        to: '    ack.ready = true;\n    this.#owed.unshift(...this.#owed.splice(this.#owed.indexOf(ack), 1));\n',
       },
     ],
   },
@@ -287,8 +287,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/mqtt-connection.ts',
-        from: "        if (silent >= longest) this.cut('silent');",
-        to: "        if (silent < 0) this.cut('silent');",
+        from: "        if (silent >= longest) this.terminate('silent');",
+        to: "        if (silent < 0) this.terminate('silent');",
       },
     ],
   },
@@ -317,8 +317,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/puback-queue.ts',
-        from: 'export type { Ack };\n',
-        to: 'export type { Ack };\nconst packetIds = new Set<number>();\n',
+        from: 'export type { PendingPuback };\n',
+        to: 'export type { PendingPuback };\nconst packetIds = new Set<number>();\n',
       },
       {
         file: 'src/edges/mqtt/puback-queue.ts',

@@ -1,6 +1,6 @@
 import type { ActorKind } from '../../../src/machines/outputs.ts';
 import { actorKey, type JournalRow, type MemoryDatabase, type Tables } from '../../support/memory-store/database.ts';
-import type { Household } from '../workload/household.ts';
+import type { SimulatedTenant } from '../workload/simulated-tenant.ts';
 import type { World } from '../world/world.ts';
 
 /** What the journal has of a request with an `Idempotency-Key`. */
@@ -31,7 +31,7 @@ const journaled = new Map<string, Effect>(
 );
 
 /** Each request had at most one effect, and exactly one where it was answered with success. */
-export function checkEffects(house: Household): void {
+export function checkEffects(house: SimulatedTenant): void {
   const { world, ledger, cluster } = house;
   const effects = journaledEffects(house);
   for (const [key, { operation, answer }] of ledger.requests) {
@@ -51,7 +51,7 @@ export function checkEffects(house: Household): void {
 }
 
 /** The journal entries that requests caused, by their keys. */
-function journaledEffects({ world, ledger, cluster }: Household): Map<string, string[]> {
+function journaledEffects({ world, ledger, cluster }: SimulatedTenant): Map<string, string[]> {
   const byTry = new Map<string, string>();
   for (const [key, { tries }] of ledger.requests) for (const id of tries) byTry.set(id, key);
   const { actors, journal } = cluster.database.tables;
@@ -74,7 +74,7 @@ function journaledEffects({ world, ledger, cluster }: Household): Map<string, st
 const issuing: ReadonlySet<string> = new Set(['register', 'rotate', 'reinstate']);
 
 /** The keys of a device are those of its journal, and each answer that showed a key has one of its own. */
-function checkKeys({ world, ledger, cluster }: Household, deviceId: string): void {
+function checkKeys({ world, ledger, cluster }: SimulatedTenant, deviceId: string): void {
   const { deviceKeys, journal } = cluster.database.tables;
   const entries = journal.get(actorKey({ kind: 'device', id: deviceId })) ?? [];
   const issued = entries.filter(({ event }) => issuing.has(event)).map(keyVersionOf);

@@ -1,5 +1,5 @@
 import type { Packet } from 'mqtt-packet';
-import type { Household } from '../workload/household.ts';
+import type { SimulatedTenant } from '../workload/simulated-tenant.ts';
 
 interface CommandMessage {
   message_type: string;
@@ -8,13 +8,17 @@ interface CommandMessage {
 }
 
 /** Looks at each command as it leaves a process for its device; `clockErrorMs` is the process's clock minus the true time. */
-export function checkWrites(house: Household, packet: Packet, clockErrorMs: number): void {
+export function checkWrites(house: SimulatedTenant, packet: Packet, clockErrorMs: number): void {
   if (packet.cmd !== 'publish') return;
   const message = JSON.parse(packet.payload.toString()) as CommandMessage;
   if (message.message_type === 'cmd') checkCommand(house, clockErrorMs, message);
 }
 
-function checkCommand(house: Household, clockErrorMs: number, { device_id: deviceId, payload }: CommandMessage): void {
+function checkCommand(
+  house: SimulatedTenant,
+  clockErrorMs: number,
+  { device_id: deviceId, payload }: CommandMessage,
+): void {
   const { world, ledger, cluster } = house;
   const { command_id: id, action, expires_at } = payload;
   const times = (ledger.writes.get(id) ?? 0) + 1;

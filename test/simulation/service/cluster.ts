@@ -7,7 +7,7 @@ import { MemoryDatabase } from '../../support/memory-store/database.ts';
 import type { Network } from '../network/link.ts';
 import { LockServer } from '../store/lock-server.ts';
 import type { Statements } from '../store/statements.ts';
-import { fairWeather, type Weather } from '../store/weather.ts';
+import { normalConditions, type StoreConditions } from '../store/store-conditions.ts';
 import { runAs } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
 import type { Keys } from './fixtures.ts';
@@ -30,7 +30,7 @@ export interface ClusterOptions {
 /** Everything that is not a client: the database, the lock, the machines and the networks between them. */
 export class Cluster {
   readonly database = new MemoryDatabase();
-  readonly weather: Weather = fairWeather();
+  readonly weather: StoreConditions = normalConditions();
   readonly network: Network = { latency: 20 };
   readonly hosts: Host[];
   /** Of every process that ever ran: what a dead one sent may still be under way. */

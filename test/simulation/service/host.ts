@@ -6,7 +6,7 @@ import type { MemoryDatabase } from '../../support/memory-store/database.ts';
 import { openMemoryStore } from '../../support/memory-store/store.ts';
 import { type LockServer, SimulatedLock } from '../store/lock-server.ts';
 import { Statements } from '../store/statements.ts';
-import type { Weather } from '../store/weather.ts';
+import type { StoreConditions } from '../store/store-conditions.ts';
 import { type Machine, type Owner, runAs } from '../world/scheduler.ts';
 import { type ProcessParts, type Service, startService } from './process.ts';
 
@@ -35,7 +35,7 @@ export interface Running {
 export interface HostParts extends Omit<ProcessParts, 'owner' | 'store' | 'log' | 'sending' | 'lease' | 'time'> {
   database: MemoryDatabase;
   lockServer: LockServer;
-  weather: Weather;
+  weather: StoreConditions;
   batchesInFlight: number;
   /** Ends the database sessions of every other process. */
   takeover(by: Running): void;

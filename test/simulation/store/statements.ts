@@ -3,7 +3,7 @@ import type { StatementCall, StatementTransport } from '../../support/memory-sto
 import type { Random } from '../world/random.ts';
 import type { Owner } from '../world/scheduler.ts';
 import type { World } from '../world/world.ts';
-import type { Weather } from './weather.ts';
+import type { StoreConditions } from './store-conditions.ts';
 
 type Break = 'before' | 'after' | null;
 
@@ -27,14 +27,14 @@ interface Sent<T> {
 export class Statements {
   readonly #world: World;
   readonly #random: Random;
-  readonly #weather: Weather;
+  readonly #weather: StoreConditions;
   readonly #owner: Owner;
   readonly #wrote: () => void;
   #ended = false;
   readonly #underWay = new Set<Sent<unknown>>();
 
   /** `wrote` is called after each statement that wrote. */
-  constructor(parts: { world: World; random: Random; weather: Weather; owner: Owner; wrote(): void }) {
+  constructor(parts: { world: World; random: Random; weather: StoreConditions; owner: Owner; wrote(): void }) {
     this.#world = parts.world;
     this.#random = parts.random;
     this.#weather = parts.weather;

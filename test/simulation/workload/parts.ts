@@ -8,13 +8,13 @@ import { cancelPlan, createPlan } from '../../../src/operations/plans/plans.ts';
 import { resumeTenant, setFlag, suspendTenant } from '../../../src/operations/platform/administration.ts';
 import type { Person } from './callers.ts';
 import type { Device } from './device.ts';
-import type { Household } from './household.ts';
+import type { SimulatedTenant } from './simulated-tenant.ts';
 
 /** The name of a plan that the database refuses to store. */
 export const REFUSED_PLAN = 'refused';
 
 /** One kind of work; it ends when the storm is over, with everything put right that it had changed. */
-export type Part = (house: Household) => Promise<unknown>;
+export type Part = (house: SimulatedTenant) => Promise<unknown>;
 
 /** Each can be switched off, which is how a failing run is made smaller. */
 export const parts = {
@@ -163,7 +163,7 @@ export type PartName = keyof typeof parts;
 export const partNames = Object.keys(parts) as PartName[];
 
 /** Asks for a critical command and confirms it, by whoever may and now and then by somebody who may not. */
-async function confirmed(house: Household, device: Device, wish: object): Promise<void> {
+async function confirmed(house: SimulatedTenant, device: Device, wish: object): Promise<void> {
   const { owner, flatmate, random, ledger } = house;
   const said = await house.ask(owner, commandDevice, { deviceId: device.id, timeout_s: 30, ...wish });
   if (said.code !== null) return;
@@ -184,7 +184,7 @@ async function confirmed(house: Household, device: Device, wish: object): Promis
 
 /** Asks for what is answered with a dispatched command; null where it is refused. */
 async function dispatched(
-  house: Household,
+  house: SimulatedTenant,
   device: Device,
   person: Person,
   operation: Operation,
@@ -201,7 +201,7 @@ async function dispatched(
   return id;
 }
 
-function planWish({ random, lights, locks }: Household): object {
+function planWish({ random, lights, locks }: SimulatedTenant): object {
   const ids = Array.from({ length: 2 + random.int(4) }, (_, n) => `step-${n}`);
   const steps = ids.map((id, n) => {
     const before = ids.slice(0, n).filter(() => random.chance(0.4));
@@ -219,7 +219,7 @@ function planWish({ random, lights, locks }: Household): object {
 }
 
 /** One change of a device's keys at a time. */
-async function changing(house: Household, device: Device, change: () => Promise<void>): Promise<void> {
+async function changing(house: SimulatedTenant, device: Device, change: () => Promise<void>): Promise<void> {
   if (house.changing.has(device.id)) return;
   house.changing.add(device.id);
   await change();

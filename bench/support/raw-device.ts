@@ -1,0 +1,161 @@
+import { connect, type Socket } from 'node:net';
+import type { JsonObject, Uuid } from '../../src/domain/values.ts';
+import { composeMessage } from '../../src/protocol/envelope.ts';
+import { sessionCredentials } from '../../src/protocol/session-token.ts';
+import { newNonce, type SigningKey, signingKey } from '../../src/protocol/signature.ts';
+import { type DeviceChannel, deviceTopic } from '../../src/protocol/topics.ts';
+import {
+  CONNACK,
+  connectPacket,
+  PUBACK,
+  PUBLISH,
+  packetReader,
+  pubackPacket,
+  publishPacket,
+  readPublish,
+  SUBACK,
+  subscribePacket,
+} from './mqtt-packets.ts';
+
+/** What a device knows of itself. */
+export interface DeviceIdentity {
+  deviceId: Uuid;
+  tenantId: Uuid;
+  /** Of an `hmac-sha256` key. */
+  secret: string;
+  /** The next sequence number to use. */
+  sequence: number;
+}
+
+/** What came on `cmd`, of which a load generator needs little; it does not verify the signature. */
+export interface ReceivedCommand {
+  commandId: Uuid;
+  /** The `X-Request-ID` of the request that made the command. */
+  requestId: string;
+  params: JsonObject;
+}
+
+const CMD_PACKET_ID = 65_535;
+
+/** A device as light as it can be: signs, publishes with QoS 1, acknowledges what comes on `cmd`. */
+export class RawDevice {
+  readonly identity: DeviceIdentity;
+  onCommand: (command: ReceivedCommand) => void = () => {};
+  onRefused: (code: string) => void = (code) => {
+    throw new Error(`the service refused a message: ${code}`);
+  };
+  onClose: (() => void) | null = null;
+  private readonly key: SigningKey;
+  private socket: Socket | null = null;
+  private clientId = '';
+  private lastPacketId = 0;
+  private readonly unacknowledged = new Map<number, () => void>();
+  private readonly topics = new Map<string, string>();
+
+  constructor(identity: DeviceIdentity) {
+    this.identity = identity;
+    this.key = signingKey('hmac-sha256', identity.secret);
+    for (const channel of ['hello', 'state', 'cmd_ack', 'heartbeat', 'cmd'] as const) {
+      this.topics.set(channel, deviceTopic(identity.tenantId, identity.deviceId, channel));
+    }
+  }
+
+  /** Resolves when the broker took the session and, where asked, granted the subscription of `cmd`. */
+  open(port: number, { commands }: { commands: boolean }): Promise<void> {
+    const session = sessionCredentials({ ...this.identity, key: this.key }, Date.now(), newNonce());
+    this.clientId = session.clientId;
+    this.unacknowledged.clear();
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port, host: '127.0.0.1', noDelay: true }, () => socket.write(connectPacket(session)));
+      this.socket = socket;
+      socket.once('error', reject);
+      socket.once('close', () => {
+        reject(new Error('the broker closed the connection'));
+        if (this.socket === socket) this.onClose?.();
+      });
+      const read = packetReader((type, _flags, body) => {
+        if (type === CONNACK) {
+          if (body[1] !== 0) reject(new Error(`CONNACK ${body[1]}`));
+          else if (commands) socket.write(subscribePacket(CMD_PACKET_ID, this.topics.get('cmd') as string));
+          else resolve();
+        } else if (type === SUBACK) {
+          if (body[2] === 0x80) reject(new Error('the subscription was refused'));
+          else resolve();
+        } else if (type === PUBACK) {
+          this.acknowledged(body.readUInt16BE(0));
+        } else if (type === PUBLISH) {
+          this.received(socket, body);
+        }
+      });
+      socket.on('data', read);
+    });
+  }
+
+  /** The number of the next message. */
+  takeSequence(): number {
+    this.identity.sequence += 1;
+    return this.identity.sequence - 1;
+  }
+
+  /**
+   * The packet of a message, signed now, and its packet id: what is to be sent later can be made before. A message that is sent
+   * again keeps its number, and with it its `message_id`.
+   */
+  compose(channel: DeviceChannel, payload: JsonObject, sequence = this.takeSequence()): { id: number; packet: Buffer } {
+    const { deviceId, tenantId } = this.identity;
+    const envelope = composeMessage({
+      deviceId,
+      tenantId,
+      clientId: this.clientId,
+      messageId: `${deviceId}-${sequence}`,
+      requestId: '',
+      sequence,
+      timestamp: Date.now(),
+      nonce: newNonce(),
+      type: channel,
+      payload,
+      key: this.key,
+      keyVersion: 1,
+    });
+    this.lastPacketId = (this.lastPacketId % (CMD_PACKET_ID - 1)) + 1;
+    const id = this.lastPacketId;
+    return { id, packet: publishPacket(id, this.topics.get(channel) as string, envelope) };
+  }
+
+  send({ id, packet }: { id: number; packet: Buffer }, acknowledged: () => void): void {
+    this.unacknowledged.set(id, acknowledged);
+    this.socket?.write(packet);
+  }
+
+  publish(channel: DeviceChannel, payload: JsonObject, acknowledged: () => void): void {
+    this.send(this.compose(channel, payload), acknowledged);
+  }
+
+  close(): void {
+    this.onClose = null;
+    this.socket?.destroy();
+    this.socket = null;
+  }
+
+  private acknowledged(id: number): void {
+    const done = this.unacknowledged.get(id);
+    this.unacknowledged.delete(id);
+    done?.();
+  }
+
+  private received(socket: Socket, body: Buffer): void {
+    const { id, payload } = readPublish(body);
+    socket.cork(); // the acknowledgement and what the device answers leave together
+    queueMicrotask(() => socket.uncork());
+    socket.write(pubackPacket(id));
+    const message = JSON.parse(payload.toString()) as {
+      message_type: string;
+      request_id: string;
+      payload: { command_id: Uuid; params: JsonObject; code?: string };
+    };
+    if (message.message_type === 'error') this.onRefused(`${message.payload.code}`);
+    if (message.message_type !== 'cmd') return;
+    const { command_id: commandId, params } = message.payload;
+    this.onCommand({ commandId, requestId: message.request_id, params });
+  }
+}

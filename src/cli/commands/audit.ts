@@ -1,0 +1,59 @@
+import type { Command } from 'commander';
+import { parseIntegerBetween } from '../argument-parsers.ts';
+import { createCliContext } from '../cli-context.ts';
+import type { Io } from '../io.ts';
+import { fetchPages } from '../pagination.ts';
+import { colorStatus, escapeForTerminal, printTable } from '../print.ts';
+
+interface AuditEntry {
+  at: string;
+  by: string;
+  key: string | null;
+  via: string;
+  action: string;
+  subject: string;
+  outcome: string;
+  request_id: string | null;
+}
+
+interface AuditOptions {
+  by?: string;
+  action?: string;
+  subject?: string;
+  from?: string;
+  to?: string;
+  tenant?: string;
+  platform?: boolean;
+  limit: number;
+  cursor?: string;
+}
+
+export function addAudit(program: Command, io: Io): void {
+  program
+    .command('audit')
+    .summary('who did what')
+    .description('Who did what in the tenant, and what was refused, newest first. For admins.')
+    .option('--by <user-id>', 'only what this user did')
+    .option('--action <operation>', 'only this, such as rotateSecret')
+    .option('--subject <kind:id>', 'only what was done to this, such as device:<id>')
+    .option('--from <time>', 'from then on, such as 2026-03-01T00:00:00Z')
+    .option('--to <time>', 'before then')
+    .option('--tenant <tenant-id>', 'as a platform operator: of this tenant')
+    .option('--platform', 'as a platform operator: what concerns no tenant')
+    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'go on where the page before ended')
+    .action(async ({ limit, tenant, platform, ...options }: AuditOptions, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const query = { ...options, tenant_id: tenant, ...(platform && { platform: 'true' }) };
+      type Body = { entries: AuditEntry[]; next_cursor: string | null };
+      const body = await fetchPages<Body>(api, '/v1/audit', { name: 'entries', limit, query });
+      show(body, ({ entries, next_cursor }) => {
+        const rows = entries.map(({ at, by, key, via, action, subject, outcome }) => [
+          ...[at, key === null ? by : `${by} (key ${key})`, via, action, escapeForTerminal(subject)],
+          outcome === 'done' ? outcome : colorStatus(io, outcome),
+        ]);
+        printTable(io, ['AT', 'BY', 'VIA', 'ACTION', 'SUBJECT', 'OUTCOME'], rows);
+        if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
+      });
+    });
+}

@@ -1,0 +1,157 @@
+import type { Command } from 'commander';
+import type { JsonObject } from '../../domain/values.ts';
+import { parseAssignments, parseIntegerBetween } from '../argument-parsers.ts';
+import { createCliContext } from '../cli-context.ts';
+import { UsageError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { fetchPages } from '../pagination.ts';
+import { colorStatus, escapeForTerminal, printTable } from '../print.ts';
+import { fetchPlan, followPlan, type PlanRecord, showPlan } from './plans.ts';
+
+interface Proposal {
+  id: string;
+  status: string;
+  reason: string | null;
+  steps: { id: string; device_id: string; action: string; params: JsonObject; depends_on: string[] }[];
+  plan_id?: string;
+  device_id: string;
+  data: JsonObject;
+  created_at: string;
+  expires_at: string;
+}
+interface GoalOptions {
+  home?: string;
+  device?: string;
+  context?: string;
+  watch?: boolean;
+}
+
+const proposalPath = (id: string, verb = ''): string => `/v1/cognition/proposals/${encodeURIComponent(id)}${verb}`;
+
+function goalRequest(text: string, { home, device, context }: GoalOptions): { path: string; body: object } {
+  if (device === undefined) {
+    if (context !== undefined) throw new UsageError('--context goes with --device');
+    const payload = { text, ...(home !== undefined && { home_id: home }) };
+    return { path: '/v1/intent', body: { type: 'goal', payload } };
+  }
+  if (home !== undefined) throw new UsageError('a goal is for one device or for one home');
+  const body = { goal: text, ...(context !== undefined && { context }) };
+  return { path: `/v1/devices/${encodeURIComponent(device)}/command`, body };
+}
+
+/** What the sidecar is asked, and what it proposes. */
+export function addCognition(program: Command, io: Io): void {
+  program
+    .command('goal <text>')
+    .summary('what is to be reached; the sidecar plans for it')
+    .description(
+      'Has the sidecar plan for a goal in words: for all homes, for one home, or for one device (as an admin).',
+    )
+    .option('--home <home-id>', 'only with the devices of this home')
+    .option('--device <device-id>', 'only with this device')
+    .option('--context <text>', 'with --device: what else the sidecar should know')
+    .option('--watch', 'follow the plan to its end; anything but succeeded ends with 1')
+    .addHelpText('after', '\nExample:\n  twinkeep goal "Make the living room warm" --watch')
+    .action(async (text: string, { watch, ...wish }: GoalOptions, command: Command) => {
+      const client = createCliContext(io, command);
+      const { api, show } = client;
+      const asked = goalRequest(text, wish);
+      const begun = async () => (await api.post<{ plan_id: string }>(asked.path, asked.body)).plan_id;
+      if (!watch) {
+        show({ plan_id: await begun() }, ({ plan_id }) => io.out(plan_id));
+        return;
+      }
+      await followPlan(client, async () => fetchPlan(api, await begun()));
+    });
+  program
+    .command('observe <device-id> <measurements...>')
+    .summary('what was measured; the sidecar may propose something')
+    .description(
+      'Tells the sidecar what was measured, as name=value, and prints the id of the proposal it may lead to.',
+    )
+    .option('--context <text>', 'what else the sidecar should know')
+    .addHelpText('after', '\nExample:\n  twinkeep observe $DEVICE_ID humidity=81 --context "After a shower"')
+    .action(async (device_id: string, given: string[], { context }: { context?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = { device_id, data: parseAssignments(given), ...(context !== undefined && { context }) };
+      const received = await api.post<{ proposal_id: string }>('/v1/cognition/observation', body);
+      show(received, ({ proposal_id }) => io.out(proposal_id));
+    });
+  addProposals(program, io);
+}
+
+function addProposals(program: Command, io: Io): void {
+  const proposals = program
+    .command('proposals')
+    .summary('what observations led to')
+    .description('What the sidecar proposes after observations: nothing of it is done before somebody accepts it.');
+  proposals
+    .command('list', { isDefault: true })
+    .description('Proposals, newest first.')
+    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
+    .option('--cursor <cursor>', 'go on where the page before ended')
+    .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      type Body = { proposals: Proposal[]; next_cursor: string | null };
+      const page = await fetchPages<Body>(api, '/v1/cognition/proposals', {
+        name: 'proposals',
+        limit,
+        query: { cursor },
+      });
+      show(page, ({ proposals: found, next_cursor }) => {
+        const rows = found.map(({ id, status, steps, reason, created_at, expires_at }) => [
+          ...[
+            id,
+            status,
+            `${steps.length}`,
+            escapeForTerminal(reason ?? ''),
+            created_at,
+            status === 'pending' ? expires_at : '',
+          ],
+        ]);
+        printTable(io, ['ID', 'STATUS', 'STEPS', 'REASON', 'CREATED', 'UNTIL'], rows);
+        if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
+      });
+    });
+  proposals
+    .command('show <proposal-id>')
+    .description('What was observed, and what is proposed.')
+    .action(async (id: string, _: object, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      show(await api.get<{ proposal: Proposal }>(proposalPath(id)), ({ proposal }) => showProposal(io, proposal));
+    });
+  proposals
+    .command('accept <proposal-id>')
+    .description('Has it run as a plan of your own.')
+    .option('--watch', 'follow the plan to its end; anything but succeeded ends with 1')
+    .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
+      const client = createCliContext(io, command);
+      const accepted = async () => (await client.api.post<{ plan: PlanRecord }>(proposalPath(id, '/accept'))).plan;
+      if (watch) await followPlan(client, accepted);
+      else client.show({ plan: await accepted() }, ({ plan }) => showPlan(io, plan));
+    });
+  proposals
+    .command('refuse <proposal-id>')
+    .description('Says no: nothing of it is done.')
+    .option('--reason <text>', 'why; it is kept with the proposal')
+    .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = reason === undefined ? {} : { reason };
+      show(await api.post<{ proposal: Proposal }>(proposalPath(id, '/refuse'), body), ({ proposal }) =>
+        showProposal(io, proposal),
+      );
+    });
+}
+
+function showProposal(io: Io, { id, status, reason, steps, plan_id, device_id, data }: Proposal): void {
+  const { dim } = io.outColors;
+  io.out(`${colorStatus(io, status)} ${escapeForTerminal(reason ?? '')} ${dim(id)}`);
+  io.out(dim(`observed by ${device_id}: ${escapeForTerminal(JSON.stringify(data))}`));
+  for (const { id: step, action, params, device_id: target, depends_on } of steps) {
+    const after = depends_on.length === 0 ? '' : ` after ${depends_on.map(escapeForTerminal).join(', ')}`;
+    io.out(
+      `  ${escapeForTerminal(step)} ${dim(`${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))} on ${target}${after}`)}`,
+    );
+  }
+  if (plan_id !== undefined) io.out(dim(`plan ${plan_id}`));
+}

@@ -1,0 +1,217 @@
+import type { Command } from 'commander';
+import type { CommandStatus, VerificationStatus } from '../../domain/command.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import type { Api, RequestOptions } from '../api.ts';
+import { parseAssignments, parseDurationS, parseIntegerBetween, parseJsonObject } from '../argument-parsers.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
+import { FailedError, UsageError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { waitForOutcome } from '../outcome-watch.ts';
+import { type Changes, colorStatus, formatChanges, printRecord, printTable } from '../print.ts';
+import type { LiveUpdate } from '../update-stream.ts';
+
+/** What options for a command answers: sent, or to be confirmed first. */
+export type Dispatched = { success: true; command_id: string; message_id: string };
+export interface DryRun {
+  status: 'dry_run_required';
+  reason: string;
+  dry_run_token: string;
+  expires_at: string;
+  command_id: string;
+  preview: {
+    current: JsonObject;
+    expected: JsonObject | null;
+    changes: Changes | null;
+  };
+}
+export const isDryRun = (body: Dispatched | DryRun): body is DryRun => 'dry_run_token' in body;
+
+export interface CommandRecord {
+  id: string;
+  device_id: string;
+  action: string;
+  status: CommandStatus;
+  verification: { status: VerificationStatus };
+  error?: unknown;
+  refusal?: { code: string; detail: string } | null;
+  timeline: { status: CommandStatus; at: string; by: string; reason?: string }[];
+}
+
+export const WAIT_DESCRIPTION =
+  'wait for the outcome; anything but a success that its device’s state does not contradict ends with 1';
+const finalStatuses: readonly CommandStatus[] = [
+  'rejected',
+  'succeeded',
+  'failed',
+  'timed_out',
+  'expired',
+  'cancelled',
+];
+const commandPath = (deviceId: string): string => `/v1/device/${encodeURIComponent(deviceId)}/command`;
+
+interface CommandOptions {
+  params?: JsonObject;
+  dryRun?: boolean;
+  ttl?: number;
+  timeout?: number;
+  wait?: boolean;
+}
+
+export function addDeviceCommands(program: Command, io: Io): void {
+  program
+    .command('command <device-id> <action> [name=value...]')
+    .summary('tell a device to do something')
+    .description(
+      'Tells a device to do something. A critical action is not sent: it prints what it would change and how to\n' +
+        'confirm it, and ends with 1.',
+    )
+    .option('--params <json>', 'the parameters as a JSON object', parseJsonObject)
+    .option('--dry-run', 'only show what it would change; it may be confirmed')
+    .option('--ttl <time>', 'how long it may wait for the device', parseDurationS)
+    .option('--timeout <time>', 'how long the device may take', parseDurationS)
+    .option('--wait', WAIT_DESCRIPTION)
+    .addHelpText(
+      'after',
+      '\nExamples:\n  twinkeep command $LAMP set_brightness level=40 --wait\n  twinkeep command $DOOR unlock',
+    )
+    .action(async (deviceId: string, action: string, given: string[], options: CommandOptions, command: Command) => {
+      const client = createCliContext(io, command);
+      if (options.params !== undefined && given.length > 0)
+        throw new UsageError('give name=value or --params, not both');
+      const wish = {
+        action,
+        params: options.params ?? parseAssignments(given),
+        ...(options.dryRun && { dry_run: true }),
+        ...(options.ttl !== undefined && { ttl_s: options.ttl }),
+        ...(options.timeout !== undefined && { timeout_s: options.timeout }),
+      };
+      const send = async (): Promise<Dispatched | null> => {
+        const options: RequestOptions = { acceptStatuses: [409], body: wish };
+        const { status, body } = await client.api.request<Dispatched | DryRun>('POST', commandPath(deviceId), options);
+        if (status === 409 && !isDryRun(body)) throw refusalError(body);
+        if (!isDryRun(body)) return body;
+        client.show(body, (dryRun) => showDryRun(io, deviceId, dryRun));
+        if (status === 409) throw new FailedError('the action is critical and has to be confirmed');
+        return null;
+      };
+      await showDispatched(client, send, options.wait);
+    });
+  program
+    .command('confirm <device-id> <dry-run-token>')
+    .summary('confirm a critical command')
+    .description('Sends a command that waits for its confirmation.')
+    .option('--wait', WAIT_DESCRIPTION)
+    .action(async (deviceId: string, token: string, { wait }: { wait?: boolean }, command: Command) => {
+      const client = createCliContext(io, command);
+      const confirm = () => client.api.post<Dispatched>(`${commandPath(deviceId)}/confirm`, { dry_run_token: token });
+      await showDispatched(client, confirm, wait);
+    });
+  addHistory(program, io);
+}
+
+const refusalError = (body: unknown): Error => {
+  const { detail, code } = body as { detail?: string; code?: string };
+  return new FailedError(`409 ${code ?? ''} ${detail ?? ''}`);
+};
+
+function showDryRun(io: Io, deviceId: string, { reason, preview, dry_run_token, expires_at }: DryRun): void {
+  io.out(`${io.outColors.yellow('not sent')}: ${reason}`);
+  for (const change of formatChanges(io.outColors, preview.changes)) io.out(`  ${change}`);
+  io.out(`confirm until ${expires_at}:`);
+  io.out(`  twinkeep confirm ${deviceId} ${dry_run_token}`);
+}
+
+/** Sends a command and prints its id, or waits for its outcome and prints that. `send` answers null where none was sent. */
+export async function showDispatched(
+  { api, io, show }: CliContext,
+  send: () => Promise<Dispatched | null>,
+  wait = false,
+): Promise<void> {
+  if (!wait) {
+    const body = await send();
+    if (body !== null) show(body, ({ command_id }) => io.out(command_id));
+    return;
+  }
+  const command = await waitForCommand(api, async () => {
+    const body = await send();
+    return body && { id: body.command_id };
+  });
+  if (command === null) return;
+  show(command, () => showCommand(io, command));
+  if (command.status !== 'succeeded') throw new FailedError(`the command ${command.status}`);
+  const { status } = command.verification;
+  if (status === 'mismatched') throw new FailedError('the command succeeded, but its device reports another state');
+  if (status === 'timed_out')
+    throw new FailedError('the command succeeded, but its device did not report the new state');
+}
+
+/** Sends a command and waits until it has ended and is verified or not; the service ends both by itself. */
+const waitForCommand = (api: Api, begin: () => Promise<{ id: string } | null>): Promise<CommandRecord | null> =>
+  waitForOutcome<CommandRecord>(api, {
+    updates: { events: ['command'] },
+    start: begin,
+    async read(id) {
+      const found = await api.request<{ command: CommandRecord }>('GET', `/v1/commands/${id}`, {
+        ...{ retryWhenBusy: true, idempotent: true },
+      });
+      return found.body.command;
+    },
+    isAbout: ({ command_id }, id) => command_id === id,
+    isFinalUpdate: ({ status, verification }: LiveUpdate) =>
+      hasEnded(status as CommandStatus, verification as VerificationStatus),
+    hasEnded: ({ status, verification }) => hasEnded(status, verification.status),
+  });
+
+const hasEnded = (status: CommandStatus, verification: VerificationStatus): boolean =>
+  finalStatuses.includes(status) && !(status === 'succeeded' && verification === 'pending');
+
+function showCommand(io: Io, command: CommandRecord): void {
+  const { id, device_id, action, status, verification, error, refusal, timeline } = command;
+  printRecord(io, {
+    ...{ id, device_id, action },
+    status: colorStatus(io, status),
+    verification: colorStatus(io, verification.status),
+    error: error ?? undefined,
+    refusal: refusal ?? undefined,
+  });
+  for (const step of timeline)
+    io.out(io.outColors.dim(`  ${step.at}  ${step.status}${step.reason ? `: ${step.reason}` : ''}`));
+}
+
+function addHistory(program: Command, io: Io): void {
+  const commands = program.command('commands').summary('look at commands').description('Commands that were given.');
+  commands
+    .command('list <device-id>')
+    .description('The commands of a device, newest first.')
+    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
+    .action(async (deviceId: string, { limit }: { limit: number }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      type Entry = { id: string; action: string; params: JsonObject; timestamp: string; status: string };
+      const body = await api.get<{ commands: Entry[] }>(`${commandPath(deviceId)}s`, { limit: String(limit) });
+      show(body, ({ commands: entries }) =>
+        printTable(
+          io,
+          ['ID', 'AT', 'ACTION', 'PARAMS', 'STATUS'],
+          entries.map(({ id, timestamp, action, params, status }) => [
+            ...[id, timestamp, action, JSON.stringify(params), status],
+          ]),
+        ),
+      );
+    });
+  commands
+    .command('get <command-id>')
+    .description('One command with its timeline.')
+    .action(async (id: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.get<{ command: CommandRecord }>(`/v1/commands/${encodeURIComponent(id)}`);
+      show(body, (found) => showCommand(io, found.command));
+    });
+  commands
+    .command('cancel <command-id>')
+    .description('Takes a command back that was not written to the device yet.')
+    .action(async (id: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ status: string }>(`/v1/commands/${encodeURIComponent(id)}/cancel`);
+      show(body, ({ status }) => io.out(colorStatus(io, status)));
+    });
+}

@@ -1,0 +1,96 @@
+import type { Command } from 'commander';
+import { createCliContext } from '../cli-context.ts';
+import type { Io } from '../io.ts';
+import { printRecord, printTable } from '../print.ts';
+
+interface Home {
+  id: string;
+  home_name: string;
+  timezone: string | null;
+  created_at: string;
+}
+interface Room {
+  id: string;
+  name: string;
+  home_id: string;
+}
+
+export function addHomes(program: Command, io: Io): void {
+  const homes = program.command('homes').summary('homes and their rooms').description('Homes and their rooms.');
+  homes
+    .command('list', { isDefault: true })
+    .description('All homes of the tenant.')
+    .action(async (_options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.get<{ homes: Home[] }>('/v1/homes', { limit: '200' });
+      show(body, ({ homes }) =>
+        printTable(
+          io,
+          ['ID', 'NAME', 'TIME ZONE', 'CREATED'],
+          homes.map(({ id, home_name, timezone, created_at }) => [id, home_name, timezone, created_at]),
+        ),
+      );
+    });
+  homes
+    .command('create <name>')
+    .description('Makes a home and prints its id.')
+    .option('--timezone <zone>', 'IANA name, such as Europe/Berlin')
+    .action(async (name: string, { timezone }: { timezone?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const given = { home_name: name, ...(timezone !== undefined && { timezone }) };
+      show(await api.post<{ id: string }>('/v1/homes', given), ({ id }) => io.out(id));
+    });
+  homes
+    .command('rooms <home-id>')
+    .description('The rooms of a home.')
+    .action(async (homeId: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.get<{ rooms: Room[] }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { limit: '200' });
+      show(body, ({ rooms }) =>
+        printTable(
+          io,
+          ['ID', 'NAME'],
+          rooms.map(({ id, name }) => [id, name]),
+        ),
+      );
+    });
+  homes
+    .command('add-room <home-id> <name>')
+    .description('Makes a room and prints its id.')
+    .action(async (homeId: string, name: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ id: string }>(`/v1/homes/${encodeURIComponent(homeId)}/rooms`, { name });
+      show(body, ({ id }) => io.out(id));
+    });
+}
+
+interface Me {
+  has_tenant: boolean;
+  user: { id: string; ext_id: string; email: string | null; role: string; tenant_id: string | null };
+  invitations: { id: string; tenant_name: string; role: string }[];
+}
+
+export function addTenant(program: Command, io: Io): void {
+  program
+    .command('whoami')
+    .summary('who the token belongs to')
+    .description('The user, role and tenant of the token, and invitations to others.')
+    .action(async (_options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      show(await api.get<Me>('/v1/auth/me'), ({ user, invitations }) => {
+        printRecord(io, user);
+        for (const { id, tenant_name, role } of invitations) {
+          io.err(`invited to ${tenant_name} as ${role}: twinkeep members accept ${id}`);
+        }
+      });
+    });
+  program
+    .command('register-tenant <name>')
+    .summary('make a tenant and become its owner')
+    .description('Makes a tenant with you as its owner. Everything else needs one.')
+    .action(async (name: string, _options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ tenant_id: string; user_id: string }>('/v1/tenant/register', { tenant_name: name });
+      show(body, (made) => printRecord(io, made));
+    });
+}

@@ -1,0 +1,110 @@
+import { Argument, type Command, Option } from 'commander';
+import { memoryKinds } from '../../domain/memory.ts';
+import { collectOption, parseExpiry, parseIntegerBetween } from '../argument-parsers.ts';
+import { createCliContext } from '../cli-context.ts';
+import type { Io } from '../io.ts';
+import { fetchPages } from '../pagination.ts';
+import { escapeForTerminal, printTable } from '../print.ts';
+
+interface Memory {
+  id: string;
+  kind: string;
+  subject?: string;
+  content: string;
+  tags: string[];
+  source: string;
+  created_at: string;
+  expires_at?: string;
+}
+
+interface Filter {
+  kind?: string;
+  subject?: string;
+  tag?: string;
+  search?: string;
+  limit: number;
+  cursor?: string;
+}
+
+interface AddOptions {
+  subject?: string;
+  tag?: string[];
+  expires?: string;
+}
+
+const MAX_EXCERPT_LENGTH = 100;
+
+export function addMemories(program: Command, io: Io): void {
+  const memories = program
+    .command('memories')
+    .summary('what agents remember')
+    .description('What agents remember of the tenant: observations, preferences and routines.');
+  memories
+    .command('list', { isDefault: true })
+    .description('Memories, newest first.')
+    .addOption(new Option('--kind <kind>', 'only of this kind').choices(memoryKinds))
+    .option('--subject <text>', 'only about this')
+    .option('--tag <tag>', 'only with this tag')
+    .option('--search <text>', 'full text: all of the words, "a phrase", or, -not')
+    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 50)
+    .option('--cursor <cursor>', 'go on where the page before ended')
+    .addHelpText('after', '\nExample:\n  twinkeep memories --kind preference --search "light -cold"')
+    .action(async ({ limit, search, ...filter }: Filter, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      type Body = { memories: Memory[]; next_cursor: string | null };
+      const asked = { name: 'memories', limit, query: { ...filter, q: search } } as const;
+      show(await fetchPages<Body>(api, '/v1/memories', asked), ({ memories: found, next_cursor }) => {
+        const rows = found.map(({ id, kind, subject = '', content, tags, source, created_at, expires_at }) => [
+          ...[
+            id,
+            kind,
+            created_at,
+            expires_at,
+            source,
+            escapeForTerminal(subject),
+            escapeForTerminal(tags.join(' ')),
+            excerpt(content),
+          ],
+        ]);
+        printTable(io, ['ID', 'KIND', 'CREATED', 'UNTIL', 'SOURCE', 'SUBJECT', 'TAGS', 'CONTENT'], rows);
+        if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
+      });
+    });
+  memories
+    .command('add')
+    .description('Remembers a text and prints its id.')
+    .addArgument(new Argument('<kind>').choices(memoryKinds))
+    .argument('<content>')
+    .option('--subject <text>', "what it is about: a device's id, a room, a person")
+    .option('--tag <tag>', 'may be repeated', collectOption)
+    .option('--expires <time>', 'how long it is kept, such as 30d, or until when (2027-01-01T00:00:00Z)', parseExpiry)
+    .addHelpText(
+      'after',
+      '\nExample:\n  twinkeep memories add preference "Warm light in the evening" --subject "living room"',
+    )
+    .action(async (kind: string, content: string, { subject, tag, expires }: AddOptions, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = {
+        ...{ kind, content },
+        ...(subject !== undefined && { subject }),
+        ...(tag !== undefined && { tags: tag }),
+        ...(expires !== undefined && { expires_at: expires }),
+      };
+      show(await api.post<{ memory: Memory }>('/v1/memories', body), ({ memory }) => io.out(memory.id));
+    });
+  memories
+    .command('delete <id...>')
+    .description('Forgets memories.')
+    .action(async (ids: string[], _options, command: Command) => {
+      const { api } = createCliContext(io, command);
+      for (const id of new Set(ids)) await api.request('DELETE', `/v1/memories/${encodeURIComponent(id)}`);
+    });
+}
+
+/** The beginning of a text, on one line. */
+function excerpt(text: string): string {
+  const whole = [...text.replace(/\s+/g, ' ').trim()];
+  return escapeForTerminal(
+    whole.length > MAX_EXCERPT_LENGTH ? `${whole.slice(0, MAX_EXCERPT_LENGTH - 1).join('')}…` : whole.join(''),
+  );
+}

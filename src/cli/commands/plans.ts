@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import type { Command } from 'commander';
+import type { PlanStatus, StepStatus } from '../../domain/plan.ts';
+import type { JsonObject } from '../../domain/values.ts';
+import type { Api, RequestOptions } from '../api.ts';
+import { parseIntegerBetween } from '../argument-parsers.ts';
+import { type CliContext, createCliContext } from '../cli-context.ts';
+import { FailedError, UsageError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { waitForOutcome } from '../outcome-watch.ts';
+import { fetchPages } from '../pagination.ts';
+import { type Changes, colorStatus, escapeForTerminal, formatChanges, printTable } from '../print.ts';
+import { onInterrupt } from '../signals.ts';
+import { formatUpdate } from './watch.ts';
+
+export interface PlanStep {
+  id: string;
+  device_id: string;
+  action: string;
+  params: JsonObject;
+  depends_on: string[];
+  status: StepStatus;
+  command_id?: string;
+  error?: { code: string; detail: string };
+}
+export interface PlanRecord {
+  id: string;
+  name: string | null;
+  status: PlanStatus;
+  steps: PlanStep[];
+  created_at: string;
+  finished_at: string | null;
+  cognition?: { goal?: string; summary?: string; error?: { code: string; detail: string } };
+}
+interface StepVerdict {
+  id: string;
+  verdict: string;
+  preview: { changes: Changes | null };
+}
+interface RunOptions {
+  dryRun?: boolean;
+  watch?: boolean;
+}
+
+const planPath = (id: string, verb = ''): string => `/v1/plans/${encodeURIComponent(id)}${verb}`;
+
+export function addPlans(program: Command, io: Io): void {
+  const plans = program
+    .command('plans')
+    .summary('several steps as one')
+    .description('Plans: graphs of steps on devices, undone where one of them fails.');
+  plans
+    .command('list', { isDefault: true })
+    .description('Plans, newest first.')
+    .option('--limit <n>', 'at most so many', parseIntegerBetween(1, 200), 20)
+    .option('--cursor <cursor>', 'go on where the page before ended')
+    .action(async ({ limit, cursor }: { limit: number; cursor?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      type Body = { plans: PlanRecord[]; next_cursor: string | null };
+      const page = await fetchPages<Body>(api, '/v1/plans', { name: 'plans', limit, query: { cursor } });
+      show(page, ({ plans: found, next_cursor }) => {
+        const rows = found.map(({ id, name, status, steps, created_at, finished_at }) => [
+          ...[
+            id,
+            escapeForTerminal(name ?? ''),
+            status,
+            `${steps.filter(isStepFinal).length}/${steps.length}`,
+            created_at,
+            finished_at,
+          ],
+        ]);
+        printTable(io, ['ID', 'NAME', 'STATUS', 'STEPS', 'CREATED', 'FINISHED'], rows);
+        if (next_cursor !== null) io.err(io.errColors.dim(`more: --cursor ${next_cursor}`));
+      });
+    });
+  plans
+    .command('show <plan-id>')
+    .description('A plan as a tree of its steps: each below the last of those it waits for.')
+    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .action(async (id: string, { watch }: { watch?: boolean }, command: Command) => {
+      const client = createCliContext(io, command);
+      const found = () => fetchPlan(client.api, id);
+      if (watch) await followPlan(client, found);
+      else client.show({ plan: await found() }, ({ plan }) => showPlan(io, plan));
+    });
+  plans
+    .command('run <file>')
+    .description('Runs the plan that a JSON file holds, as POST /v1/plans takes it; - reads it from stdin.')
+    .option('--dry-run', 'only say what each step would come to')
+    .option('--watch', 'follow it to its end; anything but succeeded ends with 1')
+    .addHelpText('after', '\nExample:\n  twinkeep plans run good-night.json --watch')
+    .action(async (file: string, { dryRun, watch }: RunOptions, command: Command) => {
+      const client = createCliContext(io, command);
+      const wish = parsePlan(file === '-' ? await text(io.stdin) : readPlanFile(file));
+      if (dryRun) {
+        const body = await client.api.post<{ steps: StepVerdict[] }>('/v1/plans', { ...wish, dry_run: true });
+        client.show(body, ({ steps }) => showVerdicts(io, steps));
+        return;
+      }
+      const made = async () => (await client.api.post<{ plan: PlanRecord }>('/v1/plans', wish)).plan;
+      if (watch) await followPlan(client, made);
+      else client.show({ plan: await made() }, ({ plan }) => io.out(plan.id));
+    });
+  plans
+    .command('cancel <plan-id>')
+    .description('Starts nothing more of it, and undoes what was done where its steps say how.')
+    .option('--reason <text>', 'why; it is kept with the plan')
+    .action(async (id: string, { reason }: { reason?: string }, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const body = await api.post<{ plan: PlanRecord }>(
+        planPath(id, '/cancel'),
+        reason === undefined ? {} : { reason },
+      );
+      show(body, ({ plan }) => showPlan(io, plan));
+    });
+}
+
+function readPlanFile(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function parsePlan(content: string): object {
+  let value: unknown;
+  try {
+    value = JSON.parse(content);
+  } catch (error) {
+    throw new UsageError(`the plan is no JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new UsageError('a plan is a JSON object');
+  return value;
+}
+
+const isStepFinal = ({ status }: PlanStep): boolean =>
+  !/^(pending|running|awaiting_confirmation|compensating)$/.test(status);
+
+/** A plan as it is now; waits where the tenant's rate is spent. */
+export async function fetchPlan(api: Api, id: string): Promise<PlanRecord> {
+  const options: RequestOptions = { retryWhenBusy: true, idempotent: true };
+  return (await api.request<{ plan: PlanRecord }>('GET', planPath(id), options)).body.plan;
+}
+
+/** Prints what happens to the plan that `begin` answers until it is over or Ctrl-C, and then the plan. */
+export async function followPlan({ api, io, json, show }: CliContext, begin: () => Promise<PlanRecord>): Promise<void> {
+  const interrupted = Promise.withResolvers<void>();
+  const stopListening = onInterrupt(() => interrupted.resolve());
+  const plan = await waitForOutcome<PlanRecord>(api, {
+    updates: { events: ['plan'] },
+    start: async () => {
+      const { id, status } = await begin();
+      return { id, ended: isPlanFinal(status) };
+    },
+    read: (id) => fetchPlan(api, id),
+    hasEnded: ({ status }) => isPlanFinal(status),
+    isAbout: ({ plan_id }, id) => plan_id === id,
+    isFinalUpdate: ({ step_id, status }) => step_id === undefined && isPlanFinal(status as PlanStatus),
+    onUpdate: (update) => show(update, () => io.out(formatUpdate(io, update))),
+    cancelled: interrupted.promise,
+  }).finally(stopListening);
+  if (plan === null) return;
+  if (json) io.out(JSON.stringify({ plan }));
+  else showPlan(io, plan);
+  if (plan.status !== 'succeeded') throw new FailedError(`the plan is ${plan.status}`);
+}
+
+const isPlanFinal = (status: PlanStatus): boolean =>
+  !/^(pending|running|awaiting_confirmation|rolling_back)$/.test(status);
+
+export function showPlan(io: Io, { id, name, status, steps, cognition }: PlanRecord): void {
+  const { bold, dim } = io.outColors;
+  io.out(`${bold(escapeForTerminal(name ?? 'Plan'))} ${colorStatus(io, status)} ${dim(id)}`);
+  const thought = cognition?.error ? `${cognition.error.code}: ${cognition.error.detail}` : cognition?.summary;
+  if (thought !== undefined) io.out(escapeForTerminal(thought));
+  for (const { indent, step, otherDependencies } of planTree(steps)) {
+    const { id: stepId, status: stepStatus, action, params, command_id, error } = step;
+    const also =
+      otherDependencies.length === 0 ? '' : ` after ${otherDependencies.map(escapeForTerminal).join(', ')} too`;
+    const what = `${escapeForTerminal(action)} ${escapeForTerminal(JSON.stringify(params))}${also}`;
+    const why = error === undefined ? '' : ` ${error.code}: ${escapeForTerminal(error.detail)}`;
+    io.out(
+      `${dim(indent)}${escapeForTerminal(stepId)} ${colorStatus(io, stepStatus)} ${dim(what)}${why} ${dim(command_id ?? '')}`.trimEnd(),
+    );
+  }
+}
+
+interface Branch {
+  /** What is drawn before it. */
+  indent: string;
+  step: PlanStep;
+  /** What else it waits for. */
+  otherDependencies: string[];
+}
+
+/** Each step once, below that one of those it waits for that comes last. */
+export function planTree(steps: readonly PlanStep[]): Branch[] {
+  const byId = new Map(steps.map((step) => [step.id, step]));
+  const depths = new Map<string, number>();
+  const depthOf = (id: string): number => {
+    const known = depths.get(id);
+    if (known !== undefined) return known;
+    const depth = Math.max(-1, ...(byId.get(id)?.depends_on ?? []).map(depthOf)) + 1;
+    depths.set(id, depth);
+    return depth;
+  };
+  const parentOf = ({ depends_on }: PlanStep): string | undefined =>
+    [...depends_on].sort((a, b) => depthOf(b) - depthOf(a))[0];
+  const below = (parent: string | undefined, indent: string): Branch[] => {
+    const children = steps.filter((step) => parentOf(step) === parent);
+    return children.flatMap((step, n) => {
+      const isLast = n === children.length - 1;
+      const otherDependencies = step.depends_on.filter((id) => id !== parent);
+      const branch: Branch = { indent: `${indent}${isLast ? '└─ ' : '├─ '}`, step, otherDependencies };
+      return [branch, ...below(step.id, `${indent}${isLast ? '   ' : '│  '}`)];
+    });
+  };
+  return below(undefined, '');
+}
+
+function showVerdicts(io: Io, steps: readonly StepVerdict[]): void {
+  for (const { id, verdict, preview } of steps) {
+    io.out(`${escapeForTerminal(id)} ${colorStatus(io, verdict)}`);
+    for (const change of formatChanges(io.outColors, preview.changes)) io.out(`  ${change}`);
+  }
+}

@@ -1,0 +1,49 @@
+import { type Command, Option } from 'commander';
+import { confirmers } from '../../domain/policy.ts';
+import { parseDurationS } from '../argument-parsers.ts';
+import { createCliContext } from '../cli-context.ts';
+import { UsageError } from '../errors.ts';
+import type { Io } from '../io.ts';
+import { printRecord } from '../print.ts';
+
+interface Policy {
+  policy: { confirm_by: string; confirm_ttl_s: number };
+}
+
+export function addPolicy(program: Command, io: Io): void {
+  const policy = program
+    .command('policy')
+    .summary('who may confirm critical commands')
+    .description("The tenant's safety policy: who may confirm critical commands, and for how long.");
+  policy
+    .command('show', { isDefault: true })
+    .description('The policy as it is.')
+    .action(async (_options, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      show(await api.get<Policy>('/v1/tenant/policy'), (body) => printRecord(io, body.policy));
+    });
+  policy
+    .command('set')
+    .description('Changes the policy, also for what waits already. An admin must do this in person, not with a key.')
+    .addOption(
+      new Option(
+        '--confirm-by <who>',
+        'requester: anybody with the role user; another_principal: not who asked; person: no key and no agent',
+      ).choices(confirmers),
+    )
+    .option('--confirm-ttl <time>', 'how long a confirmation can be given, 1m to 1d', parseDurationS)
+    .addHelpText('after', '\nExample:\n  twinkeep policy set --confirm-by person --confirm-ttl 10m')
+    .action(async (options: { confirmBy?: string; confirmTtl?: number }, command: Command) => {
+      const { confirmBy, confirmTtl } = options;
+      if (confirmBy === undefined && confirmTtl === undefined)
+        throw new UsageError('say --confirm-by or --confirm-ttl');
+      const { api, show } = createCliContext(io, command);
+      const { body } = await api.request<Policy>('PATCH', '/v1/tenant/policy', {
+        body: {
+          ...(confirmBy !== undefined && { confirm_by: confirmBy }),
+          ...(confirmTtl !== undefined && { confirm_ttl_s: confirmTtl }),
+        },
+      });
+      show(body, (changed) => printRecord(io, changed.policy));
+    });
+}

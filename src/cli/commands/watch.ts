@@ -1,0 +1,66 @@
+import type { Command } from 'commander';
+import { collectOption, parseIntegerBetween } from '../argument-parsers.ts';
+import { createCliContext } from '../cli-context.ts';
+import type { Io } from '../io.ts';
+import { colorStatus, escapeForTerminal } from '../print.ts';
+import { consumeStream, type LiveUpdate, openStateStream } from '../update-stream.ts';
+
+interface WatchOptions {
+  events: string;
+  device?: string[];
+  snapshot?: boolean;
+  count?: number;
+}
+
+export function addWatch(program: Command, io: Io): void {
+  program
+    .command('watch')
+    .summary('print updates as they happen')
+    .description('Prints states, presence, commands, confirmations and plans as they change, until Ctrl-C.')
+    .option(
+      '--events <kinds>',
+      'state, presence, command, confirmation, plan, separated by commas',
+      'state,presence,command',
+    )
+    .option('--device <device-id>', 'only of this device; may be repeated', collectOption)
+    .option('--snapshot', 'begin with all current states')
+    .option('--count <n>', 'end after so many updates', parseIntegerBetween(1, 1_000_000))
+    .addHelpText('after', '\nExample:\n  twinkeep watch --snapshot --json | jq .state')
+    .action(async ({ events, device, snapshot, count }: WatchOptions, command: Command) => {
+      const { api, show } = createCliContext(io, command);
+      const asked = { events: events.split(','), devices: device ?? [], snapshot: snapshot === true };
+      await consumeStream(
+        (hear) => openStateStream(api, asked, hear),
+        (update) => show(update, () => io.out(formatUpdate(io, update))),
+        count,
+      );
+    });
+}
+
+/** One update on one line. */
+export function formatUpdate(io: Io, update: LiveUpdate): string {
+  const { dim } = io.outColors;
+  const { type, timestamp, device_id, state, online, status, verification, command_id, expires_at } = update;
+  const at = dim(new Date(Number(timestamp)).toISOString().slice(11, 23));
+  const head = `${at} ${device_id}`;
+  switch (type) {
+    case 'state_update':
+      return `${head} ${JSON.stringify(state)}`;
+    case 'presence_update':
+      return `${head} ${colorStatus(io, online ? 'online' : 'offline')}`;
+    case 'command_update':
+      return `${head} command ${command_id} ${colorStatus(io, String(status))} ${dim(`verification ${verification}`)}`;
+    case 'confirmation_update': {
+      const until =
+        status === 'awaiting_confirmation' ? dim(` until ${new Date(Number(expires_at)).toISOString()}`) : '';
+      return `${head} confirmation of ${command_id} ${colorStatus(io, String(status))}${until}`;
+    }
+    case 'plan_update': {
+      const { plan_id, step_id, step_status } = update;
+      if (step_id === undefined) return `${at} plan ${plan_id} ${colorStatus(io, String(status))}`;
+      return `${at} plan ${plan_id} step ${escapeForTerminal(String(step_id))} ${colorStatus(io, String(step_status))}`;
+    }
+    default:
+      return JSON.stringify(update);
+  }
+}

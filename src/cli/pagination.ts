@@ -1,0 +1,23 @@
+import type { Api } from './api.ts';
+
+type Page = { next_cursor: string | null };
+type Query = Readonly<Record<string, string | undefined>>;
+
+/** As many pages as could hold the answer: a filter that fits little makes short ones. */
+const MAX_PAGES = 100;
+
+/** Asks for pages until there are `limit` entries under `name`, or no more; answers them as one page. */
+export async function fetchPages<Body extends Page>(
+  api: Api,
+  path: string,
+  { name, limit, query }: { name: keyof Body & string; limit: number; query: Query },
+): Promise<Body> {
+  const entries: unknown[] = [];
+  let cursor = query.cursor;
+  for (let n = 0; ; n++) {
+    const body = await api.get<Body>(path, { ...query, limit: String(limit - entries.length), cursor });
+    entries.push(...(body[name] as unknown[]));
+    cursor = body.next_cursor ?? undefined;
+    if (cursor === undefined || entries.length >= limit || n >= MAX_PAGES) return { ...body, [name]: entries };
+  }
+}

@@ -1,0 +1,47 @@
+import type { Milliseconds } from '../../domain/values.ts';
+import { connectDevice, type Device, type DeviceOptions } from '../device.ts';
+import { maintenanceCommands } from './maintenance.ts';
+import type { SimulatedDevice, SimulationEnvironment } from './simulated-device.ts';
+
+export interface RunningDevice {
+  device: Device;
+  stop(): Promise<void>;
+}
+
+/** Connects a simulated device and lets it live, one `tick` every `tickMs` (default 5 s). */
+export async function startSimulatedDevice(
+  simulated: SimulatedDevice,
+  world: SimulationEnvironment,
+  registration: Omit<DeviceOptions, 'state' | 'commands' | 'heartbeat' | 'firmware' | 'deviceType'>,
+  tickMs: Milliseconds = 5_000,
+): Promise<RunningDevice> {
+  const { deviceType, heartbeat } = simulated;
+  // The service's own name may stand for an address in this network.
+  const trustedHosts = [new URL(registration.mqttUrl).hostname];
+  const device: Device = await connectDevice({
+    clock: world.clock,
+    ...registration,
+    firmware: () => simulated.firmware,
+    deviceType,
+    state: structuredClone(simulated.state),
+    commands: {
+      ...maintenanceCommands(simulated, world, { reboot: () => device.reconnect('reboot'), trustedHosts }),
+      ...simulated.commands,
+    },
+    ...(heartbeat === undefined ? {} : { heartbeat }),
+  });
+  let before = world.clock.now();
+  const timer = setInterval(() => {
+    const now = world.clock.now();
+    const changed = simulated.tick((now - before) / 1_000);
+    before = now;
+    if (changed !== null && Object.keys(changed).length > 0) void device.report(changed);
+  }, tickMs);
+  return {
+    device,
+    stop: () => {
+      clearInterval(timer);
+      return device.close();
+    },
+  };
+}

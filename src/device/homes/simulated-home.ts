@@ -1,0 +1,21 @@
+import { simulateClimate } from './climate.ts';
+import { simulateCover } from './cover.ts';
+import { simulateLight } from './light.ts';
+import { simulateLock } from './lock.ts';
+import { simulateSensor } from './sensor.ts';
+import type { SimulatedDevice, SimulationEnvironment } from './simulated-device.ts';
+
+const deviceFactories = [simulateLight, simulateLock, simulateClimate, simulateSensor, simulateCover] as const;
+
+/** One of each: a light, a lock, a thermostat, a sensor, a cover. */
+export function createSimulatedHome(world: SimulationEnvironment): SimulatedDevice[] {
+  return deviceFactories.map((simulate) => simulate(world));
+}
+
+/** The n-th of many devices, the kinds taking turns. */
+export function createSimulatedDevice(world: SimulationEnvironment, n: number): SimulatedDevice {
+  const simulate = deviceFactories[n % deviceFactories.length] as (typeof deviceFactories)[number];
+  const device = simulate(world);
+  device.name = `${device.name} ${Math.floor(n / deviceFactories.length) + 1}`;
+  return device;
+}

@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { InDoubtCommits } from '../../../src/actors/commit/in-doubt.ts';
+import { unlimitedLease } from '../../../src/domain/lease.ts';
+import { type ActorStore, CommitUnknown } from '../../../src/store/contract.ts';
+
+it('does not commit again once it was stopped, also where it was waiting to', async () => {
+  let commits = 0;
+  const store = {
+    commit: () => {
+      commits += 1;
+      return Promise.reject(new CommitUnknown('the connection was lost'));
+    },
+  } as unknown as ActorStore;
+  const keeper = new InDoubtCommits(store, unlimitedLease, 10_000);
+  // The attempt was looked at, and the pause before the next one has begun.
+  const stopInThePause = () => queueMicrotask(() => keeper.stop());
+  await expect(keeper.commitBatch({ actors: [], delivered: [] }, stopInThePause)).rejects.toBeInstanceOf(CommitUnknown);
+  expect(commits).toBe(1);
+});

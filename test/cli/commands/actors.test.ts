@@ -1,0 +1,92 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { runCli, runCliInProcess } from '../../support/cli.ts';
+import { eventually } from '../../support/clock.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { startTestSockets, type TestSockets } from '../../support/state-sockets.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+
+let house: HttpService;
+let edge: TestSockets;
+let mine: TestTenant;
+let lamp: string;
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  edge = await startTestSockets(house);
+});
+beforeEach(async () => {
+  mine = await makeTestTenant(house);
+  lamp = (await mine.register()).device_id;
+});
+afterAll(async () => {
+  await edge.close();
+  await house.close();
+});
+
+const runAs = (token: string, ...args: string[]) => runCliInProcess(args, { url: house.url, token });
+const run = (...args: string[]) => runAs(mine.tokens.admin, ...args);
+
+it('actors lists them, shows one with its journal, and prints JSON for programs', async () => {
+  const listed = await run('actors', '--kind', 'device');
+  expect(listed.stdout).toMatch(new RegExp(`device +${lamp} +administration.active.one_key,link.offline +1 .* live`));
+  const shown = await run('actors', 'show', 'device', lamp);
+  expect(shown.stdout).toMatch(/next_events +.*revoke/);
+  expect(shown.stdout).toContain('"device_type": "smart_light"');
+  expect((await run('actors', 'journal', 'device', lamp)).stdout).toMatch(/1 .* register .*one_key/);
+  const { actors } = JSON.parse((await run('actors', '--state', 'offline', '--json')).stdout);
+  expect(actors).toMatchObject([{ id: lamp, mailbox: 0 }]);
+});
+
+it('actors refuses what the service refuses, with its code', async () => {
+  expect(await run('actors', '--state', 'nowhere')).toMatchObject({ code: 1, stdout: '' });
+  const user = await runAs(mine.tokens.user, 'actors');
+  expect([user.code, user.stderr]).toEqual([1, expect.stringContaining('FORBIDDEN_ROLE')]);
+  expect((await run('actors', 'show', 'device', v7())).stderr).toContain('NOT_FOUND');
+});
+
+it('actors release ends a quarantine', async () => {
+  await house.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
+  expect((await run('actors', '--quarantined')).stdout).toMatch(new RegExp(`${lamp} .* quarantined`));
+  expect((await run('actors', 'release', 'device', lamp)).stdout).toBe('released\n');
+  expect((await run('actors', 'release', 'device', lamp)).stderr).toContain('ILLEGAL_TRANSITION');
+});
+
+it('actors of another tenant are a platform operator’s, who names it', async () => {
+  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  const { stdout } = await runAs(operator, 'actors', '--tenant', mine.tenantId, '--json');
+  expect(JSON.parse(stdout).actors).toHaveLength(2);
+  await house.store.actors.quarantine({ kind: 'device', id: lamp }, 'it failed');
+  const released = await runAs(operator, 'actors', 'release', 'device', lamp, '--tenant', mine.tenantId);
+  expect(released.stdout).toBe('released\n');
+});
+
+it('actors --watch prints transitions as they happen', async () => {
+  const watching = runCli(['actors', '--watch', '--kind', 'device', '--count', '2', '--json'], {
+    ...{ TWINKEEP_URL: house.url, TWINKEEP_TOKEN: mine.tokens.admin },
+  });
+  await eventually(() => edge.edge.watching > 0);
+  await mine.report(lamp, { on: true });
+  await mine.call('POST', `/device/${lamp}/revoke`, {});
+  const { code, stdout } = await watching;
+  const heard = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line).event);
+  expect([code, heard]).toEqual([0, ['state.reported', 'revoke']]);
+});
+
+it('actors machines lists the machines, and draws one', async () => {
+  expect((await run('actors', 'machines')).stdout).toMatch(/^tenant +1 /m);
+  expect((await run('actors', 'machines', 'tenant')).stdout).toContain('```mermaid\nstateDiagram-v2');
+});
+
+it('audit tells who did what', async () => {
+  await mine.call('POST', '/homes', { home_name: 'x' }, { token: mine.tokens.viewer });
+  await eventually(async () => (await run('audit', '--action', 'createHome')).stdout.includes('FORBIDDEN_ROLE'));
+  const { stdout } = await run('audit', '--subject', `device:${lamp}`);
+  expect(stdout).toMatch(new RegExp(`${mine.userId} +rest +registerDevice +device:${lamp} +done`));
+  const { entries } = JSON.parse((await run('audit', '--by', mine.userId, '--limit', '2', '--json')).stdout);
+  expect(entries).toHaveLength(2);
+  const operator = await house.token(v7(), { scope: 'platform:admin' });
+  expect((await runAs(operator, 'audit', '--platform')).code).toBe(0);
+});

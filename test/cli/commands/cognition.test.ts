@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Device } from '../../../src/device/device.ts';
+import { openCognition } from '../../../src/operations/cognition/cognition.ts';
+import type { Cognition } from '../../../src/operations/cognition/contract.ts';
+import { runCli, runCliInProcess } from '../../support/cli.ts';
+import { eventually } from '../../support/clock.ts';
+import { turnOn, unwrap } from '../../support/cognition-fixture.ts';
+import { connect, register } from '../../support/device.ts';
+import { installFakeSidecar } from '../../support/fake-sidecar.ts';
+import { startService, type TestService } from '../../support/service.ts';
+
+let at: TestService;
+let owner: Awaited<ReturnType<TestService['owner']>>;
+let device: Device;
+let cognition: Cognition & { close(): void };
+beforeAll(async () => {
+  at = await startService();
+  cognition = openCognition(at.services, { subscribe() {} });
+  const sidecar = installFakeSidecar(at.services);
+  owner = await at.owner();
+  const done = (on: boolean) => () => ({ state: { on } });
+  device = await connect(await register(owner), { commands: { turn_on: done(true), turn_off: done(false) } });
+  // It has one idea, and thinks of each thing once.
+  const thought = new Set<string>();
+  sidecar.notify = ({ type, contextId }) => {
+    if (type !== 'opened' || thought.has(contextId)) return;
+    thought.add(contextId);
+    void think(contextId);
+  };
+});
+afterAll(async () => {
+  cognition.close();
+  await device.close();
+  await at.stop();
+});
+
+async function think(id: string): Promise<void> {
+  const context = await cognition.context(id);
+  if (context?.text === 'Be silent.') return void (await cognition.fail(id, { code: 'NO_IDEA', detail: 'No idea.' }));
+  unwrap(await cognition.propose(id, turnOn('light', device.deviceId)));
+  unwrap(await cognition.complete(id, { summary: 'There is light.' }));
+}
+
+const run = (...args: string[]) => runCliInProcess(args, { url: at.url, token: owner.token });
+/** With `--watch` it looks at signals, which are a process's. */
+const watch = (...args: string[]) =>
+  runCli([...args, '--watch'], { TWINKEEP_URL: at.url, TWINKEEP_TOKEN: owner.token });
+
+const ID = /^[0-9a-f-]{36}\n$/;
+
+describe('twinkeep goal', () => {
+  it('follows the plan that a goal becomes to its end', async () => {
+    const { code, stdout, stderr } = await watch('goal', 'Light, please.', '--home', owner.homeId);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/Light, please\. succeeded \S+\nThere is light\.\n└─ light succeeded turn_on \{\} \S+\n$/);
+  });
+
+  it('for a device prints the id of its plan', async () => {
+    const { code, stdout } = await run('goal', 'Light.', '--device', device.deviceId, '--context', 'A film.');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
+  });
+
+  it('that comes to nothing ends with 1, and says why', async () => {
+    const { code, stdout } = await watch('goal', 'Be silent.');
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/rolled_back \S+\nNO_IDEA: No idea\.\n$/)]);
+  });
+
+  it('is for one device or for one home', async () => {
+    const both = await run('goal', 'Light.', '--device', device.deviceId, '--home', owner.homeId);
+    expect([both.code, both.stdout]).toEqual([2, '']);
+    expect((await run('goal', 'Light.', '--context', 'A film.')).code).toBe(2);
+  });
+});
+
+describe('twinkeep observe and proposals', () => {
+  const observed = async (): Promise<string> => {
+    const { code, stdout } = await run('observe', device.deviceId, 'humidity=81', '--context', 'After a shower');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(ID)]);
+    const id = stdout.trim();
+    // It is pending from the start; the sidecar's reason comes last.
+    await eventually(async () => {
+      const { proposal } = (await owner.get(`/v1/cognition/proposals/${id}`)).body;
+      return proposal.status === 'pending' && proposal.reason === 'There is light.';
+    });
+    return id;
+  };
+
+  it('show what an observation led to, and have it run', async () => {
+    const id = await observed();
+    const shown = await run('proposals', 'show', id);
+    expect(shown.stdout).toMatch(
+      /^pending There is light\. \S+\nobserved by \S+: \{"humidity":81\}\n {2}light turn_on/,
+    );
+    expect((await run('proposals')).stdout).toMatch(new RegExp(`${id} +pending +1 +There is light\\.`));
+    const { code, stdout } = await watch('proposals', 'accept', id);
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/└─ light succeeded turn_on \{\} \S+\n$/)]);
+    expect((await run('proposals', 'show', id)).stdout).toMatch(/^accepted [\s\S]*\nplan \S+\n$/);
+  });
+
+  it('refuse one, which nobody accepts any more', async () => {
+    const id = await observed();
+    const { code, stdout } = await run('proposals', 'refuse', id, '--reason', 'The window is open.');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/^refused The window is open\. /)]);
+    expect((await run('proposals', 'accept', id)).code).toBe(1);
+  });
+});

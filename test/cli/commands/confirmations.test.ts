@@ -1,0 +1,163 @@
+import { PassThrough } from 'node:stream';
+import pc from 'picocolors';
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Io } from '../../../src/cli/io.ts';
+import { makeProgram } from '../../../src/cli/program.ts';
+import { runCliInProcess } from '../../support/cli.ts';
+import { eventually } from '../../support/clock.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+
+let house: HttpService;
+let mine: TestTenant;
+let lock: string;
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+});
+beforeEach(async () => {
+  mine = await makeTestTenant(house);
+  lock = (await mine.register({ device_type: 'door_lock', name: 'Front door' })).device_id;
+  await mine.connect(lock);
+  await mine.report(lock, { locked: true });
+  mine.disconnect(lock);
+});
+afterAll(() => house.close());
+
+const unlock = async () => (await mine.call('POST', `/device/${lock}/command`, { action: 'unlock' })).body;
+const statusOf = async (id: string) => (await mine.call('GET', `/commands/${id}`)).body.command;
+
+/** The command line where there is no terminal. */
+const run = (...args: string[]) => runCliInProcess(args, { url: house.url, token: mine.tokens.admin });
+
+/** The command line in this process, with somebody at a terminal who types. */
+function atTerminal(...args: string[]) {
+  const lines: { out: string[]; said: string[] } = { out: [], said: [] };
+  const [stdin, stdout, stderr] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  let asked = '';
+  stderr.on('data', (chunk) => (asked += chunk));
+  const colours = pc.createColors(false);
+  const io: Io = {
+    out: (line) => void lines.out.push(line),
+    err: (line) => void lines.said.push(line),
+    ...{ outColors: colours, errColors: colours, stdout, stderr, stdin: Object.assign(stdin, { isTTY: true }) },
+  };
+  const given = ['--url', house.url, '--token', mine.tokens.admin, ...args];
+  const ended = makeProgram(io).parseAsync(given, { from: 'user' });
+  ended.catch(() => {});
+  return { lines, ended, stdin, asked: () => eventually(() => asked.includes('[y/N]')) };
+}
+
+describe('twinkeep confirmations', () => {
+  it('lists what waits and what it would change, and nothing where nothing waits', async () => {
+    const nothing = await run('confirmations');
+    expect(nothing).toEqual({ code: 0, stdout: '', stderr: 'none\n' });
+    const { command_id, expires_at } = await unlock();
+    const { code, stdout } = await run('confirmations', 'list');
+    expect(code).toBe(0);
+    const [heads, row] = stdout.trim().split('\n');
+    expect(heads).toMatch(/^COMMAND +DEVICE +ACTION +PARAMS +CHANGES +UNTIL$/);
+    expect(row?.split(/ {2,}/)).toEqual([command_id, lock, 'unlock', '{}', 'locked: true → false', expires_at]);
+    const json = JSON.parse((await run('confirmations', '--json')).stdout);
+    expect(json).toMatchObject({ confirmations: [{ command_id }], next_cursor: null });
+  });
+
+  it('approves without asking where it is told to', async () => {
+    const { command_id } = await unlock();
+    expect(await run('confirmations', 'approve', command_id, '--yes')).toEqual({
+      code: 0,
+      stdout: `${command_id}\n`,
+      stderr: '',
+    });
+    expect(await statusOf(command_id)).toMatchObject({ status: 'dispatched' });
+    const again = await run('confirmations', 'approve', command_id, '--yes');
+    expect([again.code, again.stderr.slice(0, 22)]).toEqual([1, '409 ILLEGAL_TRANSITION']);
+  });
+
+  it('sends nothing where nobody can be asked', async () => {
+    const { command_id } = await unlock();
+    const { code, stdout, stderr } = await run('confirmations', 'approve', command_id);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('give --yes');
+    expect(await statusOf(command_id)).toMatchObject({ status: 'awaiting_confirmation' });
+  });
+
+  it('shows on a terminal what it would do, and sends it for a yes', async () => {
+    const { command_id, expires_at } = await unlock();
+    for (const yes of ['y', 'YES']) {
+      const { command_id: waiting } = yes === 'y' ? { command_id } : await unlock();
+      const { lines, ended, stdin, asked } = atTerminal('confirmations', 'approve', waiting);
+      await asked();
+      expect(lines.said[0]).toBe(`unlock {} on Front door (${lock})`);
+      expect(lines.said[1]).toBe('  locked: true → false');
+      expect(lines.said[2]).toContain(mine.userId);
+      expect(lines.said[2]).toContain(expires_at);
+      expect(await statusOf(waiting)).toMatchObject({ status: 'awaiting_confirmation' });
+      stdin.write(`${yes}\n`);
+      await ended;
+      expect(lines.out).toEqual([waiting]);
+      expect(await statusOf(waiting)).toMatchObject({ status: 'dispatched' });
+    }
+  });
+
+  it('sends nothing for any other word, for Enter, and for the end of the input', async () => {
+    const { command_id } = await unlock();
+    for (const word of ['n\n', '\n', 'yellow\n', null]) {
+      const { ended, stdin, asked } = atTerminal('confirmations', 'approve', command_id);
+      await asked();
+      if (word === null) stdin.end();
+      else stdin.write(word);
+      await expect(ended).rejects.toThrow('not approved');
+    }
+    expect(await statusOf(command_id)).toMatchObject({ status: 'awaiting_confirmation' });
+  });
+
+  it('shows what a device wrote as text, whatever it holds for a terminal', async () => {
+    await mine.connect(lock);
+    await mine.report(lock, { locked: '\u001b[2J\u009b2J\u202eeslaf' });
+    mine.disconnect(lock);
+    const { command_id } = await unlock();
+    const { lines, ended, stdin, asked } = atTerminal('confirmations', 'approve', command_id);
+    await asked();
+    expect(lines.said[1]).toBe('  locked: "\\u001b[2J\\u{9b}2J\\u{202e}eslaf" → false');
+    stdin.end();
+    await expect(ended).rejects.toThrow();
+  });
+
+  it('says why it shows nothing: it is over, or there is no such command', async () => {
+    const { command_id } = await unlock();
+    await mine.call('POST', `/confirmations/${command_id}/refuse`);
+    await expect(atTerminal('confirmations', 'approve', command_id).ended).rejects.toThrow(
+      'the command is cancelled and does not wait for a confirmation',
+    );
+    await expect(atTerminal('confirmations', 'approve', v7()).ended).rejects.toThrow('There is no such command.');
+  });
+
+  it('refuses with a reason', async () => {
+    const { command_id } = await unlock();
+    expect(await run('confirmations', 'refuse', command_id, '--reason', 'Nobody is at home.')).toEqual({
+      code: 0,
+      stdout: 'cancelled\n',
+      stderr: '',
+    });
+    const { status, timeline } = await statusOf(command_id);
+    expect([status, timeline.at(-1).reason]).toEqual(['cancelled', 'Nobody is at home.']);
+  });
+});
+
+describe('twinkeep policy', () => {
+  it('shows the policy and changes it', async () => {
+    expect((await run('policy')).stdout).toBe('confirm_by     requester\nconfirm_ttl_s  300\n');
+    const set = await run('policy', 'set', '--confirm-by', 'person', '--confirm-ttl', '10m', '--json');
+    expect(JSON.parse(set.stdout)).toEqual({ policy: { confirm_by: 'person', confirm_ttl_s: 600 } });
+    expect(JSON.parse((await run('policy', 'show', '--json')).stdout)).toEqual(JSON.parse(set.stdout));
+  });
+
+  it('ends with 2 for what cannot be meant, and with 1 for what the service refuses', async () => {
+    for (const args of [[], ['--confirm-by', 'anybody'], ['--confirm-ttl', 'long']]) {
+      expect((await run('policy', 'set', ...args)).code).toBe(2);
+    }
+    const short = await run('policy', 'set', '--confirm-ttl', '59s');
+    expect([short.code, short.stderr.slice(0, 21)]).toEqual([1, '400 VALIDATION_FAILED']);
+  });
+});

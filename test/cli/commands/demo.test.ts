@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { nodeEnv, nodeFlags } from '../../support/node.ts';
+
+const run = promisify(execFile);
+const commandLine = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
+
+describe('the demonstration', () => {
+  let stdout = '';
+  let stderr = '';
+
+  beforeAll(async () => {
+    // As if at every look somebody wanted to walk through the door, and somebody else came to a switch on the wall.
+    const NODE_OPTIONS = '--import=data:text/javascript,Math.random=()=>0';
+    const env = { ...nodeEnv, HOME: process.env.HOME ?? '', NO_COLOR: '1', NODE_OPTIONS };
+    const args = [...nodeFlags, commandLine, 'demo', '--exit'];
+    ({ stdout, stderr } = await run(process.execPath, args, { env, timeout: 29_000 }));
+  });
+
+  it('tells every step of the main job, and of a goal whose plan is rolled back and then succeeds', () => {
+    const lines = stdout.split('\n');
+    expect(lines.filter((line) => line.startsWith('✗'))).toEqual([]);
+    expect(stderr).toBe('');
+    const told = (chapter: string): string[] => {
+      const from = lines.findIndex((line) => line.includes(chapter));
+      const rest = lines.slice(from + 1);
+      const end = rest.indexOf('');
+      return rest.slice(0, end).map((line) => line.replace(/^✓ /, '').replace(/ {2,}/, ': '));
+    };
+    const first = told('while somebody holds the front door open');
+    expect(first).toEqual(
+      expect.arrayContaining([
+        'succeeded: Ceiling light · turn_off',
+        'failed: Front door · lock: the door is open',
+        'rolling_back: the plan “Good night”',
+        'compensated: Ceiling light · turn_off',
+        'rolled_back: the plan “Good night”',
+        'undone: Ceiling light {"on":true}, Front door {"locked":false}',
+      ]),
+    );
+    expect(first.indexOf('succeeded: Ceiling light · turn_off')).toBeLessThan(
+      first.indexOf('failed: Front door · lock: the door is open'),
+    );
+    expect(told('again, with the door shut').slice(-2)).toEqual([
+      'succeeded: the plan “Good night”',
+      'done: Ceiling light {"on":false}, Front door {"locked":true}',
+    ]);
+  });
+});

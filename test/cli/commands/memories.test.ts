@@ -1,0 +1,49 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { runCliInProcess } from '../../support/cli.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+
+let house: HttpService;
+let mine: TestTenant;
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  mine = await makeTestTenant(house);
+});
+afterAll(() => house.close());
+
+const run = (...args: string[]) => runCliInProcess(['memories', ...args], { url: house.url, token: mine.tokens.user });
+
+const TEXT = 'Good night:\nall lights off, \u{202e}door locked';
+
+it('memories adds, lists with filters, and deletes', async () => {
+  const added = await run('add', 'routine', TEXT, '--subject', 'house', '--tag', 'night', '--tag', 'light');
+  expect(added).toEqual({ code: 0, stdout: expect.stringMatching(/^[0-9a-f-]{36}\n$/), stderr: '' });
+  const id = added.stdout.trim();
+  const other = (await run('add', 'preference', `Warm ${'light '.repeat(100)}`, '--expires', '30d')).stdout.trim();
+
+  const listed = await run('--search', 'lights -warm', '--kind', 'routine', '--subject', 'house', '--tag', 'night');
+  expect(listed.stdout.split('\n')[1]?.split(/ {2,}/)).toEqual([
+    ...[id, 'routine', expect.any(String), '-', expect.stringMatching(/^user:/), 'house', 'night light'],
+    'Good night: all lights off, \\u{202e}door locked',
+  ]);
+  const lines = (await run()).stdout.trim().split('\n');
+  expect(lines).toHaveLength(3);
+  expect(lines[1]).toMatch(new RegExp(`^${other} .* Warm (light )+.*…$`));
+
+  const page = JSON.parse((await run('list', '--limit', '1', '--json')).stdout);
+  expect(page.memories).toMatchObject([{ id: other, expires_at: expect.any(String) }]);
+  const rest = JSON.parse((await run('list', '--cursor', page.next_cursor, '--json')).stdout);
+  expect(rest.memories).toMatchObject([{ id, content: TEXT }]);
+
+  expect(await run('delete', id, other)).toEqual({ code: 0, stdout: '', stderr: '' });
+  expect(await run()).toEqual({ code: 0, stdout: '', stderr: 'none\n' });
+});
+
+it('memories refuses what the service refuses, and what is no kind', async () => {
+  const refused = await run('delete', v7());
+  expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('NOT_FOUND')]);
+  expect((await run('add', 'routine', ' ')).stderr).toContain('VALIDATION_FAILED');
+  expect((await run('add', 'dream', 'x')).code).toBe(2);
+  expect((await run('--kind', 'dream')).code).toBe(2);
+});

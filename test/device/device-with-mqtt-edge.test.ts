@@ -1,0 +1,203 @@
+// The device library against the service's own MQTT edge, with a model of the house behind it.
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, beforeEach, describe, expect, inject, it, vi } from 'vitest';
+import { connectDevice, type Device, type DeviceOptions } from '../../src/device/device.ts';
+import type { MqttEdge } from '../../src/edges/mqtt/edge.ts';
+import type { DeviceEvent } from '../../src/machines/device-types.ts';
+import { House, type TestDevice } from '../edges/mqtt/edge-harness.ts';
+
+let house: House;
+let edge: MqttEdge;
+let row: TestDevice;
+let devices: Device[] = [];
+
+beforeEach(async () => {
+  house = new House();
+  row = house.addDevice();
+  edge = await house.open({ limits: { closeJitterMs: 1 } });
+});
+afterEach(async () => {
+  await Promise.all(devices.map((device) => device.close(0)));
+  devices = [];
+  await edge.close();
+});
+
+async function start(options: Partial<DeviceOptions> = {}, of = row): Promise<Device> {
+  const device = await connectDevice({
+    mqttUrl: `mqtt://127.0.0.1:${edge.port}`,
+    tenantId: of.tenantId,
+    deviceId: of.deviceId,
+    secret: of.secret,
+    signingAlg: of.alg,
+    keyVersion: of.keyVersion,
+    cloudPublicKeys: [house.cloudPublicKey],
+    clock: house.clock,
+    backoff: { minMs: 5, maxMs: 20 },
+    ...options,
+  });
+  devices.push(device);
+  return device;
+}
+
+async function startOnline(options: Partial<DeviceOptions> = {}, of = row): Promise<Device> {
+  const device = await start(options, of);
+  await until(() => expect(device.online).toBe(true));
+  return device;
+}
+
+const until = (assertion: () => void) => vi.waitFor(assertion, { timeout: inject('pollMs'), interval: 5 });
+const reported = () => house.events('state.reported') as Extract<DeviceEvent, { type: 'state.reported' }>[];
+const acks = () => house.events('ack.reported') as Extract<DeviceEvent, { type: 'ack.reported' }>[];
+
+function command(action: string, of = row): string {
+  const commandId = randomUUID();
+  house.commands.set(commandId, { deviceId: of.deviceId });
+  house.emit({
+    type: 'command.write',
+    tenantId: of.tenantId,
+    deviceId: of.deviceId,
+    commandId,
+    sessionId: house.live.get(of.deviceId)?.sessionId ?? '',
+    critical: false,
+    message: {
+      messageId: randomUUID(),
+      requestId: randomUUID(),
+      action,
+      params: { level: 40 },
+      issuedAt: house.now,
+      expiresAt: house.now + 60_000,
+    },
+  });
+  return commandId;
+}
+
+describe('at the edge of the service, a device', () => {
+  it.each(['hmac-sha256', 'ed25519'] as const)('signs in, reports, obeys and acknowledges with %s', async (alg) => {
+    const own = house.addDevice(undefined, alg);
+    const device = await startOnline(
+      {
+        state: { brightness: 0 },
+        commands: {
+          set_brightness: ({ level }, { progress }) => {
+            progress(50);
+            return { result: 'ok', state: { brightness: level ?? null } };
+          },
+        },
+      },
+      own,
+    );
+    expect(await device.report({ on: true })).toBe(true);
+    expect(reported().map(({ state, full }) => ({ state, full }))).toEqual([
+      { state: { brightness: 0 }, full: true },
+      { state: { on: true }, full: false },
+    ]);
+    const id = command('set_brightness', own);
+    await until(() => expect(acks()).toHaveLength(3));
+    expect(acks()).toMatchObject([
+      { commandId: id, known: true, ack: { status: 'accepted' } },
+      { commandId: id, known: true, ack: { status: 'in_progress', progress: 50 } },
+      { commandId: id, known: true, ack: { status: 'succeeded', result: 'ok' }, state: { brightness: 40 } },
+    ]);
+    expect(house.refusals).toBe(0);
+  });
+
+  it('sends again what was not committed, and it is taken once', async () => {
+    const device = await startOnline();
+    let failures = 3;
+    house.commit = async ({ event }) => {
+      if (event.type === 'state.reported' && failures-- > 0) throw new Error('the store is away');
+    };
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => device.report({ n })));
+    expect(answers.every(Boolean)).toBe(true);
+    house.commit = async () => {};
+    expect(house.row(row.deviceId).window.highest).toBe(40);
+    expect(house.refusals).toBe(0);
+    expect(house.counted['sign-in device']).toBeGreaterThan(1);
+  });
+
+  it('is told what was refused', async () => {
+    const device = await startOnline({ commands: { turn_on: () => undefined } });
+    const refused = once(device, 'refused');
+    const id = command('turn_on');
+    house.commands.set(id, { deviceId: randomUUID() });
+    expect(await refused).toMatchObject([{ code: 'UNKNOWN_COMMAND' }]);
+  });
+
+  it('finds its number again after it lost its counter', async () => {
+    const first = await startOnline();
+    for (let n = 0; n < 5; n++) await first.report({ n });
+    await first.close();
+    const second = await startOnline();
+    expect(await second.report({ n: 5 })).toBe(true);
+    expect(house.row(row.deviceId).window.highest).toBe(6);
+    expect(house.refusals).toBe(0);
+  });
+
+  it('goes on after a rotation, in grace with the old key and for good with the new', async () => {
+    const device = await startOnline();
+    const rotated = house.rotate(row.deviceId, house.now + 86_400_000);
+    device.reconnect('still the old key');
+    await until(() => expect(device.online).toBe(true));
+    expect(await device.report({ n: 1 })).toBe(true);
+    device.rekey(rotated.secret, rotated.keyVersion);
+    await until(() => expect(device.online).toBe(true));
+    expect(await device.report({ n: 2 })).toBe(true);
+    expect(house.refusals).toBe(0);
+  });
+
+  it('is cut off when it is revoked, and learns no more than that it may not', async () => {
+    const device = await startOnline();
+    const reasons: string[] = [];
+    device.on('offline', (reason) => reasons.push(reason));
+    house.revoke(row.deviceId);
+    await until(() => expect(reasons.length).toBeGreaterThan(1));
+    expect(reasons[1]).toContain('Not authorized');
+    expect(device.online).toBe(false);
+  });
+
+  it('survives that another process takes its session, and takes it back', async () => {
+    const first = await startOnline();
+    const offline = once(first, 'offline');
+    const second = await startOnline();
+    await offline;
+    await second.close();
+    await until(() => expect(first.online).toBe(true));
+    expect(await first.report({ on: true })).toBe(true);
+  });
+});
+
+describe('over other transports', () => {
+  const file = (name: string) => readFileSync(new URL(`../support/tls/${name}`, import.meta.url));
+
+  it('it speaks TLS, and only to a service whose certificate it trusts', async () => {
+    const tls = { port: 0, cert: file('localhost.crt'), key: file('localhost.key') };
+    const deviceRate = { perSecond: 1_000, burst: 1_000 };
+    const secure = await house.open({ settings: { host: '127.0.0.1', port: 0, tls, maxConnections: 10, deviceRate } });
+    try {
+      const mqttUrl = `mqtts://localhost:${secure.tlsPort}`;
+      const distrusting = await start({ mqttUrl });
+      expect((await once(distrusting, 'offline'))[0]).toMatch(/self[- ]signed|unable to verify/);
+      await distrusting.close();
+      const device = await startOnline({ mqttUrl, tls: { ca: tls.cert } });
+      expect(await device.report({ on: true })).toBe(true);
+      await device.close();
+    } finally {
+      await secure.close();
+    }
+  });
+
+  it('it speaks MQTT over WebSocket', async () => {
+    const http = createServer().on('upgrade', (request, socket, head) => edge.upgrade(request, socket, head));
+    http.listen(0, '127.0.0.1');
+    await once(http, 'listening');
+    const device = await startOnline({ mqttUrl: `ws://127.0.0.1:${(http.address() as AddressInfo).port}/mqtt` });
+    expect(await device.report({ on: true })).toBe(true);
+    await device.close();
+    http.closeAllConnections();
+    http.close();
+  });
+});

@@ -1,0 +1,351 @@
+import { describe, expect, it } from 'vitest';
+import { ContextKind, ContextPhase, InterruptReason, NodeState } from '#proto/cognition/v1/runtime_pb.js';
+import { newId } from '../../../src/main/ids.ts';
+import { eventually } from '../../support/clock.ts';
+import { house } from './edge-harness.ts';
+
+const cases = (stream: { events: { event: { case?: string | undefined } }[] }) =>
+  stream.events.map(({ event }) => event.case);
+
+describe('what a sidecar is told', () => {
+  it('begins with what devices can do, and counts its events from 1', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.events.length >= 2);
+    expect(cases(stream)).toEqual(['capabilitySync', 'perceptionUpdate']);
+    expect(stream.events.map(({ eventId }) => eventId)).toEqual([1n, 2n]);
+    const [sync] = stream.eventsOf('capabilitySync');
+    const light = sync?.sets.find(({ category }) => category === 'light');
+    expect(light?.tools.map(({ action }) => action)).toContain('turn_on');
+    expect(light?.tools.map(({ action }) => action)).not.toContain('rotate_key');
+  });
+
+  it('shows what waits for it with the world around it', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true }, room: { id: newId(), name: 'Hall' } });
+    const elsewhere = device({ homeId: newId() });
+    const foreign = device({ tenantId: newId() });
+    const { id } = cognition.open({ id: newId(), tenantId, homeId, text: 'good night' });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const [shown] = stream.eventsOf('perceptionUpdate');
+    expect(shown).toMatchObject({ tenantId, homeId, deviceId: '', devicesLeftOut: 0, contextsLeftOut: 0 });
+    expect(shown?.worldStateHash).toMatch(/^[0-9a-f]{64}$/);
+    expect(shown?.activeContexts).toMatchObject([
+      { contextId: id, kind: ContextKind.GOAL, text: 'good night', phase: ContextPhase.THINKING, nodes: [] },
+    ]);
+    expect(shown?.devices).toMatchObject([{ deviceId: lamp.id, state: { on: true }, roomName: 'Hall', online: true }]);
+    const told = JSON.stringify(shown, (_, value) => (typeof value === 'bigint' ? `${value}` : value));
+    expect(told).not.toContain(elsewhere.id);
+    expect(told).not.toContain(foreign.id);
+    const sets = stream
+      .eventsOf('capabilitySync')
+      .flatMap((sync) => sync.sets.map(({ capabilitySetId }) => capabilitySetId));
+    expect(sets).toContain(shown?.devices[0]?.capabilitySetId);
+  });
+
+  it('tells of a manifest of its own before the device that has it', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const { manifest } = device();
+    const own = structuredClone(manifest);
+    if (own === null) throw new Error('a light has a manifest');
+    own.capabilities = own.capabilities.slice(0, 1).map((one) => ({ ...one, action: 'sing.loudly' }));
+    const singer = device({ manifest: { ...own, own: true } });
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(cases(stream)).toEqual(['capabilitySync', 'capabilitySync', 'perceptionUpdate']);
+    const set = stream.eventsOf('capabilitySync')[1]?.sets[0];
+    const [shown] = stream.eventsOf('perceptionUpdate');
+    expect(shown?.devices.find(({ deviceId }) => deviceId === singer.id)?.capabilitySetId).toBe(set?.capabilitySetId);
+    expect(set?.tools[0]).toMatchObject({
+      action: 'sing.loudly',
+      definition: { type: 'function', function: { name: expect.stringMatching(/^sing_loudly_[0-9a-f]{8}$/) } },
+    });
+  });
+
+  it('tells of a new context at once, and of a changed world at most once in a while', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ coalesceMs: 200 });
+    const lamp = device();
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.events.length > 0);
+    const from = performance.now();
+    cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    let level = 0;
+    await eventually(() => {
+      for (let n = 0; n < 10; n++) report(lamp, { level: ++level });
+      return stream.eventsOf('perceptionUpdate').length >= 3;
+    });
+    const told = stream.eventsOf('perceptionUpdate').length;
+    expect(performance.now() - from).toBeGreaterThan((told - 1) * 200);
+    await eventually(() => stream.eventsOf('perceptionUpdate').at(-1)?.devices[0]?.state?.level === level);
+  });
+
+  it('tells of a home that a device left', async () => {
+    const { sidecar, cognition, device, place, tenantId, homeId } = await house();
+    const lamp = device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    place(lamp, null);
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
+    expect(stream.eventsOf('perceptionUpdate')[1]?.devices).toEqual([]);
+  });
+
+  it('reads a world that takes long no more often than it has time for', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    const { world } = cognition;
+    const readings: { from: number; took: number }[] = [];
+    cognition.world = async (asked) => {
+      const from = performance.now();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      readings.push({ from, took: performance.now() - from });
+      return world.call(cognition, asked);
+    };
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => {
+      cognition.open({ id: newId(), tenantId, homeId });
+      return stream.eventsOf('perceptionUpdate').length >= 5;
+    });
+    readings.reduce((before, next) => {
+      expect(next.from - before.from).toBeGreaterThan(2.5 * before.took);
+      return next;
+    });
+  });
+
+  it('says nothing of a report that changes nothing', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true } });
+    cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const { worldReads } = cognition;
+    report(lamp, { on: true });
+    await eventually(() => cognition.worldReads > worldReads);
+    cognition.interrupt([...cognition.contexts.keys()][0] as string, 'CANCELLED');
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')).toHaveLength(1);
+  });
+
+  it('says of no home that there is nothing to think about once there is', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ idleHomeIntervalMs: 200 });
+    const [lamp, elsewhere] = [device(), device({ homeId: newId() })];
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.events.length > 0);
+    report(lamp, { on: true });
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    report(lamp, { on: false });
+    report(elsewhere, { on: false });
+    cognition.open({ id: newId(), tenantId, homeId });
+    await eventually(() => stream.eventsOf('perceptionUpdate').some((shown) => shown.homeId === elsewhere.homeId));
+    const told = stream.eventsOf('perceptionUpdate').filter((shown) => shown.homeId === homeId);
+    expect(told.map(({ activeContexts }) => activeContexts.length)).toEqual([0, 1]);
+  });
+
+  it('tells of a home about which there is nothing to think by its hash alone', async () => {
+    const { sidecar, device, report, homeId } = await house();
+    const lamp = device();
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.events.length > 0);
+    report(lamp, { on: true });
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    report(lamp, { on: false });
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
+    const told = stream.eventsOf('perceptionUpdate');
+    expect(told).toMatchObject([
+      { homeId, devices: [], activeContexts: [], memories: [] },
+      { homeId, devices: [], activeContexts: [], memories: [] },
+    ]);
+    expect(told[0]?.worldStateHash).not.toBe(told[1]?.worldStateHash);
+  });
+
+  it('tells of nodes, of commands with the state of their device, and of interruptions', async () => {
+    const { sidecar, cognition, edge, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: false } });
+    const commandId = newId();
+    const node = { id: 'off', deviceId: lamp.id, action: 'turn_off', params: {}, dependsOn: [], compensation: null };
+    const { id } = cognition.open({
+      ...{ id: newId(), tenantId, homeId },
+      nodes: [{ ...node, timeoutS: null, status: 'running', commandId, error: null }],
+    });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.activeContexts[0]?.nodes).toMatchObject([
+      { node: { nodeId: 'off', action: 'turn_off' }, state: NodeState.RUNNING, commandId },
+    ]);
+    edge.notify({
+      ...{
+        type: 'outcome',
+        contextId: id,
+        tenantId,
+        homeId,
+        at: Date.now(),
+        nodeId: 'off',
+        deviceId: lamp.id,
+        commandId,
+      },
+      ...{ compensation: false, success: true, status: 'succeeded', verification: 'verified', code: null },
+    });
+    cognition.setNodeStatus(id, 'off', 'succeeded');
+    cognition.interrupt(id, 'CANCELLED', 'Somebody cancelled it.');
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+    expect(stream.eventsOf('observationOutcome')).toMatchObject([
+      { contextId: id, nodeId: 'off', commandId, success: true, verification: 'verified', deviceState: { on: false } },
+    ]);
+    expect(stream.eventsOf('graphStateUpdate')).toMatchObject([
+      { contextId: id, nodeId: 'off', from: NodeState.RUNNING, to: NodeState.SUCCEEDED },
+    ]);
+    expect(stream.eventsOf('interruptSignal')).toMatchObject([
+      { contextId: id, reason: InterruptReason.CANCELLED, detail: 'Somebody cancelled it.' },
+    ]);
+  });
+
+  it('tells one that comes back all that it needs to go on', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    const lamp = device({ state: { on: true } });
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    const first = await sidecar();
+    const before = await first.waitForStream();
+    await eventually(() => before.eventsOf('perceptionUpdate').length === 1);
+    before.send({
+      contextId: id,
+      proposal: { case: 'graphNode', value: { node: { nodeId: 'off', deviceId: lamp.id, action: 'turn_off' } } },
+    });
+    await eventually(() => before.eventsOf('graphStateUpdate').length === 1);
+    first.kill();
+    cognition.setNodeStatus(id, 'off', 'succeeded');
+    const later = cognition.open({ id: newId(), tenantId, homeId });
+    const after = await (await sidecar()).waitForStream();
+    await eventually(() => after.eventsOf('perceptionUpdate').length === 1);
+    expect(cases(after)).toEqual(['capabilitySync', 'perceptionUpdate']);
+    expect(after.events[0]?.eventId).toBe(1n);
+    expect(after.eventsOf('perceptionUpdate')[0]?.activeContexts).toMatchObject([
+      { contextId: id, nodes: [{ node: { nodeId: 'off', deviceId: lamp.id }, state: NodeState.SUCCEEDED }] },
+      { contextId: later.id, nodes: [] },
+    ]);
+  });
+
+  it('shows as many contexts as there is room for, and the others when those are over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
+    device();
+    const ids = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const shown = () =>
+      stream
+        .eventsOf('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    expect(shown()).toEqual(ids.slice(0, 2));
+    expect(stream.eventsOf('perceptionUpdate')[0]?.contextsLeftOut).toBe(1);
+    cognition.interrupt(ids[0] as string, 'CANCELLED');
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 2);
+    expect(shown()).toEqual(ids.slice(1));
+  });
+
+  it('shows the others as well when it is the sidecar that says one is over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContextsPerUpdate: 2, maxContexts: 3 });
+    device();
+    const ids = [1, 2, 3, 4].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
+    const stream = await (await sidecar()).waitForStream();
+    const shown = () =>
+      stream
+        .eventsOf('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    const complete = (contextId?: string) =>
+      stream.send({ contextId: contextId as string, proposal: { case: 'complete', value: { summary: 'Done.' } } });
+    await eventually(() => shown()?.length === 2);
+    complete(ids[0]);
+    await eventually(() => shown()?.includes(ids[2] as string));
+    complete(ids[1]);
+    await eventually(() => shown()?.includes(ids[3] as string));
+  });
+
+  it('shows the others where one is over just while its world is read', async () => {
+    const { sidecar, cognition, device, report, tenantId, homeId } = await house({ maxContextsPerUpdate: 2 });
+    const lamp = device();
+    const ids = [1, 2, 3].map(() => cognition.open({ id: newId(), tenantId, homeId }).id);
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    const { world } = cognition;
+    cognition.world = async (asked) => {
+      cognition.world = world;
+      cognition.interrupt(ids[0] as string, 'CANCELLED');
+      return world.call(cognition, asked);
+    };
+    report(lamp, { on: true });
+    await eventually(() =>
+      stream
+        .eventsOf('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.some(({ contextId }) => contextId === ids[2]),
+    );
+  });
+
+  it('keeps no more contexts in mind than it may, and looks for the others when some are over', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house({ maxContexts: 2 });
+    device();
+    const early = [newId(), newId(), newId()].map((id) => cognition.open({ id, tenantId, homeId }).id);
+    const stream = await (await sidecar()).waitForStream();
+    const shown = () =>
+      stream
+        .eventsOf('perceptionUpdate')
+        .at(-1)
+        ?.activeContexts.map(({ contextId }) => contextId);
+    await eventually(() => shown()?.length === 2);
+    const late = cognition.open({ id: newId(), tenantId, homeId }).id;
+    expect(shown()).toEqual(early.slice(0, 2));
+    cognition.interrupt(early[0] as string, 'CANCELLED');
+    await eventually(() => shown()?.includes(early[2] as string));
+    for (const id of early.slice(1)) cognition.interrupt(id, 'CANCELLED');
+    await eventually(() => shown()?.includes(late));
+  });
+
+  it('tells of tenants in turn, however much one of them has asked', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    for (let count = 0; count < 50; count++) cognition.open({ id: newId(), tenantId, homeId: newId() });
+    const other = newId();
+    const { id } = cognition.open({ id: newId(), tenantId: other, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 51);
+    const tenants = stream.eventsOf('perceptionUpdate').map((one) => one.tenantId);
+    expect(tenants.indexOf(other)).toBe(1);
+    expect(stream.eventsOf('perceptionUpdate')[1]?.activeContexts).toMatchObject([{ contextId: id }]);
+  });
+
+  it('tells of everything else while one thing cannot be read', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    const poison = cognition.open({ id: newId(), tenantId, homeId: newId() });
+    const { world } = cognition;
+    cognition.world = (asked) => {
+      if (asked.homeId === poison.homeId) throw new Error('it never can');
+      return world.call(cognition, asked);
+    };
+    const { id } = cognition.open({ id: newId(), tenantId, homeId });
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+    expect(stream.eventsOf('perceptionUpdate')[0]?.activeContexts).toMatchObject([{ contextId: id }]);
+    cognition.interrupt(id, 'CANCELLED');
+    await eventually(() => stream.eventsOf('interruptSignal').length === 1);
+  });
+
+  it('goes on when what it tells could not be read', async () => {
+    const { sidecar, cognition, device, tenantId, homeId } = await house();
+    device();
+    cognition.open({ id: newId(), tenantId, homeId });
+    let failures = 2;
+    cognition.beforeAnswer = () => {
+      failures -= 1;
+      if (failures >= 0) throw new Error('the store is away');
+    };
+    const stream = await (await sidecar()).waitForStream();
+    await eventually(() => stream.eventsOf('perceptionUpdate').length === 1);
+  });
+});

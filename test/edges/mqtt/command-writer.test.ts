@@ -1,0 +1,383 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Overloaded } from '../../../src/actors/contract.ts';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import type { VolatileOutput } from '../../../src/machines/outputs.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
+import { Device, eventually, packets, Raw } from './client.ts';
+import { House, type TestDevice } from './edge-harness.ts';
+
+let house: House;
+let edge: MqttEdge;
+let device: TestDevice;
+let leaseValid: boolean;
+
+beforeEach(async () => {
+  house = new House();
+  device = house.addDevice();
+  leaseValid = true;
+  edge = await house.open({ lease: { epoch: 1, valid: () => leaseValid } });
+});
+afterEach(() => edge.close());
+
+function command(sessionId: string, changes: object = {}): Extract<VolatileOutput, { type: 'command.write' }> {
+  const commandId = randomUUID();
+  house.commands.set(commandId, { deviceId: device.deviceId });
+  return {
+    type: 'command.write',
+    tenantId: device.tenantId,
+    deviceId: device.deviceId,
+    commandId,
+    sessionId,
+    critical: false,
+    message: {
+      messageId: randomUUID(),
+      requestId: randomUUID(),
+      action: 'set_brightness',
+      params: { level: 40 },
+      issuedAt: house.now,
+      expiresAt: house.now + 60_000,
+    },
+    ...changes,
+  };
+}
+
+const listening = async (of = device) => {
+  const client = await Device.connect(house, of, edge.port);
+  await client.listen();
+  return client;
+};
+const undone = () => house.events('write.undone');
+
+describe('a command', () => {
+  it('is written to its session in QoS 1, signed, numbered from 1, fresh at each write', async () => {
+    for (const alg of ['hmac-sha256', 'ed25519'] as const) {
+      device = house.addDevice(undefined, alg);
+      const client = await listening();
+      const output = command(client.clientId);
+      house.emit(output);
+      house.now += 5;
+      house.emit(output);
+      await eventually(() => expect(client.told).toHaveLength(2));
+      expect(client.told).toMatchObject(
+        [1, 2].map((sequence) => ({
+          type: 'cmd',
+          sequence,
+          qos: 1,
+          messageId: output.message.messageId,
+          requestId: output.message.requestId,
+          payload: {
+            command_id: output.commandId,
+            action: 'set_brightness',
+            params: { level: 40 },
+            issued_at: output.message.issuedAt,
+            expires_at: output.message.expiresAt,
+          },
+        })),
+      );
+      const [first, second] = client.told.map(({ text }) => JSON.parse(text));
+      expect(second.timestamp - first.timestamp).toBe(5);
+      expect(second.nonce).not.toBe(first.nonce);
+      await client.mqtt.endAsync();
+    }
+    expect(undone()).toEqual([]);
+  });
+
+  it('numbers begin again in the next session', async () => {
+    const first = await listening();
+    house.emit(command(first.clientId));
+    await eventually(() => expect(first.told).toHaveLength(1));
+    house.now += 1;
+    const second = await listening();
+    house.emit(command(second.clientId));
+    await eventually(() => expect(second.told).toMatchObject([{ sequence: 1 }]));
+  });
+
+  it('reaches nobody but its device', async () => {
+    const client = await listening();
+    const other = await listening(house.addDevice(device.tenantId));
+    house.emit(command(client.clientId));
+    await eventually(() => expect(client.told).toHaveLength(1));
+    await other.say('heartbeat', {});
+    expect(other.told).toEqual([]);
+  });
+
+  it('asks for its pending ones once the subscription stands, after the SUBACK, and once', async () => {
+    const client = await Device.connect(house, device, edge.port);
+    house.onSubscribed = async (_deviceId, sessionId) => house.emit(command(sessionId));
+    await client.listen();
+    await client.listen();
+    await eventually(() => expect(client.told).toHaveLength(1));
+    expect(house.subscriptions).toEqual([client.clientId]);
+  });
+
+  it('asks again for its pending ones while the store is away', async () => {
+    const client = await Device.connect(house, device, edge.port);
+    let tries = 0;
+    house.onSubscribed = async () => {
+      tries += 1;
+      if (tries < 2) throw new Error('away');
+    };
+    await client.listen();
+    await eventually(() => expect(tries).toBe(2));
+  });
+
+  it('asks for its pending ones one at a time while the store is away, however often it subscribes, and once more afterwards', async () => {
+    const client = await Device.connect(house, device, edge.port);
+    let asking = 0;
+    let most = 0;
+    const held = Promise.withResolvers<void>();
+    house.onSubscribed = async () => {
+      asking += 1;
+      most = Math.max(most, asking);
+      await held.promise;
+      asking -= 1;
+    };
+    for (let n = 0; n < 10; n++) {
+      await client.listen();
+      await client.mqtt.unsubscribeAsync(client.topic('cmd'));
+    }
+    await client.listen();
+    expect(most).toBe(1);
+    held.resolve();
+    await eventually(() => expect(house.subscriptions).toHaveLength(2));
+    await client.mqtt.unsubscribeAsync(client.topic('cmd'));
+    await client.listen();
+    await eventually(() => expect(house.subscriptions).toHaveLength(3));
+  });
+
+  it.each([
+    ['there is no session', () => command('x')],
+    ['it is another session', async () => command(`${(await listening()).clientId}x`)],
+    ['the subscription does not stand', async () => command((await Device.connect(house, device, edge.port)).clientId)],
+    [
+      'the subscription was given up',
+      async () => {
+        const client = await listening();
+        await client.mqtt.unsubscribeAsync(client.topic('cmd'));
+        return command(client.clientId);
+      },
+    ],
+    [
+      'the device was revoked a moment ago',
+      async () => {
+        const client = await listening();
+        house.row(device.deviceId).revoked = true;
+        return command(client.clientId);
+      },
+    ],
+    [
+      'the key of the session has ended',
+      async () => {
+        const client = await listening();
+        house.reinstate(device.deviceId, false);
+        return command(client.clientId);
+      },
+    ],
+    [
+      'the tenant was suspended a moment ago',
+      async () => {
+        const client = await listening();
+        house.tenants.set(device.tenantId, 'suspended');
+        return command(client.clientId);
+      },
+    ],
+    [
+      'the session has expired',
+      async () => {
+        const client = await listening();
+        house.now += 24 * 3_600_000;
+        return command(client.clientId);
+      },
+    ],
+    [
+      'the command has expired',
+      async () => {
+        const client = await listening();
+        const output = command(client.clientId);
+        house.now = output.message.expiresAt;
+        return output;
+      },
+    ],
+    [
+      'the lease of the process is over',
+      async () => {
+        const client = await listening();
+        leaseValid = false;
+        return command(client.clientId);
+      },
+    ],
+    ['the session is of another tenant', async () => command((await listening()).clientId, { tenantId: randomUUID() })],
+  ])('is not written and its mark is taken back when %s', async (_why, given) => {
+    const output = await given();
+    house.emit(output);
+    await eventually(() => expect(undone()).toMatchObject([{ sessionId: output.sessionId, at: house.now }]));
+    expect(house.counted['written cmd']).toBeUndefined();
+    expect(house.counted.undone).toBe(1);
+  });
+
+  it('of a device that is not in memory is written after a look at the store', async () => {
+    const client = await listening();
+    house.inMemory = false;
+    house.emit(command(client.clientId));
+    await eventually(() => expect(client.told).toHaveLength(1));
+    house.row(device.deviceId).revoked = true;
+    house.emit(command(client.clientId));
+    await eventually(() => expect(undone()).toHaveLength(1));
+  });
+
+  it('that was not written has its mark taken back although the runtime is busy', async () => {
+    let tries = 0;
+    house.commit = async () => {
+      tries += 1;
+      if (tries === 1) throw new Overloaded('full');
+    };
+    house.emit(command('x'));
+    await eventually(() => expect(tries).toBe(2));
+    expect(house.counted.undone).toBe(1);
+  });
+
+  it('that was meant for a session whose place another one took is offered to that one, once its mark is taken back', async () => {
+    const before = await listening();
+    house.now += 1;
+    const client = await listening();
+    house.emit(command(before.clientId));
+    await eventually(() => expect(house.events('session.ready')).toMatchObject([{ sessionId: client.clientId }]));
+    expect(undone()).toMatchObject([{ sessionId: before.clientId }]);
+  });
+
+  it('that could not be written is not offered to the same session again', async () => {
+    const client = await listening();
+    const output = command(client.clientId);
+    house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
+    await eventually(() => expect(undone()).toHaveLength(1));
+    await client.say('heartbeat', {});
+    expect(house.events('session.ready')).toEqual([]);
+  });
+
+  it('that cannot be composed is taken back, and harms nobody', async () => {
+    const client = await listening();
+    const output = command(client.clientId);
+    house.emit({ ...output, message: { ...output.message, requestId: 'a|b' } });
+    await eventually(() => expect(undone()).toHaveLength(1));
+    expect(client.mqtt.connected).toBe(true);
+  });
+});
+
+describe('a session ends', () => {
+  it('at once when its device is revoked', async () => {
+    const client = await listening();
+    house.revoke(device.deviceId);
+    await client.closed();
+    expect(house.live.size).toBe(0);
+  });
+
+  it('when its device is reinstated, where the end of the revocation was not reported', async () => {
+    const client = await listening();
+    house.reinstate(device.deviceId);
+    await client.closed();
+    expect(house.counted['closed ended']).toBe(1);
+  });
+
+  it('when the key that opened it is dead, and not for another key', async () => {
+    const client = await listening();
+    const end = { type: 'session.end', tenantId: device.tenantId, deviceId: device.deviceId, reason: 'x' } as const;
+    house.emit({ ...end, keyVersion: 2 });
+    await client.say('heartbeat', {});
+    house.emit({ ...end, keyVersion: 1 });
+    await client.closed();
+  });
+
+  it('with the grace of its key, when that is rotated out', async () => {
+    const client = await listening();
+    house.rotate(device.deviceId, house.now + 10_000);
+    house.now += 9_999;
+    await client.say('heartbeat', {});
+    house.now += 1;
+    await client.closed();
+    expect(house.counted['closed expired']).toBe(1);
+  });
+
+  it('after 24 hours', async () => {
+    const client = await listening();
+    house.now += 24 * 3_600_000;
+    await client.closed();
+    expect(house.counted['closed expired']).toBe(1);
+  });
+
+  it('when its tenant is suspended, and no other tenant’s does', async () => {
+    const client = await listening();
+    const other = await listening(house.addDevice());
+    house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
+    await client.closed();
+    house.emit({ type: 'tenant.changed', tenantId: other.device.tenantId, suspended: false, at: house.now });
+    await other.say('heartbeat', {});
+  });
+});
+
+describe('a device subscribes', () => {
+  it('its own cmd, and nothing else', async () => {
+    const { raw } = await Raw.signedIn(house, device, edge.port);
+    const own = `proto/${device.tenantId}/device/${device.deviceId}`;
+    const refused = [
+      `${own}/state`,
+      `${own}/+`,
+      `${own}/#`,
+      '#',
+      '+/+/+/+/+',
+      '$SYS/#',
+      `proto/${device.tenantId}/device/+/cmd`,
+      `proto/${device.tenantId}/device/${randomUUID()}/cmd`,
+      `proto/${randomUUID()}/device/${device.deviceId}/cmd`,
+      `${own}/cmd/x`,
+      'a/'.repeat(20),
+      Buffer.concat([Buffer.from(`${own}/cmd`), Buffer.from([0])]),
+      Buffer.concat([Buffer.from(`${own}/cmd`), Buffer.from([0xff])]),
+    ];
+    raw.socket.write(packets.subscribe(7, `${own}/cmd`, ...refused));
+    const answer = [0x90, 2 + 1 + refused.length, 0, 7, 1, ...refused.map(() => 0x80)];
+    await eventually(() => expect([...raw.bytes]).toEqual(answer));
+    expect(house.subscriptions).toHaveLength(1);
+    raw.socket.destroy();
+  });
+});
+
+describe('at the end of the process', () => {
+  it('what is in flight is committed and acknowledged, and nothing new is taken', async () => {
+    const client = await listening();
+    let commit = () => {};
+    house.commit = () => new Promise((resolve) => (commit = resolve));
+    const said = client.say('state', { state: {} });
+    await eventually(() => expect(house.received).toHaveLength(1));
+    const closing = edge.close();
+    void client.say('state', { state: {} }).catch(() => {});
+    await eventLoopTurns();
+    commit();
+    await said;
+    await closing;
+    await client.closed();
+    expect(house.received).toHaveLength(1);
+    expect(house.live.size).toBe(0);
+  });
+
+  it('who may not speak for the service any more cuts every connection at once', async () => {
+    const client = await listening();
+    edge.abort();
+    await client.closed();
+    expect(edge.connections()).toBe(0);
+  });
+});
+
+it('a process whose lease is over acknowledges nothing and cuts the connection', async () => {
+  const client = await listening();
+  house.commit = async () => {
+    leaseValid = false;
+  };
+  const closed = new Promise<void>((resolve) => client.mqtt.once('close', resolve));
+  const acknowledged = vi.fn();
+  client.mqtt.on('packetreceive', ({ cmd }) => cmd === 'puback' && acknowledged());
+  void client.say('state', { state: { on: true } }).catch(() => {});
+  await closed;
+  expect(house.events('state.reported')).toHaveLength(1);
+  expect(acknowledged).not.toHaveBeenCalled();
+});

@@ -1,0 +1,239 @@
+import { connectAsync } from 'mqtt';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
+import { type MqttEdge, openMqtt } from '../../../src/edges/mqtt/edge.ts';
+import { userAuthentication } from '../../../src/edges/mqtt/user-session.ts';
+import { clientAddress } from '../../../src/edges/shared/client-address.ts';
+import { cloudPublicKey, newDeviceSecret, signingKey } from '../../../src/protocol/signature.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+import { type Around, connack, credentials, Device, eventually, gone, quiet } from './client.ts';
+import type { TestDevice } from './edge-harness.ts';
+
+const cloudKey = signingKey('ed25519', newDeviceSecret());
+const REFUSED = 5;
+
+let house: HttpService;
+let edge: MqttEdge;
+let mine: TestTenant;
+let around: Around;
+let device: TestDevice;
+
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  around = {
+    get now() {
+      return house.clock.now();
+    },
+    cloudPublicKey: cloudPublicKey(cloudKey),
+  };
+  mine = await makeTestTenant(house);
+});
+afterAll(() => house.close());
+
+beforeEach(async () => {
+  edge = await openMqtt({
+    services: house.services,
+    settings: {
+      host: '127.0.0.1',
+      port: 0,
+      tls: null,
+      maxConnections: 100,
+      deviceRate: { perSecond: 50, burst: 500 },
+    },
+    signingKey: cloudKey,
+    watches: (deviceId) => house.runtime.watches.forDevice(deviceId),
+    authenticateUser: userAuthentication(house.identity, house.services.newId),
+    addressOf: clientAddress([]),
+    log: house.services.log,
+  });
+  device = await register();
+  house.clock.advance(1);
+});
+afterEach(() => edge.close());
+
+async function register(alg: 'hmac-sha256' | 'ed25519' = 'hmac-sha256'): Promise<TestDevice> {
+  const made = await mine.register({ signing_alg: alg });
+  return { deviceId: made.device_id, tenantId: mine.tenantId, secret: made.device_secret, alg, keyVersion: 1 };
+}
+
+const connect = async (as = device) => {
+  house.clock.advance(1);
+  return Device.connect(around, as, edge.port);
+};
+const signIn = (as: TestDevice) => connack(edge.port, credentials(around, as));
+const shown = async () => (await mine.call('GET', `/devices/${device.deviceId}`)).body.device;
+const command = async (body: object) => {
+  const { status, body: answer } = await mine.call('POST', `/device/${device.deviceId}/command`, body);
+  expect(status).toBe(202);
+  return answer.command_id as string;
+};
+const commandStatus = async (id: string) => {
+  const { status, verification } = (await mine.call('GET', `/commands/${id}`)).body.command;
+  return [status, verification.status];
+};
+
+describe('a device and the service', () => {
+  it('meet: hello, state, heartbeat, presence', async () => {
+    const client = await connect();
+    await client.listen();
+    await client.say('state', { state: { on: false, brightness: 10 } });
+    await client.say('state', { state: { on: true } });
+    await client.say('heartbeat', { battery: 77 });
+    await client.say('hello', { protocol: 'PROTO/3.1', firmware: '1.2.3' });
+    await eventually(() =>
+      expect(client.told).toMatchObject([
+        { type: 'hello_ack', payload: { last_sequence: 3, key_version: 1, heartbeat_s: 60 } },
+      ]),
+    );
+    expect(await shown()).toMatchObject({
+      online: true,
+      firmware: '1.2.3',
+      state: { on: true, brightness: 10 },
+      state_version: 2,
+    });
+    await client.mqtt.endAsync();
+    await eventually(async () => expect((await shown()).online).toBe(false));
+  });
+
+  it('a command goes from its request to a verified state, with either kind of key', async () => {
+    for (const alg of ['hmac-sha256', 'ed25519'] as const) {
+      device = await register(alg);
+      const client = await connect();
+      await client.listen();
+      const id = await command({ action: 'set_brightness', params: { level: 40 } });
+      await eventually(() => expect(client.told).toMatchObject([{ type: 'cmd', payload: { command_id: id } }]));
+      await client.say('cmd_ack', { command_id: id, status: 'accepted' });
+      expect(await commandStatus(id)).toEqual(['acknowledged', 'pending']);
+      await client.say('cmd_ack', { command_id: id, status: 'succeeded', state: { brightness: 40 } });
+      // The acknowledgement came after twin and command were both committed.
+      expect(await commandStatus(id)).toEqual(['succeeded', 'verified']);
+      await client.mqtt.endAsync();
+    }
+  });
+
+  it('a command waits for the subscription, and is written again in the next session', async () => {
+    const id = await command({ action: 'set_brightness', params: { level: 1 } });
+    for (let session = 1; session <= 2; session++) {
+      const client = await connect();
+      await client.listen();
+      await eventually(() => expect(client.told.map(({ messageId }) => messageId)).toHaveLength(1));
+      expect(client.told[0]).toMatchObject({ type: 'cmd', sequence: 1, payload: { command_id: id } });
+      await client.mqtt.endAsync();
+    }
+  });
+
+  it('what another device says of a command is refused', async () => {
+    const id = await command({ action: 'set_brightness', params: { level: 1 } });
+    const other = await connect(await register());
+    await other.listen();
+    await other.say('cmd_ack', { command_id: id, status: 'succeeded' });
+    await eventually(() => expect(other.told).toMatchObject([{ payload: { code: 'UNKNOWN_COMMAND' } }]));
+    expect((await commandStatus(id))[0]).toBe('dispatched');
+  });
+
+  it('replays are judged by the device’s own window, across sessions', async () => {
+    const first = await connect();
+    await first.say('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
+    const second = await connect();
+    await second.listen();
+    await second.say('state', { state: { n: 1 } }, { sequence: 5, messageId: 'm5' });
+    await second.say('state', { state: { n: 2 } }, { sequence: 5, messageId: 'another' });
+    await eventually(() => expect(second.told).toMatchObject([{ payload: { code: 'SEQUENCE_REUSED' } }]));
+    expect(await shown()).toMatchObject({ state: { n: 1 }, state_version: 1 });
+  });
+
+  it('part when it is revoked, and meet again when it is reinstated', async () => {
+    const client = await connect();
+    await client.listen();
+    expect((await mine.call('POST', `/device/${device.deviceId}/revoke`)).status).toBe(200);
+    await client.closed();
+    expect(await signIn(device)).toBe(REFUSED);
+    const { body } = await mine.call('POST', `/device/${device.deviceId}/reinstate`, { reason: 'found' });
+    house.clock.advance(1);
+    expect(await signIn(device)).toBe(REFUSED);
+    expect(await signIn({ ...device, secret: body.new_secret, keyVersion: body.key_version })).toBe(0);
+  });
+
+  it('keep nothing of a message under the ended key that waited in a queue over revocation and reinstatement', async () => {
+    const { actors } = house.services;
+    const post = actors.post.bind(actors);
+    const queued: (() => void)[] = [];
+    const queue = vi.spyOn(actors, 'post').mockImplementation((...sent) => {
+      queued.push(() => post(...sent));
+    });
+    const client = await connect();
+    const acknowledged: string[] = [];
+    void client.say('state', { state: { n: 1 } }).then(
+      () => acknowledged.push('the old message'),
+      () => {},
+    );
+    await eventually(() => expect(queued).toHaveLength(1));
+    queue.mockRestore();
+    await mine.call('POST', `/device/${device.deviceId}/revoke`);
+    await client.closed();
+    const { body } = await mine.call('POST', `/device/${device.deviceId}/reinstate`, { reason: 'found' });
+    const again = await connect({ ...device, secret: body.new_secret, keyVersion: body.key_version });
+    for (const send of queued) send();
+    // Stands behind it in the device's mailbox.
+    await again.say('heartbeat', {});
+    expect(await shown()).toMatchObject({ state: {}, state_version: 0 });
+    await again.say('state', { state: { n: 2 } });
+    expect(await shown()).toMatchObject({ state: { n: 2 }, state_version: 1 });
+    expect(acknowledged).toEqual([]);
+  });
+
+  it('go on through a rotation until the grace of the key is over', async () => {
+    const client = await connect();
+    const rotate = async () => (await mine.call('POST', `/device/${device.deviceId}/rotate-secret`)).body;
+    const { new_secret: secret, key_version: keyVersion } = await rotate();
+    await client.say('state', { state: { n: 1 } });
+    expect(await signIn({ ...device, secret, keyVersion })).toBe(0);
+    await client.closed();
+    const again = await connect();
+    await rotate();
+    await again.closed();
+    house.clock.advance(1);
+    expect(await signIn(device)).toBe(REFUSED);
+  });
+
+  it('part while the tenant is suspended', async () => {
+    const client = await connect();
+    const ref = { kind: 'tenant', id: mine.tenantId } as const;
+    const at = house.clock.now();
+    await house.runtime.actors.send(ref, { type: 'suspend', at });
+    await client.closed();
+    house.clock.advance(1);
+    expect(await signIn(device)).toBe(REFUSED);
+    await house.runtime.actors.send(ref, { type: 'resume', at });
+    house.clock.advance(1);
+    expect(await signIn(device)).toBe(0);
+  });
+
+  it('a deleted device is nobody', async () => {
+    await mine.call('POST', `/device/${device.deviceId}/revoke`);
+    expect((await mine.call('DELETE', `/devices/${device.deviceId}`)).status).toBe(204);
+    expect(await signIn(device)).toBe(REFUSED);
+  });
+});
+
+describe('a tenant user with a token', () => {
+  it('hears its devices, until the token is logged out', async () => {
+    const password = mine.tokens.user;
+    const mqtt = await connectAsync(`mqtt://127.0.0.1:${edge.port}`, { ...quiet, username: 'jwt', password }, false);
+    mqtt.on('error', () => {});
+    const heard: string[] = [];
+    mqtt.on('message', (topic) => heard.push(topic));
+    await mqtt.subscribeAsync(`proto/${mine.tenantId}/device/+/state`, { qos: 1 });
+    const client = await connect();
+    await client.say('state', { state: { n: 1 } });
+    await eventually(() => expect(heard).toEqual([client.topic('state')]));
+    expect((await mine.call('POST', '/auth/logout', {}, { token: password })).status).toBe(200);
+    await gone(mqtt);
+  });
+
+  it('needs the role user', async () => {
+    expect(await connack(edge.port, { username: 'jwt', password: mine.tokens.viewer })).toBe(REFUSED);
+    expect(await connack(edge.port, { username: 'jwt', password: mine.tokens.admin })).toBe(0);
+    expect(await connack(edge.port, { username: 'jwt', password: `${mine.tokens.admin}x` })).toBe(REFUSED);
+  });
+});

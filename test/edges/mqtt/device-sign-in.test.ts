@@ -1,0 +1,375 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { eventLoopTurns } from '../../support/clock.ts';
+import { connack, credentials, Device, eventually, packets, quiet, Raw } from './client.ts';
+import { House, type TestDevice } from './edge-harness.ts';
+
+const REFUSED = 5;
+const UNAVAILABLE = 3;
+
+describe('a device signs in', () => {
+  let house: House;
+  let edge: MqttEdge;
+
+  beforeEach(async () => {
+    house = new House();
+    edge = await house.open();
+  });
+  afterEach(() => edge.close());
+
+  const signIn = (options: Parameters<typeof connack>[1]) => connack(edge.port, options);
+
+  it('with an HMAC key and with an Ed25519 key', async () => {
+    for (const alg of ['hmac-sha256', 'ed25519'] as const) {
+      const device = house.addDevice(undefined, alg);
+      const client = await Device.connect(house, device, edge.port);
+      expect(house.live.get(device.deviceId)).toMatchObject({ sessionId: client.clientId, keyVersion: 1 });
+      await client.mqtt.endAsync();
+    }
+    expect(house.counted['sign-in device']).toBe(2);
+  });
+
+  it('not with a wrong password, an unknown device, another tenant, or nothing', async () => {
+    const device = house.addDevice();
+    const other = house.addDevice();
+    const good = credentials(house, device);
+    expect(await signIn({ ...good, password: credentials(house, other).password })).toBe(REFUSED);
+    expect(await signIn({ ...good, password: 'x' })).toBe(REFUSED);
+    expect(await signIn({ ...good, username: other.tenantId })).toBe(REFUSED);
+    expect(await signIn({ ...good, username: 'not a uuid' })).toBe(REFUSED);
+    expect(await signIn(credentials(house, { ...device, tenantId: other.tenantId }))).toBe(REFUSED);
+    expect(await signIn(credentials(house, { ...device, deviceId: randomUUID() }))).toBe(REFUSED);
+    expect(await signIn({ clientId: good.clientId })).toBe(REFUSED);
+    expect(await signIn({ clientId: 'thermostat' })).toBe(REFUSED);
+    expect(house.live.size).toBe(0);
+    expect(await signIn(good)).toBe(0);
+  });
+
+  it('within 120 s of its token, either way, right after the start too', async () => {
+    const device = house.addDevice();
+    for (const passed of [0, 600_000]) {
+      house.now += passed;
+      expect(await signIn(credentials(house, device, house.now - 120_001))).toBe(REFUSED);
+      expect(await signIn(credentials(house, device, house.now + 120_001))).toBe(REFUSED);
+      expect(await signIn(credentials(house, device, house.now - 120_000))).toBe(0);
+      expect(await signIn(credentials(house, device, house.now + 120_000))).toBe(0);
+    }
+  });
+
+  it('once with one token, at the next process too, and not before its use is durable', async () => {
+    const device = house.addDevice();
+    const used = credentials(house, device, house.now - 20_000);
+    const marked = Promise.withResolvers<void>();
+    house.marked = () => marked.promise;
+    const answer = signIn(used);
+    await eventually(() => house.lookups.length === 1);
+    expect(house.live.size).toBe(0);
+    marked.resolve();
+    expect(await answer).toBe(0);
+    await edge.close();
+    edge = await house.open();
+    expect(await signIn(used)).toBe(REFUSED);
+    expect(await signIn(credentials(house, device, house.now - 20_000))).toBe(0);
+  });
+
+  it('not while the store cannot mark its token as used', async () => {
+    house.marked = () => Promise.reject(new Error('away'));
+    expect(await signIn(credentials(house, house.addDevice()))).toBe(UNAVAILABLE);
+    expect(house.live.size).toBe(0);
+  });
+
+  it('once with one token, even at the same time', async () => {
+    const device = house.addDevice();
+    const good = credentials(house, device);
+    const both = await Promise.all([signIn(good), signIn(good)]);
+    expect(both.sort()).toEqual([0, REFUSED]);
+    expect(await signIn(good)).toBe(REFUSED);
+  });
+
+  it('not with a will, and not to keep its session', async () => {
+    const device = house.addDevice();
+    const will = { topic: `proto/${device.tenantId}/device/${device.deviceId}/state`, payload: Buffer.from('x') };
+    expect(await signIn({ ...credentials(house, device), will: { ...will, qos: 0, retain: false } })).toBe(REFUSED);
+    expect(await signIn({ ...credentials(house, device), clean: false })).toBe(REFUSED);
+    expect(house.received).toEqual([]);
+  });
+
+  it('not when it is revoked or its tenant is suspended or unknown', async () => {
+    const revoked = house.addDevice();
+    house.row(revoked.deviceId).revoked = true;
+    expect(await signIn(credentials(house, revoked))).toBe(REFUSED);
+    const parked = house.addDevice();
+    house.tenants.set(parked.tenantId, 'suspended');
+    expect(await signIn(credentials(house, parked))).toBe(REFUSED);
+    house.tenants.delete(parked.tenantId);
+    expect(await signIn(credentials(house, parked))).toBe(REFUSED);
+  });
+
+  it('not when it is revoked while its keys are looked up', async () => {
+    const device = house.addDevice();
+    house.lookup = async () => {
+      house.lookup = async () => {};
+      setImmediate(() => {
+        house.row(device.deviceId).revoked = true;
+      });
+      await eventLoopTurns();
+    };
+    expect(await signIn(credentials(house, device))).toBe(REFUSED);
+    expect(house.live.size).toBe(0);
+  });
+
+  /** A sign-in that waits for its token to be marked as used, which `marked` ends, while the device leaves memory. */
+  async function signInUntilMarked(device: TestDevice): Promise<{ answer: ReturnType<typeof signIn>; marked(): void }> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let isMarking = false;
+    house.marked = () => {
+      isMarking = true;
+      return promise;
+    };
+    const answer = signIn(credentials(house, device));
+    await eventually(() => expect(isMarking).toBe(true));
+    house.inMemory = false;
+    return { answer, marked: resolve };
+  }
+
+  it.each(['revoked', 'suspended'])(
+    'not when it is %s and passivated while its token is marked as used',
+    async (how) => {
+      const device = house.addDevice();
+      const { answer, marked } = await signInUntilMarked(device);
+      if (how === 'revoked') house.row(device.deviceId).revoked = true;
+      else house.tenants.set(device.tenantId, 'suspended');
+      marked();
+      expect(await answer).toBe(REFUSED);
+      expect(house.live.size).toBe(0);
+    },
+  );
+
+  it('not with a key that a revocation ended while its token was marked as used, though the device is reinstated', async () => {
+    const device = house.addDevice();
+    const { answer, marked } = await signInUntilMarked(device);
+    const reinstated = house.reinstate(device.deviceId);
+    marked();
+    expect(await answer).toBe(REFUSED);
+    expect(await signIn(credentials(house, reinstated))).toBe(0);
+  });
+
+  it('with the key in grace until its grace ends', async () => {
+    const old = house.addDevice();
+    const current = house.rotate(old.deviceId, house.now + 1_000);
+    expect(await signIn(credentials(house, current))).toBe(0);
+    expect(await signIn(credentials(house, old))).toBe(0);
+    house.now += 1_000;
+    expect(await signIn(credentials(house, old))).toBe(REFUSED);
+    expect(await signIn(credentials(house, current))).toBe(0);
+  });
+
+  it('with the key in grace for a session that ends with that grace', async () => {
+    const old = house.addDevice();
+    house.rotate(old.deviceId, house.now + 5_000);
+    // A passivated device: nothing but the row of the key says until when that is good.
+    house.inMemory = false;
+    const client = await Device.connect(house, old, edge.port);
+    house.now += 4_999;
+    await client.say('heartbeat', {});
+    house.now += 1;
+    await eventually(() => expect(house.counted['closed expired']).toBe(1));
+    await client.closed();
+  });
+
+  it('and a key that was rotated meanwhile opens a session for its grace only', async () => {
+    const device = house.addDevice();
+    let release = () => {};
+    house.lookup = () => new Promise((resolve) => (release = resolve));
+    const connecting = Device.connect(house, device, edge.port);
+    await eventually(() => expect(house.lookups.length).toBe(1));
+    house.rotate(device.deviceId, house.now + 5_000);
+    house.row(device.deviceId).keys = house.row(device.deviceId).keys.map((key) => ({ ...key, graceUntil: null }));
+    release();
+    const client = await connecting;
+    house.now += 5_000;
+    await client.closed();
+    expect(house.counted['closed expired']).toBe(1);
+  });
+
+  it('and is told to come back when the store cannot answer', async () => {
+    const device = house.addDevice();
+    house.lookup = async () => {
+      throw new Error('away');
+    };
+    expect(await signIn(credentials(house, device))).toBe(UNAVAILABLE);
+    house.lookup = async () => {};
+    expect(await signIn(credentials(house, device))).toBe(0);
+  });
+
+  it('beside many others in few queries', async () => {
+    const devices = Array.from({ length: 40 }, () => house.addDevice());
+    let release = () => {};
+    house.lookup = () => new Promise((resolve) => (release = resolve));
+    const clients = devices.map((device) => signIn(credentials(house, device)));
+    await eventually(() => expect(edge.connections()).toBe(40));
+    house.lookup = async () => {};
+    release();
+    expect(await Promise.all(clients)).toEqual(devices.map(() => 0));
+    expect(house.lookups.length).toBeLessThan(6);
+  });
+
+  it('in MQTT 3.1.1 alone', async () => {
+    for (const version of [3, 5]) {
+      const raw = await Raw.open(edge.port);
+      raw.socket.write(packets.connect({ ...credentials(house, house.addDevice()), version }));
+      await raw.closed();
+      expect([...raw.bytes]).toEqual([0x20, 2, 0, 1]);
+    }
+  });
+
+  it('not with broken UTF-8 or NUL in what it calls itself', async () => {
+    const { clientId, username, password } = credentials(house, house.addDevice());
+    const names = [
+      { clientId: Buffer.concat([Buffer.from(clientId), Buffer.from([0])]), username, password },
+      { clientId: Buffer.concat([Buffer.from(clientId), Buffer.from([0xff])]), username, password },
+      { clientId, username: Buffer.concat([Buffer.from(username), Buffer.from([0])]), password },
+      { clientId: '', username, password },
+    ];
+    for (const name of names) {
+      const raw = await Raw.open(edge.port);
+      raw.socket.write(packets.connect(name));
+      await raw.closed();
+      expect([...raw.bytes]).toEqual([0x20, 2, 0, REFUSED]);
+    }
+  });
+
+  it('again, and its older connection is closed without taking the newer one offline', async () => {
+    const device = house.addDevice();
+    const first = await Device.connect(house, device, edge.port);
+    house.now += 1;
+    const second = await Device.connect(house, device, edge.port);
+    await first.closed();
+    expect(house.closed).toContain(first.clientId);
+    expect(house.live.get(device.deviceId)?.sessionId).toBe(second.clientId);
+    expect(second.mqtt.connected).toBe(true);
+    await second.mqtt.endAsync();
+    await eventually(() => expect(house.live.size).toBe(0));
+  });
+
+  it('and nobody takes its place by its client identifier', async () => {
+    const device = house.addDevice();
+    const client = await Device.connect(house, device, edge.port);
+    const thief = credentials(house, house.addDevice());
+    expect(await signIn({ ...thief, clientId: client.clientId })).toBe(REFUSED);
+    house.users.set('token', { tenantId: device.tenantId, userId: 'u', expiresAt: null, role: 'user', scopes: null });
+    expect(await signIn({ clientId: client.clientId, username: 'jwt', password: 'token' })).toBe(0);
+    await client.say('heartbeat', {});
+    expect(client.mqtt.connected).toBe(true);
+    await client.mqtt.endAsync();
+  });
+
+  it('and a second CONNECT in its connection ends it', async () => {
+    const device = house.addDevice();
+    const { raw } = await Raw.signedIn(house, device, edge.port);
+    raw.socket.write(packets.connect(credentials(house, device)));
+    await raw.closed();
+    await eventually(() => expect(house.live.size).toBe(0));
+  });
+});
+
+describe('failed sign-ins', () => {
+  it('are answered late once an address had too many, and good ones never', async () => {
+    const house = new House();
+    const edge = await house.open({ limits: { failedSignInsPerMinute: 5 } });
+    const device = house.addDevice();
+    const bad = { ...quiet, ...credentials(house, device), password: 'x' };
+    for (let i = 0; i < 5; i++) expect(await connack(edge.port, bad)).toBe(REFUSED);
+    let answered = false;
+    const late = connack(edge.port, bad).then(() => {
+      answered = true;
+    });
+    expect(await connack(edge.port, credentials(house, device))).toBe(0);
+    expect(answered).toBe(false);
+    await edge.close();
+    await late;
+  });
+});
+
+describe('before it signed in, a peer', () => {
+  const open = async (limits = {}) => {
+    const house = new House();
+    return { house, edge: await house.open({ limits }) };
+  };
+
+  it('is cut when its CONNECT is over 4 KiB, before that is read', async () => {
+    const { edge, house } = await open();
+    const raw = await Raw.open(edge.port);
+    raw.socket.write(Buffer.from([0x10, 0xff, 0xff, 0xff, 0x7f]));
+    await raw.closed();
+    expect(house.counted['closed oversized']).toBe(1);
+    await edge.close();
+  });
+
+  it('may not send anything but a CONNECT', async () => {
+    const { edge } = await open();
+    for (const bytes of [packets.ping, packets.publish('x', 'y'), Buffer.from('GET / HTTP/1.1\r\n\r\n')]) {
+      const raw = await Raw.open(edge.port);
+      raw.socket.write(bytes);
+      await raw.closed();
+      expect(raw.bytes.length).toBe(0);
+    }
+    await edge.close();
+  });
+
+  it('is cut when its CONNECT does not come in time, whole', async () => {
+    const { edge } = await open({ connectMs: 50 });
+    const silent = await Raw.open(edge.port);
+    const slow = await Raw.open(edge.port);
+    slow.socket.write(Buffer.from([0x10, 100, 0, 4]));
+    await silent.closed();
+    await slow.closed();
+    await edge.close();
+  });
+
+  it('has nothing read beyond its CONNECT, and all of it read afterwards', async () => {
+    const { edge, house } = await open();
+    const device = house.addDevice();
+    let release = () => {};
+    house.lookup = () => new Promise((resolve) => (release = resolve));
+    const raw = await Raw.open(edge.port);
+    const pings = Buffer.concat(Array.from({ length: 1_000 }, () => packets.ping));
+    raw.socket.write(Buffer.concat([packets.connect(credentials(house, device)), pings]));
+    await eventually(() => expect(house.lookups.length).toBe(1));
+    release();
+    await eventually(() => expect(raw.bytes.length).toBe(4 + 2_000));
+    raw.socket.destroy();
+    await edge.close();
+  });
+
+  it('is cut when it sends more than a little behind its CONNECT', async () => {
+    const { edge, house } = await open();
+    house.lookup = () => new Promise(() => {});
+    const raw = await Raw.open(edge.port);
+    raw.socket.write(packets.connect(credentials(house, house.addDevice())));
+    raw.socket.write(Buffer.alloc(20_000, packets.ping));
+    await raw.closed();
+    expect(house.counted['closed oversized']).toBe(1);
+    await edge.close();
+  });
+
+  it('finds no room beyond the most connections', async () => {
+    const house = new House();
+    const edge = await house.open({
+      settings: {
+        host: '127.0.0.1',
+        port: 0,
+        tls: null,
+        maxConnections: 2,
+        deviceRate: { perSecond: 50, burst: 500 },
+      },
+    });
+    const peers = [await Raw.open(edge.port), await Raw.open(edge.port), await Raw.open(edge.port)];
+    await peers[2]?.closed();
+    expect(peers[0]?.ended).toBe(false);
+    for (const peer of peers) peer.socket.destroy();
+    await eventually(() => expect(edge.connections()).toBe(0));
+    await edge.close();
+  });
+});

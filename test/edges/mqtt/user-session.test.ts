@@ -1,0 +1,274 @@
+import { randomUUID } from 'node:crypto';
+import { connectAsync, type MqttClient } from 'mqtt';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MqttEdge } from '../../../src/edges/mqtt/edge.ts';
+import { matchesTopic, parseTopicFilter } from '../../../src/edges/mqtt/topic-filters.ts';
+import type { MqttUser } from '../../../src/edges/mqtt/user-session.ts';
+import { connack, Device, eventually, gone, packets, quiet, Raw } from './client.ts';
+import { House, type TestDevice } from './edge-harness.ts';
+
+let house: House;
+let edge: MqttEdge;
+let device: TestDevice;
+
+beforeEach(async () => {
+  house = new House();
+  device = house.addDevice();
+  edge = await house.open({ limits: { maxFilters: 4 } });
+});
+afterEach(() => edge.close());
+
+function user(secret: string, changes: Partial<MqttUser> = {}): MqttUser {
+  const made: MqttUser = {
+    tenantId: device.tenantId,
+    userId: randomUUID(),
+    expiresAt: null,
+    role: 'user',
+    scopes: null,
+    ...changes,
+  };
+  house.users.set(secret, made);
+  return made;
+}
+
+interface Heard {
+  topic: string;
+  payload: string;
+  qos: number;
+  retain: boolean;
+}
+
+async function listen(secret = 'token', ...filters: string[]): Promise<{ mqtt: MqttClient; heard: Heard[] }> {
+  const mqtt = await connectAsync(
+    `mqtt://127.0.0.1:${edge.port}`,
+    { ...quiet, clientId: 'me', username: 'jwt', password: secret },
+    false,
+  );
+  const heard: Heard[] = [];
+  mqtt.on('error', () => {});
+  mqtt.on('message', (topic, payload, { qos, retain }) => {
+    heard.push({ topic, payload: payload.toString(), qos, retain });
+  });
+  for (const filter of filters) await mqtt.subscribeAsync(filter, { qos: 1 });
+  return { mqtt, heard };
+}
+
+const below = (rest: string) => `proto/${device.tenantId}/device/${rest}`;
+
+describe('a tenant user', () => {
+  it('signs in with the role and scope of the device list, in a tenant that is not suspended', async () => {
+    user('token');
+    user('admin', { role: 'admin', scopes: ['read:devices'] });
+    user('viewer', { role: 'viewer' });
+    user('commander', { scopes: ['execute:commands'] });
+    const parked = house.addTenant();
+    house.tenants.set(parked, 'suspended');
+    user('parked', { tenantId: parked });
+    const answers: Record<string, number | null> = {};
+    for (const password of ['token', 'admin', 'viewer', 'commander', 'parked', 'unknown', '']) {
+      answers[password] = await connack(edge.port, { clientId: 'x', username: 'jwt', password });
+    }
+    expect(answers).toEqual({ token: 0, admin: 0, viewer: 5, commander: 5, parked: 5, unknown: 5, '': 5 });
+    const will = {
+      topic: below(`${device.deviceId}/state`),
+      payload: Buffer.from('x'),
+      qos: 0 as const,
+      retain: false,
+    };
+    expect(await connack(edge.port, { username: 'jwt', password: 'token', will })).toBe(5);
+    expect(await connack(edge.port, { username: 'jwt', password: 'token', clientId: 'x', clean: false })).toBe(5);
+  });
+
+  it('whose tenant is suspended between check and entry does not come in', async () => {
+    user('token');
+    const { get } = house.tenants;
+    let asked = 0;
+    house.tenants.get = (id) => (id === device.tenantId && asked++ > 0 ? 'suspended' : get.call(house.tenants, id));
+    expect(await connack(edge.port, { username: 'jwt', password: 'token' })).not.toBe(0);
+    expect(asked).toBeGreaterThan(1);
+  });
+
+  it('that a suspension missed goes when its credential is looked at next', async () => {
+    const { userId } = user('token');
+    const { mqtt } = await listen('token', below('#'));
+    const over = gone(mqtt);
+    house.tenants.set(device.tenantId, 'suspended');
+    house.news.publish({ about: 'user', id: userId });
+    await over;
+  });
+
+  it('is told to come back when its credential cannot be checked', async () => {
+    await edge.close();
+    edge = await house.open({
+      authenticateUser: async () => {
+        throw new Error('away');
+      },
+    });
+    expect(await connack(edge.port, { username: 'jwt', password: 'token' })).toBe(3);
+  });
+
+  it('hears what devices of its tenant said once it is durable, and what they were told', async () => {
+    user('token');
+    const { mqtt, heard } = await listen('token', below('#'));
+    const client = await Device.connect(house, device, edge.port);
+    await client.listen();
+    let commit = () => {};
+    house.commit = () => new Promise((resolve) => (commit = resolve));
+    const said = client.say('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
+    await eventually(() => expect(house.received).toHaveLength(1));
+    expect(heard).toEqual([]);
+    commit();
+    await said;
+    house.commit = async () => {};
+    await eventually(() => expect(heard).toHaveLength(1));
+    expect(heard[0]).toMatchObject({ topic: client.topic('state'), qos: 1, retain: false });
+    expect(JSON.parse((heard[0] as Heard).payload).payload).toEqual({ state: { on: true } });
+
+    await client.say('state', { state: { on: true } }, { messageId: 'm', sequence: 1 });
+    await client.say('state', {}, { sequence: 2 });
+    await client.say('heartbeat', {}, { sequence: 3 }, 0);
+    await eventually(() => expect(heard).toHaveLength(3));
+    expect(heard.slice(1).map(({ topic, qos }) => [topic.split('/').at(-1), qos])).toEqual([
+      ['cmd', 1],
+      ['heartbeat', 0],
+    ]);
+    await mqtt.endAsync();
+  });
+
+  it('hears nothing of another tenant', async () => {
+    user('token');
+    const { mqtt, heard } = await listen('token', below('+/state'));
+    const stranger = await Device.connect(house, house.addDevice(), edge.port);
+    await stranger.say('state', { state: {} });
+    const client = await Device.connect(house, device, edge.port);
+    await client.say('state', { state: {} });
+    await eventually(() => expect(heard.map(({ topic }) => topic)).toEqual([client.topic('state')]));
+    await mqtt.endAsync();
+  });
+
+  it('hears each message once, in the highest QoS of its filters that take it', async () => {
+    user('token');
+    const { mqtt, heard } = await listen('token', below('#'), below('+/state'));
+    await mqtt.subscribeAsync(below('+/heartbeat'), { qos: 0 });
+    await mqtt.unsubscribeAsync(below('#'));
+    const client = await Device.connect(house, device, edge.port);
+    await client.say('state', { state: {} });
+    await client.say('heartbeat', {});
+    await eventually(() => expect(heard.map(({ qos }) => qos)).toEqual([1, 0]));
+    await mqtt.endAsync();
+  });
+
+  it('may subscribe under its own tenant’s devices only', async () => {
+    user('token');
+    const raw = await Raw.open(edge.port);
+    raw.socket.write(packets.connect({ clientId: 'x', username: 'jwt', password: 'token' }));
+    const good = [below('#'), below('+/+'), below(`${device.deviceId}/state`), below(`${device.deviceId}/#`)];
+    const bad = [
+      '#',
+      'proto/#',
+      'proto/+/device/#',
+      `proto/${device.tenantId}/#`,
+      `proto/${device.tenantId}/device`,
+      `proto/${randomUUID()}/device/#`,
+      '$SYS/#',
+      '+/+/+/+/+',
+      below(''),
+      below('a//b'),
+      below('a/b/c/d/e'),
+      below('a/state\0'),
+      below('one too many'),
+    ];
+    raw.socket.write(packets.subscribe(1, ...good));
+    await eventually(() => expect([...raw.bytes]).toEqual([0x20, 2, 0, 0, 0x90, 6, 0, 1, 1, 1, 1, 1]));
+    raw.bytes = Buffer.alloc(0);
+    raw.socket.write(packets.subscribe(2, ...bad));
+    const answers = [0x90, 2 + bad.length, 0, 2, ...bad.map(() => 0x80)];
+    await eventually(() => expect([...raw.bytes]).toEqual(answers));
+    raw.socket.destroy();
+  });
+
+  it('never publishes', async () => {
+    user('token');
+    for (const topic of [below(`${device.deviceId}/cmd`), below(`${device.deviceId}/state`), 'x']) {
+      const { mqtt } = await listen();
+      mqtt.publish(topic, 'x');
+      await gone(mqtt);
+    }
+    expect(house.received).toEqual([]);
+    expect(house.counted['closed forbidden']).toBe(3);
+  });
+
+  it('may have several connections, whatever it calls itself', async () => {
+    user('token');
+    const one = await listen();
+    const two = await listen();
+    expect([one.mqtt.connected, two.mqtt.connected]).toEqual([true, true]);
+    await one.mqtt.endAsync();
+    await two.mqtt.endAsync();
+  });
+
+  it('is out when its credential ends, by time, by revocation, by losing its role, by leaving its tenant', async () => {
+    const now = house.now;
+    user('short', { expiresAt: now + 1_000 });
+    for (const secret of ['revoked', 'demoted', 'moved', 'kept']) user(secret);
+    const users = await Promise.all(['short', 'revoked', 'demoted', 'moved', 'kept'].map((secret) => listen(secret)));
+    house.now += 1_000;
+    house.users.delete('revoked');
+    user('demoted', { role: 'viewer' });
+    user('moved', { tenantId: house.addTenant() });
+    await Promise.all(users.slice(0, 4).map(({ mqtt }) => gone(mqtt)));
+    expect(users[4]?.mqtt.connected).toBe(true);
+    expect(house.counted['closed credential']).toBe(4);
+    await users[4]?.mqtt.endAsync();
+  });
+
+  it('is out at once when its tenant is suspended', async () => {
+    user('token');
+    const { mqtt } = await listen();
+    house.emit({ type: 'tenant.changed', tenantId: device.tenantId, suspended: true, at: house.now });
+    await gone(mqtt);
+  });
+
+  it('that stops reading is cut, while devices and other users go on', async () => {
+    await edge.close();
+    edge = await house.open({ limits: { queuedBytes: 262_144, stallMs: 60_000 } });
+    user('token');
+    const frozen = await Raw.open(edge.port);
+    frozen.socket.write(packets.connect({ clientId: 'x', username: 'jwt', password: 'token' }));
+    frozen.socket.write(packets.subscribe(1, below('#')));
+    await eventually(() => expect(frozen.bytes.length).toBeGreaterThan(5));
+    frozen.socket.pause();
+    const { mqtt, heard } = await listen('token', below('#'));
+    const client = await Device.connect(house, device, edge.port);
+    const text = 'x'.repeat(30_000);
+    let said = 0;
+    while (house.counted['closed slow'] === undefined) {
+      await client.say('state', { state: { text } });
+      said += 1;
+      expect(said).toBeLessThan(2_000);
+    }
+    await eventually(() => expect(heard).toHaveLength(said));
+    frozen.socket.destroy();
+    await mqtt.endAsync();
+  });
+});
+
+describe('a filter', () => {
+  const tenant = '0190b4f3-0000-7000-8000-000000000000';
+  const levels = (rest: string) => parseTopicFilter(`proto/${tenant}/device/${rest}`, tenant);
+
+  it('takes what MQTT says it takes', () => {
+    const topic = ['d1', 'state'];
+    const takesIt = (rest: string) => matchesTopic(levels(rest) ?? [], topic);
+    expect(['#', '+/+', '+/state', 'd1/+', 'd1/#', 'd1/state', 'd1/state/#', '+/#'].map(takesIt)).toEqual(
+      Array.from({ length: 8 }, () => true),
+    );
+    expect(['+', 'd1', 'd2/state', 'd1/cmd', 'd1/state/x', '+/+/+', 'd1/state/+'].map(takesIt)).toEqual(
+      Array.from({ length: 7 }, () => false),
+    );
+  });
+
+  it('has wildcards only as whole levels, # at the end', () => {
+    expect(['#/state', 'd+/state', 'd1/st#', '+x', ''].map(levels)).toEqual([null, null, null, null, null]);
+  });
+});

@@ -1,0 +1,178 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { routes } from '../../src/edges/rest/routes.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
+import { type Answered, type Edge, inputOf, type Request } from './edges/edge-client.ts';
+import { graphql } from './edges/graphql.ts';
+import { mcp } from './edges/mcp.ts';
+import { same } from './edges/normalized-answer.ts';
+import { rest } from './edges/rest.ts';
+import type { Ask, Row } from './endpoint.ts';
+import { makeWorld, type World } from './endpoint-fixtures.ts';
+import { table } from './endpoint-table.ts';
+
+// The same operation by every edge that has it: the same result, the same refusals, the same words in the audit.
+
+const edges: readonly Edge[] = [graphql, mcp];
+
+const rows = table.flatMap((row) => {
+  const route = routes.find(({ method, path }) => method === row.method && path === row.path);
+  return route === undefined || row.bytes || !edges.some((edge) => edge.has({ route, input: {}, token: '' }))
+    ? []
+    : [[`${row.method} ${row.path}`, row, route] as const];
+});
+
+let house: HttpService;
+/** One for each edge: a token that was presented at /mcp is no person's any more. */
+const worlds = new Map<Edge, World>();
+let world: World;
+
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  installFakeSidecar(house.services);
+  for (const edge of edges) worlds.set(edge, await makeWorld(house));
+  const scopes = new Set(rows.flatMap(([, { scope }]) => (scope === null ? [] : [scope])));
+  for (const [edge, world] of worlds) {
+    for (const scope of scopes) keys.set(`${edge.name} ${scope}`, (await world.apiKey(undefined, [scope])).key);
+  }
+});
+afterAll(() => house.close());
+
+async function tokenFor(role: Row['role']): Promise<string | undefined> {
+  if (role === 'open') return undefined;
+  if (role === 'platform') return world.operator;
+  return role === 'none' ? house.token(v7()) : world.tokens[role];
+}
+
+/** The owner's keys with one scope alone, by edge and scope. */
+const keys = new Map<string, string>();
+
+const codeIn = (answered: Answered): string | null => ('code' in answered ? answered.code : null);
+
+/** A refusal with what its words have in common. */
+function refusalIn(answered: Answered) {
+  if (!('code' in answered)) return same(answered);
+  return same({ code: answered.code, detail: answered.detail });
+}
+
+/** What the audits of the tenant and of the service have, newest first. */
+async function audited(): Promise<Record<string, unknown>[]> {
+  const [own, platform] = await Promise.all([
+    house.call('GET', '/v1/audit?limit=200', { token: world.tokens.owner }),
+    house.call('GET', '/v1/audit?limit=200&platform=true', { token: world.operator }),
+  ]);
+  return [...own.body.entries, ...platform.body.entries];
+}
+
+/** Resolves when the attempts that were refused before are written: nobody waits for them, but they are kept in their order. */
+async function refusalsAudited(): Promise<void> {
+  const ofNobody = { tenantId: v7(), by: v7(), key: null, via: 'rest', requestId: v7() };
+  await house.services.audit.recordDone({ ...ofNobody, action: 'createHome', subject: 'service' });
+}
+
+/** What the operation added to them; a plan's commands come later. */
+async function newlyAudited(action: string, work: () => Promise<unknown>): Promise<Record<string, unknown>[]> {
+  await refusalsAudited();
+  const before = new Set((await audited()).map((entry) => JSON.stringify(entry)));
+  await work();
+  return (await audited()).filter(
+    (entry) =>
+      entry.action === action &&
+      !(action === 'createPlan' && `${entry.subject}`.startsWith('command:')) &&
+      !before.has(JSON.stringify(entry)),
+  );
+}
+
+describe.each(rows)('%s', (_, row, route) => {
+  const { operation } = route;
+  const request = async (ask: Ask, token: string | undefined): Promise<Request> => ({
+    ...{ house, route, ask, input: inputOf(route, ask) },
+    token: ask.token ?? token,
+  });
+  /** Of what changes something each edge gets its own; what is read is one and the same. */
+  async function twice(make: () => Ask | Promise<Ask>): Promise<[Ask, Ask]> {
+    const first = await make();
+    return [first, operation.changes ? await make() : first];
+  }
+
+  describe.each(
+    edges.filter((edge) => edge.has({ route, input: {}, token: '' })).map((edge) => [edge.name, edge] as const),
+  )('by %s', (_, edge) => {
+    beforeAll(() => {
+      world = worlds.get(edge) as World;
+    });
+
+    it('has the same result, and the same words in the audit', async () => {
+      const token = await tokenFor(row.role);
+      const [one, other] = await twice(() => row.ask(world, token));
+      if (!edge.has(await request(other, token))) return;
+      let answers: Answered[] = [];
+      const byRest = await newlyAudited(operation.name, async () => {
+        answers = [await rest.call(await request(one, token))];
+      });
+      const otherToken = row.role === 'none' && one.token === undefined ? await tokenFor('none') : token;
+      const byEdge = await newlyAudited(operation.name, async () => {
+        answers.push(await edge.call(await request(other, otherToken)));
+      });
+      const [expected, given] = answers as [Answered, Answered];
+      expect(codeIn(expected)).toBeNull();
+      const omitted = edge.omits?.(route) ?? [];
+      expect(same(given, omitted)).toMatchObject(same(expected, omitted) as object);
+      const words = (entries: Record<string, unknown>[], via: string) =>
+        entries.map(({ via: by, ...entry }) => same({ ...entry, edge: by === via }));
+      expect(words(byEdge, edge.via)).toEqual(words(byRest, rest.via));
+    });
+
+    it('has the same refusals of who may not', async () => {
+      const token = await tokenFor(row.role);
+      const ask = await row.ask(world, token);
+      const { token: _, ...anonymous } = ask;
+      const callers: (string | undefined)[] = [undefined];
+      if (row.role === 'user' || row.role === 'admin' || row.role === 'owner') callers.push(world.tokens.viewer);
+      if (row.role !== 'open') callers.push(await house.token(v7()));
+      if (row.scope !== null)
+        callers.push(keys.get(`${edge.name} ${row.scope === 'read:audit' ? 'read:homes' : 'read:audit'}`));
+      if (row.person && row.scope !== null) callers.push(keys.get(`${edge.name} ${row.scope}`));
+      for (const caller of callers) {
+        const asked = { ...(await request(anonymous, caller)), token: caller };
+        if (!edge.has(asked)) continue;
+        const expected = await rest.call(asked);
+        // Where anybody may, it is no refusal.
+        if (codeIn(expected) === null) continue;
+        expect([caller, refusalIn(await edge.call(asked))]).toEqual([caller, refusalIn(expected)]);
+      }
+    });
+
+    if (operation.changes) {
+      it(`${row.goesOn ? 'goes on' : 'is refused'} under maintenance alike`, async () => {
+        const token = await tokenFor(row.role);
+        const asked = await request(await row.ask(world, token), token);
+        if (!edge.has(asked)) return;
+        await house.flags.set('maintenance_mode', true);
+        try {
+          expect(codeIn(await edge.call(asked))).toBe(row.goesOn ? null : 'MAINTENANCE');
+        } finally {
+          await house.flags.set('maintenance_mode', false);
+        }
+      });
+    }
+
+    it.each(Object.entries(row.refusals ?? {}))('is refused with %s alike', async (code, make) => {
+      const [one, other] = await twice(() => make(world));
+      const token = row.role === 'platform' ? world.operator : world.tokens.owner;
+      const asked = await request(other, token);
+      if (!edge.has(asked)) return;
+      const expected = await rest.call(await request(one, token));
+      const given = await edge.call(asked);
+      // The dry run that nobody asked for is REST's conflict, and an answer elsewhere.
+      if (code === 'DRY_RUN_REQUIRED') return void expect(same(given)).toMatchObject(same(expected) as object);
+      expect(codeIn(expected)).toBe(code);
+      // What the language has no words for it refuses in its own.
+      if (code === 'VALIDATION_FAILED' || codeIn(given) === 'VALIDATION_FAILED') {
+        expect(codeIn(given)).toBe('VALIDATION_FAILED');
+      } else expect(refusalIn(given)).toEqual(refusalIn(expected));
+    });
+  });
+});

@@ -1,0 +1,55 @@
+import type { JsonObject } from '../../../src/domain/values.ts';
+import type { Route } from '../../../src/edges/rest/route.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import type { Ask } from '../endpoint.ts';
+
+/** One request, ready for any edge. */
+export interface Request {
+  house: HttpService;
+  route: Route;
+  ask: Ask;
+  /** What the operation is given, by the names of the wire. */
+  input: JsonObject;
+  token: string | undefined;
+}
+
+/** What an edge answered, in the words of the operation. */
+export type Answered = { body: unknown } | { code: string; detail: string; errors?: unknown };
+
+export interface Edge {
+  name: string;
+  /** How its name stands in the audit. */
+  via: string;
+  /** Whether it has this request at all. */
+  has(request: Pick<Request, 'route' | 'input' | 'token'>): boolean;
+  /** Members of the answer that it has otherwise than REST, and says why. */
+  omits?(route: Route): readonly string[];
+  call(request: Request): Promise<Answered>;
+}
+
+/** The members of an operation's input, from where REST carries them. */
+export function inputOf(
+  { path: template, operation, secretHeaders = {}, conditionHeaders = {} }: Route,
+  ask: Ask,
+): JsonObject {
+  const [path = '', query = ''] = ask.path.split('?', 2);
+  const names = template
+    .split('/')
+    .flatMap((part, n) => (part.startsWith('{') ? [[part.slice(1, -1), n] as const] : []));
+  const values = path.split('/');
+  const input: JsonObject = { ...(ask.body as JsonObject) };
+  for (const [name, value] of new URLSearchParams(query)) input[name] = typed(operation.input, name, value);
+  for (const [name, n] of names) input[name] = decodeURIComponent(values[n] ?? '');
+  for (const [header, name] of Object.entries({ ...secretHeaders, ...conditionHeaders })) {
+    const sent = ask.headers?.[header];
+    if (sent !== undefined) input[name] = typed(operation.input, name, sent.replaceAll('"', ''));
+  }
+  return input;
+}
+
+function typed(schema: Route['operation']['input'], name: string, text: string): string | number | boolean {
+  const asText = schema.safeParse({ [name]: text });
+  const wrong = asText.success ? [] : asText.error.issues.filter(({ path }) => path[0] === name);
+  if (wrong.length === 0 || !/^(-?\d+|true|false)$/.test(text)) return text;
+  return text === 'true' || text === 'false' ? text === 'true' : Number(text);
+}

@@ -1,0 +1,26 @@
+import type { Row } from './endpoint.ts';
+import { actorRows } from './table-actors.ts';
+import { governanceRows } from './table-administration.ts';
+import { cognitionRows } from './table-cognition.ts';
+import { deviceRows } from './table-devices.ts';
+import { firmwareRows } from './table-firmware.ts';
+import { placeRows } from './table-homes.ts';
+import { identityRows } from './table-identity.ts';
+import { memoryRows } from './table-memories.ts';
+import { planRows } from './table-plans.ts';
+
+/**
+ * The specification's endpoint tables and the contract's own, written down by hand: what is served and what is
+ * documented is compared with this.
+ */
+export const table: readonly Row[] = [
+  ...identityRows,
+  ...deviceRows,
+  ...placeRows,
+  ...firmwareRows,
+  ...governanceRows,
+  ...planRows,
+  ...cognitionRows,
+  ...actorRows,
+  ...memoryRows,
+];

@@ -1,0 +1,279 @@
+import { describe, expect, it } from 'vitest';
+import { commandDefinition, statusOf, verificationOf } from '../../src/machines/command-record.ts';
+import type { CommandContext, CommandEvent } from '../../src/machines/command-types.ts';
+import { fc, runs } from '../support/properties.ts';
+import type { Driven, Step } from './machine-driver.ts';
+import { unreached, untaken } from './random-walk.ts';
+import {
+  asker,
+  blankCommand,
+  confirm,
+  DEVICE,
+  facts,
+  HOUR,
+  observed,
+  ofType,
+  other,
+  ready,
+  request,
+  said,
+  T0,
+  typesOf,
+  uuid,
+} from './samples.ts';
+
+type Command = Driven<CommandContext, CommandEvent>;
+/** An event at a time, or the next timer when it is due. */
+type Move = 'timer' | ((at: number) => CommandEvent);
+
+const PLAN = uuid(30);
+const sessions = fc.constantFrom('s1', 's2', 's3');
+const moves: fc.Arbitrary<Move> = fc.oneof(
+  { weight: 6, arbitrary: fc.constant<Move>('timer') },
+  {
+    weight: 8,
+    arbitrary: fc
+      .constantFrom('accepted' as const, 'in_progress' as const, 'succeeded' as const, 'failed' as const)
+      .map((word) => (at: number) => said(word, at, { result: word })),
+  },
+  { weight: 6, arbitrary: sessions.map((session) => (at: number) => ready(session, at)) },
+  {
+    weight: 3,
+    arbitrary: sessions.map(
+      (sessionId) =>
+        (at: number): CommandEvent => ({ type: 'write.undone', at, sessionId }),
+    ),
+  },
+  { weight: 4, arbitrary: fc.boolean().map((matches) => (at: number) => observed(matches, at)) },
+  {
+    weight: 6,
+    arbitrary: fc
+      .record({
+        tokenHash: fc.constantFrom(null, 'hash of the token', 'wrong'),
+        session: fc.option(sessions.map((sessionId) => ({ sessionId }))),
+        disabled: fc.boolean(),
+        by: fc.constantFrom(asker, other),
+      })
+      .map(({ tokenHash, session, disabled, by }) => (at: number) => {
+        const flags = { maintenance_mode: false, commands_disabled: disabled };
+        return confirm({ at, tokenHash, session, by, facts: facts({ flags }) });
+      }),
+  },
+  { weight: 1, arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'cancel', at, by: other })) },
+  { weight: 1, arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'refuse', at, by: other })) },
+  {
+    weight: 1,
+    arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'device.revoked', at, deviceId: DEVICE })),
+  },
+  { weight: 1, arbitrary: fc.constant((at: number) => ({ ...said('succeeded', at), deviceId: uuid(99) })) },
+  {
+    weight: 1,
+    arbitrary: fc.constant((at: number): CommandEvent => ({ type: 'plan.withdrawn', at, planId: PLAN })),
+  },
+  { weight: 1, arbitrary: fc.constant((at: number) => request({ at })) },
+);
+const pauses = fc.oneof(fc.nat(2_000), fc.nat(40_000), fc.constant(25 * HOUR));
+const beginnings = fc.record({
+  wish: fc.constantFrom(
+    { action: 'set_brightness', params: { level: 70 } },
+    { action: 'unlock', params: {} },
+    { action: 'blink', params: {} },
+    { action: 'fly', params: {} },
+  ),
+  session: fc.option(fc.constant('s1')),
+  dryRun: fc.boolean(),
+  planned: fc.boolean(),
+});
+
+/** As a person asks for it, or a plan. */
+function begin({ wish, session, dryRun, planned }: Walk['beginning']): CommandEvent {
+  const event = request({ ...wish, session, facts: { dryRun } });
+  const plan = planned ? { id: PLAN, stepId: 'a', compensation: null } : null;
+  return { ...event, command: { ...event.command, origin: { ...event.command.origin, plan } } };
+}
+const walks = fc.record({
+  beginning: beginnings,
+  steps: fc.array(fc.record({ move: moves, pause: pauses }), { maxLength: 40 }),
+});
+type Walk = typeof walks extends fc.Arbitrary<infer T> ? T : never;
+
+type Look = (command: Command, step: Step, before: CommandContext, at: number) => void;
+
+/** Goes the walk and shows each step to `look`, with what was before it. */
+function go({ beginning, steps }: Walk, look: Look): void {
+  const command = blankCommand();
+  let before = command.context;
+  look(command, command.send(begin(beginning)), before, T0);
+  let at = T0;
+  for (const { move, pause } of steps) {
+    before = command.context;
+    if (move !== 'timer') {
+      at += pause;
+      look(command, command.send(move(at)), before, at);
+    } else if (command.running.size > 0) {
+      at = Math.max(at, Math.min(...[...command.running.values()].map((timer) => timer.dueAt)));
+      look(command, command.fire(), before, at);
+    }
+  }
+}
+
+const holds = (look: () => Look) =>
+  fc.assert(
+    fc.property(walks, (walk) => go(walk, look())),
+    runs(60),
+  );
+
+const finals = ['rejected', 'succeeded', 'failed', 'expired', 'cancelled'];
+
+describe('however a command goes', () => {
+  it('every transition of its chart is taken', () => {
+    // The gateway lets pass, or refuses, what is confirmed: this is for one that would ask again.
+    const never = ['lifecycle.awaiting_confirmation: self.judged_again 1'];
+    const left = untaken(commandDefinition, {
+      walks,
+      most: 2_500,
+      go: (walk) => go(walk, () => {}),
+      never: never.length,
+    });
+    expect(left).toEqual(never);
+  });
+
+  it('every state of its chart is reached', () => {
+    const left = unreached(
+      commandDefinition,
+      { walks, most: 2_500, go: (walk, saw) => go(walk, ({ snapshot }) => saw(snapshot.value)) },
+      blankCommand().snapshot.value,
+    );
+    expect(left).toEqual([]);
+  });
+
+  it('a critical one is written once, ever, but for a write that never happened', () => {
+    holds(() => {
+      let writes = 0;
+      return (command, step, before) => {
+        writes += ofType(step.outputs, 'command.write').length;
+        if ((before.delivery?.writes ?? 0) > (command.context.delivery?.writes ?? 0)) writes -= 1;
+        if (command.context.safetyClass === 'CRITICAL') expect(writes).toBeLessThanOrEqual(1);
+      };
+    });
+  });
+
+  it('nothing is written after a final status, after its expiry, or twice in a row to one session', () => {
+    holds(() => (command, step, before, at) => {
+      for (const write of ofType(step.outputs, 'command.write')) {
+        expect(['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress']).toContain(
+          before.status,
+        );
+        expect(before.delivery?.sessionId).not.toBe(write.sessionId);
+        expect(command.context.delivery?.sessionId).toBe(write.sessionId);
+        expect(write.message.expiresAt).toBe(command.context.delivery?.expiresAt);
+        expect(at).toBeLessThan(write.message.expiresAt);
+      }
+    });
+  });
+
+  it('a final status stays, and a time-out is left for a late word only', () => {
+    holds(() => (command, _, before) => {
+      const status = statusOf(command.asSnapshot());
+      if (finals.includes(before.status)) expect(status).toBe(before.status);
+      if (before.status !== 'timed_out' || status === 'timed_out') return;
+      expect(['succeeded', 'failed']).toContain(status);
+      expect(command.context.answer.late).toBe(true);
+    });
+  });
+
+  it('a verification that is decided stays', () => {
+    holds(() => (command, _, before) => {
+      if (before.status !== 'submitted' && before.verification.status !== 'pending') {
+        expect(command.context.verification.status).toBe(before.verification.status);
+      }
+    });
+  });
+
+  it('what is announced is what became of it, once', () => {
+    holds(() => (command, step, before) => {
+      const { context } = command;
+      expect([context.status, context.verification.status]).toEqual([
+        statusOf(command.asSnapshot()),
+        verificationOf(command.asSnapshot()),
+      ]);
+      const moved = context.status !== before.status || context.verification.status !== before.verification.status;
+      const told = ofType(step.outputs, 'command.changed').map(({ status, verification }) => [status, verification]);
+      expect(told).toEqual(moved ? [[context.status, context.verification.status]] : []);
+    });
+  });
+
+  it('its confirmation is announced when the waiting begins and when it ends, with the deadline given out', () => {
+    holds(() => (command, step, { confirmation: before }) => {
+      const { confirmation, status } = command.context;
+      expect(confirmation !== null).toBe(status === 'awaiting_confirmation');
+      const moved = (before === null) !== (confirmation === null);
+      const expiresAt = (before ?? confirmation)?.expiresAt;
+      expect(ofType(step.outputs, 'confirmation.changed')).toMatchObject(moved ? [{ status, expiresAt }] : []);
+    });
+  });
+
+  it('it is watched exactly while its verification is open', () => {
+    holds(() => {
+      let watched = 0;
+      return (command, step) => {
+        for (const type of typesOf(step.outputs)) {
+          if (type === 'verification.watch') watched += 1;
+          if (type === 'verification.unwatch') watched -= 1;
+        }
+        const { verification } = command.snapshot.value as { verification: unknown };
+        expect(watched).toBe(typeof verification === 'object' ? 1 : 0);
+      };
+    });
+  });
+
+  it('its timers are those of its states, at their deadlines', () => {
+    holds(() => (command) => {
+      const { lifecycle, verification } = command.snapshot.value as Record<string, string | Record<string, string>>;
+      const { delivery, confirmation, limits } = command.context;
+      const due = new Map([...command.running.values()].map(({ event, dueAt }) => [event.split('.')[2], dueAt]));
+      const expected = new Map<string, unknown>();
+      if (lifecycle === 'awaiting_confirmation') expected.set('confirmationOver', confirmation?.expiresAt);
+      if (lifecycle === 'queued') expected.set('ttlOver', expect.any(Number));
+      if (typeof lifecycle === 'object') expected.set('answerOver', (delivery?.firstWrittenAt ?? 0) + limits.timeoutMs);
+      if (lifecycle === 'timed_out') expected.set('lateWordOver', (command.context.answer.timedOutAt ?? 0) + 24 * HOUR);
+      if (typeof verification === 'object' && verification.watching === 'closing') {
+        expected.set('verificationOver', expect.any(Number));
+      }
+      expect(due).toEqual(expected);
+    });
+  });
+
+  it('while it is open or watched there is a deadline, for the store finds it by that', () => {
+    holds(() => (command) => {
+      const { status, verification } = commandDefinition.columns(command.asSnapshot());
+      const open = ['submitted', 'awaiting_confirmation', 'dispatched', 'acknowledged', 'in_progress'];
+      if (open.includes(status as string) || verification === 'pending')
+        expect(command.running.size).toBeGreaterThan(0);
+    });
+  });
+
+  it('it has a token exactly while it waits for a confirmation, for the store finds it by that', () => {
+    holds(() => (command) => {
+      const { status, token_hash } = commandDefinition.columns(command.asSnapshot());
+      expect(token_hash !== null).toBe(status === 'awaiting_confirmation');
+    });
+  });
+
+  it('a refusal changes nothing, and what changes nothing says nothing else', () => {
+    holds(() => (_, step) => {
+      const refused = typesOf(step.outputs).includes('refused');
+      if (refused) expect(step).toMatchObject({ same: true, timers: [], outputs: [{ type: 'refused' }] });
+      if (step.same && !refused) expect(step).toEqual({ same: true, outputs: [], timers: [] });
+    });
+  });
+
+  it('it can be stored and goes on from there as it would have', () => {
+    holds(() => (command) => {
+      const { value, context } = command;
+      command.reload();
+      expect(command.value).toEqual(value);
+      expect(command.context).toEqual(context);
+    });
+  });
+});

@@ -1,0 +1,226 @@
+import { describe, expect, it } from 'vitest';
+import { twinOf } from '../../src/domain/twin.ts';
+import { administrationOf, deviceDefinition, isOnline } from '../../src/machines/device-record.ts';
+import type { DeviceContext, DeviceEvent } from '../../src/machines/device-types.ts';
+import { fc, runs } from '../support/properties.ts';
+import type { Driven, Step } from './machine-driver.ts';
+import { unreached, untaken } from './random-walk.ts';
+import {
+  ack,
+  blankDevice,
+  HOME,
+  HOUR,
+  key,
+  manifest,
+  mark,
+  ofType,
+  other,
+  register,
+  report,
+  T0,
+  typesOf,
+} from './samples.ts';
+
+type Device = Driven<DeviceContext, DeviceEvent>;
+type Move = 'timer' | ((at: number, device: DeviceContext) => DeviceEvent);
+
+const GRACE_OVER = 'xstate.after.graceOver.device.administration.active.two_keys';
+
+const marks = fc.record({
+  ahead: fc.integer({ min: -70, max: 5 }),
+  messageId: fc.constantFrom('a', 'b', 'c'),
+  /** Key versions before the current one. */
+  back: fc.constantFrom(0, 0, 0, 1, 2),
+});
+const states = fc.dictionary(
+  fc.constantFrom('a', 'b', 'c', '__proto__'),
+  fc.jsonValue({ maxDepth: 2 }).map((value) => JSON.parse(JSON.stringify(value))), // without `-0`, which JSON keeps as 0
+) as fc.Arbitrary<DeviceContext['state']>;
+const marked = (make: (message: ReturnType<typeof mark>, at: number) => DeviceEvent): fc.Arbitrary<Move> =>
+  marks.map(({ ahead, messageId, back }) => (at: number, { replay, keyVersion }: DeviceContext) => {
+    return make(mark(replay.highest + ahead, messageId, keyVersion - back), at);
+  });
+
+const moves: fc.Arbitrary<Move> = fc.oneof(
+  { weight: 4, arbitrary: fc.constant<Move>('timer') },
+  {
+    weight: 8,
+    arbitrary: fc.tuple(marks, states, fc.boolean()).map(([{ ahead, messageId, back }, state, full]): Move => {
+      return (at, { replay, keyVersion }) =>
+        report(0, state, { at, full, mark: mark(replay.highest + ahead, messageId, keyVersion - back) });
+    }),
+  },
+  { weight: 3, arbitrary: marked((message, at) => ack(0, { at, mark: message, state: { a: at } })) },
+  { weight: 1, arbitrary: marked((message, at) => ack(0, { at, mark: message, known: false })) },
+  { weight: 3, arbitrary: marked((message, at) => ({ type: 'heartbeat.received', at, mark: message })) },
+  {
+    weight: 1,
+    arbitrary: marked((message, at) => ({ type: 'message.rejected', at, mark: message, code: 'PAYLOAD_INVALID' })),
+  },
+  {
+    weight: 2,
+    arbitrary: marked((message, at) => ({ type: 'hello.received', at, mark: message, firmware: `1.${at % 3}.0` })),
+  },
+  { weight: 3, arbitrary: fc.constant<Move>((at) => ({ type: 'presence.lost', at })) },
+  {
+    weight: 5,
+    arbitrary: fc.integer({ min: 0, max: 2 }).map((up): Move => {
+      return (at, { keyVersion }) => ({
+        type: 'rotate',
+        at,
+        by: other,
+        key: key(keyVersion + up),
+        graceUntil: at + 24 * HOUR,
+      });
+    }),
+  },
+  { weight: 2, arbitrary: fc.constant<Move>((at) => ({ type: 'revoke', at, by: other })) },
+  {
+    weight: 4,
+    arbitrary: fc.integer({ min: 0, max: 2 }).map((up): Move => {
+      return (at, { keyVersion }) => ({ type: 'reinstate', at, by: other, reason: 'x', key: key(keyVersion + up) });
+    }),
+  },
+  { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: 'delete', at, by: other })) },
+  {
+    weight: 2,
+    arbitrary: fc.boolean().map((current): Move => {
+      return (at, { manifestVersion }) =>
+        current
+          ? { type: 'manifest.update', at, manifest: manifest(1), expectedVersion: manifestVersion }
+          : { type: 'manifest.register', at, manifest: manifest(1) };
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.constantFrom({ name: 'x' }, { homeId: null }, { homeId: HOME }).map((changes): Move => {
+      return (at) => ({ type: 'patch', at, changes });
+    }),
+  },
+  // A timer of an earlier rotation that is on its way already.
+  { weight: 1, arbitrary: fc.constant<Move>((at) => ({ type: GRACE_OVER, at }) as never) },
+);
+const walks = fc.array(fc.record({ move: moves, pause: fc.oneof(fc.nat(5_000), fc.nat(30 * HOUR)) }), {
+  maxLength: 40,
+});
+type Walk = typeof walks extends fc.Arbitrary<infer T> ? T : never;
+
+function go(walk: Walk, look: (device: Device, step: Step, before: Device['snapshot']) => void): void {
+  const device = blankDevice();
+  let before = device.snapshot;
+  look(device, device.send(register()), before);
+  let at = T0;
+  for (const { move, pause } of walk) {
+    before = device.snapshot;
+    if (move !== 'timer') {
+      at += pause;
+      look(device, device.send(move(at, device.context)), before);
+    } else if (device.running.size > 0) {
+      at = Math.max(at, Math.min(...[...device.running.values()].map((timer) => timer.dueAt)));
+      look(device, device.fire(), before);
+    }
+  }
+}
+
+const holds = (look: () => (device: Device, step: Step, before: Device['snapshot']) => void) =>
+  fc.assert(
+    fc.property(walks, (walk) => go(walk, look())),
+    runs(50),
+  );
+
+describe('whatever happens to a device', () => {
+  it('every transition of its chart is taken', () => {
+    expect(untaken(deviceDefinition, { walks, most: 400, go: (walk) => go(walk, () => {}) })).toEqual([]);
+  });
+
+  it('every state of its chart is reached', () => {
+    const left = unreached(
+      deviceDefinition,
+      { walks, most: 400, go: (walk, saw) => go(walk, ({ snapshot }) => saw(snapshot.value)) },
+      blankDevice().snapshot.value,
+    );
+    expect(left).toEqual([]);
+  });
+
+  it('its versions never go back, and a key version is given once', () => {
+    holds(() => {
+      const given = new Set<number>();
+      return (device, step, before) => {
+        const was = before.context as DeviceContext;
+        expect(device.context.stateVersion).toBeGreaterThanOrEqual(was.stateVersion);
+        expect(device.context.manifestVersion).toBeGreaterThanOrEqual(was.manifestVersion);
+        for (const { key: put } of ofType(step.outputs, 'key.put')) {
+          expect(given.has(put.keyVersion)).toBe(false);
+          expect(put.keyVersion).toBe(device.context.keyVersion);
+          given.add(put.keyVersion);
+        }
+      };
+    });
+  });
+
+  it('its replay window goes forward, but for a reinstatement', () => {
+    holds(() => (device, step, before) => {
+      const anew = (before.value as { administration: unknown }).administration === 'revoked' && !step.same;
+      if (!anew) {
+        expect(device.context.replay.highest).toBeGreaterThanOrEqual((before.context as DeviceContext).replay.highest);
+      }
+    });
+  });
+
+  it('its state changes with an accepted message and its version, and is told', () => {
+    holds(() => (device, step, before) => {
+      const was = before.context as DeviceContext;
+      const told = ofType(step.outputs, 'device.state');
+      expect(device.context.stateVersion - was.stateVersion).toBe(told.length);
+      if (told.length === 0) expect(device.context.state).toBe(was.state);
+      else {
+        expect(told[0]).toMatchObject({ stateVersion: device.context.stateVersion });
+        expect(typesOf(step.outputs)[0]).toBe('message.accepted');
+      }
+      expect(device.context.reported.bytes).toBe(twinOf(device.context.state).bytes);
+    });
+  });
+
+  it('only an active one is online, and each change of that is told', () => {
+    holds(() => (device, step, before) => {
+      const online = isOnline(device.asSnapshot());
+      if (online) expect(administrationOf(device.asSnapshot())).toBe('active');
+      const changed = online !== isOnline(before as never);
+      expect(ofType(step.outputs, 'device.presence').map((output) => output.online)).toEqual(changed ? [online] : []);
+    });
+  });
+
+  it('a grace has its timer at its end, and ends with one', () => {
+    holds(() => (device) => {
+      const { grace } = device.context;
+      expect([...device.running.values()].map(({ dueAt }) => dueAt)).toEqual(grace ? [grace.until] : []);
+    });
+  });
+
+  it('a message is answered by one word at most, and not at all by a revoked device', () => {
+    const answers = ['message.accepted', 'message.refused', 'hello.accepted', 'refused'];
+    holds(() => (_, step, before) => {
+      const said = typesOf(step.outputs).filter((type) => answers.includes(type));
+      expect(said.length).toBeLessThanOrEqual(1);
+      if (administrationOf(before as never) !== 'active') {
+        expect(said.filter((type) => type !== 'refused')).toEqual([]);
+      }
+    });
+  });
+
+  it('deleted is the end', () => {
+    holds(() => (_, step, before) => {
+      if (administrationOf(before as never) === 'deleted')
+        expect(step).toEqual({ same: true, outputs: [], timers: [] });
+    });
+  });
+
+  it('it can be stored and goes on from there as it would have', () => {
+    holds(() => (device) => {
+      const { value, context } = device;
+      device.reload();
+      expect(device.value).toEqual(value);
+      expect(device.context).toEqual(context);
+    });
+  });
+});

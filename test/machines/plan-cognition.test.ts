@@ -1,0 +1,394 @@
+import { describe, expect, it } from 'vitest';
+import { CONTEXT_LIFE_MS, type ContextChange, PLANNER_TIMEOUT_MS } from '../../src/domain/cognition.ts';
+import type { OnFailure } from '../../src/domain/plan.ts';
+import type { Output } from '../../src/machines/outputs.ts';
+import { planDefinition } from '../../src/machines/plan-record.ts';
+import type { PlanEvent, StepInput } from '../../src/machines/plan-types.ts';
+import {
+  asksIn,
+  blankPlan,
+  commandOf,
+  create,
+  GOAL,
+  moved,
+  PLAN,
+  type Plan,
+  say,
+  statuses,
+  stepIn,
+  wish,
+} from './plan-fixtures.ts';
+import { asker, DEVICE, ofType, T0, TENANT, typesOf, uuid } from './samples.ts';
+
+// A plan whose steps come one by one from whoever thinks about it.
+
+const HOME = uuid(3);
+
+function goal(onFailure?: OnFailure): { plan: Plan; begun: ReturnType<Plan['send']> } {
+  const plan = blankPlan();
+  return { plan, begun: plan.send(create([], onFailure, { ...GOAL, homeId: HOME })) };
+}
+
+const propose = (plan: Plan, node: StepInput, at = T0 + 100) => plan.send({ type: 'node.proposed', at, node });
+const suspend = (plan: Plan, at: number, forMs: number) =>
+  plan.send({ type: 'cognition.suspended', at, reason: 'It warms up.', forMs });
+const complete = (plan: Plan, at = T0 + 5_000) =>
+  plan.send({ type: 'cognition.completed', at, summary: 'It is warm.', finalState: { celsius: 21 } });
+const fail = (plan: Plan, at = T0 + 5_000) =>
+  plan.send({ type: 'cognition.failed', at, error: { code: 'NO_IDEA', detail: 'No idea.' } });
+const changes = (outputs: readonly Output[]): ContextChange[] =>
+  ofType(outputs, 'context.changed').map(({ change }) => change);
+const refusalOf = (outputs: readonly Output[]) => ofType(outputs, 'refused')[0]?.refusal.code;
+const mind = (plan: Plan) => (plan.value as { mind: string }).mind;
+
+describe('a plan that is to be thought about', () => {
+  it('has no steps, tells whoever thinks, and waits a minute for a word', () => {
+    const { plan, begun } = goal();
+    expect(plan.context).toMatchObject({
+      status: 'pending',
+      steps: [],
+      cognition: { phase: 'thinking', text: GOAL.text },
+    });
+    expect(plan.value).toEqual({ lifecycle: { open: 'pending' }, clock: 'still', mind: 'thinking' });
+    expect(changes(begun.outputs)).toEqual([
+      { type: 'opened', contextId: PLAN, tenantId: TENANT, homeId: HOME, at: T0 },
+    ]);
+    expect(begun.timers).toMatchObject([{ delay: PLANNER_TIMEOUT_MS }]);
+  });
+
+  it('asks for a step when it is proposed, and for the next when what it depends on has succeeded', () => {
+    const { plan } = goal();
+    expect(asksIn(propose(plan, wish('a')).outputs)).toEqual(['a']);
+    expect(asksIn(propose(plan, wish('b', { dependsOn: ['a'] })).outputs)).toEqual([]);
+    expect([statuses(plan), mind(plan), plan.running.size]).toEqual([{ a: 'pending', b: 'pending' }, 'working', 0]);
+    say(plan, 'a', 'dispatched');
+    expect(plan.context.status).toBe('running');
+    expect(asksIn(say(plan, 'a', 'succeeded').outputs)).toEqual(['b']);
+  });
+
+  it('does not succeed before its thinking is over', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    say(plan, 'a', 'dispatched');
+    say(plan, 'a', 'succeeded', { at: T0 + 2_000 });
+    expect([plan.context.status, mind(plan)]).toEqual(['running', 'thinking']);
+    complete(plan);
+    expect(plan.context).toMatchObject({
+      status: 'succeeded',
+      finishedAt: T0 + 5_000,
+      cognition: { phase: 'done', summary: 'It is warm.', finalState: { celsius: 21 }, error: null },
+    });
+    expect([plan.running.size, planDefinition.canPassivate(plan.asSnapshot())]).toEqual([0, true]);
+  });
+
+  it('finishes its steps after its thinking is over', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    complete(plan);
+    expect([plan.context.status, mind(plan)]).toEqual(['pending', 'done']);
+    say(plan, 'a', 'succeeded');
+    expect(plan.context.status).toBe('succeeded');
+  });
+
+  it('that comes to nothing has succeeded', () => {
+    const { plan } = goal();
+    expect(changes(complete(plan).outputs)).toEqual([]);
+    expect(plan.context.status).toBe('succeeded');
+  });
+
+  it('of an accepted proposal has its steps, and the proposal is accepted with it', () => {
+    const plan = blankPlan();
+    const accepted = { ...GOAL, kind: 'observation' as const, homeId: HOME, proposalId: uuid(40) };
+    const { outputs } = plan.send(create([wish('a')], 'rollback', accepted));
+    expect(ofType(outputs, 'proposal.accept')).toEqual([
+      { type: 'proposal.accept', proposalId: uuid(40), planId: PLAN },
+    ]);
+    expect([mind(plan), plan.context.cognition?.phase, asksIn(outputs)]).toEqual(['none', 'done', ['a']]);
+    expect(refusalOf(propose(plan, wish('b')).outputs)).toBe('CONFLICT');
+    const said = changes(say(plan, 'a', 'dispatched').outputs);
+    expect(said).toMatchObject([{ type: 'node', contextId: uuid(40), nodeId: 'a', from: 'pending', to: 'running' }]);
+    say(plan, 'a', 'succeeded');
+    expect(plan.context.status).toBe('succeeded');
+  });
+});
+
+describe('a node', () => {
+  it('that is told twice is one step; the second time nothing changes', () => {
+    const { plan } = goal();
+    const node = wish('a', { params: { level: 1 } });
+    propose(plan, node);
+    const { context } = plan;
+    expect(propose(plan, { ...node, params: { level: 1 } })).toEqual({ same: true, outputs: [], timers: [] });
+    expect(plan.context).toBe(context);
+  });
+
+  it.each<[string, StepInput]>([
+    ['whose id another node has', wish('a', { action: 'turn_off' })],
+    ['that depends on no step of the plan', wish('b', { dependsOn: ['c'] })],
+    ['that depends on itself', wish('b', { dependsOn: ['b'] })],
+  ])('%s is refused, and nothing changes', (_, node) => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    const { same, outputs } = propose(plan, node);
+    expect([same, refusalOf(outputs), typesOf(outputs)]).toEqual([true, 'VALIDATION_FAILED', ['refused']]);
+  });
+
+  it('is the hundredth at most', () => {
+    const { plan } = goal();
+    for (let n = 0; n < 100; n++) propose(plan, wish(`s${n}`));
+    expect(refusalOf(propose(plan, wish('more')).outputs)).toBe('VALIDATION_FAILED');
+    expect(plan.context.steps).toHaveLength(100);
+  });
+
+  it.each<[string, (plan: Plan) => void]>([
+    ['completed', (plan) => complete(plan)],
+    ['was given up by its sidecar', (plan) => fail(plan)],
+    ['was cancelled', (plan) => plan.send({ type: 'cancel', at: T0 + 1, by: asker })],
+  ])('of a plan that %s is refused', (_, over) => {
+    const { plan } = goal();
+    over(plan);
+    const words: PlanEvent[] = [
+      { type: 'node.proposed', at: T0 + 9_000, node: wish('a') },
+      { type: 'cognition.suspended', at: T0 + 9_000, reason: 'It warms up.', forMs: 1_000 },
+      { type: 'cognition.completed', at: T0 + 9_000, summary: '', finalState: null },
+      { type: 'cognition.failed', at: T0 + 9_000, error: { code: 'NO_IDEA', detail: 'No idea.' } },
+    ];
+    for (const word of words) {
+      const { same, outputs } = plan.send(word);
+      expect([same, refusalOf(outputs), outputs.length]).toEqual([true, 'CONFLICT', 1]);
+    }
+  });
+
+  it('of a plan with steps of its own is refused as if there were nothing', () => {
+    const plan = blankPlan();
+    plan.send(create([wish('a')]));
+    expect(refusalOf(propose(plan, wish('b')).outputs)).toBe('NOT_FOUND');
+  });
+});
+
+describe('whoever thinks is told', () => {
+  it('each change of a node, and what became of its command', () => {
+    const { plan } = goal();
+    const told = [
+      ...changes(propose(plan, wish('a')).outputs),
+      ...changes(say(plan, 'a', 'dispatched').outputs),
+      ...changes(say(plan, 'a', 'succeeded', { verification: 'unverifiable' }).outputs),
+    ];
+    const commandId = commandOf(plan, 'a');
+    const about = { contextId: PLAN, tenantId: TENANT, homeId: HOME };
+    expect(told).toEqual([
+      { ...about, type: 'node', nodeId: 'a', from: null, to: 'pending', commandId: null, error: null, at: T0 + 100 },
+      { ...about, type: 'node', nodeId: 'a', from: 'pending', to: 'running', commandId, error: null, at: T0 + 1_000 },
+      {
+        ...{ ...about, type: 'outcome', nodeId: 'a', deviceId: DEVICE, commandId, compensation: false, at: T0 + 1_000 },
+        ...{ success: true, status: 'succeeded', verification: 'unverifiable', code: null },
+      },
+      { ...about, type: 'node', nodeId: 'a', from: 'running', to: 'succeeded', commandId, error: null, at: T0 + 1_000 },
+    ]);
+  });
+
+  it('why a node failed, that the rest was preempted, and what undoing it came to', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    const step = commandOf(plan, 'a');
+    const failed = changes(plan.send(moved(step, T0 + 500, 'timed_out', { verification: 'pending' })).outputs);
+    expect(failed.map((one) => (one.type === 'node' ? `${one.from} → ${one.to}` : one.type))).toEqual([
+      ...['outcome', 'pending → failed', 'interrupted', 'failed → compensating'],
+    ]);
+    expect(failed[0]).toMatchObject({ success: false, status: 'timed_out', code: 'TIMED_OUT', compensation: false });
+    expect(failed[2]).toMatchObject({ reason: 'PREEMPTED' });
+    const undo = commandOf(plan, 'a');
+    const undone = changes(plan.send(moved(undo, T0 + 900, 'succeeded')).outputs);
+    expect(undone).toMatchObject([
+      { type: 'outcome', commandId: undo, compensation: true, success: true },
+      { type: 'node', from: 'compensating', to: 'compensated' },
+    ]);
+    expect(plan.context).toMatchObject({ status: 'rolled_back', cognition: { phase: 'done', error: null } });
+  });
+
+  it('that somebody cancelled it, once', () => {
+    const { plan } = goal();
+    const { outputs } = plan.send({ type: 'cancel', at: T0 + 1, by: asker });
+    expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'CANCELLED' }]);
+    expect([plan.context.status, plan.running.size]).toEqual(['cancelled', 0]);
+  });
+
+  it('nothing of a plan that nobody thinks about', () => {
+    const plan = blankPlan();
+    const { outputs } = plan.send(create([wish('a')]));
+    expect([...changes(outputs), ...changes(say(plan, 'a', 'failed').outputs)]).toEqual([]);
+  });
+});
+
+describe('thinking that fails', () => {
+  it('undoes what was done, and the plan keeps why', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    say(plan, 'a', 'succeeded');
+    expect(changes(fail(plan).outputs).map(({ type }) => type)).toEqual(['node']);
+    expect(statuses(plan)).toEqual({ a: 'compensating' });
+    say(plan, 'a', 'succeeded');
+    expect(plan.context).toMatchObject({
+      status: 'rolled_back',
+      cognition: { error: { code: 'NO_IDEA', detail: 'No idea.' } },
+    });
+  });
+
+  it('leaves what was done where the plan stops', () => {
+    const { plan } = goal('stop');
+    propose(plan, wish('a'));
+    say(plan, 'a', 'succeeded');
+    fail(plan);
+    expect([plan.context.status, statuses(plan)]).toEqual(['failed', { a: 'succeeded' }]);
+  });
+
+  it('takes a step back that waits for a confirmation', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    say(plan, 'a', 'awaiting_confirmation');
+    expect(ofType(fail(plan).outputs, 'actor.tell')).toMatchObject([{ event: { type: 'plan.withdrawn' } }]);
+  });
+});
+
+describe('a silence', () => {
+  const silent = () => {
+    const { plan } = goal();
+    const { outputs } = plan.fire();
+    const [asked] = ofType(outputs, 'plan.unheard');
+    return { plan, dueAt: asked?.dueAt ?? 0 };
+  };
+
+  it('of a minute is asked about, and nothing is decided before the answer', () => {
+    const { plan, dueAt } = silent();
+    expect([dueAt, mind(plan), plan.context.status]).toEqual([T0 + PLANNER_TIMEOUT_MS, 'unheard', 'pending']);
+    expect(plan.running.size).toBe(0);
+  });
+
+  it('that nothing excuses ends the plan', () => {
+    const { plan, dueAt } = silent();
+    const { outputs } = plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt });
+    expect(changes(outputs)).toMatchObject([{ type: 'interrupted', reason: 'PREEMPTED' }]);
+    expect(plan.context).toMatchObject({
+      ...{ status: 'rolled_back', finishedAt: dueAt + 5 },
+      cognition: { phase: 'done', error: { code: 'SIDECAR_UNAVAILABLE' } },
+    });
+  });
+
+  it('that is excused may last on, and is asked about again', () => {
+    const { plan, dueAt } = silent();
+    plan.send({ type: 'cognition.excused', at: dueAt + 5, dueAt, forMs: 7_000 });
+    expect(mind(plan)).toBe('thinking');
+    expect(ofType(plan.fire().outputs, 'plan.unheard')).toMatchObject([{ dueAt: dueAt + 5 + 7_000 }]);
+  });
+
+  it('is over with a word; an answer that comes later is none', () => {
+    const { plan, dueAt } = silent();
+    propose(plan, wish('a'), dueAt + 1);
+    expect(mind(plan)).toBe('working');
+    expect(plan.send({ type: 'cognition.unheard', at: dueAt + 5, dueAt }).same).toBe(true);
+    say(plan, 'a', 'succeeded', { at: dueAt + 10 });
+    expect(plan.send({ type: 'cognition.unheard', at: dueAt + 15, dueAt }).same).toBe(true);
+    expect([...plan.running.values()]).toMatchObject([{ dueAt: dueAt + 10 + PLANNER_TIMEOUT_MS }]);
+  });
+
+  it('is none while a step is under way, waits for a confirmation, or is held back by a flag', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    expect(plan.running.size).toBe(0);
+    say(plan, 'a', 'awaiting_confirmation');
+    expect(plan.running.size).toBe(0);
+    const held = goal().plan;
+    propose(held, wish('a'));
+    held.send({ type: 'step.held', at: T0 + 200, stepId: 'a', commandId: commandOf(held, 'a'), forMs: 5_000 });
+    expect([mind(held), [...held.running.keys()].every((id) => id.includes('clock'))]).toEqual(['working', true]);
+  });
+});
+
+describe('a suspension of thinking', () => {
+  it('lasts as long as it says, and then whoever thinks is told again', () => {
+    const { plan } = goal();
+    suspend(plan, T0 + 100, 9_000);
+    expect([mind(plan), plan.context.status]).toEqual(['suspended', 'pending']);
+    const { outputs } = plan.fire();
+    expect(changes(outputs)).toMatchObject([{ type: 'opened', at: T0 + 9_100 }]);
+    expect([mind(plan), [...plan.running.values()]]).toMatchObject([
+      'thinking',
+      [{ dueAt: T0 + 9_100 + PLANNER_TIMEOUT_MS }],
+    ]);
+  });
+
+  it('ends with the next word', () => {
+    const { plan } = goal();
+    suspend(plan, T0 + 100, 9_000);
+    propose(plan, wish('a'));
+    expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
+  });
+
+  it('may be said again, for longer or shorter', () => {
+    const { plan } = goal();
+    suspend(plan, T0 + 100, 9_000);
+    suspend(plan, T0 + 200, 1_000);
+    expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([T0 + 1_200]);
+  });
+
+  it('goes on while steps do, and leaves their clocks alone', () => {
+    const { plan } = goal();
+    propose(plan, wish('a'));
+    suspend(plan, T0 + 100, 9_000);
+    say(plan, 'a', 'dispatched');
+    expect(stepIn(plan, 'a').status).toBe('running');
+    plan.fire();
+    expect([mind(plan), plan.running.size]).toEqual(['working', 0]);
+  });
+
+  it('cannot go on for more than a day', () => {
+    const { plan } = goal();
+    for (let at = T0; at < T0 + CONTEXT_LIFE_MS; at += 3_600_000) suspend(plan, at, 3_600_000);
+    suspend(plan, T0 + CONTEXT_LIFE_MS - 1_000, 3_600_000);
+    expect([...plan.running.values()].map(({ dueAt }) => dueAt)).toEqual([T0 + CONTEXT_LIFE_MS]);
+    plan.fire();
+    expect(refusalOf(suspend(plan, T0 + CONTEXT_LIFE_MS, 1_000).outputs)).toBe('CONFLICT');
+    expect(mind(plan)).toBe('thinking');
+  });
+});
+
+describe('the record of a plan that is thought about', () => {
+  const note = (event: PlanEvent, act: (plan: Plan) => void = () => {}) => {
+    const { plan } = goal();
+    act(plan);
+    const before = plan.asSnapshot();
+    plan.send(event);
+    return planDefinition.journal(event, before, plan.asSnapshot())?.data;
+  };
+
+  it('journals each word', () => {
+    expect(note({ type: 'node.proposed', at: T0, node: wish('a') })).toMatchObject({ step_id: 'a', action: 'turn_on' });
+    expect(note({ type: 'cognition.suspended', at: T0, reason: 'It warms up.', forMs: 9_000 })).toMatchObject({
+      reason: 'It warms up.',
+      for_s: 9,
+    });
+    expect(note({ type: 'cognition.completed', at: T0, summary: 'Warm.', finalState: null })).toMatchObject({
+      status: 'succeeded',
+      summary: 'Warm.',
+    });
+    expect(note({ type: 'cognition.failed', at: T0, error: { code: 'NO_IDEA', detail: '' } })).toMatchObject({
+      status: 'rolled_back',
+      code: 'NO_IDEA',
+    });
+  });
+
+  it('shows an administrator what is thought about, and until when', () => {
+    const { plan } = goal();
+    expect(planDefinition.toAdminView(plan.context).cognition).toMatchObject({
+      ...{ kind: 'goal', text: GOAL.text, home_id: HOME, phase: 'thinking', error: null },
+      due_at: new Date(T0 + PLANNER_TIMEOUT_MS).toISOString(),
+    });
+  });
+
+  it('has a column for plans that wait for a word', () => {
+    const { plan } = goal();
+    expect(planDefinition.columns(plan.asSnapshot())).toMatchObject({ thought: true, over: false });
+    complete(plan);
+    expect(planDefinition.columns(plan.asSnapshot())).toMatchObject({ thought: false, over: true });
+  });
+});

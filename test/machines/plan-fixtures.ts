@@ -1,0 +1,103 @@
+import type { CommandStatus, VerificationStatus } from '../../src/domain/command.ts';
+import type { OnFailure } from '../../src/domain/plan.ts';
+import type { Output } from '../../src/machines/outputs.ts';
+import { planDefinition } from '../../src/machines/plan-record.ts';
+import type { PlanContext, PlanEvent, PlanStep, StepInput } from '../../src/machines/plan-types.ts';
+import { Driven, type Step } from './machine-driver.ts';
+import { asker, DEVICE, ofType, T0, TENANT, uuid } from './samples.ts';
+
+export const PLAN = uuid(30);
+export type Plan = Driven<PlanContext, PlanEvent>;
+type On<Type extends PlanEvent['type']> = Extract<PlanEvent, { type: Type }>;
+
+export const wish = (id: string, more: Partial<StepInput> = {}): StepInput => ({
+  id,
+  deviceId: DEVICE,
+  action: 'turn_on',
+  params: {},
+  dependsOn: [],
+  compensation: { action: 'turn_off', params: {} },
+  timeoutS: null,
+  ...more,
+});
+
+export const blankPlan = () => new Driven<PlanContext, PlanEvent>(planDefinition);
+
+/** What somebody is to think about. */
+export const GOAL: NonNullable<On<'create'>['plan']['cognition']> = {
+  ...{ kind: 'goal', homeId: null, deviceId: null, action: null, note: null, proposalId: null },
+  text: 'Make it warm.',
+};
+
+export const create = (
+  steps: readonly StepInput[],
+  onFailure: OnFailure = 'rollback',
+  cognition?: On<'create'>['plan']['cognition'],
+): On<'create'> => ({
+  type: 'create',
+  at: T0,
+  by: asker,
+  plan: {
+    id: PLAN,
+    tenantId: TENANT,
+    name: 'A plan',
+    onFailure,
+    createdBy: asker,
+    scopes: null,
+    requestId: 'request-1',
+    steps,
+    ...(cognition !== undefined && { cognition }),
+  },
+});
+
+/** A plan that was asked for. */
+export function planned(steps: readonly StepInput[], onFailure?: OnFailure): { plan: Plan; begun: Step } {
+  const plan = blankPlan();
+  return { plan, begun: plan.send(create(steps, onFailure)) };
+}
+
+export const stepIn = ({ context }: Plan, id: string): PlanStep => {
+  const found = context.steps.find((step) => step.id === id);
+  if (found === undefined) throw new Error(`no step ${id}`);
+  return found;
+};
+
+/** The command that the step waits for. */
+export const commandOf = (plan: Plan, id: string): string => {
+  const { undo, commandId } = stepIn(plan, id);
+  return undo?.commandId ?? commandId ?? '';
+};
+
+export const moved = (
+  commandId: string,
+  at: number,
+  status: CommandStatus,
+  more: Partial<On<'command.moved'>> = {},
+): On<'command.moved'> => ({
+  ...{ type: 'command.moved', at, commandId, status, critical: false, refusal: null },
+  verification: status === 'succeeded' ? 'verified' : status === 'dispatched' ? 'pending' : 'unverifiable',
+  ...more,
+});
+
+/** The step's command says this. */
+export const say = (
+  plan: Plan,
+  id: string,
+  status: CommandStatus,
+  {
+    at = T0 + 1_000,
+    verification,
+    critical,
+  }: { at?: number; verification?: VerificationStatus; critical?: boolean } = {},
+): Step =>
+  plan.send(
+    moved(commandOf(plan, id), at, status, {
+      ...(verification !== undefined && { verification }),
+      ...(critical !== undefined && { critical }),
+    }),
+  );
+
+export const asksIn = (outputs: readonly Output[]): string[] => ofType(outputs, 'plan.ask').map(({ stepId }) => stepId);
+
+export const statuses = (plan: Plan): Record<string, string> =>
+  Object.fromEntries(plan.context.steps.map(({ id, status }) => [id, status]));

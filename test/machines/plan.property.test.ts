@@ -1,0 +1,154 @@
+import { describe, expect, it } from 'vitest';
+import { planDefinition } from '../../src/machines/plan-record.ts';
+import type { StepInput } from '../../src/machines/plan-types.ts';
+import { phaseOf } from '../../src/machines/plan-update.ts';
+import { fc, runs } from '../support/properties.ts';
+import { gone, type Walk, World, walks } from './plan-random-walk.ts';
+import { declaredStates, untaken, walkUntil } from './random-walk.ts';
+
+const holds = (property: (walk: Walk) => void) => fc.assert(fc.property(walks, property), runs(100));
+const wishOf = ({ steps }: Walk, id: string): StepInput => steps.find((step) => step.id === id) as StepInput;
+
+describe('however a plan goes', () => {
+  it('every transition of its chart is taken', () => {
+    expect(untaken(planDefinition, { walks, most: 2_500, go: gone })).toEqual([]);
+  });
+
+  it('every state of its chart is reached', () => {
+    const seen = new Set(['lifecycle.unregistered']);
+    const states = declaredStates(planDefinition);
+    walkUntil(
+      walks,
+      2_500,
+      (walk) => {
+        for (const state of gone(walk).seen) seen.add(state);
+      },
+      () => seen.size === states.length,
+    );
+    expect([...seen].sort()).toEqual(states.sort());
+  });
+
+  it('it ends in the final state that its commands and its people say', () => {
+    holds((walk) => {
+      const { plan, cancelled, failed, lost, undone } = gone(walk);
+      const { status, steps } = plan.context;
+      const last = new Map(undone.map(({ stepId, won }) => [stepId, won]));
+      const allUndone = [...last.values()].every((won) => won);
+      const stopped = lost || (failed && !cancelled && walk.onFailure === 'stop');
+      const rolled = cancelled ? 'cancelled' : 'rolled_back';
+      if (!cancelled && !failed) expect(status).toBe('succeeded');
+      else if (stopped) expect(status).toBe('failed');
+      else expect(status).toBe(allUndone ? rolled : 'rollback_failed');
+      expect(
+        steps.some((step) => ['pending', 'running', 'awaiting_confirmation', 'compensating'].includes(step.status)),
+      ).toBe(false);
+      expect([plan.running.size, phaseOf(plan.context)]).toEqual([0, status]);
+    });
+  });
+
+  it('a step is asked for once, when all that it depends on has succeeded, and none after it began to end', () => {
+    holds((walk) => {
+      let asked = 0;
+      let ending = false;
+      gone(walk, (world) => {
+        const first = asked;
+        asked = world.asked.length;
+        for (const [n, { stepId, commandId }] of world.asked.entries()) {
+          if (n < first) continue;
+          const step = world.plan.context.steps.find(({ id }) => id === stepId);
+          if (step?.commandId !== commandId) continue;
+          const earlier = world.asked.slice(0, n).filter((one) => one.stepId === stepId && one.commandId !== commandId);
+          expect([earlier, ending]).toEqual([[], false]);
+          for (const other of wishOf(walk, stepId).dependsOn) {
+            expect(world.ended.some(({ stepId: id, won }) => id === other && won)).toBe(true);
+          }
+        }
+        ending = world.plan.context.ending !== null;
+      });
+    });
+  });
+
+  it('exactly what was done is undone, one after another, the last first, and nothing when it stops', () => {
+    holds((walk) => {
+      const { plan, asked, ended, starts } = gone(walk);
+      expect(new Set(starts).size).toBe(starts.length);
+      const { status, steps } = plan.context;
+      const begun = asked.flatMap(({ stepId, commandId }) =>
+        steps.some((step) => step.id === stepId && step.commandId === commandId) ? [] : [stepId],
+      );
+      const tried = begun.filter(
+        (id, n) => begun.indexOf(id) === n && steps.find((one) => one.id === id)?.undo !== null,
+      );
+      if (status === 'succeeded' || status === 'failed') {
+        expect(tried).toEqual([]);
+        return;
+      }
+      const due = ended.filter(({ stepId, acted }) => acted && wishOf(walk, stepId).compensation !== null).reverse();
+      const left = new Set(steps.filter(({ undoError }) => undoError?.code === 'NOT_COMPENSATED').map(({ id }) => id));
+      expect(tried).toEqual(due.map(({ stepId }) => stepId).filter((id) => !left.has(id)));
+      for (const { stepId } of due) {
+        const { status: now } = steps.find(({ id }) => id === stepId) as { status: string };
+        expect(['compensated', 'compensation_failed']).toContain(now);
+      }
+    });
+  });
+
+  it('what it left undone is what its failed compensations stood on, and nothing else', () => {
+    holds((walk) => {
+      const { steps } = gone(walk).plan.context;
+      const standsOn = (id: string): string[] => {
+        const { dependsOn } = wishOf(walk, id);
+        return [...dependsOn, ...dependsOn.flatMap(standsOn)];
+      };
+      const failed = steps.filter(
+        ({ status, undoError }) => status === 'compensation_failed' && undoError?.code !== 'NOT_COMPENSATED',
+      );
+      for (const { id } of steps.filter(({ undoError }) => undoError?.code === 'NOT_COMPENSATED')) {
+        expect(failed.some((step) => standsOn(step.id).includes(id))).toBe(true);
+      }
+      for (const { id } of failed) {
+        for (const below of steps.filter((one) => standsOn(id).includes(one.id) && one.acted && one.compensation)) {
+          expect(below.status).toBe('compensation_failed');
+        }
+      }
+    });
+  });
+
+  it('one that is thought about has what was proposed, once, and ends no sooner than that does', () => {
+    holds((walk) => {
+      if (!walk.goal) return;
+      const { plan, said, told, completed, gaveUp, commands } = gone(walk);
+      const over = new Set([...commands.values()].filter((command) => command.over));
+      const { steps, status, cognition } = plan.context;
+      expect(steps.map(({ id }) => id)).toEqual(said.map(({ id }) => id));
+      if (status === 'succeeded') expect(completed).toBe(true);
+      expect([cognition?.phase, cognition?.dueAt, plan.value]).toMatchObject(['done', null, { mind: 'done' }]);
+      // Whoever ended it themselves is not told that it ended.
+      const interrupted = told.filter((type) => type === 'interrupted').length;
+      expect(interrupted).toBe(completed || gaveUp ? 0 : 1);
+      expect(told.filter((type) => type === 'outcome')).toHaveLength(over.size);
+    });
+  });
+
+  it('it is stored and goes on from there as it would have', () => {
+    holds((walk) => {
+      gone(walk, ({ plan }) => {
+        const { value, context } = plan;
+        plan.reload();
+        expect([plan.value, plan.context]).toEqual([value, context]);
+      });
+    });
+  });
+
+  it('its status is where its steps stand', () => {
+    holds((walk) => {
+      const world = new World(walk);
+      for (const one of walk.moves) {
+        world.step(one);
+        const { context } = world.plan;
+        const phase = phaseOf(context);
+        expect(context.status).toBe(phase === 'stopping' ? 'running' : phase);
+      }
+    });
+  });
+});

@@ -1,0 +1,44 @@
+import { expect, it } from 'vitest';
+import { Quarantined } from '../../../src/actors/contract.ts';
+import { PLANNER_TIMEOUT_MS } from '../../../src/domain/cognition.ts';
+import { plannerTimeoutResolver } from '../../../src/operations/cognition/planner-timeout.ts';
+import type { Services } from '../../../src/operations/operation.ts';
+
+const DUE = 500;
+
+/** A service that began at 1,000, and a plan that nobody was heard of about until `DUE`. */
+function service({ overdue = true, quarantine = null as string | null } = {}) {
+  const at = { now: 1_000 };
+  const plan = { snapshot: { context: { tenantId: 't', cognition: { overdue, dueAt: DUE } } } };
+  const services = {
+    actors: {
+      read: async ({ kind }: { kind: string }) => (kind === 'plan' ? plan : { snapshot: { value: 'active' } }),
+      inspect: () => ({ live: true, mailbox: 0, quarantine }),
+    },
+    clock: { now: () => at.now },
+    flags: () => ({ cognition_disabled: false }),
+  } as unknown as Services;
+  const resolve = plannerTimeoutResolver(services);
+  return { at, ask: (dueAt = DUE) => resolve({ type: 'plan.unheard', planId: 'p', dueAt }) };
+}
+
+it('excuses a silence in the first minute of the service, which may not have been listening', async () => {
+  const { at, ask } = service();
+  at.now += 20_000;
+  expect(await ask()).toMatchObject({
+    to: { kind: 'plan', id: 'p' },
+    event: { type: 'cognition.excused', dueAt: DUE, forMs: PLANNER_TIMEOUT_MS - 20_000 },
+  });
+  at.now = 1_000 + PLANNER_TIMEOUT_MS;
+  expect(await ask()).toMatchObject({ event: { type: 'cognition.unheard', dueAt: DUE } });
+});
+
+it('says nothing where somebody was heard of meanwhile', async () => {
+  expect(await service({ overdue: false }).ask()).toBeNull();
+  expect(await service().ask(DUE + 1)).toBeNull();
+});
+
+it('lets what a quarantined plan asks wait until it is released', async () => {
+  const { ask } = service({ quarantine: 'what is stored does not fit' });
+  await expect(ask()).rejects.toThrow(new Quarantined('what is stored does not fit'));
+});

@@ -1,0 +1,164 @@
+import { v7 } from 'uuid';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type Actors, EventFailed, Overloaded } from '../../../src/actors/contract.ts';
+import { SYSTEM } from '../../../src/domain/values.ts';
+import type { CommandEvent } from '../../../src/machines/command-types.ts';
+import { StoreUnavailable } from '../../../src/store/contract.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+
+let house: HttpService;
+let mine: TestTenant;
+let actors: Actors;
+let ids: string[];
+
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  actors = house.services.actors;
+});
+beforeEach(async () => {
+  mine = await makeTestTenant(house);
+  ids = await Promise.all([1, 2, 3, 4].map(async () => (await mine.register()).device_id));
+});
+afterEach(() => {
+  house.services.actors = actors;
+});
+afterAll(() => house.close());
+
+/** Creations of commands for these devices fail. */
+function breakFor(deviceIds: readonly string[], fault: Error): void {
+  const create: Actors['create'] = async (ref, event, options) => {
+    const { command } = event as Extract<CommandEvent, { type: 'request' }>;
+    if (deviceIds.includes(command.deviceId)) throw fault;
+    return actors.create(ref, event, options);
+  };
+  house.services.actors = Object.assign(Object.create(actors), { create });
+}
+
+const turnOn = (headers: Record<string, string> = {}) =>
+  mine.call('POST', '/devices/command', { device_ids: ids, action: 'turn_on' }, { headers });
+const made = async (id: string): Promise<string[]> => {
+  const { commands } = (await mine.call('GET', `/device/${id}/commands`)).body;
+  return commands.map((command: { id: string }) => command.id);
+};
+
+describe('a batch that is cut off', () => {
+  it('is finished by its repeat, each command once and under the id it was to have', async () => {
+    const headers = { 'idempotency-key': v7() };
+    breakFor(ids.slice(2), new StoreUnavailable('gone'));
+    const first = await turnOn(headers);
+    expect([first.status, first.body.code]).toEqual([503, 'STORE_UNAVAILABLE']);
+    const before = await Promise.all(ids.map(made));
+    expect(before.map((commands) => commands.length)).toEqual([1, 1, 0, 0]);
+
+    house.services.actors = actors;
+    const { status, body, headers: told } = await turnOn(headers);
+    expect([status, told.get('idempotent-replayed')]).toEqual([200, null]);
+    expect(body.results.map((entry: { success: boolean }) => entry.success)).toEqual([true, true, true, true]);
+    const after = await Promise.all(ids.map(made));
+    expect(after).toEqual(body.results.map((entry: { command_id: string }) => [entry.command_id]));
+    expect(after.slice(0, 2)).toEqual(before.slice(0, 2));
+
+    const again = await turnOn(headers);
+    expect([again.body, again.headers.get('idempotent-replayed')]).toEqual([body, 'true']);
+  });
+
+  it('gives the repeat the tokens of the dry runs that were made', async () => {
+    const locks = await Promise.all([1, 2].map(async () => (await mine.register({ device_type: 'lock' })).device_id));
+    ids = locks;
+    const headers = { 'idempotency-key': v7() };
+    const unlock = () => mine.call('POST', '/devices/command', { device_ids: ids, action: 'unlock' }, { headers });
+    breakFor(locks.slice(1), new Overloaded('full'));
+    expect((await unlock()).body.code).toBe('OVERLOADED');
+    house.services.actors = actors;
+    const { results } = (await unlock()).body;
+    for (const { device_id, command_id, dry_run_token } of results) {
+      const confirmed = await mine.call('POST', `/device/${device_id}/command/confirm`, { dry_run_token });
+      expect([confirmed.status, confirmed.body.command_id]).toEqual([202, command_id]);
+    }
+  });
+
+  it('goes on with the devices that were in the room at first', async () => {
+    const inRoom = (await mine.register({ room_id: mine.roomId })).device_id;
+    const headers = { 'idempotency-key': v7() };
+    const command = () => mine.call('POST', `/rooms/${mine.roomId}/command`, { action: 'turn_on' }, { headers });
+    breakFor([inRoom], new StoreUnavailable('gone'));
+    expect((await command()).status).toBe(503);
+    house.services.actors = actors;
+    await mine.call('PATCH', `/devices/${inRoom}`, { room_id: null });
+    await mine.register({ room_id: mine.roomId });
+    expect((await command()).body.results).toMatchObject([{ device_id: inRoom, success: true }]);
+  });
+
+  it('tells of a dry run that was cancelled before the repeat', async () => {
+    const lock = (await mine.register({ device_type: 'lock' })).device_id;
+    ids = [lock, ids[0] as string];
+    const headers = { 'idempotency-key': v7() };
+    const reboot = () => mine.call('POST', '/devices/command', { device_ids: ids, action: 'reboot' }, { headers });
+    breakFor(ids.slice(1), new StoreUnavailable('gone'));
+    await reboot();
+    const [waiting] = await made(lock);
+    await mine.call('POST', `/commands/${waiting}/cancel`);
+    house.services.actors = actors;
+    expect((await reboot()).body.results).toMatchObject([
+      { command_id: waiting, success: false, code: 'CONFIRMATION_FAILED', error: 'The command is cancelled by now.' },
+      { success: false, code: 'DRY_RUN_REQUIRED' },
+    ]);
+  });
+});
+
+describe('a fault in a batch', () => {
+  it('fails its target alone where nobody can repeat the request', async () => {
+    breakFor(ids.slice(3), new StoreUnavailable('gone'));
+    const { status, body } = await turnOn();
+    expect(status).toBe(200);
+    expect(body.results.slice(0, 3)).toMatchObject([{ success: true }, { success: true }, { success: true }]);
+    expect(body.results[3]).toEqual({
+      device_id: ids[3],
+      success: false,
+      code: 'STORE_UNAVAILABLE',
+      error: expect.any(String),
+    });
+  });
+
+  it('refuses the whole request when nothing at all could be done', async () => {
+    breakFor(ids, new Overloaded('full'));
+    const answer = await turnOn();
+    expect([answer.status, answer.body.code]).toEqual([503, 'OVERLOADED']);
+    expect(answer.headers.get('retry-after')).toBeTruthy();
+  });
+
+  it('is a gateway error where one device was commanded', async () => {
+    breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
+    const answer = await mine.call('POST', `/device/${ids[0]}/command`, { action: 'turn_on' });
+    expect([answer.status, answer.body.code]).toEqual([500, 'GATEWAY_ERROR']);
+    expect(JSON.stringify(answer.body)).not.toContain('secret of the house');
+  });
+
+  it('is logged and not described when it is a bug', async () => {
+    breakFor(ids.slice(0, 1), new EventFailed('secret of the house'));
+    const { body } = await turnOn({ 'idempotency-key': v7() });
+    expect(body.results[0]).toMatchObject({ device_id: ids[0], success: false, code: 'GATEWAY_ERROR' });
+    expect(JSON.stringify(body)).not.toContain('secret of the house');
+    expect(house.errors.at(-1)).toMatchObject({ err: expect.any(EventFailed), command_id: expect.any(String) });
+  });
+});
+
+it.each([
+  ['suspended', 'TENANT_SUSPENDED', () => ({ ref: { kind: 'tenant', id: mine.tenantId } as const, type: 'suspend' })],
+  ['revoked', 'DEVICE_REVOKED', () => ({ ref: { kind: 'device', id: ids[0] as string } as const, type: 'revoke' })],
+])('who was %s while the store was asked for the rest is commanded no more', async (_, code, who) => {
+  const { manifests } = house.services;
+  const { ref, type } = who();
+  const of: typeof manifests.load = async (devices) => {
+    await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
+    return manifests.load(devices);
+  };
+  house.services.manifests = Object.assign(Object.create(manifests), { of });
+  try {
+    const { body } = await turnOn();
+    expect(body.results[0]).toMatchObject({ success: false, code, status: 'rejected' });
+  } finally {
+    house.services.manifests = manifests;
+  }
+});

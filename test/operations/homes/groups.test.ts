@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: HttpService<MemoryStore>;
+let token: string;
+let tenantId: string;
+let stranger: string;
+let lamps: string[];
+beforeAll(async () => {
+  house = await startHttpService();
+  ({ token, tenantId } = await house.owner());
+  ({ token: stranger } = await house.owner('Strangers'));
+  const { body } = await house.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
+  lamps = [];
+  for (let n = 0; n < 3; n++) {
+    const made = await house.call('POST', '/v1/device/register', {
+      token,
+      body: { device_type: 'smart_light', home_id: body.id },
+    });
+    lamps.push(made.body.device_id);
+  }
+});
+afterAll(() => house.close());
+
+const call: HttpService['call'] = (method, path, sent) => house.call(method, `/v1${path}`, { token, ...sent });
+const create = (body: object) => call('POST', '/groups', { body });
+const members = async (slug: string) =>
+  (await call('GET', '/groups')).body.groups.find((group: { slug: string }) => group.slug === slug)?.device_ids;
+
+describe('a group', () => {
+  it('is created with a slug from its name, and another one of that name with a number', async () => {
+    const first = await create({ name: 'Évening Lights!', description: 'dusk', device_ids: [lamps[0], lamps[0]] });
+    expect([first.status, first.body]).toEqual([201, { status: 'created', slug: 'evening-lights' }]);
+    expect((await create({ name: 'evening lights' })).body.slug).toBe('evening-lights-2');
+    const { body } = await call('GET', '/groups');
+    expect(body.groups.at(-1)).toEqual({
+      slug: 'evening-lights',
+      name: 'Évening Lights!',
+      description: 'dusk',
+      device_ids: [lamps[0]],
+    });
+  });
+
+  it('is joined by one device or several, each once', async () => {
+    const { slug } = (await create({ name: 'Joined' })).body;
+    const one = await call('POST', `/groups/${slug}/join`, { body: { device_id: lamps[0] } });
+    expect([one.status, one.body]).toEqual([200, { status: 'joined', slug, device_ids: [lamps[0]] }]);
+    const more = await call('POST', `/groups/${slug}/join`, {
+      body: { device_ids: [lamps[0], lamps[1]?.toUpperCase()] },
+    });
+    expect(more.body.device_ids).toEqual([lamps[0], lamps[1]]);
+  });
+
+  it('keeps every device when many join at once', async () => {
+    const { slug } = (await create({ name: 'Rush' })).body;
+    await Promise.all(lamps.map((device_id) => call('POST', `/groups/${slug}/join`, { body: { device_id } })));
+    expect((await members(slug)).sort()).toEqual([...lamps].sort());
+  });
+
+  it('is left by a device, and deleted', async () => {
+    const { slug } = (await create({ name: 'Left', device_ids: lamps })).body;
+    expect((await call('DELETE', `/groups/${slug}/devices/${lamps[0]}`)).status).toBe(204);
+    expect((await call('DELETE', `/groups/${slug}/devices/${lamps[0]}`)).status).toBe(404);
+    expect(await members(slug)).toEqual(lamps.slice(1));
+    expect((await call('DELETE', `/groups/${slug}`)).status).toBe(204);
+    expect((await call('DELETE', `/groups/${slug}`)).status).toBe(404);
+    expect(await members(slug)).toBeUndefined();
+  });
+
+  it.each([
+    ['both device_id and device_ids', () => ({ device_id: lamps[0], device_ids: [lamps[0]] }), 400],
+    ['neither', () => ({}), 400],
+    ['no devices', () => ({ device_ids: [] }), 400],
+    ['a device that is a number', () => ({ device_id: 7 }), 400],
+    ['501 devices', () => ({ device_ids: Array.from({ length: 501 }, () => lamps[0]) }), 400],
+    ['a missing device', () => ({ device_id: '0190a000-0000-7000-8000-000000000000' }), 404],
+    ['a missing one among good ones', () => ({ device_ids: [lamps[0], 'nonsense'] }), 404],
+  ])('is not joined with %s', async (_, body, status) => {
+    const { slug } = (await create({ name: 'Strict' })).body;
+    expect((await call('POST', `/groups/${slug}/join`, { body: body() })).status).toBe(status);
+    expect(await members(slug)).toEqual([]);
+  });
+
+  it.each(['nowhere', 'UPPER', '%00', '..', 'a%20b', '-', '__proto__'])('%s is none', async (slug) => {
+    const path = `/v1/groups/${slug}/join`.replace('/../', '/%2e%2e%2f/');
+    const { status, body } = await house.call('POST', path, { token, body: { device_id: lamps[0] } });
+    expect([status, body.detail]).toEqual([404, 'There is no such group.']);
+  });
+});
+
+it("another tenant's groups and devices do not exist", async () => {
+  const { slug } = (await create({ name: 'Private', device_ids: lamps })).body;
+  const theirs = (method: string, path: string, body?: object) =>
+    house.call(method, `/v1${path}`, { token: stranger, body });
+  expect((await theirs('GET', '/groups')).body.groups).toEqual([]);
+  expect((await theirs('POST', `/groups/${slug}/join`, { device_id: lamps[0] })).status).toBe(404);
+  expect((await theirs('DELETE', `/groups/${slug}`)).status).toBe(404);
+  expect((await theirs('DELETE', `/groups/${slug}/devices/${lamps[0]}`)).status).toBe(404);
+  expect((await theirs('POST', '/groups', { name: 'Mine', device_ids: lamps })).status).toBe(404);
+  expect(await members(slug)).toEqual(lamps);
+});
+
+it('a user joins and lists, an admin creates and deletes, a viewer does neither', async () => {
+  const { slug } = (await create({ name: 'Roles' })).body;
+  const [viewer, user] = [await house.member(tenantId, 'viewer'), await house.member(tenantId, 'user')];
+  const join = (token: string) => call('POST', `/groups/${slug}/join`, { token, body: { device_id: lamps[0] } });
+  expect((await join(viewer)).body.code).toBe('FORBIDDEN_ROLE');
+  expect((await call('GET', '/groups', { token: viewer })).body.code).toBe('FORBIDDEN_ROLE');
+  expect((await join(user)).status).toBe(200);
+  expect((await call('GET', '/groups', { token: user })).status).toBe(200);
+  expect((await call('POST', '/groups', { token: user, body: { name: 'x' } })).body.code).toBe('FORBIDDEN_ROLE');
+  expect((await call('DELETE', `/groups/${slug}`, { token: user })).body.code).toBe('FORBIDDEN_ROLE');
+});
+
+it('the list goes page by page', async () => {
+  const { token } = await house.owner('Pages');
+  for (const name of ['a', 'b', 'c']) {
+    house.clock.advance(1);
+    await house.call('POST', '/v1/groups', { token, body: { name } });
+  }
+  const first = await house.call('GET', '/v1/groups?limit=2', { token });
+  const second = await house.call('GET', `/v1/groups?limit=2&cursor=${first.body.next_cursor}`, { token });
+  const names = [...first.body.groups, ...second.body.groups].map(({ name }) => name);
+  expect([names, second.body.next_cursor]).toEqual([['c', 'b', 'a'], null]);
+});

@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CommitUnknown } from '../../../src/store/contract.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: HttpService<MemoryStore>;
+beforeEach(async () => {
+  house = await startHttpService();
+});
+afterEach(() => house.close());
+
+const register = (token: string, tenant_name: unknown = 'Home & Garden') =>
+  house.call('POST', '/v1/tenant/register', { token, body: { tenant_name } });
+const me = async (token: string) => (await house.call('GET', '/v1/auth/me', { token })).body;
+
+describe('registering a tenant', () => {
+  it('makes the caller its owner, at once and with the token they have', async () => {
+    const token = await house.token('ada');
+    const before = await me(token);
+    const { status, body } = await register(token);
+    expect(status).toBe(201);
+    expect(body).toEqual({ tenant_id: expect.any(String), user_id: before.user.id });
+    expect(await me(token)).toMatchObject({
+      has_tenant: true,
+      user: { role: 'owner', tenant_id: body.tenant_id, tenant_slug: 'home-garden' },
+    });
+  });
+
+  it('is 409 for who has one', async () => {
+    const { token } = await house.owner();
+    const { status, body } = await register(token);
+    expect([status, body.code]).toEqual([409, 'CONFLICT']);
+  });
+
+  it('makes one tenant however many requests come at once', async () => {
+    const token = await house.token('ada');
+    const answers = await Promise.all([1, 2, 3, 4, 5].map(() => register(token)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 409, 409, 409, 409]);
+  });
+
+  it('gives tenants of one name different slugs, at once too', async () => {
+    const tokens = await Promise.all(Array.from({ length: 12 }, (_, n) => house.token(`u${n}`)));
+    await Promise.all(tokens.map((token) => register(token, 'Acme')));
+    const slugs = await Promise.all(tokens.map(async (token) => (await me(token)).user.tenant_slug));
+    expect(new Set(slugs).size).toBe(12);
+    expect(slugs).toContain('acme');
+    for (const slug of slugs) expect(slug).toMatch(/^acme(-[0-9a-f]+)?$/);
+  });
+
+  it('counts at once, also where nobody could tell whether it was committed', async () => {
+    const token = await house.token('ada');
+    await me(token);
+    const { actors } = house.services;
+    const { create } = actors;
+    actors.create = async (...asked) => {
+      await create.apply(actors, asked);
+      throw new CommitUnknown('connection lost');
+    };
+    expect((await register(token)).status).toBe(503);
+    actors.create = create;
+    expect(await me(token)).toMatchObject({ has_tenant: true, user: { role: 'owner' } });
+  });
+
+  it('is off under the registration lock', async () => {
+    await house.flags.set('registration_lock', true);
+    const { status, body } = await register(await house.token('ada'));
+    expect([status, body.code]).toEqual([503, 'REGISTRATION_LOCKED']);
+  });
+
+  it.each([[''], ['   '], ['x'.repeat(101)], [7], [null], ['a\u0007']])('refuses the name %j', async (name) => {
+    expect((await register(await house.token('ada'), name)).status).toBe(400);
+  });
+});
+
+describe('what needs a tenant', () => {
+  it('is 403 TENANT_REQUIRED without one', async () => {
+    const token = await house.token('ada');
+    for (const path of ['/homes', '/devices', '/groups', '/manifest/types']) {
+      const { status, body } = await house.call('GET', `/v1${path}`, { token });
+      expect([path, status, body.code]).toEqual([path, 403, 'TENANT_REQUIRED']);
+    }
+  });
+
+  it('is 403 TENANT_SUSPENDED while it is suspended, and goes on when it is resumed', async () => {
+    const { token, tenantId } = await house.owner();
+    const ref = { kind: 'tenant', id: tenantId } as const;
+    await house.runtime.actors.send(ref, { type: 'suspend', at: house.clock.now() });
+    const { status, body } = await house.call('GET', '/v1/homes', { token });
+    expect([status, body.code]).toEqual([403, 'TENANT_SUSPENDED']);
+    expect((await me(token)).user.tenant_id).toBe(tenantId);
+    await house.runtime.actors.send(ref, { type: 'resume', at: house.clock.now() });
+    expect((await house.call('GET', '/v1/homes', { token })).status).toBe(200);
+  });
+});

@@ -1,0 +1,150 @@
+import { v7 } from 'uuid';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import {
+  type Actors,
+  type AddressedEvent,
+  type BatchView,
+  type Committed,
+  Quarantined,
+} from '../../../src/actors/contract.ts';
+import type { ActorRef } from '../../../src/machines/outputs.ts';
+import type { PlanContext, PlanStep } from '../../../src/machines/plan-types.ts';
+import type { Services } from '../../../src/operations/operation.ts';
+import { planStepResolver, planStepSyncResolver } from '../../../src/operations/plans/plan-step-resolver.ts';
+import type { HttpService } from '../../support/http-service.ts';
+import { makeTestTenant, startHttpServiceOnDatabase, type TestTenant } from '../../support/test-tenant.ts';
+
+it('lets what a quarantined plan asks for wait until it is released, and does not drop it', async () => {
+  const actors = {
+    read: async () => ({ snapshot: { context: { steps: [] } } }),
+    inspect: () => ({ live: true, mailbox: 0, quarantine: 'what is stored does not fit' }),
+  };
+  const resolve = planStepResolver({ actors } as unknown as Services);
+  const asked = resolve({ type: 'plan.ask', planId: 'p', stepId: 'a', commandId: 'c' });
+  await expect(asked).rejects.toThrow(new Quarantined('what is stored does not fit'));
+});
+
+describe('what a plan asks for', () => {
+  let house: HttpService;
+  let mine: TestTenant;
+  let other: TestTenant;
+  beforeAll(async () => {
+    house = await startHttpServiceOnDatabase();
+    mine = await makeTestTenant(house);
+    other = await makeTestTenant(house);
+  });
+  afterAll(() => house.close());
+
+  const stepOn = (deviceId: string, more: Partial<PlanStep> = {}): PlanStep => ({
+    ...{ id: 'a', deviceId, action: 'turn_on', params: {}, dependsOn: [], compensation: null, timeoutS: 9 },
+    ...{ status: 'pending', commandId: v7(), ask: 'asked', parked: false, acted: false, finished: null },
+    ...{ undo: null, error: null, undoError: null },
+    ...more,
+  });
+  const planWith = (step: PlanStep, more: Partial<PlanContext> = {}): PlanContext => ({
+    ...{ id: v7(), tenantId: mine.tenantId, name: null, onFailure: 'rollback', scopes: null, requestId: v7() },
+    ...{ createdBy: { kind: 'user', id: mine.userId }, createdAt: 1, finishedAt: null, status: 'pending' },
+    ...{ steps: [step], ending: null, finished: 0, wakeAt: null, cognition: null },
+    ...more,
+  });
+  const light = async (tenancy = mine) => (await tenancy.register()).device_id;
+
+  /** What each way says that it comes to, without what is drawn anew each time. */
+  async function bothWays(context: PlanContext): Promise<unknown[]> {
+    const { actors } = house.runtime;
+    const plan = { ref: { kind: 'plan', id: context.id }, version: 1, snapshot: { value: '', context }, since: 1 };
+    const isPlan = (ref: ActorRef): boolean => ref.kind === 'plan';
+    const read: Actors['read'] = <C>(ref: ActorRef) =>
+      isPlan(ref) ? Promise.resolve(plan as unknown as Committed<C>) : actors.read<C>(ref);
+    const turn: BatchView = {
+      peek: <C>(ref: ActorRef) => (isPlan(ref) ? (plan as unknown as Committed<C>) : actors.peek<C>(ref)),
+    };
+    const services = { ...house.services, actors: Object.assign(Object.create(actors), { read }) } as Services;
+    const [step] = context.steps as [PlanStep];
+    const { commandId } = step.undo ?? step;
+    const output = { type: 'plan.ask', planId: context.id, stepId: step.id, commandId: commandId as string } as const;
+    const found = await planStepResolver(services)(output);
+    return [planStepSyncResolver(house.services)(output, turn), found].map((one) => one && alike(one));
+  }
+  const alike = (posted: AddressedEvent): unknown =>
+    JSON.parse(JSON.stringify(posted), (key, value) => (['messageId', 'tokenHash', 'at'].includes(key) ? '' : value));
+  const word = (type: string, more: object) => ({ event: { type, ...more } });
+
+  it('is the command of the step where its device is there, by memory as by the store', async () => {
+    const id = await light();
+    for (const session of [false, true]) {
+      if (session) await mine.connect(id);
+      const context = planWith(stepOn(id));
+      const [atHand, found] = await bothWays(context);
+      expect(atHand).toEqual(found);
+      expect(found).toMatchObject({
+        to: { kind: 'command', id: context.steps[0]?.commandId },
+        create: true,
+        event: { type: 'request', command: { deviceId: id, timeoutS: 9, origin: { plan: { id: context.id } } } },
+        otherwise: word('step.refused', { error: { code: 'GATEWAY_ERROR' } }),
+      });
+      expect((found as { event: { session: unknown } }).event.session === null).toBe(!session);
+    }
+  });
+
+  it('is for the gateway to refuse where the device is revoked', async () => {
+    const id = await light();
+    await mine.call('POST', `/device/${id}/revoke`, {});
+    const [atHand, found] = await bothWays(planWith(stepOn(id)));
+    expect(atHand).toEqual(found);
+    expect(found).toMatchObject({ event: { facts: { device: { revoked: true } } } });
+  });
+
+  it('is refused where the device is not the plan’s tenant’s, or the plan has ended, or its creator may not any more', async () => {
+    const [own, theirs] = [await light(), await light(other)];
+    const { body } = await mine.call('POST', '/auth/api-keys', { name: 'Plans', scopes: ['execute:commands'] });
+    const key = body.prefix as string;
+    const byKey = planWith(stepOn(own), { createdBy: { kind: 'user', id: mine.userId, key } });
+    await house.services.apiKeys.isLive(key);
+    expect((await bothWays(byKey)).map((one) => (one as AddressedEvent).event.type)).toEqual(['request', 'request']);
+    await mine.call('POST', '/auth/api-keys/revoke', { prefix: key });
+    await house.services.apiKeys.isLive(key);
+
+    const stranger = { kind: 'user', id: other.userId } as const;
+    const cases: [PlanContext, string][] = [
+      [planWith(stepOn(theirs)), 'NOT_FOUND'],
+      [planWith(stepOn(own), { ending: 'cancel' }), 'CONFLICT'],
+      [planWith(stepOn(own), { scopes: ['execute:plans'] }), 'INSUFFICIENT_SCOPE'],
+      [planWith(stepOn(own), { createdBy: stranger }), 'FORBIDDEN_ROLE'],
+      [byKey, 'UNAUTHENTICATED'],
+    ];
+    for (const [context, code] of cases) {
+      const [atHand, found] = await bothWays(context);
+      expect(atHand).toEqual(found);
+      expect(found).toMatchObject({
+        to: { kind: 'plan', id: context.id },
+        ...word('step.refused', { error: { code } }),
+      });
+    }
+  });
+
+  it('is held back by a flag, and nothing once it is asked no more', async () => {
+    const id = await light();
+    await house.services.setFlag('commands_disabled', true);
+    const [atHand, found] = await bothWays(planWith(stepOn(id)));
+    await house.services.setFlag('commands_disabled', false);
+    expect(atHand).toEqual(found);
+    expect(found).toMatchObject(word('step.held', { forMs: 5_000 }));
+    expect(await bothWays(planWith(stepOn(id, { ask: 'made' })))).toEqual([null, null]);
+  });
+
+  it('is for the store to find out where memory does not have all of it', async () => {
+    const id = await light();
+    const undo = { commandId: v7(), tries: 1 };
+    const compensation = { action: 'turn_off', params: {} };
+    for (const context of [
+      planWith(stepOn(id, { action: 'update_firmware', params: { firmware_id: v7() } })),
+      planWith(stepOn(id, { undo, compensation, status: 'compensating' })),
+      planWith(stepOn(v7())),
+      planWith(stepOn(id), { createdBy: { kind: 'user', id: v7() } }),
+    ]) {
+      const [atHand, found] = await bothWays(context);
+      expect([atHand, found === null]).toEqual([null, false]);
+    }
+  });
+});

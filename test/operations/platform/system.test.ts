@@ -1,0 +1,156 @@
+import { readFile } from 'node:fs/promises';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseChangelog } from '../../../src/services/changelog.ts';
+import { type HttpService, startHttpService } from '../../support/http-service.ts';
+import type { MemoryStore } from '../../support/memory-store.ts';
+
+let house: HttpService<MemoryStore>;
+beforeEach(async () => {
+  house = await startHttpService();
+});
+afterEach(() => house.close());
+
+const get = async (path: string) => {
+  const { status, headers, body } = await house.call('GET', path);
+  return { status, type: headers.get('content-type'), body };
+};
+
+describe('health', () => {
+  it('tells of every part, and of disabled ones that they are disabled', async () => {
+    expect(await get('/health')).toEqual({
+      status: 200,
+      type: 'application/json',
+      body: {
+        status: 'ok',
+        timestamp: new Date(house.clock.now()).toISOString(),
+        services: {
+          api: { status: 'operational' },
+          database: { status: 'operational' },
+          redis: { status: 'operational' },
+          mqtt: { status: 'operational' },
+          worker: { status: 'operational' },
+          build_service: { status: 'disabled' },
+          cloud_editor: { status: 'disabled' },
+        },
+        metrics: { active_devices: 0 },
+      },
+    });
+  });
+
+  it('is degraded when a part is, in the specification’s own shape', async () => {
+    house.store.reachable = false;
+    house.state.mqtt = 'degraded';
+    expect(await get('/health')).toEqual({
+      status: 503,
+      type: 'application/json',
+      body: {
+        status: 'degraded',
+        checks: { api: true, database: false, redis: true, mqtt: false, worker: true },
+      },
+    });
+  });
+
+  it('a part that is switched off degrades nothing', async () => {
+    house.state.mqtt = 'disabled';
+    const { status, body } = await get('/health');
+    expect([status, body.services.mqtt.status]).toEqual([200, 'disabled']);
+  });
+
+  it('asks the store once a second however many ask', async () => {
+    let pings = 0;
+    house.store.ping = async () => void pings++;
+    await Promise.all(Array.from({ length: 20 }, () => get('/health')));
+    expect(pings).toBe(1);
+    house.clock.advance(1_000);
+    await get('/health');
+    expect(pings).toBe(2);
+  });
+
+  it('counts active devices', async () => {
+    const { token } = await house.owner();
+    const { body: home } = await house.call('POST', '/v1/homes', { token, body: { home_name: 'Home' } });
+    const device = { device_type: 'smart_light', home_id: home.id };
+    await house.call('POST', '/v1/device/register', { token, body: device });
+    expect((await get('/health')).body.metrics).toEqual({ active_devices: 1 });
+  });
+
+  it('is alive as long as it answers', async () => {
+    house.clock.advance(1_500);
+    house.store.reachable = false;
+    expect((await get('/health/live')).body).toEqual({ status: 'alive', uptime: 1.5 });
+  });
+
+  it('is ready when database and cache store are', async () => {
+    expect(await get('/health/ready')).toMatchObject({ status: 200, body: { status: 'ready' } });
+    house.state.mqtt = 'degraded';
+    house.clock.advance(1_000);
+    expect((await get('/health/ready')).status).toBe(200);
+    house.state.cacheHealthy = false;
+    house.clock.advance(1_000);
+    expect(await get('/health/ready')).toEqual({
+      status: 503,
+      type: 'application/json',
+      body: { status: 'degraded', checks: { database: true, cache: false } },
+    });
+  });
+});
+
+it('tells status and version without a credential', async () => {
+  expect((await get('/status')).body).toEqual({
+    system: 'Twinkeep',
+    status: 'operational',
+    beta: false,
+    version: '1.0.0',
+    protocol: 'PROTO/3.0',
+  });
+  expect((await get('/v1/version')).body).toEqual({ version: '1.0.0', protocol: 'PROTO/3.0' });
+  await house.flags.set('maintenance_mode', true);
+  expect((await get('/status')).body.status).toBe('maintenance');
+});
+
+describe('the changelog', () => {
+  it('is served release by release', async () => {
+    expect((await get('/changelog')).body).toEqual({
+      entries: [{ version: '1.0.0', date: '2026-01-01', changes: ['Added: all of it'] }],
+    });
+  });
+
+  it('is read from the form of Keep a Changelog', () => {
+    const text = `# Changelog
+
+All notable changes.
+
+## [Unreleased]
+
+### Added
+
+- One thing
+  that takes two lines.
+* Another.
+
+### Fixed
+- A bug.
+
+## [1.1.0] - 2026-02-01
+- Without a section.
+
+## 1.0.0 - 2026-01-01
+[1.1.0]: https://example.com
+`;
+    expect(parseChangelog(text.replaceAll('\n', '\r\n'))).toEqual([
+      {
+        version: 'Unreleased',
+        date: null,
+        changes: ['Added: One thing that takes two lines.', 'Added: Another.', 'Fixed: A bug.'],
+      },
+      { version: '1.1.0', date: '2026-02-01', changes: ['Without a section.'] },
+      { version: '1.0.0', date: '2026-01-01', changes: [] },
+    ]);
+  });
+
+  it('our own can be read', async () => {
+    const entries = parseChangelog(await readFile('CHANGELOG.md', 'utf8'));
+    expect(entries.length).toBeGreaterThan(0);
+    for (const { version, changes } of entries) expect([version, changes.length]).not.toContain(0);
+  });
+});

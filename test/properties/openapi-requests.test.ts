@@ -1,0 +1,249 @@
+import { Agent, request } from 'node:http';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Json } from '../../src/domain/values.ts';
+import { makeRouter } from '../../src/edges/rest/router.ts';
+import type { Ask, Row } from '../endpoints/endpoint.ts';
+import { makeWorld, type World } from '../endpoints/endpoint-fixtures.ts';
+import { table } from '../endpoints/endpoint-table.ts';
+import { installFakeSidecar } from '../support/fake-sidecar.ts';
+import type { HttpService } from '../support/http-service.ts';
+import { fc, seed } from '../support/properties.ts';
+import { makeResponseValidator, type ResponseValidator } from '../support/response-validator.ts';
+import { startHttpServiceOnDatabase } from '../support/test-tenant.ts';
+import { brokenBody, changes, pathText, queryText, strangeHeaders } from './hostile-values.ts';
+import { type Schema, valuesOf } from './schema-values.ts';
+
+/** Of each property, for each operation. */
+const RUNS = 25;
+
+const rootOf = (row: Row): string => (row.root === 'only' ? '' : '/v1');
+
+let house: HttpService;
+let mine: World;
+let other: World;
+let document: Schema;
+let shapes: ResponseValidator;
+let callers: (string | undefined)[];
+const agent = new Agent({ keepAlive: true, maxSockets: 4 });
+
+beforeAll(async () => {
+  house = await startHttpServiceOnDatabase();
+  installFakeSidecar(house.services);
+  mine = await makeWorld(house);
+  other = await makeWorld(house);
+  document = (await house.call('GET', '/openapi.json')).body;
+  shapes = makeResponseValidator(document);
+  const { owner, user, viewer } = mine.tokens;
+  callers = [owner, owner, owner, user, viewer, other.tokens.owner, mine.operator, 'junk', undefined];
+});
+afterAll(async () => {
+  agent.destroy();
+  await house.close();
+});
+
+const router = makeRouter(table.map((row) => ({ method: row.method, path: rootOf(row) + row.path, row })));
+
+interface Sent {
+  method: string;
+  path: string;
+  headers: Record<string, string>;
+  body: Buffer | null;
+}
+
+function send({ method, path, headers, body }: Sent): Promise<{ status: number; type: string; text: string }> {
+  const { hostname, port } = new URL(house.url);
+  return new Promise((resolve, reject) => {
+    const asking = request({ hostname, port, method, path, headers, agent }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk) => chunks.push(chunk));
+      response.on('end', () => {
+        const type = response.headers['content-type']?.split(';')[0] ?? '';
+        resolve({ status: response.statusCode ?? 0, type, text: Buffer.concat(chunks).toString() });
+      });
+    });
+    asking.on('error', reject);
+    asking.end(body ?? undefined);
+  });
+}
+
+/** What is wrong with the answer to a request of this row; null where nothing is. */
+async function faultOf(row: Row, sent: Sent): Promise<string | null> {
+  const { status, type, text } = await send(sent);
+  const said = `${sent.method} ${sent.path.slice(0, 200)} ${sent.body?.toString().slice(0, 300)} → ${status} ${text.slice(0, 500)}`;
+  if (house.errors.length > 0) return `${said}\nlogged ${JSON.stringify(house.errors.splice(0))}`;
+  if (status >= 500) return said;
+  const body: unknown = /json/.test(type) && text !== '' ? JSON.parse(text) : text;
+  // A changed path may lead elsewhere, or nowhere.
+  const { instance = '', detail = '' } = (typeof body === 'object' ? body : {}) as Record<string, string>;
+  if (status === 404 && detail === 'There is nothing at this path.') return instance === '' ? said : null;
+  if (status === 405) return type === 'application/problem+json' ? null : said;
+  const { path: pattern } = rowAt(sent) ?? row;
+  const fault = shapes(row.method, pattern, { status, type, body });
+  return fault === null ? null : `${said}\n${fault}`;
+}
+
+/** The row that a path leads to, whatever was put into it. */
+function rowAt({ method, path }: Sent): Row | null {
+  const found = router.find(method, path.replace(/\?.*/s, ''));
+  return found !== null && 'entry' in found ? found.entry.row : null;
+}
+
+const tokenOf = (row: Row, { token }: Ask): string | undefined =>
+  token ?? (row.role === 'platform' ? mine.operator : row.role === 'open' ? undefined : mine.tokens.owner);
+
+function request_(row: Row, ask: Ask, more: Partial<Sent> & { token?: string | undefined } = {}): Sent {
+  const token = 'token' in more ? more.token : tokenOf(row, ask);
+  const body = more.body === undefined ? bytesOf(ask.body) : more.body;
+  const headers = {
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    ...(body !== null && { 'content-type': 'application/json', 'content-length': `${body.length}` }),
+    ...ask.headers,
+    ...more.headers,
+  };
+  return { method: row.method, path: more.path ?? rootOf(row) + ask.path, headers, body };
+}
+
+const bytesOf = (body: unknown): Buffer | null =>
+  body === undefined ? null : Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+
+/** The pattern with each `{…}` filled in. */
+const filled = (row: Row, texts: readonly string[]): string => {
+  let n = 0;
+  return rootOf(row) + row.path.replace(/\{\w+\}/g, () => texts[n++ % texts.length] ?? '');
+};
+
+/** Undoes what a request may have done to the house as a whole. */
+async function restore(): Promise<void> {
+  for (const flag of ['maintenance_mode', 'registration_lock', 'commands_disabled', 'cognition_disabled'] as const) {
+    if (house.flags.current()[flag]) await house.flags.set(flag, false);
+  }
+}
+
+async function holds(row: Row, requests: fc.Arbitrary<Sent>): Promise<void> {
+  await fc.assert(
+    fc.asyncProperty(requests, async (sent) => {
+      const fault = await faultOf(row, sent);
+      await restore();
+      if (fault !== null) throw new Error(fault);
+    }),
+    {
+      numRuns: RUNS,
+      endOnFailure: process.env.SHRINK === undefined,
+    },
+  );
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const idsIn = (value: unknown): string[] =>
+  JSON.stringify(value ?? null).match(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g) ?? [];
+
+const rows = table.map((row) => [`${row.method} ${row.path}`, row] as const);
+
+describe.each(rows)(`%s (seed ${seed})`, (_, row) => {
+  it('answers whatever fits its description as it says', async () => {
+    const operation = document.paths[row.path][row.method.toLowerCase()];
+    const schema = operation.requestBody?.content['application/json']?.schema;
+    const ask = await row.ask(mine);
+    const ids = idsIn([ask, mine.homeId, mine.roomId]);
+    const values = (one: Schema) => valuesOf(one, { components: document.components.schemas, ids });
+    const query = (operation.parameters ?? []).filter((one: Schema) => one.in === 'query');
+    const asked = fc.record(Object.fromEntries(query.map((one: Schema) => [one.name, values(one.schema)])), {
+      requiredKeys: [],
+    });
+    // Parts of what is known to succeed, so that more than the first check is passed.
+    const known = Object.entries((ask.body ?? {}) as Record<string, Json>);
+    const bodies =
+      schema === undefined
+        ? fc.constant(undefined)
+        : fc
+            .tuple(values(schema), fc.subarray(known))
+            .map(([made, kept]) =>
+              typeof made === 'object' && !Array.isArray(made) ? { ...made, ...Object.fromEntries(kept) } : made,
+            );
+    await holds(
+      row,
+      fc.tuple(bodies, asked).map(([body, parameters]) => {
+        const pairs = Object.entries(parameters as Record<string, Json>).map(
+          ([name, value]) =>
+            `${name}=${encodeURIComponent(isText(value) ? value.toWellFormed() : JSON.stringify(value))}`,
+        );
+        const path = ask.path.split('?')[0] + (pairs.length > 0 ? `?${pairs.join('&')}` : '');
+        return request_(row, { ...ask, path, body });
+      }),
+    );
+  });
+
+  it('answers whatever is wrong as it says, and never with a fault of its own', async () => {
+    const [one, two, foreign] = [await row.ask(mine), await row.ask(mine), await row.ask(other)];
+    const ids = [
+      ...new Set([...idsIn(foreign), ...idsIn(one), mine.tenantId, mine.userId, other.tenantId, other.name]),
+    ];
+    const good = JSON.stringify(Buffer.isBuffer(two.body) ? {} : (two.body ?? {}));
+    const body = fc.oneof(
+      {
+        weight: 4,
+        arbitrary: fc.array(changes(ids), { minLength: 1, maxLength: 3 }).map((all) => {
+          const changed = all.reduce((value, change) => change(value), JSON.parse(good) as Json);
+          return Buffer.from(JSON.stringify(changed));
+        }),
+      },
+      { weight: 1, arbitrary: brokenBody(good) },
+    );
+    const path = fc.oneof(
+      { weight: 3, arbitrary: fc.constant(rootOf(row) + two.path) },
+      {
+        weight: 1,
+        arbitrary: fc.array(pathText(ids), { minLength: 1, maxLength: 2 }).map((texts) => filled(row, texts)),
+      },
+    );
+    const name = fc.constantFrom(
+      'limit',
+      'cursor',
+      'no_such',
+      '__proto__',
+      'home_id',
+      'online',
+      'tenant_id',
+      '%00',
+      '',
+    );
+    const query = fc.array(
+      fc.tuple(name, queryText).map(([key, value]) => `${key}=${value}`),
+      { maxLength: 2 },
+    );
+    const whole = fc.record({
+      body: row.method === 'GET' ? fc.constant(null) : fc.option(body, { freq: 8 }),
+      path,
+      query: fc.oneof(
+        { weight: row.method === 'GET' ? 3 : 0, arbitrary: query },
+        { weight: 3, arbitrary: fc.constant([]) },
+        { weight: 1, arbitrary: query },
+      ),
+      headers: fc.oneof({ weight: 2, arbitrary: fc.constant({}) }, { weight: 1, arbitrary: strangeHeaders }),
+      token: fc.oneof(
+        { weight: 3, arbitrary: fc.constant(tokenOf(row, two)) },
+        { weight: 1, arbitrary: fc.constantFrom(...callers) },
+      ),
+    });
+    // Who logs out has to sign in again.
+    const spare = row.path === '/auth/logout' ? await house.token('whoever') : null;
+    await holds(
+      row,
+      whole.map(({ query: pairs, path: at, token, ...sent }) =>
+        request_(row, two, {
+          ...sent,
+          token: spare ?? token,
+          path: pairs.length > 0 ? `${at}?${pairs.join('&')}` : at,
+        }),
+      ),
+    );
+  });
+});
+
+it('is as it was: nothing that was sent above has broken it', async () => {
+  expect(house.errors).toEqual([]);
+  expect(({} as Record<string, unknown>).admin).toBeUndefined();
+  expect((await house.call('GET', '/health')).status).toBe(200);
+  const fresh = await makeWorld(house);
+  expect((await fresh.call('POST', `/device/${await fresh.device()}/command`, { action: 'turn_on' })).status).toBe(202);
+});

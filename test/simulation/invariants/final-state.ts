@@ -1,0 +1,132 @@
+import type { PlanStep } from '../../../src/machines/plan-types.ts';
+import type { ActorRow } from '../../support/memory-store/database.ts';
+import type { SimulatedTenant } from '../workload/simulated-tenant.ts';
+import { checkEffects } from './effects.ts';
+import { isFinal } from './statuses.ts';
+
+const LATE_MS = 5_000;
+
+const rows = ({ cluster }: SimulatedTenant, kind: string): ActorRow[] =>
+  cluster.database.tables.actors.where(({ ref }) => ref.kind === kind);
+
+/** What is not over yet, in words; empty where everything has come to its end. */
+export function unfinished(house: SimulatedTenant): string[] {
+  const { callers, devices, cluster } = house;
+  const { outbox, timers } = cluster.database.tables;
+  const late = timers.where(({ dueAt }) => dueAt < house.world.now() - LATE_MS);
+  return [
+    ...(callers.waiting > 0 ? [`${callers.waiting} requests are not answered`] : []),
+    ...devices.filter(({ owed }) => owed.length > 0).map(({ id, owed }) => `device ${id} owes ${owed.length} messages`),
+    ...devices
+      .filter(({ openViolations }) => openViolations > 0)
+      .map(({ id }) => `a connection of ${id} broke the protocol and is open`),
+    ...devices.filter(({ online }) => !online).map(({ id }) => `device ${id} is not connected`),
+    ...rows(house, 'command')
+      .filter(
+        ({ columns }) =>
+          !isFinal(columns.status) || (columns.verification === 'pending' && columns.status !== 'timed_out'),
+      )
+      .map(({ ref, columns }) => `command ${ref.id} is ${columns.status}, verification ${columns.verification}`),
+    ...rows(house, 'plan')
+      .filter(({ columns }) => columns.over !== true)
+      .map(
+        ({ ref, context }) =>
+          `plan ${ref.id}: ${JSON.stringify(stepsOf(context).map(({ id, status, ask }) => [id, status, ask]))}`,
+      ),
+    ...(outbox.size > 0 ? [`${outbox.size} outputs are undelivered`] : []),
+    ...late.map(({ ref, event }) => `${event} of ${ref.kind} ${ref.id} is late`),
+  ];
+}
+
+const stepsOf = (context: object): PlanStep[] => (context as { steps: PlanStep[] }).steps;
+
+/** Commands whose device may still say a late word: they are watched until that is over. */
+export const lateWords = (house: SimulatedTenant): number =>
+  rows(house, 'command').filter(({ columns }) => columns.status === 'timed_out' && columns.verification === 'pending')
+    .length;
+
+/** Holds what the service told everybody against what it has stored. */
+export function checkEnding(house: SimulatedTenant): void {
+  checkDevices(house);
+  checkEffects(house);
+  checkCommands(house);
+  checkRefusals(house);
+  for (const plan of rows(house, 'plan')) checkOrder(house, plan);
+  for (const row of house.cluster.database.tables.actors.values()) {
+    if (row.quarantine !== null)
+      house.world.fail('nothing-is-quarantined', `${row.ref.kind} ${row.ref.id}: ${row.quarantine}`);
+  }
+}
+
+/** Each device has reported once more when everything was calm, so that its last number is known to have arrived. */
+function checkDevices({ world, devices, cluster }: SimulatedTenant): void {
+  for (const { id, counter, acknowledged, reports, forgotten } of devices) {
+    const row = cluster.database.tables.actors.get(`device:${id}`);
+    if (row === undefined) {
+      world.fail('answered-means-stored', `device ${id} is gone`);
+      continue;
+    }
+    const { state, stateVersion } = row.context as { state: { n?: number }; stateVersion: number };
+    if (state.n !== counter || acknowledged !== counter) {
+      const detail = `${id}: sent ${counter}, acknowledged ${acknowledged}, stored ${state.n}`;
+      world.fail('acknowledged-reports-are-stored', detail);
+    }
+    if (stateVersion > reports || stateVersion < reports - forgotten) {
+      world.fail('each-report-counts-once', `${id}: ${reports} reports, state version ${stateVersion}`);
+    }
+  }
+}
+
+/** No transition bears the request id of a refused attempt. */
+function checkRefusals({ world, ledger, cluster }: SimulatedTenant): void {
+  const { actors, journal } = cluster.database.tables;
+  for (const [actor, entries] of journal) {
+    // A command that the gateway refused is kept for the record.
+    if (actors.get(actor)?.columns.status === 'rejected') continue;
+    for (const { by, event } of entries) {
+      const code = ledger.refused.get(by.requestId ?? '');
+      if (code !== undefined)
+        world.fail('flags-and-rates-hold', `${event} of ${actor} came of a request refused with ${code}`);
+    }
+  }
+}
+
+function checkCommands(house: SimulatedTenant): void {
+  const { world, ledger, cluster, confirmBy } = house;
+  const { actors } = cluster.database.tables;
+  for (const [id, deviceId] of ledger.commands) {
+    const row = actors.get(`command:${id}`);
+    if (row === undefined) world.fail('answered-means-stored', `command ${id} of ${deviceId} was answered 202`);
+  }
+  for (const id of ledger.plans) {
+    if (!actors.has(`plan:${id}`)) world.fail('answered-means-stored', `plan ${id} was answered 202`);
+  }
+  for (const { ref, columns, context } of rows(house, 'command')) {
+    world.count(`command ${columns.status}`);
+    const { delivery, confirmedBy, requestedBy } = context as {
+      delivery: { writes: number } | null;
+      confirmedBy: { id: string } | null;
+      requestedBy: { id: string };
+    };
+    if (columns.critical !== true || delivery === null || delivery.writes === 0) continue;
+    const allowed = confirmedBy !== null && (confirmBy === 'requester' || confirmedBy.id !== requestedBy.id);
+    if (!allowed) world.fail('critical-needs-confirmation', `command ${ref.id} was confirmed by ${confirmedBy?.id}`);
+  }
+}
+
+/** What was done is undone backwards. */
+function checkOrder({ world, cluster }: SimulatedTenant, { ref, columns, context }: ActorRow): void {
+  world.count(`plan ${columns.status}`);
+  const undone = stepsOf(context)
+    .filter(({ undo }) => undo !== null)
+    .map((step) => ({ step, row: cluster.database.tables.actors.get(`command:${step.undo?.commandId}`) }))
+    .map(({ step, row }) => ({ finished: step.finished ?? 0, at: Number(row?.context.requestedAt ?? 0), id: step.id }))
+    .filter(({ at }) => at > 0)
+    .sort((a, b) => a.at - b.at);
+  for (const [n, { finished, at, id }] of undone.entries()) {
+    const before = undone[n - 1];
+    if (before !== undefined && before.at < at && before.finished < finished) {
+      world.fail('compensation-goes-backwards', `plan ${ref.id}: ${before.id} was undone before ${id}`);
+    }
+  }
+}
