@@ -13,7 +13,7 @@ const exceptions: Readonly<Record<string, string>> = {
   'actors/envelope.ts repliesDue': 'per pass of the event loop; twinkeep_events_waiting counts them',
   'actors/outbox.ts resolvers': 'fixed size: one entry for each type of output',
   'actors/registry.ts byKind': 'twinkeep_actors_live counts them',
-  'actors/compiled-machine.ts actions': 'per state of a machine',
+  'actors/compiled-machine.ts deeds': 'per state of a machine',
   'actors/commit/group-commit.ts idleWaiters': 'fixed size: used once, when the process stops',
   'domain/state-path.ts paths': 'per call',
   'edges/graphql/access.ts seen': 'per request',

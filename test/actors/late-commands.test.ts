@@ -14,19 +14,19 @@ afterEach(() => {
 /** With a store that has no open command of a revoked device, or fails as often as `failures` says. */
 function lateCommands(failures = 0) {
   let left = failures;
-  const openOfRevoked = vi.fn(async () => {
+  const openOnRevokedDevices = vi.fn(async () => {
     left -= 1;
     if (left >= 0) throw new Error('away');
     return [];
   });
   const late = new LateCommands({
     supervisor: { subscribe: () => () => {} } as never,
-    store: { commands: { openOfRevoked } } as never,
+    store: { commands: { openOnRevokedDevices } } as never,
     clock: { now: () => Date.now() },
     limits: { sweepMs: SWEEP_MS },
     log: silentLog,
   });
-  return { late, sweeps: () => openOfRevoked.mock.calls.length };
+  return { late, sweeps: () => openOnRevokedDevices.mock.calls.length };
 }
 
 it('looks at once after each commit with an unknown outcome, and again a full interval after the last one', async () => {

@@ -150,11 +150,11 @@ it.each([
 ])('who was %s while the store was asked for the rest is commanded no more', async (_, code, who) => {
   const { manifests } = house.services;
   const { ref, type } = who();
-  const of: typeof manifests.load = async (devices) => {
+  const load: typeof manifests.load = async (devices) => {
     await actors.send(ref, { type, at: house.clock.now(), by: SYSTEM });
     return manifests.load(devices);
   };
-  house.services.manifests = Object.assign(Object.create(manifests), { of });
+  house.services.manifests = Object.assign(Object.create(manifests), { load });
   try {
     const { body } = await turnOn();
     expect(body.results[0]).toMatchObject({ success: false, code, status: 'rejected' });
