@@ -58,9 +58,9 @@ function attachService(server: Server): Emit {
     clock: systemClock,
     log: quiet,
     newId: v7,
-    revocations: { has: () => false, onRevoked: () => () => {} },
-    users: { get: async () => user, onChange: () => () => {} },
-    keys: { onEnd: () => () => {} },
+    revocations: { has: () => false, subscribe: () => () => {} },
+    users: { get: async () => user, subscribe: () => () => {} },
+    apiKeys: { subscribe: () => () => {} },
   } as unknown as WebSocketParts['services'];
   const identity: WebSocketParts['identity'] = {
     authenticate: (_credential, { via, requestId }) =>

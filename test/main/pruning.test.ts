@@ -35,7 +35,7 @@ function pruning(
           lastPrunedAt: async () => (typeof prunedAt === 'function' ? prunedAt() : prunedAt),
         },
       },
-      artifacts: { sweep } as never,
+      artifacts: { removeOrphans: sweep } as never,
       clock: { now, elapsed, reference: () => now() + state.correction },
       log: { debug() {}, info() {}, warn: (_, message) => warnings.push(message), error() {} },
       isClockTrusted: () => state.trusted,

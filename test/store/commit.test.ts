@@ -160,7 +160,7 @@ eachStore('a turn', (backend, has) => {
     const whole = {
       actors: [nextCommit(commit, { value: 'told' }), nextCommit(command), deviceCommit()],
       delivered: [],
-      whole: true,
+      atomic: true,
     };
     await turn(commit, command);
     expect(await actors().commit(whole)).toEqual({ lost: [] });
@@ -251,7 +251,7 @@ eachStore('a turn', (backend, has) => {
       status: 'x',
     };
     const moving = new Set(['status']);
-    const given = { id, tenantId, context, moving, columns: { device_id: deviceId } };
+    const given = { id, tenantId, context, liveFields: moving, columns: { device_id: deviceId } };
     const contextOf = async () => {
       const text = 'select context from commands where id = $1';
       return (await backend().database.read<{ context: JsonObject }>({ text, values: [id] }))[0]?.context;
@@ -333,7 +333,7 @@ eachStore('a turn', (backend, has) => {
       const torn = {
         actors: [settledTo(other, { count: 9 }), settledTo(rival, { count: 9 })],
         delivered: [],
-        whole: true,
+        atomic: true,
       };
       expect((await actors().commit(torn)).lost).toHaveLength(2);
       expect((await load(mine.ref.id))?.context.count).toBe(7);

@@ -9,11 +9,11 @@ import { holdNextTimer } from '../support/timers.ts';
 
 /** A database that answers its only statement when a message has been read from its wire. */
 let wire: MessageChannel;
-let database: { answers: number; read(): Promise<object[]> };
+let database: { answeredStatements: number; read(): Promise<object[]> };
 beforeEach(() => {
   wire = new MessageChannel();
   const answered = once(wire.port2, 'message').then(() => []);
-  database = { answers: 0, read: () => answered };
+  database = { answeredStatements: 0, read: () => answered };
 });
 afterEach(() => wire.port1.close());
 
@@ -31,7 +31,7 @@ it('a database that answers nothing in time is unavailable', async () => {
 
 it('a database that answers others in time is available', async () => {
   const { pinged, expire } = ping();
-  database.answers += 1;
+  database.answeredStatements += 1;
   expire();
   await pinged;
 });

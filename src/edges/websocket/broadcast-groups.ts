@@ -44,7 +44,7 @@ export class BroadcastGroups {
     this.#tenants.set(tenantId, tenant);
     const key = broadcastGroupKey(connection.subscription);
     const audience = tenant.groups.get(key) ?? openGroup(tenant, key, connection.subscription);
-    audience.apart.add(connection);
+    audience.conflating.add(connection);
     this.#homes.set(connection, { tenantId, tenant, audience });
   }
 

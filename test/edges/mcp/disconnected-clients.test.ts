@@ -103,9 +103,9 @@ function sessionsOfTheirOwn() {
       clock: { now: () => 0 },
       ...{
         actors: { subscribe: quiet },
-        keys: { onEnd: quiet },
-        revocations: { onRevoked: quiet },
-        users: { onChange: quiet },
+        apiKeys: { subscribe: quiet },
+        revocations: { subscribe: quiet },
+        users: { subscribe: quiet },
       },
     } as never,
     {

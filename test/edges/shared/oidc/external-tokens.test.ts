@@ -36,7 +36,7 @@ const keysAsked = () => issuer.requestedPaths.filter((path) => path === '/keys')
 describe('a token of the provider', () => {
   it('says who its bearer is: issuer and subject, as a person', async () => {
     expect(await verified({ jti: 'j1' })).toMatchObject({
-      who: { iss: issuer.url, sub: 'ada', email: null, emailVerified: false },
+      subject: { iss: issuer.url, sub: 'ada', email: null, emailVerified: false },
       ...{ scopes: null, platformAdmin: false, person: true },
     });
   });
