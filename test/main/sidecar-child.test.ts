@@ -150,7 +150,7 @@ describe('the sidecar as a child', () => {
       'parent.mjs',
       `import { superviseSidecar } from ${JSON.stringify(module)};
        const log = { debug() {}, info() {}, warn() {}, error() {} };
-       const child = superviseSidecar({ listen: null, llm: null, level: 'info', log, listening: () => process.stdout.write(child.address()) });`,
+       const child = superviseSidecar({ listen: null, llm: null, level: 'info', log, onListening: () => process.stdout.write(child.address()) });`,
     );
     const parent = spawn(process.execPath, [entry], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [address] = (await once(parent.stdout, 'data')) as [Buffer];

@@ -72,7 +72,7 @@ const UPGRADE = [
 it('what stops listening twice takes nothing from who listens since', () => {
   let tell: (output: object) => void = () => {};
   const feed = makeLiveEventSource({
-    on(_: string, listener: (output: never) => void) {
+    subscribe(_: string, listener: (output: never) => void) {
       tell = listener as never;
       return () => {
         tell = () => {};
