@@ -19,7 +19,7 @@ import { defaultMqttLimits } from './mqtt-limits.ts';
 type MessageType = DeviceChannel | CloudMessageType;
 
 interface MessageDocs {
-  /** The operation of its own; `cmd` carries three. */
+  /** The operation's name. Unlike the channel it is unique: `cmd` carries three message types. */
   operation: string;
   title: string;
   summary: string;
@@ -35,36 +35,36 @@ const messageDocs: Record<MessageType, MessageDocs> = {
     operation: 'receiveHello',
     title: 'Hello',
     summary:
-      'The first message of a session, answered with `hello_ack`. It is bound to its fresh session and may have any ' +
-      'sequence number, so that a device which lost its counter learns where to go on.',
+      'The first message of a session, answered with `hello_ack`. It is bound to its new session and may have any ' +
+      'sequence number, so that a device that lost its counter receives the number to continue from.',
     example: { protocol: PROTOCOL_VERSION, firmware: '1.4.2', device_type: 'smart_light' },
   },
   heartbeat: {
     operation: 'receiveHeartbeat',
     title: 'Heartbeat',
-    summary: `Every ${HEARTBEAT_S} seconds; after three of them in silence a device counts as offline. Its PUBACK promises receipt.`,
+    summary: `Sent every ${HEARTBEAT_S} seconds; a device that misses three is marked offline. The PUBACK confirms receipt.`,
     example: { uptime_s: 3_600, rssi: -61, battery: 87, free_heap: 143_360 },
   },
   state: {
     operation: 'receiveState',
     title: 'Reported state',
-    summary: 'Merged into the twin by JSON Merge Patch, or replacing it; at most 32 KiB after the merge.',
+    summary: 'Merged into the twin by JSON Merge Patch, or replaces it; at most 32 KiB after the merge.',
     example: { state: { on: true, brightness: 40 } },
   },
   cmd_ack: {
     operation: 'receiveCommandAck',
-    title: "The device's word on a command",
+    title: 'Command acknowledgement',
     summary:
-      '`accepted`, perhaps `in_progress`, then `succeeded` or `failed`. Its PUBACK comes when twin and command are both ' +
-      'committed. A word on a command that is final already is kept in the journal and changes nothing.',
+      '`accepted`, optionally `in_progress`, then `succeeded` or `failed`. The PUBACK is sent when twin and command are ' +
+      'both committed. An acknowledgement of a command in a final status is recorded in the journal and has no effect.',
     example: { command_id: COMMAND_ID, status: 'succeeded', state: { brightness: 40 } },
   },
   cmd: {
     operation: 'sendCommand',
     title: 'Command',
     summary:
-      'Written to the session that holds the granted subscription, in every repeat with the same `message_id`. A NORMAL ' +
-      'command may come again in a later session, a CRITICAL one is written once: remember the last 32 `command_id`s.',
+      'Sent to the session with the granted `cmd` subscription; a repeat has the same `message_id`. A NORMAL command may ' +
+      'be sent again in a later session, a CRITICAL one is sent once: remember the last 32 `command_id`s.',
     example: {
       command_id: COMMAND_ID,
       action: 'set_brightness',
@@ -75,8 +75,8 @@ const messageDocs: Record<MessageType, MessageDocs> = {
   },
   hello_ack: {
     operation: 'sendHelloAck',
-    title: 'Answer to hello',
-    summary: 'Kept for the session and written when its `cmd` subscription is granted, whichever comes first.',
+    title: 'Reply to hello',
+    summary: 'Sent once both the hello is accepted and the `cmd` subscription is granted, in either order.',
     example: {
       server_time: EXAMPLE_AT,
       last_sequence: 17,
@@ -87,15 +87,15 @@ const messageDocs: Record<MessageType, MessageDocs> = {
   },
   error: {
     operation: 'sendError',
-    title: 'Refusal of a message',
+    title: 'Message refused',
     summary:
-      'A refused message is acknowledged, dropped and counted, and told here when its signature is good. After 20 in a ' +
-      'minute the session is closed. Up to 8 are kept until the `cmd` subscription is granted.',
+      'A refused message is acknowledged, dropped and counted; if its signature is valid, this error is sent. After 20 ' +
+      'refusals in a minute the session is closed. Up to 8 errors are kept until the `cmd` subscription is granted.',
     example: { code: 'SEQUENCE_REUSED', message_id: MESSAGE_ID },
   },
 };
 
-// Not a secret: the examples are signed, so that a client's author can check a signature against them.
+// Not a secret: the examples are signed, so that client developers can verify their signature code.
 const EXAMPLE_SECRET = 'this-is-an-example-and-no-secret-of-anyones';
 const TENANT_ID = '0195d9a2-7f00-7000-8000-000000000004';
 const DEVICE_ID = '0195d9a2-7f00-7000-8000-000000000001';
@@ -103,7 +103,7 @@ const DEVICE_ID = '0195d9a2-7f00-7000-8000-000000000001';
 const isFromDevice = (type: MessageType): type is DeviceChannel => (deviceChannels as readonly string[]).includes(type);
 const channelOf = (type: MessageType): string => (isFromDevice(type) ? type : COMMAND_CHANNEL);
 const schemaName = (type: MessageType): string =>
-  `${type.replace(/(^|_)([a-z])/g, (_, _bar, letter: string) => letter.toUpperCase())}`;
+  `${type.replace(/(^|_)([a-z])/g, (_, _bar, initial: string) => initial.toUpperCase())}`;
 
 const exampleOf = (type: MessageType): JsonObject =>
   JSON.parse(
@@ -118,7 +118,7 @@ const exampleOf = (type: MessageType): JsonObject =>
 
 function messageOf(type: MessageType): JsonObject {
   const { title, summary } = messageDocs[type];
-  const own: JsonObject = {
+  const typedMembers: JsonObject = {
     message_type: { type: 'string', const: type },
     payload: ref.schema(`${schemaName(type)}Payload`),
   };
@@ -126,10 +126,12 @@ function messageOf(type: MessageType): JsonObject {
     name: type,
     title,
     summary,
-    payload: { allOf: [ref.schema('Envelope'), { type: 'object', properties: own }] },
+    payload: { allOf: [ref.schema('Envelope'), { type: 'object', properties: typedMembers }] },
     correlationId: {
       description:
-        isFromDevice(type) && type !== 'cmd_ack' ? 'What an answer carries as `request_id`' : 'What it is about',
+        isFromDevice(type) && type !== 'cmd_ack'
+          ? 'The reply carries this id as `request_id`'
+          : 'The id of the message or command that this message refers to',
       location: `$message.payload#/${correlation[type]}`,
     },
     examples: [{ name: type, summary: `Signed with the secret ${EXAMPLE_SECRET}`, payload: exampleOf(type) }],
@@ -148,7 +150,7 @@ const correlation: Record<MessageType, string> = {
 
 const parameters: JsonObject = {
   tenantId: { description: "The device's tenant", location: '$message.payload#/tenant_id' },
-  deviceId: { description: "The device; in a user's subscription also `+`", location: '$message.payload#/device_id' },
+  deviceId: { description: 'The device; users may also subscribe with `+`', location: '$message.payload#/device_id' },
 };
 
 function channel(name: string, types: readonly MessageType[], description: string): JsonObject {
@@ -167,7 +169,7 @@ const TAG = 'MQTT';
 const MQTT_SERVERS = ['mqtt', 'mqttOverWebSocket'];
 const QOS = { mqtt: { qos: 1, retain: false, bindingVersion: '0.2.0' } };
 
-/** What the service answers on `cmd`. */
+/** Message types that the service sends on `cmd` in reply. */
 const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
   hello: ['hello_ack', 'error'],
   heartbeat: ['error'],
@@ -177,8 +179,8 @@ const replies: Partial<Record<MessageType, CloudMessageType[]>> = {
 
 function operation(type: MessageType): JsonObject {
   const { title, summary } = messageDocs[type];
-  const answers = isFromDevice(type) ? (replies[type] ?? []) : [];
-  const acked: JsonObject = {
+  const replyTypes = isFromDevice(type) ? (replies[type] ?? []) : [];
+  const ackReply: JsonObject = {
     channel: ref.channel('cmd_ack'),
     messages: [ref.messageOf('cmd_ack', 'cmd_ack')],
   };
@@ -191,43 +193,43 @@ function operation(type: MessageType): JsonObject {
     bindings: QOS,
     security: [ref.security('deviceSession')],
     tags: [ref.tag(TAG)],
-    ...(answers.length > 0 && {
+    ...(replyTypes.length > 0 && {
       reply: {
         channel: ref.channel(COMMAND_CHANNEL),
-        messages: answers.map((answer) => ref.messageOf(COMMAND_CHANNEL, answer)),
+        messages: replyTypes.map((answer) => ref.messageOf(COMMAND_CHANNEL, answer)),
       },
     }),
-    ...(type === 'cmd' && { reply: acked }),
+    ...(type === 'cmd' && { reply: ackReply }),
   };
 }
 
-/** A tenant's people hear what its devices say and are told. */
+/** Messages from and to a tenant's devices are relayed to its users. */
 const relay = (name: string, types: readonly MessageType[]): JsonObject => ({
   action: 'send',
   channel: ref.channel(name),
   title: `Relay ${name} to users`,
-  summary: `To users of the tenant whose filter takes the topic, as it was ${name === COMMAND_CHANNEL ? 'written to' : 'accepted from'} the device.`,
+  summary: `Sent to users of the tenant that are subscribed to the topic, as it was ${name === COMMAND_CHANNEL ? 'sent to' : 'accepted from'} the device.`,
   messages: types.map((type) => ref.messageOf(name, type)),
   bindings: QOS,
   security: [ref.security('userSession')],
   tags: [ref.tag(TAG)],
 });
 
-const aboutChannel: Record<DeviceChannel, string> = {
-  hello: 'Device to cloud, first thing in a session.',
-  heartbeat: 'Device to cloud: it lives, and how it is.',
-  state: "Device to cloud: the twin's source.",
-  cmd_ack: 'Device to cloud: what became of a command.',
+const channelDescriptions: Record<DeviceChannel, string> = {
+  hello: 'Device to cloud: the first message of a session.',
+  heartbeat: 'Device to cloud: the device is online, with its health data.',
+  state: 'Device to cloud: reported state, the source of the twin.',
+  cmd_ack: 'Device to cloud: progress and outcome of a command.',
 };
 
-const BROKER = `MQTT 3.1.1; a version 5 CONNECT gets "unacceptable protocol version". Clean sessions only, no will, QoS 0 or 1, nothing retained, packets up to ${defaultMqttLimits.maxPacketBytes} bytes. A PUBACK means that what the message caused is durable. A topic that is not one's own, QoS 2 or a retained message closes the connection without an acknowledgement; a forbidden SUBSCRIBE gets 0x80.`;
+const BROKER = `MQTT 3.1.1; a version 5 CONNECT gets "unacceptable protocol version". Clean sessions only, no will, QoS 0 or 1, no retained messages, packets up to ${defaultMqttLimits.maxPacketBytes} bytes. A PUBACK means that the effects of the message are durable. Publishing to another topic than the device's channels, with QoS 2 or retained closes the connection without an acknowledgement; a forbidden SUBSCRIBE gets 0x80.`;
 
-const DEVICE_SESSION = `A device signs in (layer 1) with client identifier \`<device_id>.<unix ms>.<nonce>\` (nonce: 12 random bytes in base64url, a new one for each connection), user name \`tenant_id\`, and as password its signature over the eleven canonical fields joined by \`|\`, with \`message_type\` \`session\`, that \`client_id\`, its timestamp and nonce, empty \`message_id\` and \`request_id\`, \`sequence_number\` 0 and the \`payload_hash\` of \`{}\`. It counts once, within ${SESSION_SKEW_MS / 1000} s of its timestamp. A session lives 24 h at most; a new one closes the old one. A wrong password is CONNACK 5 "not authorized", and nothing more is said. Every message (layer 2) is signed as well, by the key that opened the session.`;
+const DEVICE_SESSION = `A device signs in (layer 1) with client identifier \`<device_id>.<unix ms>.<nonce>\` (nonce: 12 random bytes in base64url, a new one for each connection), user name \`tenant_id\`, and as password its signature over the eleven canonical fields joined by \`|\`, with \`message_type\` \`session\`, that \`client_id\`, its timestamp and nonce, empty \`message_id\` and \`request_id\`, \`sequence_number\` 0 and the \`payload_hash\` of \`{}\`. It is valid once, within ${SESSION_SKEW_MS / 1000} s of its timestamp. A session lasts at most 24 h; a new session closes the previous one. A wrong password gets CONNACK 5 "not authorized" without a reason. Every message (layer 2) is signed as well, by the key that opened the session.`;
 
 const USER_SESSION =
   'A user signs in with user name `jwt` and a token or an API key as password, and may subscribe below ' +
-  '`proto/{own tenant}/device/…`, wildcards included, and never publish. It needs the role `user` and, with scopes, ' +
-  '`read:devices`. The connection ends when the credential does.';
+  '`proto/{own tenant}/device/…`, wildcards included, but not publish. Requires the role `user` and, if the credential ' +
+  'has scopes, `read:devices`. The connection ends when the credential expires or is revoked.';
 
 function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
   const mqtt = new URL(mqttUrl);
@@ -250,7 +252,7 @@ function servers({ httpUrl, mqttUrl }: Addresses): JsonObject {
   };
 }
 
-/** The broker's part of `/asyncapi.json`. */
+/** The MQTT part of `/asyncapi.json`. */
 export function mqttAsyncApi(): AsyncApiPart {
   const types = [...deviceChannels, ...cloudMessageTypes] as const;
   const payloads: JsonObject = {};
@@ -258,14 +260,14 @@ export function mqttAsyncApi(): AsyncApiPart {
   for (const type of cloudMessageTypes) payloads[`${schemaName(type)}Payload`] = toJsonSchema(cloudPayloads[type]);
   (payloads.ErrorPayload as { properties: JsonObject }).properties.code = ref.schema('MessageRefusalCode');
   return {
-    tag: { name: TAG, description: 'Devices, and users who listen to them' },
+    tag: { name: TAG, description: 'Devices, and users subscribed to their messages' },
     servers,
     channels: {
-      ...Object.fromEntries(deviceChannels.map((name) => [name, channel(name, [name], aboutChannel[name])])),
+      ...Object.fromEntries(deviceChannels.map((name) => [name, channel(name, [name], channelDescriptions[name])])),
       [COMMAND_CHANNEL]: channel(
         COMMAND_CHANNEL,
         cloudMessageTypes,
-        'Cloud to device: commands, and answers to what the device said. Commands that wait are written when the ' +
+        "Cloud to device: commands, and replies to the device's messages. Pending commands are sent when the " +
           'subscription is granted.',
       ),
     },

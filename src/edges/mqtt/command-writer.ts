@@ -17,7 +17,7 @@ import type { MqttMeter } from './mqtt-meter.ts';
 import { encodePublish } from './packets.ts';
 import type { UserSessions } from './user-session.ts';
 
-const UNDO_AGAIN_MS = [200, 1_000, 5_000, 0];
+const UNDO_RETRY_DELAYS_MS = [200, 1_000, 5_000, 0];
 
 type CommandWrite = Parameters<VolatileOutputHandler<'command.write'>>[0];
 
@@ -30,7 +30,7 @@ export interface CommandWriterParts {
   log: Log;
 }
 
-/** What goes to a device on its `cmd`: to the one session it is meant for, signed as it is written. */
+/** Writes messages to devices on `cmd`: each to the one session it is meant for, signed when it is written. */
 export class CommandWriter {
   readonly #parts: CommandWriterParts;
 
@@ -38,52 +38,61 @@ export class CommandWriter {
     this.#parts = parts;
   }
 
-  /** A `hello_ack` or an `error`: written when the subscription stands, kept for it until then. */
+  /** Sends a `hello_ack` or an `error` if `cmd` is subscribed; otherwise queues it for the subscription. */
   send(session: DeviceSession, requestId: string, content: PendingReply['content']): void {
     if (session.commandQos === null) session.queueReply({ content, requestId });
     else this.#write(session, content, this.#parts.services.newId(), requestId);
   }
 
-  /** What was kept for the subscription. */
+  /** Sends the replies that were queued for the subscription. */
   sendPending(session: DeviceSession): void {
     for (const { content, requestId } of session.takePendingReplies()) this.send(session, requestId, content);
   }
 
   /**
-   * The sink of `command.write`: that the command is written, and to this session, is committed. Looks once more, and
-   * has the mark taken back where it knows that no byte left.
+   * Handles `command.write`: the write, and the session it goes to, are committed. Checks again that the write is
+   * allowed, and reverts the command's write marker if no byte was sent.
    */
   readonly onCommandWrite = (output: CommandWrite): void => {
     const { actors } = this.#parts.services;
-    const live = actors.peek<DeviceContext>({ kind: 'device', id: output.deviceId });
-    if (live !== undefined) {
-      this.#command(output, this.#mayWrite(output, live));
+    const device = actors.peek<DeviceContext>({ kind: 'device', id: output.deviceId });
+    if (device !== undefined) {
+      this.#writeOrUndo(output, this.#isWriteAllowed(output, device));
       return;
     }
-    // Rarely is the device of a live session not in memory.
+    // The device of an open session is rarely not in memory.
     actors.read<DeviceContext>({ kind: 'device', id: output.deviceId }).then(
       (device) => {
         const { deviceId, tenantId } = output;
-        this.#command(output, this.#mayWrite(output, device) && !isDeviceKnownInactive(actors, deviceId, tenantId));
+        this.#writeOrUndo(
+          output,
+          this.#isWriteAllowed(output, device) && !isDeviceKnownInactive(actors, deviceId, tenantId),
+        );
       },
       (error: unknown) => {
-        this.#parts.log.warn({ err: error, commandId: output.commandId }, 'a device could not be looked at');
+        this.#parts.log.warn(
+          { err: error, commandId: output.commandId },
+          'device read failed; reverting command write marker',
+        );
         void this.#undo(output);
       },
     );
   };
 
-  /** The key that opened the session may have ended. */
-  #mayWrite({ deviceId, tenantId }: CommandWrite, device: CommittedDevice | null): boolean {
+  /** Whether the key that opened the session is still valid. */
+  #isWriteAllowed({ deviceId, tenantId }: CommandWrite, device: CommittedDevice | null): boolean {
     const session = this.#parts.devices.get(deviceId);
     return session !== undefined && isSessionKeyValid(device, { tenantId, keyVersion: session.keyVersion });
   }
 
-  #command(output: CommandWrite, active: boolean): void {
+  #writeOrUndo(output: CommandWrite, active: boolean): void {
     try {
       if (active && this.#writeCommand(output)) return;
     } catch (error) {
-      this.#parts.log.error({ err: error, commandId: output.commandId }, 'a command could not be written');
+      this.#parts.log.error(
+        { err: error, commandId: output.commandId },
+        'command write failed; reverting write marker',
+      );
     }
     void this.#undo(output);
   }
@@ -118,7 +127,7 @@ export class CommandWriter {
     );
   }
 
-  /** False where no byte of it left or will leave. */
+  /** False if no byte of it was or will be sent. */
   #write(session: DeviceSession, content: CloudPayload, messageId: string, requestId: string): boolean {
     const { services, userSessions, meter } = this.#parts;
     if (session.commandQos === null || session.ended) return false;
@@ -144,30 +153,30 @@ export class CommandWriter {
     return true;
   }
 
-  /** Tried again while the runtime or the store cannot take it; in the end the command's own clock decides. */
+  /** Reverts the write marker; retries while the runtime or the store is unavailable, then leaves it to the timeout. */
   async #undo(output: CommandWrite): Promise<void> {
     const { services, meter, log } = this.#parts;
     const { commandId, sessionId } = output;
     meter.undone();
     const event: CommandEvent = { type: 'write.undone', at: services.clock.now(), sessionId };
-    for (const wait of UNDO_AGAIN_MS) {
+    for (const wait of UNDO_RETRY_DELAYS_MS) {
       try {
         await services.actors.send({ kind: 'command', id: commandId }, event);
-        await this.#offerAnew(output);
+        await this.#offerToCurrentSession(output);
         return;
       } catch (error) {
         if (error instanceof NoSuchActor) return;
-        log.warn({ err: error, commandId }, 'the mark of a command that was not written stays for now');
+        log.warn({ err: error, commandId }, 'command write marker not reverted');
       }
       await after(wait, undefined, { ref: false });
     }
   }
 
   /**
-   * To the session that took the other one's place: it asked for what is pending before the mark was taken back, and
-   * would not ask again.
+   * Offers the command to the session that replaced the one it was meant for: that session reported its subscription
+   * before the marker was reverted, and will not report it again.
    */
-  async #offerAnew({ commandId, deviceId, sessionId }: CommandWrite): Promise<void> {
+  async #offerToCurrentSession({ commandId, deviceId, sessionId }: CommandWrite): Promise<void> {
     const { services, devices } = this.#parts;
     const session = devices.get(deviceId);
     if (session === undefined || session.clientId === sessionId || session.commandQos === null || session.ended) return;

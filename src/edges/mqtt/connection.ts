@@ -3,34 +3,34 @@ import type { CloseReason } from './mqtt-meter.ts';
 /** Handles the packets of a signed-in peer. */
 export interface PacketHandler {
   /**
-   * Asked at the first byte of each packet. 0 lets it through; else in how many milliseconds to ask again, `Infinity`
-   * until `Connection.proceed`.
+   * Called at the first byte of each packet. 0 admits the packet; otherwise the milliseconds after which to call again,
+   * or `Infinity` to wait for `Connection.resumeReading`.
    */
   admit(type: number): number;
-  /** A PUBLISH has come whole: the flags of its fixed header, and where what follows that stands. */
+  /** A complete PUBLISH: the flags of its fixed header; variable header and payload are in `bytes`, `from` to `to`. */
   onPublish(flags: number, bytes: Buffer, from: number, to: number): void;
 }
 
 /**
- * One peer's connection as the session layer uses it: sign-in, flow control, acknowledgements, commands. `Wire` implements it over
- * a stream: a socket, or a simulated one in tests.
+ * One peer's connection as the session layer uses it: sign-in, flow control, acknowledgements, commands.
+ * `MqttConnection` implements it over a stream: a socket, or a simulated one in tests.
  */
 export interface Connection {
-  /** The client's address, for the rate of failed sign-ins. */
+  /** The client's address; failed sign-ins are counted per address. */
   readonly address: string;
-  /** Set before the connection ends for a reason of the service; null when the peer ended it. */
+  /** Set before the service ends the connection; null if the peer ended it. */
   reason: CloseReason | null;
-  /** Nothing more is read or written, or soon will not be. */
+  /** True once the connection is closed or closing: no further reads, no new writes. */
   readonly closing: boolean;
-  /** The CONNECT was accepted: packets are passed to `gate` as it admits them. */
-  open(gate: PacketHandler): void;
-  /** Asks the gate again for the packet that was held. */
+  /** Called when the CONNECT is accepted: from now on packets go to `handler`, as it admits them. */
+  open(handler: PacketHandler): void;
+  /** Offers the buffered packet to the handler again. */
   resumeReading(): void;
-  /** Writes at once, or answers false: then no byte of the frame has left or ever will. */
+  /** Writes the frame now. False: no byte of it was sent or will be sent. */
   send(frame: Buffer): boolean;
-  /** Ends the connection after what was written; nothing more is read. */
+  /** Closes after pending writes are flushed; reads nothing more. */
   close(reason: CloseReason): void;
-  /** Ends the connection now. */
+  /** Closes immediately, without flushing. */
   terminate(reason: CloseReason): void;
   once(event: 'close', listener: () => void): unknown;
 }

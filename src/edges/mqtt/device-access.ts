@@ -5,7 +5,7 @@ import { belongsTo, type CommittedDevice, isKeyReplaced, isRevoked } from '../..
 
 type CommittedTenant = Committed<TenantContext>;
 
-/** Whether a device may talk now: it exists, belongs to this tenant and is not revoked. */
+/** Whether a device may exchange messages now: it exists, belongs to this tenant and is not revoked. */
 export function isDeviceActive(device: CommittedDevice | null | undefined, tenantId: string): boolean {
   return device !== null && device !== undefined && belongsTo(device, tenantId) && !isRevoked(device);
 }
@@ -18,18 +18,18 @@ export function isSessionKeyValid(
   return isDeviceActive(device, tenantId) && !isKeyReplaced(device as CommittedDevice, keyVersion);
 }
 
-/** Whether a tenant's devices and users may talk now. */
+/** Whether a tenant's devices and users may exchange messages now. */
 export function isTenantActive(tenant: CommittedTenant | null | undefined): boolean {
   return tenant?.snapshot.value === 'active';
 }
 
-/** What is live in memory says no. What is not live says nothing. */
+/** Whether the actors in memory show that the device or its tenant is inactive. False for actors that are not loaded. */
 export function isDeviceKnownInactive(actors: Pick<Actors, 'peek'>, deviceId: string, tenantId: string): boolean {
   const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
   return (device !== undefined && !isDeviceActive(device, tenantId)) || isTenantKnownInactive(actors, tenantId);
 }
 
-/** The same of a tenant alone. */
+/** The same for the tenant alone. */
 export function isTenantKnownInactive(actors: Pick<Actors, 'peek'>, tenantId: string): boolean {
   const tenant = actors.peek<TenantContext>({ kind: 'tenant', id: tenantId });
   return tenant !== undefined && !isTenantActive(tenant);

@@ -7,10 +7,10 @@ export type LiveKey = NonNullable<
   ReturnType<Awaited<ReturnType<Services['store']['devices']['liveKeys']>>['get']>
 >[number];
 
-/** What a sign-in needs of a device. */
+/** A device's data for sign-in. */
 export interface DeviceWithKeys {
   device: CommittedDevice | null;
-  /** Keys that may verify, in no order; the current one and the one in grace. */
+  /** Keys that may verify, unordered: the current one and the one in its grace period. */
   keys: readonly LiveKey[];
 }
 
@@ -22,7 +22,7 @@ interface Waiter {
 const BATCH = 500;
 const NO_KEYS: readonly LiveKey[] = [];
 
-/** Looks devices up for sign-in; those that are asked for while a query is under way share the next one. */
+/** Batched device look-up for sign-in: requests that arrive while a query is running share the next one. */
 export class DeviceLookup {
   readonly #services: Pick<Services, 'store' | 'actors'>;
   readonly #waiting = new Map<string, Waiter[]>();
@@ -51,12 +51,12 @@ export class DeviceLookup {
     while (this.#waiting.size > 0) {
       const batch = [...this.#waiting].slice(0, BATCH);
       for (const [id] of batch) this.#waiting.delete(id);
-      await this.#answer(batch);
+      await this.#resolve(batch);
     }
     this.#running = false;
   }
 
-  async #answer(batch: [string, Waiter[]][]): Promise<void> {
+  async #resolve(batch: [string, Waiter[]][]): Promise<void> {
     const ids = batch.map(([id]) => id);
     try {
       const [keys, devices] = await Promise.all([

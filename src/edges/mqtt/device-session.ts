@@ -12,28 +12,28 @@ import type { CloseReason } from './mqtt-meter.ts';
 import { nextPacketId } from './packets.ts';
 import { type AckWriter, type PendingPuback, PubackQueue } from './puback-queue.ts';
 
-/** What waits for the `cmd` subscription; composed and signed when it is written. */
+/** A reply that waits for the `cmd` subscription; composed and signed when it is written. */
 export interface PendingReply {
   content: Extract<CloudPayload, { type: 'hello_ack' | 'error' }>;
   requestId: string;
 }
 
-/** Errors kept for one session (contract §4). */
+/** Error replies kept for one session (contract §4). */
 const MAX_PENDING_ERRORS = 8;
 const MINUTE_MS = 60_000;
 
-/** A device's signed-in connection. The secret that opened it lives here and nowhere else. */
+/** Session of a signed-in device. The secret that opened it is kept here only. */
 export class DeviceSession implements MessageSession {
   readonly kind = 'device';
   readonly deviceId: Uuid;
   readonly tenantId: Uuid;
   readonly clientId: string;
   readonly keyVersion: number;
-  /** Checks what the device signs. */
+  /** Verifies the device's messages. */
   readonly key: VerifyingKey;
-  /** What its messages are held against before they are read. */
+  /** Inputs of the fast-path check (`fast-path.ts`); null if the messages of this session cannot use it. */
   readonly fastPath: FastPathSession | null;
-  /** Signs what the device receives: its own secret, or the service's key. */
+  /** Signs messages to the device: the device's secret, or the service's key. */
   readonly cloudKey: SigningKey;
   readonly by: Principal;
   readonly connection: Connection;
@@ -41,20 +41,20 @@ export class DeviceSession implements MessageSession {
   readonly acks: PubackQueue;
   readonly commandTopic: string;
   expiresAt: EpochMs;
-  /** The QoS that its own `cmd` subscription was granted, or null while there is none. */
+  /** Granted QoS of the `cmd` subscription; null while there is none. */
   commandQos: 0 | 1 | null = null;
-  /** How often it subscribed since nobody asks for its pending commands; while that is not 0, somebody does. */
+  /** Grants of the `cmd` subscription that are not reported to the session service yet; above 0 while a report runs. */
   unreportedSubscriptions = 0;
-  /** A message of it was lost sight of: it ends soon, without another acknowledgement. */
+  /** The outcome of a message is unknown: the session ends soon and acknowledges nothing more. */
   failing = false;
-  /** What still waits to be sent to its actor; made with the first message. */
+  /** Messages that wait to be sent to the device's actor; created with the first message. */
   inbox: Inbox | null = null;
-  /** Numbers what is sent to the device, from 1. */
+  /** Sequence number of the last message to the device; the first is 1. */
   sequence = 0;
 
-  readonly #prefix: string;
-  /** The last that it may publish on, with its channel: most messages of a device have the same. */
-  #topic: { text: string; channel: DeviceChannel } | null = null;
+  readonly #topicPrefix: string;
+  /** Cache of the last permitted topic and its channel: most messages of a device have the same. */
+  #lastTopic: { text: string; channel: DeviceChannel } | null = null;
   #packetId = 0;
   #helloAck: PendingReply | null = null;
   #errors: PendingReply[] = [];
@@ -65,7 +65,7 @@ export class DeviceSession implements MessageSession {
       DeviceSession,
       'deviceId' | 'tenantId' | 'clientId' | 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'
     >,
-    connection: { wire: Connection; flow: FlowControl; ackWriter: AckWriter },
+    parts: { connection: Connection; flow: FlowControl; ackWriter: AckWriter },
   ) {
     this.deviceId = identity.deviceId;
     this.tenantId = identity.tenantId;
@@ -75,29 +75,29 @@ export class DeviceSession implements MessageSession {
     this.fastPath = fastPathSession(identity);
     this.cloudKey = identity.cloudKey;
     this.expiresAt = identity.expiresAt;
-    this.connection = connection.wire;
-    this.flow = connection.flow;
-    this.acks = new PubackQueue(connection.wire, connection.ackWriter);
+    this.connection = parts.connection;
+    this.flow = parts.flow;
+    this.acks = new PubackQueue(parts.connection, parts.ackWriter);
     this.by = { kind: 'device', id: identity.deviceId, via: 'mqtt' };
     this.commandTopic = deviceTopic(identity.tenantId, identity.deviceId, COMMAND_CHANNEL);
-    this.#prefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
+    this.#topicPrefix = this.commandTopic.slice(0, -COMMAND_CHANNEL.length);
   }
 
   get ended(): boolean {
     return this.connection.closing;
   }
 
-  /** The channel of a topic that this device may publish on, or null. */
+  /** The channel of a topic; null if this device may not publish to it. */
   channelOf(topic: string): DeviceChannel | null {
-    if (topic === this.#topic?.text) return this.#topic.channel;
-    if (!topic.startsWith(this.#prefix)) return null;
-    const channel = topic.slice(this.#prefix.length);
+    if (topic === this.#lastTopic?.text) return this.#lastTopic.channel;
+    if (!topic.startsWith(this.#topicPrefix)) return null;
+    const channel = topic.slice(this.#topicPrefix.length);
     if (!isDeviceChannel(channel)) return null;
-    this.#topic = { text: topic, channel };
+    this.#lastTopic = { text: topic, channel };
     return channel;
   }
 
-  /** Ends the session; what was settled is acknowledged first, what waits is not sent. */
+  /** Ends the session: acknowledges completed messages first, discards waiting ones. */
   end(reason: CloseReason): void {
     if (this.ended) return;
     this.inbox?.close();
@@ -105,10 +105,10 @@ export class DeviceSession implements MessageSession {
     this.connection.close(reason);
   }
 
-  /** A message needs no more attention: acknowledged in its turn when it was QoS 1. */
-  completeMessage(arrived: { ack: PendingPuback | null; length: number }): void {
-    if (arrived.ack !== null) this.acks.ready(arrived.ack);
-    this.flow.finishMessage(arrived.length);
+  /** Ends the processing of a message. A QoS 1 message is acknowledged, in order. */
+  completeMessage(message: { ack: PendingPuback | null; length: number }): void {
+    if (message.ack !== null) this.acks.ready(message.ack);
+    this.flow.finishMessage(message.length);
   }
 
   nextPacketId(): number {
@@ -116,23 +116,23 @@ export class DeviceSession implements MessageSession {
     return this.#packetId;
   }
 
-  queueReply(kept: PendingReply): void {
-    if (kept.content.type === 'hello_ack') this.#helloAck = kept;
+  queueReply(reply: PendingReply): void {
+    if (reply.content.type === 'hello_ack') this.#helloAck = reply;
     else {
-      this.#errors.push(kept);
+      this.#errors.push(reply);
       if (this.#errors.length > MAX_PENDING_ERRORS) this.#errors.shift();
     }
   }
 
-  /** What was kept, the `hello_ack` first; it is not kept any more. */
+  /** Removes and returns the pending replies, the `hello_ack` first. */
   takePendingReplies(): PendingReply[] {
-    const kept = this.#helloAck === null ? this.#errors : [this.#helloAck, ...this.#errors];
+    const replies = this.#helloAck === null ? this.#errors : [this.#helloAck, ...this.#errors];
     this.#helloAck = null;
     this.#errors = [];
-    return kept;
+    return replies;
   }
 
-  /** Counts a refused message; answers how many there were within a minute. */
+  /** Counts a refused message; returns the number of refusals within the last minute. */
   countRefusal(now: EpochMs): number {
     this.#refusals = this.#refusals.filter((at) => now - at < MINUTE_MS);
     this.#refusals.push(now);
@@ -140,7 +140,7 @@ export class DeviceSession implements MessageSession {
   }
 }
 
-/** The live device sessions of this process: at most one a device. */
+/** The open device sessions of this process, at most one per device. */
 export class DeviceSessions {
   readonly #byDevice = new Map<Uuid, DeviceSession>();
 
@@ -156,14 +156,14 @@ export class DeviceSessions {
     return this.#byDevice.values();
   }
 
-  /** Answers the session that it replaces. */
+  /** Returns the session that was replaced. */
   add(session: DeviceSession): DeviceSession | undefined {
     const old = this.#byDevice.get(session.deviceId);
     this.#byDevice.set(session.deviceId, session);
     return old;
   }
 
-  /** Ignored when another session has taken its place. */
+  /** Ignored if another session has replaced this one. */
   remove(session: DeviceSession): void {
     if (this.#byDevice.get(session.deviceId) === session) this.#byDevice.delete(session.deviceId);
   }

@@ -12,14 +12,14 @@ import { DeviceLookup, type LiveKey } from './device-lookup.ts';
 import { UsedTokenWriter } from './used-token-writer.ts';
 import { UsedTokens } from './used-tokens.ts';
 
-/** What a CONNECT says, as it came. */
+/** The credentials in a CONNECT, unchecked. */
 export interface ConnectCredentials {
   clientId: string;
   username: string | undefined;
   password: Buffer | undefined;
 }
 
-/** Who a device proved to be, with the key that proved it. */
+/** An authenticated device, with the key that verified its signature. */
 export interface DeviceIdentity {
   deviceId: string;
   tenantId: string;
@@ -30,35 +30,35 @@ export interface DeviceIdentity {
   expiresAt: EpochMs;
 }
 
-/** The sealed secret of a key opens only under the name of its device and version. */
+/** Sealing context of a device's secret: it can be opened only for this device and key version. */
 export const keyBinding = (deviceId: string, keyVersion: number): string => `device:${deviceId}:${keyVersion}`;
 
-// Someone who guesses device ids is to learn nothing from the time that the answer takes.
+// Verified against when a device has no keys, so that response times do not reveal which device ids exist.
 const DUMMY_KEY = verifyingKey('hmac-sha256', newDeviceSecret());
 
-/** Contract §4, "Session (layer 1)" and "Keys and sessions". */
+/** Authenticates devices by the signed token in their CONNECT (contract §4, "Session (layer 1)", "Keys and sessions"). */
 export class DeviceSignIn {
   readonly #services: Pick<Services, 'store' | 'actors' | 'open'>;
   readonly #clock: Clock;
   readonly #signingKey: SigningKey;
-  readonly #directory: DeviceLookup;
-  readonly #used = new UsedTokens();
-  readonly #ledger: UsedTokenWriter;
+  readonly #devices: DeviceLookup;
+  readonly #usedTokens = new UsedTokens();
+  readonly #usedTokenWriter: UsedTokenWriter;
 
-  /** `signingKey` is the service's own, for devices with Ed25519 keys. */
+  /** `signingKey` is the service's key, for devices with Ed25519 keys. */
   constructor(services: Pick<Services, 'store' | 'actors' | 'open' | 'clock'>, signingKey: SigningKey) {
     this.#services = services;
     this.#clock = services.clock;
     this.#signingKey = signingKey;
-    this.#directory = new DeviceLookup(services);
-    this.#ledger = new UsedTokenWriter(services.store);
+    this.#devices = new DeviceLookup(services);
+    this.#usedTokenWriter = new UsedTokenWriter(services.store);
   }
 
   sizes(): CollectionSizes {
-    return { ...this.#used.sizes(), ...this.#ledger.sizes(), ...this.#directory.sizes() };
+    return { ...this.#usedTokens.sizes(), ...this.#usedTokenWriter.sizes(), ...this.#devices.sizes() };
   }
 
-  /** Null for whoever is not let in; no reason is given. A token that let a device in is used up. */
+  /** Null if the sign-in is refused, without a reason. A token can be used for one sign-in only. */
   async authenticate({ clientId, username, password }: ConnectCredentials): Promise<DeviceIdentity | null> {
     const token = parseSessionToken(clientId);
     if (token === null || username === undefined || password === undefined) return null;
@@ -67,35 +67,37 @@ export class DeviceSignIn {
     const { actors } = this.#services;
     const readTenant = () => actors.read<TenantContext>({ kind: 'tenant', id: username });
     const [{ device, keys }, tenant] = await Promise.all([
-      this.#directory.find(token.deviceId),
+      this.#devices.find(token.deviceId),
       isUuid(username) ? readTenant() : null,
     ]);
-    const proven = this.#prove(token, username, signature, keys);
-    if (proven === null || !isDeviceActive(device, username) || !isTenantActive(tenant)) return null;
-    if (!this.#used.markUsed(token, this.#clock.now()) || !(await this.#ledger.markUsed(token))) return null;
-    // It may have been revoked, reinstated or suspended while the store was asked, and have left memory since: both are read again.
+    const verified = this.#verifySignature(token, username, signature, keys);
+    if (verified === null || !isDeviceActive(device, username) || !isTenantActive(tenant)) return null;
+    if (!this.#usedTokens.markUsed(token, this.#clock.now()) || !(await this.#usedTokenWriter.markUsed(token)))
+      return null;
+    // The device or tenant may have been revoked, reinstated or suspended during the store calls: read both again, also
+    // if they are no longer in memory.
     const [deviceNow, tenantNow] = await Promise.all([
       actors.read<DeviceContext>({ kind: 'device', id: token.deviceId }),
       readTenant(),
     ]);
     if (
-      !isSessionKeyValid(deviceNow, { tenantId: username, keyVersion: proven.keyVersion }) ||
+      !isSessionKeyValid(deviceNow, { tenantId: username, keyVersion: verified.keyVersion }) ||
       !isTenantActive(tenantNow)
     )
       return null;
-    return { deviceId: token.deviceId, tenantId: username, clientId, ...proven };
+    return { deviceId: token.deviceId, tenantId: username, clientId, ...verified };
   }
 
-  #prove(
+  #verifySignature(
     token: SessionToken,
     tenantId: string,
     signature: string,
     keys: readonly LiveKey[],
   ): Pick<DeviceIdentity, 'keyVersion' | 'key' | 'cloudKey' | 'expiresAt'> | null {
     const now = this.#clock.now();
-    const tried = keys.filter(({ graceUntil }) => graceUntil === null || graceUntil > now);
-    tried.sort((a, b) => b.keyVersion - a.keyVersion);
-    for (const stored of tried) {
+    const candidates = keys.filter(({ graceUntil }) => graceUntil === null || graceUntil > now);
+    candidates.sort((a, b) => b.keyVersion - a.keyVersion);
+    for (const stored of candidates) {
       const key = this.#keyOf(token.deviceId, stored);
       if (key === null || !verifySession(token, tenantId, signature, key)) continue;
       const end = now + SESSION_LIFE_MS;
@@ -106,7 +108,7 @@ export class DeviceSignIn {
         expiresAt: stored.graceUntil === null ? end : Math.min(end, stored.graceUntil),
       };
     }
-    if (tried.length === 0) verifySession(token, tenantId, signature, DUMMY_KEY);
+    if (candidates.length === 0) verifySession(token, tenantId, signature, DUMMY_KEY);
     return null;
   }
 

@@ -27,7 +27,7 @@ import { TokenBuckets } from './token-buckets.ts';
 import { type AuthenticateUser, type UserSession, UserSessions } from './user-session.ts';
 
 export interface MqttSettings extends ListenerSettings {
-  /** Messages a second and their burst, per device. */
+  /** Messages per second and burst, per device. */
   deviceRate: { perSecond: number; burst: number };
 }
 
@@ -36,11 +36,11 @@ export interface MqttParts {
   settings: MqttSettings;
   /** Signs what Ed25519 devices receive (`DEVICE_SIGNING_KEY`). */
   signingKey: SigningKey;
-  /** The commands of a device that wait to see their expected state. */
+  /** The commands of a device that wait for their expected state to be reported. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   authenticateUser: AuthenticateUser;
   addressOf: AddressOf;
-  /** Asked before a command is written; no byte leaves a socket when it is over. */
+  /** Checked before a command is written; no byte leaves a socket once it has expired. */
   lease?: Lease;
   log: Log;
   meter?: MqttMeter;
@@ -54,44 +54,47 @@ export interface MqttEdge extends SizeReporter {
   /** For the HTTP server's `upgrade` event, path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   connections(): number;
-  /** Takes nothing new, lets what is in flight be committed and acknowledged, and ends every connection. */
+  /** Accepts nothing new, waits until messages in flight are committed and acknowledged, and ends every connection. */
   close(): Promise<void>;
-  /** Cuts every connection now: this process may not speak for the service any more. */
+  /** Terminates every connection now: this process is no longer the active one. */
   abort(): void;
 }
 
-const SWEEP_MS = 1_000;
-const DRAIN_LOOK_MS = 20;
+const CHECK_INTERVAL_MS = 1_000;
+const DRAIN_POLL_MS = 20;
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 10_000;
 
-/** Opens the MQTT edge. Sessions from before this moment count for nothing. */
+/** Opens the MQTT edge. Earlier sessions are not restored. */
 export async function openMqtt(parts: MqttParts): Promise<MqttEdge> {
   const edge = new MqttSessionLayer(parts);
   return edge.open();
 }
 
-/** A running edge, whatever carries its connections. */
+/** A running session layer, independent of the transport of its connections. */
 export interface RunningMqtt {
-  /** Takes over a stream whose writes are guarded by the lease. */
+  /** Takes over a stream. The caller has guarded its writes by the lease. */
   accept: AcceptConnection;
-  /** Lets what is in flight be committed and acknowledged, and ends every connection. */
+  /** Waits until messages in flight are committed and acknowledged, and ends every connection. */
   drain(): Promise<void>;
-  /** Cuts every connection now. */
+  /** Terminates every connection now. */
   abort(): void;
 }
 
-/** The sessions of all connections: `start` puts the broker library in front of them, and `open` sockets in front of that. */
+/**
+ * MQTT session layer: the sessions of all connections and the events that end them. `start` connects it to aedes; `open`
+ * also opens the listeners.
+ */
 export class MqttSessionLayer implements BrokerCallbacks {
   readonly #parts: MqttParts;
   readonly #limits: MqttLimits;
   readonly #meter: MqttMeter;
   readonly #devices = new DeviceSessions();
-  readonly #listeners: UserSessions;
-  readonly #gatekeeper: MqttAuthenticator;
-  readonly #downlink: CommandWriter;
+  readonly #userSessions: UserSessions;
+  readonly #authenticator: MqttAuthenticator;
+  readonly #commandWriter: CommandWriter;
   readonly #receiver: MessageReceiver;
-  readonly #wires = new Set<Connection>();
+  readonly #connections = new Set<Connection>();
   #stopping = false;
 
   constructor(parts: MqttParts) {
@@ -99,24 +102,24 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const limits = { ...defaultMqttLimits, ...parts.limits };
     const meter = parts.meter ?? noopMqttMeter;
     const devices = this.#devices;
-    const listeners = new UserSessions(limits);
+    const userSessions = new UserSessions(limits);
     const lease = parts.lease ?? unlimitedLease;
-    const downlink = new CommandWriter({ services, devices, userSessions: listeners, lease, meter, log });
+    const commandWriter = new CommandWriter({ services, devices, userSessions, lease, meter, log });
     this.#parts = parts;
     this.#limits = limits;
     this.#meter = meter;
-    this.#listeners = listeners;
-    this.#downlink = downlink;
+    this.#userSessions = userSessions;
+    this.#commandWriter = commandWriter;
     this.#receiver = new MessageReceiver({
       services,
       watches: parts.watches,
-      commandWriter: downlink,
-      userSessions: listeners,
+      commandWriter,
+      userSessions,
       limits,
       meter,
       log,
     });
-    this.#gatekeeper = new MqttAuthenticator({
+    this.#authenticator = new MqttAuthenticator({
       services,
       deviceSignIn: new DeviceSignIn(services, parts.signingKey),
       authenticateUser: parts.authenticateUser,
@@ -129,78 +132,78 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   async open(): Promise<MqttEdge> {
     const { settings, addressOf, services, lease = unlimitedLease } = this.#parts;
-    const started = await this.start();
-    const sockets = await openListeners(settings, this.#limits, started.accept, {
+    const running = await this.start();
+    const listeners = await openListeners(settings, this.#limits, running.accept, {
       addressOf,
       newId: services.newId,
       lease,
     }).catch(async (error: unknown) => {
-      await started.drain();
+      await running.drain();
       throw error;
     });
     return {
-      port: sockets.port,
-      tlsPort: sockets.tlsPort,
-      upgrade: sockets.upgrade,
-      connections: () => this.#wires.size,
+      port: listeners.port,
+      tlsPort: listeners.tlsPort,
+      upgrade: listeners.upgrade,
+      connections: () => this.#connections.size,
       sizes: () => this.sizes(),
       close: async () => {
-        sockets.close();
-        await started.drain();
+        listeners.close();
+        await running.drain();
       },
       abort: () => {
-        sockets.close();
-        started.abort();
+        listeners.close();
+        running.abort();
       },
     };
   }
 
   sizes(): CollectionSizes {
     return {
-      mqtt_connections: this.#wires.size,
+      mqtt_connections: this.#connections.size,
       ...this.#devices.sizes(),
-      ...this.#listeners.sizes(),
-      ...this.#gatekeeper.sizes(),
+      ...this.#userSessions.sizes(),
+      ...this.#authenticator.sizes(),
     };
   }
 
-  /** Starts the broker library, follows the actors, and ends sessions when their time is up. */
+  /** Starts aedes, subscribes to the actors, and ends sessions that expire. */
   async start(): Promise<RunningMqtt> {
     const { settings, log } = this.#parts;
     const broker = await createBroker(this, { limits: this.#limits, meter: this.#meter, log });
-    const unfollow = this.#follow();
-    const sweep = setInterval(() => this.#sweep(), SWEEP_MS);
-    sweep.unref();
+    const unsubscribe = this.#subscribeToActors();
+    const timer = setInterval(() => this.#endExpired(), CHECK_INTERVAL_MS);
+    timer.unref();
     const stop = () => {
       this.#stopping = true;
-      clearInterval(sweep);
+      clearInterval(timer);
     };
     return {
       accept: (source, address, transport) => {
-        if (this.#stopping || this.#wires.size >= settings.maxConnections) return null;
-        const wire = new MqttConnection(source, address, this.#limits);
-        this.#attach(wire, transport);
-        broker.handle(wire);
-        return wire;
+        if (this.#stopping || this.#connections.size >= settings.maxConnections) return null;
+        const connection = new MqttConnection(source, address, this.#limits);
+        this.#register(connection, transport);
+        broker.handle(connection);
+        return connection;
       },
       drain: async () => {
         stop();
         await this.#drain();
-        unfollow();
+        unsubscribe();
         await broker.close();
       },
       abort: () => {
         stop();
-        unfollow();
-        for (const wire of this.#wires) wire.terminate('stopping');
+        unsubscribe();
+        for (const connection of this.#connections) connection.terminate('stopping');
       },
     };
   }
 
-  // BrokerEnds
+  // BrokerCallbacks
 
-  async signIn(...[connect, wire]: Parameters<BrokerCallbacks['signIn']>): ReturnType<BrokerCallbacks['signIn']> {
-    return this.#stopping ? 'unavailable' : this.#gatekeeper.signIn(connect, wire);
+  async signIn(...[connect, connection]: Parameters<BrokerCallbacks['signIn']>): ReturnType<BrokerCallbacks['signIn']> {
+    return this.#stopping ? 'unavailable' : this.#authenticator.signIn(connect, connection);
   }
 
   beforeConnack(peer: Peer): boolean {
@@ -209,8 +212,8 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const { sessions, actors } = this.#parts.services;
     if (peer.kind === 'user') {
       if (isTenantKnownInactive(actors, peer.tenantId)) return false;
-      this.#listeners.add(peer);
-      connection.once('close', () => this.#listeners.remove(peer));
+      this.#userSessions.add(peer);
+      connection.once('close', () => this.#userSessions.remove(peer));
       return true;
     }
     const { deviceId, tenantId, clientId: sessionId, keyVersion } = peer;
@@ -218,7 +221,7 @@ export class MqttSessionLayer implements BrokerCallbacks {
     const old = this.#devices.add(peer);
     sessions.open({ deviceId, tenantId, sessionId, keyVersion, subscribed: false });
     old?.end('takeover');
-    // The key may have been rotated while the sign-in was checked.
+    // The key may have been rotated during the sign-in.
     const device = actors.peek<DeviceContext>({ kind: 'device', id: deviceId });
     if (device !== undefined) this.#keyChanged(device.snapshot.context);
     connection.once('close', () => {
@@ -232,22 +235,22 @@ export class MqttSessionLayer implements BrokerCallbacks {
   afterConnack(peer: Peer): void {
     peer.connection.open({
       admit: (type) => peer.flow.admit(type),
-      onPublish: (flags, bytes, from, to) => this.#published(peer, decodePublish(flags, bytes, from, to)),
+      onPublish: (flags, bytes, from, to) => this.#onPublish(peer, decodePublish(flags, bytes, from, to)),
     });
   }
 
   maySubscribe(...[peer, filter, qos]: Parameters<BrokerCallbacks['maySubscribe']>): boolean {
     if (peer.kind === 'device') return filter === peer.commandTopic;
-    return this.#listeners.addFilter(peer, filter, qos);
+    return this.#userSessions.addFilter(peer, filter, qos);
   }
 
   afterSuback(...[peer, , qos]: Parameters<BrokerCallbacks['afterSuback']>): void {
     if (peer.kind === 'user') return;
-    const stood = peer.commandQos !== null;
+    const wasSubscribed = peer.commandQos !== null;
     peer.commandQos = qos > 0 ? 1 : 0;
-    if (stood) return;
-    this.#downlink.sendPending(peer);
-    void this.#announce(peer);
+    if (wasSubscribed) return;
+    this.#commandWriter.sendPending(peer);
+    void this.#reportSubscription(peer);
   }
 
   afterUnsubscribe(...[peer, filter]: Parameters<BrokerCallbacks['afterUnsubscribe']>): void {
@@ -257,45 +260,51 @@ export class MqttSessionLayer implements BrokerCallbacks {
 
   // private
 
-  /** Counts a new connection until it closes. */
-  #attach(connection: Connection, transport: Transport): void {
-    this.#wires.add(connection);
+  /** Tracks and counts a new connection until it closes. */
+  #register(connection: Connection, transport: Transport): void {
+    this.#connections.add(connection);
     this.#meter.connected(transport);
     connection.once('close', () => {
-      this.#wires.delete(connection);
+      this.#connections.delete(connection);
       this.#meter.closed(connection.reason ?? 'peer');
     });
   }
 
-  #published(peer: Peer, packet: PublishPacket | null): void {
+  #onPublish(peer: Peer, packet: PublishPacket | null): void {
     if (packet === null) peer.end('protocol');
     else if (peer.kind === 'user') peer.end('forbidden');
     else {
       try {
         this.#receiver.receive(peer, packet);
       } catch (error) {
-        this.#parts.log.error({ err: error, deviceId: peer.deviceId }, 'a message could not be handled');
+        this.#parts.log.error(
+          { err: error, deviceId: peer.deviceId },
+          'device message handling failed; ending session',
+        );
         peer.end('failed');
       }
     }
   }
 
   /**
-   * Pending commands are written once this is known; while the store is away it is said again. One at a time for a session:
-   * another subscription meanwhile has it said once more.
+   * Reports the `cmd` subscription, upon which pending commands are written; retries while the store is unavailable. One
+   * report runs per session at a time: a subscription during a report triggers another one.
    */
-  async #announce(session: DeviceSession): Promise<void> {
+  async #reportSubscription(session: DeviceSession): Promise<void> {
     session.unreportedSubscriptions += 1;
     if (session.unreportedSubscriptions > 1) return;
     const { services, log } = this.#parts;
     let wait = FIRST_RETRY_MS;
     while (!session.ended && session.commandQos !== null) {
-      const heard = session.unreportedSubscriptions;
+      const reported = session.unreportedSubscriptions;
       try {
         await services.sessions.markSubscribed(session.deviceId, session.clientId);
-        if (session.unreportedSubscriptions === heard) break;
+        if (session.unreportedSubscriptions === reported) break;
       } catch (error) {
-        log.warn({ err: error, deviceId: session.deviceId }, 'pending commands wait for the store');
+        log.warn(
+          { err: error, deviceId: session.deviceId },
+          'subscription report failed; pending commands wait for the store',
+        );
         await after(wait, undefined, { ref: false });
         wait = Math.min(wait * 2, LAST_RETRY_MS);
       }
@@ -303,25 +312,25 @@ export class MqttSessionLayer implements BrokerCallbacks {
     session.unreportedSubscriptions = 0;
   }
 
-  /** What the actors say that ends sessions or is to be written to them. */
-  #follow(): () => void {
+  /** Subscribes to the events that end sessions, and to commands to write. */
+  #subscribeToActors(): () => void {
     const { actors, invalidations, deviceActivity } = this.#parts.services;
-    const off = [
-      invalidations.subscribe((item) => {
-        if (item.about === 'user') this.#lookAgain((session) => session.userId === item.id);
-        else if (item.about !== 'presented') this.#lookAgain();
+    const unsubscribes = [
+      invalidations.subscribe((invalidation) => {
+        if (invalidation.about === 'user') this.#recheckUsers((session) => session.userId === invalidation.id);
+        else if (invalidation.about !== 'presented') this.#recheckUsers();
       }),
-      actors.subscribe('command.write', this.#downlink.onCommandWrite),
+      actors.subscribe('command.write', this.#commandWriter.onCommandWrite),
       actors.subscribe('session.end', ({ tenantId, deviceId, keyVersion }) => {
         const session = this.#devices.get(deviceId);
-        // Not one key ended, but the device.
+        // Without a key version, the device itself has ended.
         if (keyVersion === undefined) deviceActivity.remove({ tenantId, deviceId });
         if (keyVersion === undefined || session?.keyVersion === keyVersion) session?.end('ended');
       }),
       actors.subscribe('tenant.changed', ({ tenantId, suspended }) => {
         if (!suspended) return;
         for (const session of this.#devices.all()) if (session.tenantId === tenantId) session.end('suspended');
-        for (const session of this.#listeners.ofTenant(tenantId)) session.end('suspended');
+        for (const session of this.#userSessions.ofTenant(tenantId)) session.end('suspended');
       }),
       actors.subscribeTransitions(({ ref, snapshot }, { type }) => {
         if (ref.kind !== 'device' || (type !== 'rotate' && type !== 'reinstate')) return;
@@ -329,13 +338,13 @@ export class MqttSessionLayer implements BrokerCallbacks {
       }),
     ];
     return () => {
-      for (const unfollow of off) unfollow();
+      for (const unsubscribe of unsubscribes) unsubscribe();
     };
   }
 
   /**
-   * A session lasts as long as the key that opened it verifies. A session can still be open at a reinstatement: where the outcome
-   * of the revocation's commit was unknown, no `session.end` was emitted.
+   * A session lasts as long as the key that opened it. A session can still be open at a reinstatement: if the outcome of
+   * the revocation's commit was unknown, no `session.end` was emitted.
    */
   #keyChanged({ id, keyVersion, grace }: DeviceContext): void {
     const session = this.#devices.get(id);
@@ -344,18 +353,18 @@ export class MqttSessionLayer implements BrokerCallbacks {
     else session.end('ended');
   }
 
-  #sweep(): void {
+  #endExpired(): void {
     const now = this.#parts.services.clock.now();
     for (const session of this.#devices.all()) if (session.expiresAt <= now) session.end('expired');
-    this.#lookAgain();
+    this.#recheckUsers();
   }
 
-  /** Ends the users' sessions whose credential does not hold any more. */
-  #lookAgain(at: (session: UserSession) => boolean = () => true): void {
-    for (const session of this.#listeners.all()) {
-      if (!at(session)) continue;
-      void this.#gatekeeper.isCredentialValid(session).then((holds) => {
-        if (!holds) session.end('credential');
+  /** Ends user sessions whose credential is no longer valid. */
+  #recheckUsers(matches: (session: UserSession) => boolean = () => true): void {
+    for (const session of this.#userSessions.all()) {
+      if (!matches(session)) continue;
+      void this.#authenticator.isCredentialValid(session).then((isValid) => {
+        if (!isValid) session.end('credential');
       });
     }
   }
@@ -365,10 +374,10 @@ export class MqttSessionLayer implements BrokerCallbacks {
     for (const { flow } of sessions) flow.pause();
     const until = performance.now() + this.#limits.drainMs;
     const busy = () => sessions.some(({ ended, flow }) => !ended && flow.inFlight > 0);
-    while (busy() && performance.now() < until) await after(DRAIN_LOOK_MS);
+    while (busy() && performance.now() < until) await after(DRAIN_POLL_MS);
     await nextPass();
     for (const session of sessions) session.end('stopping');
-    for (const wire of this.#wires) wire.close('stopping');
+    for (const connection of this.#connections) connection.close('stopping');
     await nextPass();
   }
 }

@@ -6,57 +6,57 @@ import type { RateLimit } from './token-buckets.ts';
 const UNTIL_RESUMED = Number.POSITIVE_INFINITY;
 
 /**
- * When the next packet of a signed-in peer is read: within its rate, with a bounded number of messages in flight, and
- * not while the rest of the house asks it to wait. Nothing is ever dropped here; the socket is not read.
+ * Flow control for a signed-in peer: admits packets within its rate, with a bounded number of messages in flight, and
+ * not while paused. Drops nothing: the socket is not read until the next packet is admitted.
  */
 export class FlowControl {
-  readonly #wire: Connection;
+  readonly #connection: Connection;
   readonly #limits: MqttLimits;
   readonly #rate: RateLimit;
   #messages = 0;
   #bytes = 0;
-  #waits = false;
+  #paused = false;
 
-  /** `rate` outlives the connection, so that signing in again is no way round it. */
-  constructor(wire: Connection, limits: MqttLimits, rate: RateLimit) {
-    this.#wire = wire;
+  /** `rate` outlives the connection, so that reconnecting does not reset it. */
+  constructor(connection: Connection, limits: MqttLimits, rate: RateLimit) {
+    this.#connection = connection;
     this.#limits = limits;
     this.#rate = rate;
   }
 
-  /** As `Gate.admit` wants it. */
+  /** Implements `PacketHandler.admit`. */
   admit(type: number): number {
-    if (this.#waits) return UNTIL_RESUMED;
+    if (this.#paused) return UNTIL_RESUMED;
     const full = this.#messages >= this.#limits.inFlight || this.#bytes >= this.#limits.inFlightBytes;
     if (type === PUBLISH && full) return UNTIL_RESUMED;
     return this.#rate.take();
   }
 
-  /** A message was let through and needs attention. */
+  /** Counts a message as in flight. */
   startMessage(length: number): void {
     this.#messages += 1;
     this.#bytes += length;
   }
 
-  /** It needs no more attention. */
+  /** Ends a message's processing and resumes reading unless paused. */
   finishMessage(length: number): void {
     this.#messages -= 1;
     this.#bytes -= length;
-    if (!this.#waits) this.#wire.resumeReading();
+    if (!this.#paused) this.#connection.resumeReading();
   }
 
   get inFlight(): number {
     return this.#messages;
   }
 
-  /** Reads nothing until `resume`. */
+  /** Stops reading until `resume`. */
   pause(): void {
-    this.#waits = true;
+    this.#paused = true;
   }
 
   resume(): void {
-    if (!this.#waits) return;
-    this.#waits = false;
-    this.#wire.resumeReading();
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#connection.resumeReading();
   }
 }

@@ -2,23 +2,22 @@ import { Overloaded, type Reply, type ReplyHandler } from '../../actors/contract
 import type { DeviceEvent } from '../../machines/device-types.ts';
 import type { PendingPuback } from './puback-queue.ts';
 
-/** A verified message on its way to the device's actor. */
+/** A verified message that is to be sent to the device's actor. */
 export interface PendingMessage {
-  /** Counts the arrivals of one session. */
+  /** Position in the order of arrival. */
   index: number;
   ack: PendingPuback | null;
-  /** Remaining length of its packet. */
+  /** MQTT remaining length of its packet. */
   length: number;
   event: DeviceEvent;
-  /** What must be found out before it can be sent, once. */
+  /** Runs once, before the message can be sent. */
   lookup: (() => Promise<void>) | null;
 }
 
 export interface InboxCallbacks {
-  send(arrival: PendingMessage, waiter: ReplyHandler): void;
-  onCommitted(arrival: PendingMessage, reply: Reply): void;
-  onFailed(arrival: PendingMessage, error: unknown): void;
-  /** Nothing more is to be read for now, and then again. */
+  send(message: PendingMessage, waiter: ReplyHandler): void;
+  onCommitted(message: PendingMessage, reply: Reply): void;
+  onFailed(message: PendingMessage, error: unknown): void;
   pauseReading(): void;
   resumeReading(): void;
 }
@@ -27,30 +26,31 @@ const FIRST_RETRY_MS = 25;
 const LAST_RETRY_MS = 1_000;
 
 /**
- * Sends one session's messages to their actor: side by side, so that a turn can take many, and yet in the order they
- * came. One that must wait (for a lookup, or because the runtime is overloaded) holds up those behind it.
+ * Ordered queue between one session and its device actor. Messages are sent in order of arrival without waiting for
+ * replies, so that one group commit can take many. A message that has to wait (for a lookup, or because the runtime is
+ * overloaded) blocks those behind it.
  */
 export class Inbox {
-  readonly #ends: InboxCallbacks;
+  readonly #callbacks: InboxCallbacks;
   #waiting: PendingMessage[] = [];
   #blocked = false;
   #closed = false;
-  #looking = false;
-  #peerLeft = false;
+  #lookupPending = false;
+  #peerClosed = false;
   #retryMs = FIRST_RETRY_MS;
   #retryTimer: NodeJS.Timeout | null = null;
 
-  constructor(ends: InboxCallbacks) {
-    this.#ends = ends;
+  constructor(callbacks: InboxCallbacks) {
+    this.#callbacks = callbacks;
   }
 
-  enqueue(arrival: PendingMessage): void {
+  enqueue(message: PendingMessage): void {
     if (this.#closed) return;
-    if (this.#blocked) this.#waiting.push(arrival);
-    else this.#begin(arrival);
+    if (this.#blocked) this.#waiting.push(message);
+    else this.#begin(message);
   }
 
-  /** Sends nothing more. */
+  /** Discards waiting messages and sends nothing more. */
   close(): void {
     this.#closed = true;
     this.#waiting = [];
@@ -58,59 +58,59 @@ export class Inbox {
   }
 
   /**
-   * The connection is gone. What waits for a lookup is still sent; what the runtime has no room for is dropped and not
-   * retried: it would outlive the session, and nothing can acknowledge it.
+   * The connection has closed. Messages that wait for a lookup are still sent. Messages that the overloaded runtime
+   * rejected are dropped, not retried: they would outlive the session, and cannot be acknowledged.
    */
   onPeerClosed(): void {
-    this.#peerLeft = true;
+    this.#peerClosed = true;
     if (this.#retryTimer !== null) this.close();
   }
 
-  #begin(arrival: PendingMessage): void {
-    const { lookup } = arrival;
+  #begin(message: PendingMessage): void {
+    const { lookup } = message;
     if (lookup === null) {
-      this.#send(arrival);
+      this.#send(message);
       return;
     }
-    arrival.lookup = null;
+    message.lookup = null;
     this.#blocked = true;
-    this.#looking = true;
+    this.#lookupPending = true;
     lookup().then(
       () => {
-        this.#looking = false;
-        this.#putBack(arrival);
+        this.#lookupPending = false;
+        this.#putBack(message);
         this.#unblock();
       },
       (error: unknown) => {
-        if (!this.#closed) this.#ends.onFailed(arrival, error);
+        if (!this.#closed) this.#callbacks.onFailed(message, error);
       },
     );
   }
 
-  #send(arrival: PendingMessage): void {
-    this.#ends.send(arrival, new Sent(this, arrival));
+  #send(message: PendingMessage): void {
+    this.#callbacks.send(message, new MessageReplyHandler(this, message));
   }
 
-  onCommitted(arrival: PendingMessage, reply: Reply): void {
+  onCommitted(message: PendingMessage, reply: Reply): void {
     if (this.#retryTimer === null) this.#retryMs = FIRST_RETRY_MS;
-    this.#ends.onCommitted(arrival, reply);
+    this.#callbacks.onCommitted(message, reply);
   }
 
-  onFailed(arrival: PendingMessage, error: unknown): void {
-    if (error instanceof Overloaded) this.#retryLater(arrival);
-    else if (!this.#closed) this.#ends.onFailed(arrival, error);
+  onFailed(message: PendingMessage, error: unknown): void {
+    if (error instanceof Overloaded) this.#retryLater(message);
+    else if (!this.#closed) this.#callbacks.onFailed(message, error);
   }
 
-  /** It was not taken, and neither is what comes behind it until it is. */
-  #retryLater(arrival: PendingMessage): void {
+  /** The runtime rejected the message: retries it with back-off and blocks those behind it. */
+  #retryLater(message: PendingMessage): void {
     if (this.#closed) return;
-    if (this.#peerLeft) {
+    if (this.#peerClosed) {
       this.close();
       return;
     }
-    this.#putBack(arrival);
+    this.#putBack(message);
     this.#blocked = true;
-    this.#ends.pauseReading();
+    this.#callbacks.pauseReading();
     if (this.#retryTimer !== null) return;
     const wait = this.#retryMs * (0.5 + Math.random() / 2);
     this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
@@ -120,38 +120,38 @@ export class Inbox {
     }, wait);
   }
 
-  #putBack(arrival: PendingMessage): void {
-    const behind = this.#waiting.findIndex(({ index }) => index > arrival.index);
-    this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, arrival);
+  #putBack(message: PendingMessage): void {
+    const behind = this.#waiting.findIndex(({ index }) => index > message.index);
+    this.#waiting.splice(behind < 0 ? this.#waiting.length : behind, 0, message);
   }
 
   #unblock(): void {
-    if (this.#closed || this.#looking || this.#retryTimer !== null) return;
+    if (this.#closed || this.#lookupPending || this.#retryTimer !== null) return;
     this.#blocked = false;
     while (!this.#blocked) {
       const next = this.#waiting.shift();
       if (next === undefined) break;
       this.#begin(next);
     }
-    if (!this.#blocked) this.#ends.resumeReading();
+    if (!this.#blocked) this.#callbacks.resumeReading();
   }
 }
 
-/** A message that its actor has to answer. */
-class Sent implements ReplyHandler {
+/** Passes the actor's reply to one message on to the inbox. */
+class MessageReplyHandler implements ReplyHandler {
   readonly #inbox: Inbox;
-  readonly #arrival: PendingMessage;
+  readonly #message: PendingMessage;
 
-  constructor(inbox: Inbox, arrival: PendingMessage) {
+  constructor(inbox: Inbox, message: PendingMessage) {
     this.#inbox = inbox;
-    this.#arrival = arrival;
+    this.#message = message;
   }
 
   resolve(reply: Reply): void {
-    this.#inbox.onCommitted(this.#arrival, reply);
+    this.#inbox.onCommitted(this.#message, reply);
   }
 
   reject(reason: Error): void {
-    this.#inbox.onFailed(this.#arrival, reason);
+    this.#inbox.onFailed(this.#message, reason);
   }
 }

@@ -21,9 +21,9 @@ import type { MqttMeter } from './mqtt-meter.ts';
 import type { PublishPacket } from './packets.ts';
 import type { UserSessions } from './user-session.ts';
 
-/** What a message was, kept until it is committed. */
+/** A message and what is needed to answer it once it is committed. */
 interface ReceivedMessage extends PendingMessage {
-  /** Kept for the users of the tenant; null where none listens. */
+  /** Kept for the users of the tenant; null if none is connected. */
   packet: PublishPacket | null;
   messageId: string;
   channel: DeviceChannel;
@@ -33,7 +33,7 @@ interface ReceivedMessage extends PendingMessage {
 
 export interface MessageReceiverParts {
   services: Pick<Services, 'actors' | 'sessions' | 'deviceActivity' | 'clock' | 'settings'>;
-  /** The commands of a device that wait to see their expected state. */
+  /** The commands of a device that wait for their expected state to be reported. */
   watches(deviceId: Uuid): readonly VerificationWatch[];
   commandWriter: CommandWriter;
   userSessions: UserSessions;
@@ -43,8 +43,8 @@ export interface MessageReceiverParts {
 }
 
 /**
- * What devices publish: envelope and signature are checked here, in the contract's order; sequence, state and meaning
- * are the device actor's. A message is settled (and acknowledged, in QoS 1) when what it caused is durable.
+ * Receives the messages that devices publish. Checks envelope and signature, in the contract's order; the device actor
+ * decides on sequence, state and content. A message is complete (and acknowledged, if QoS 1) when its effects are durable.
  */
 export class MessageReceiver {
   readonly #parts: MessageReceiverParts;
@@ -58,29 +58,29 @@ export class MessageReceiver {
     const { clock, sessions } = this.#parts.services;
     const channel = session.channelOf(packet.topic);
     const now = clock.now();
-    // What no session may do is not answered.
+    // Never permitted for a device: ends the session without an acknowledgement.
     if (channel === null || packet.retain || packet.qos > 1) session.end('forbidden');
     else if (session.expiresAt <= now) session.end('expired');
     if (channel === null || session.ended) return;
     session.flow.startMessage(packet.length);
     const ack = packet.packetId === null ? null : session.acks.expect(packet.packetId);
-    const arrived = { ack, length: packet.length };
+    const received = { ack, length: packet.length };
     const checked = this.#check(packet.payload, session, channel, now);
     if (!checked.ok) {
       const { code, messageId, signatureValid } = checked.refusal;
       this.#refuse(session, code, { channel, sequence: null, messageId: signatureValid ? (messageId ?? '') : null });
-      session.completeMessage(arrived);
+      session.completeMessage(received);
       return;
     }
     this.#parts.meter.received(channel);
     const { message } = checked;
     const { body, fields } = message;
     if (channel === 'hello' && !body.ok) {
-      // Outside the replay window there is no number to use up.
+      // A hello is outside the replay window: it uses no sequence number.
       sessions.recordActivity(session.deviceId, { at: now });
       const { sequence_number: sequence, message_id: messageId } = fields;
       this.#refuse(session, 'PAYLOAD_INVALID', { channel, sequence, messageId });
-      session.completeMessage(arrived);
+      session.completeMessage(received);
       return;
     }
     const event = this.#eventOf(session, message, now);
@@ -98,7 +98,7 @@ export class MessageReceiver {
     } satisfies ReceivedMessage as PendingMessage);
   }
 
-  /** While the service's time is being corrected, a timestamp may be right by either clock. */
+  /** While the service's time is being corrected, a timestamp is accepted if it is valid by either clock. */
   #check(
     payload: Buffer,
     session: DeviceSession,
@@ -163,7 +163,7 @@ export class MessageReceiver {
     }
   }
 
-  /** Whether the command is this device's: known at once where it is live, else to be read first. */
+  /** Checks that the command belongs to this device: at once if it is in memory, otherwise in the returned look-up. */
   #lookup(session: DeviceSession, event: DeviceEvent & { type: 'ack.reported' }): (() => Promise<void>) | null {
     if (!isUuid(event.commandId)) return null;
     const { actors } = this.#parts.services;
@@ -184,62 +184,69 @@ export class MessageReceiver {
     const device = { kind: 'device', id: session.deviceId } as const;
     session.inbox = new Inbox({
       send: ({ event }, waiter) => this.#parts.services.actors.post(device, event, waiter),
-      onCommitted: (arrival, reply) => this.#committed(session, arrival as ReceivedMessage, reply),
-      onFailed: (arrival, error) => this.#failed(session, arrival as ReceivedMessage, error),
+      onCommitted: (message, reply) => this.#onCommitted(session, message as ReceivedMessage, reply),
+      onFailed: (message, error) => this.#onFailed(session, message as ReceivedMessage, error),
       pauseReading: () => session.flow.pause(),
       resumeReading: () => session.flow.resume(),
     });
     return session.inbox;
   }
 
-  #committed(session: DeviceSession, arrival: ReceivedMessage, reply: Reply): void {
+  #onCommitted(session: DeviceSession, message: ReceivedMessage, reply: Reply): void {
     try {
-      this.#answer(session, arrival, reply);
+      this.#handleReply(session, message, reply);
     } catch (error) {
-      this.#parts.log.error({ err: error, deviceId: session.deviceId }, 'a committed message could not be answered');
+      this.#parts.log.error(
+        { err: error, deviceId: session.deviceId },
+        'device message committed but not answered; ending session',
+      );
       session.end('failed');
     }
   }
 
-  #answer(session: DeviceSession, arrival: ReceivedMessage, reply: Reply): void {
-    // The device does not take it: it was revoked, or the key that verified the message has ended.
+  #handleReply(session: DeviceSession, message: ReceivedMessage, reply: Reply): void {
+    // The device actor does not accept the event: it was revoked, or the key that verified the message has ended.
     if (!reply.understood) {
       session.end('ended');
       return;
     }
     const { sessions } = this.#parts.services;
-    const { event, battery } = arrival;
+    const { event, battery } = message;
     sessions.recordActivity(session.deviceId, battery === undefined ? { at: event.at } : { at: event.at, battery });
     for (const output of reply.outputs) {
-      if (output.type === 'message.refused') this.#refuse(session, output.code, arrival);
-      else if (output.type === 'message.accepted') this.#accept(session, arrival, output);
-      else if (output.type === 'hello.accepted') this.#greet(session, arrival, output);
+      if (output.type === 'message.refused') this.#refuse(session, output.code, message);
+      else if (output.type === 'message.accepted') this.#accept(session, message, output);
+      else if (output.type === 'hello.accepted') this.#sendHelloAck(session, message, output);
     }
-    if (event.type !== 'ack.reported') session.completeMessage(arrival);
+    if (event.type !== 'ack.reported') session.completeMessage(message);
     else {
       reply.messagesDelivered.then(
-        () => session.completeMessage(arrival),
+        () => session.completeMessage(message),
         (error: unknown) => {
-          // A command that is held back takes its word when it is released: the device has no part in that.
-          if (error instanceof Quarantined) session.completeMessage(arrival);
-          else this.#failed(session, arrival, error);
+          // A quarantined command processes the acknowledgement on its release: the device need not send it again.
+          if (error instanceof Quarantined) session.completeMessage(message);
+          else this.#onFailed(session, message, error);
         },
       );
     }
   }
 
-  #accept(session: DeviceSession, arrival: ReceivedMessage, { repeat, applied }: AcceptedMessage): void {
-    const { event, channel, sequence } = arrival;
+  #accept(session: DeviceSession, message: ReceivedMessage, { repeat, applied }: AcceptedMessage): void {
+    const { event, channel, sequence } = message;
     const reported = applied ? { state: applied, full: false } : repeat ? null : reportedStateOf(event);
     const { deviceActivity } = this.#parts.services;
     deviceActivity.record(session, { at: event.at, channel, sequence, refusal: null, duplicate: repeat }, reported);
-    if (!repeat) this.#tell(session, arrival);
+    if (!repeat) this.#publishToUsers(session, message);
   }
 
-  #greet(session: DeviceSession, arrival: ReceivedMessage, hello: { lastSequence: number; keyVersion: number }): void {
+  #sendHelloAck(
+    session: DeviceSession,
+    message: ReceivedMessage,
+    hello: { lastSequence: number; keyVersion: number },
+  ): void {
     const { clock, settings } = this.#parts.services;
-    this.#accept(session, arrival, { repeat: false });
-    this.#parts.commandWriter.send(session, arrival.messageId, {
+    this.#accept(session, message, { repeat: false });
+    this.#parts.commandWriter.send(session, message.messageId, {
       type: 'hello_ack',
       payload: {
         server_time: referenceOf(clock),
@@ -251,7 +258,7 @@ export class MessageReceiver {
     });
   }
 
-  #tell(session: DeviceSession, { packet }: ReceivedMessage): void {
+  #publishToUsers(session: DeviceSession, { packet }: ReceivedMessage): void {
     if (packet === null) return;
     this.#parts.userSessions.publish(session.tenantId, packet.topic, packet.payload, packet.qos);
   }
@@ -266,29 +273,32 @@ export class MessageReceiver {
       commandWriter.send(session, messageId, { type: 'error', payload: { code, message_id: messageId } });
     }
     if (session.countRefusal(clock.now()) < limits.refusalsPerMinute) return;
-    // Its own acknowledgement is settled in this turn of the loop, and leaves before the end.
+    // The refused message is acknowledged in this event-loop task, before the session ends.
     queueMicrotask(() => session.end('refusals'));
   }
 
-  #failed(session: DeviceSession, arrival: ReceivedMessage, error: unknown): void {
+  #onFailed(session: DeviceSession, message: ReceivedMessage, error: unknown): void {
     if (session.ended) return;
     if (error instanceof NoSuchActor) session.end('ended');
     else if (isRefusedData(error)) {
-      this.#refuse(session, 'PAYLOAD_INVALID', arrival);
-      session.completeMessage(arrival);
-    } else this.#lose(session, error);
+      this.#refuse(session, 'PAYLOAD_INVALID', message);
+      session.completeMessage(message);
+    } else this.#endAfterLoss(session, error);
   }
 
   /**
-   * Nothing is known of what became of it, so it is not acknowledged, and neither is what came after it: the session
-   * ends and the device sends them again. Not all sessions at once, and reading nothing until then.
+   * The message's outcome is unknown, so neither it nor later messages are acknowledged: the session ends and the device
+   * sends them again. Sessions end at random times to spread reconnects, and are not read until then.
    */
-  #lose(session: DeviceSession, error: unknown): void {
+  #endAfterLoss(session: DeviceSession, error: unknown): void {
     session.inbox?.close();
     session.flow.pause();
     if (session.failing) return;
     session.failing = true;
-    this.#parts.log.warn({ err: error, deviceId: session.deviceId }, 'a message was not kept: its session will end');
+    this.#parts.log.warn(
+      { err: error, deviceId: session.deviceId },
+      'device message outcome unknown; session will end',
+    );
     setTimeout(() => session.end('failed'), Math.random() * this.#parts.limits.closeJitterMs).unref();
   }
 }
@@ -296,24 +306,24 @@ export class MessageReceiver {
 interface RefusedMessage {
   channel: DeviceChannel;
   sequence: number | null;
-  /** Null where the sender did not prove to be the device: then it is not told. */
+  /** Null if the signature is not valid: then no error is sent. */
   messageId: string | null;
 }
 
-/** `applied` where only that part of the report became the device's state. */
+/** `applied` is set if only that part of the report became the device's state. */
 interface AcceptedMessage {
   repeat: boolean;
   applied?: JsonObject;
 }
 
-/** The state that an event brought. */
+/** The state that an event reports. */
 function reportedStateOf(event: DeviceEvent): StateReport | null {
   if (event.type === 'state.reported') return event;
   if (event.type === 'ack.reported' && event.state !== undefined) return { state: event.state, full: false };
   return null;
 }
 
-/** The store took everything else of its turn and refused this one for its data: it would do so again. */
+/** Whether the store rejected this event because of its data, after isolating it from its batch: a retry would fail too. */
 function isRefusedData(error: unknown): boolean {
   return error instanceof Error && error.cause instanceof Error && error.cause.name === 'DataRefused';
 }

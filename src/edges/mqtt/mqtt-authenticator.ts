@@ -17,7 +17,7 @@ import { type AuthenticateUser, mayReadDevices, UserSession } from './user-sessi
 
 export type Peer = DeviceSession | UserSession;
 
-/** A CONNECT in MQTT 3.1.1, as the library parsed it. */
+/** An MQTT 3.1.1 CONNECT, as parsed by aedes. */
 export interface ConnectPacket {
   clientId: string;
   username: string | undefined;
@@ -26,14 +26,14 @@ export interface ConnectPacket {
   will: boolean;
 }
 
-/** `refused` says nothing more; `unavailable` asks to come back. */
+/** `refused` gives no reason; `unavailable` means the client should try again. */
 export type SignInOutcome = Peer | 'refused' | 'unavailable';
 
 export interface MqttAuthenticatorParts {
   services: Pick<Services, 'actors' | 'clock'>;
   deviceSignIn: DeviceSignIn;
   authenticateUser: AuthenticateUser;
-  /** Messages a second and their burst, per device and per user. */
+  /** Messages per second and burst, per device and per user. */
   rates: TokenBuckets;
   ackWriter: AckWriter;
   limits: MqttLimits;
@@ -42,13 +42,13 @@ export interface MqttAuthenticatorParts {
 
 /** The user name of a tenant user, whose password is a token or an API key. */
 const JWT_USERNAME = 'jwt';
-const LONGEST_DELAY_MS = 5_000;
+const MAX_FAILURE_DELAY_MS = 5_000;
 
 export const isJwtUsername = (username: string | undefined): boolean => username === JWT_USERNAME;
-/** Whatever a tenant user calls itself, it takes nobody's place. */
+/** Replaces the client identifier of a tenant user, so that it cannot take over another session. */
 export const newUserClientId = (): string => `user.${randomUUID()}`;
 
-/** Decides who is let in, and makes the session of whoever is. */
+/** Authenticates CONNECT packets of devices and tenant users, and creates their sessions. */
 export class MqttAuthenticator {
   readonly #parts: MqttAuthenticatorParts;
   readonly #failures: TokenBuckets;
@@ -69,54 +69,56 @@ export class MqttAuthenticator {
     };
   }
 
-  /** Never throws. Failures of an address beyond its rate are answered later, good credentials never. */
-  async signIn(connect: ConnectPacket, wire: Connection): Promise<SignInOutcome> {
+  /** Never throws. Delays the response to failures beyond the rate of their address, never to a valid credential. */
+  async signIn(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
     const { limits, log } = this.#parts;
-    const late = new AbortController();
+    const abort = new AbortController();
     try {
-      const timeout = after(limits.connectMs, 'unavailable' as const, { signal: late.signal, ref: false });
+      const timeout = after(limits.connectMs, 'unavailable' as const, { signal: abort.signal, ref: false });
       timeout.catch(() => {});
-      const outcome = await Promise.race([this.#check(connect, wire), timeout]);
+      const outcome = await Promise.race([this.#authenticate(connect, connection), timeout]);
       if (outcome === 'refused') {
-        const delay = Math.min(this.#failures.limitFor(networkOf(wire.address)).reserve(), LONGEST_DELAY_MS);
+        const delay = Math.min(this.#failures.limitFor(networkOf(connection.address)).reserve(), MAX_FAILURE_DELAY_MS);
         if (delay > 0) await after(delay, undefined, { ref: false });
       }
       return outcome;
     } catch (error) {
-      log.warn({ err: error }, 'a sign-in could not be checked');
+      log.warn({ err: error }, 'mqtt sign-in check failed');
       return 'unavailable';
     } finally {
-      late.abort();
+      abort.abort();
     }
   }
 
-  async #check(connect: ConnectPacket, wire: Connection): Promise<SignInOutcome> {
+  async #authenticate(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
     if (!connect.clean || connect.will) return 'refused';
-    return isJwtUsername(connect.username) ? this.#user(connect, wire) : this.#device(connect, wire);
+    return isJwtUsername(connect.username)
+      ? this.#authenticateUser(connect, connection)
+      : this.#authenticateDevice(connect, connection);
   }
 
-  async #device(connect: ConnectPacket, wire: Connection): Promise<SignInOutcome> {
+  async #authenticateDevice(connect: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
     const { deviceSignIn, rates, ackWriter, limits } = this.#parts;
     const identity = await deviceSignIn.authenticate(connect);
     if (identity === null) return 'refused';
-    const flow = new FlowControl(wire, limits, rates.limitFor(identity.deviceId));
-    return new DeviceSession(identity, { wire, flow, ackWriter });
+    const flow = new FlowControl(connection, limits, rates.limitFor(identity.deviceId));
+    return new DeviceSession(identity, { connection, flow, ackWriter });
   }
 
-  async #user({ password }: ConnectPacket, wire: Connection): Promise<SignInOutcome> {
+  async #authenticateUser({ password }: ConnectPacket, connection: Connection): Promise<SignInOutcome> {
     const { services, authenticateUser, rates, limits } = this.#parts;
     const secret = password?.toString() ?? '';
-    const user = secret === '' ? null : await authenticateUser(secret, wire.address);
+    const user = secret === '' ? null : await authenticateUser(secret, connection.address);
     if (user === null || !mayReadDevices(user)) return 'refused';
     const tenant = await services.actors.read<TenantContext>({ kind: 'tenant', id: user.tenantId });
     if (!isTenantActive(tenant)) return 'refused';
     return new UserSession(user, secret, {
-      wire,
-      flow: new FlowControl(wire, limits, rates.limitFor(`user ${user.userId}`)),
+      connection,
+      flow: new FlowControl(connection, limits, rates.limitFor(`user ${user.userId}`)),
     });
   }
 
-  /** Whether a user's credential still opens what it opened; one that cannot be looked at stays as it is. */
+  /** Whether a user's credential is still valid for its session; true if that cannot be checked now. */
   async isCredentialValid(session: UserSession): Promise<boolean> {
     const { actors, clock } = this.#parts.services;
     if (session.expiresAt <= clock.now() || isTenantKnownInactive(actors, session.tenantId)) return false;

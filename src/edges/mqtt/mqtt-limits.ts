@@ -1,29 +1,29 @@
-/** Bounds of the MQTT edge (contract §1, §4); bytes and milliseconds unless the name says otherwise. */
+/** Limits of the MQTT edge (contract §1, §4); in bytes and milliseconds unless the name indicates another unit. */
 export interface MqttLimits {
-  /** From the first byte to the CONNECT, and from there to the answer. */
+  /** Timeout from the first byte to the CONNECT, and again from there to the CONNACK. */
   connectMs: number;
   /** Longest packet before the CONNACK, and after it. */
   maxPacketBytesBeforeConnack: number;
   maxPacketBytes: number;
-  /** What may come behind the CONNECT, in packets of their own, while it is answered. */
+  /** Bytes of further packets that are buffered while the CONNECT is being answered. */
   maxBufferedBytesBeforeConnack: number;
-  /** What may wait to be sent to one peer, and for how long while it takes none of it. */
+  /** Send queue of one peer, and how long the peer may read none of it. */
   queuedBytes: number;
   stallMs: number;
-  /** Messages of one connection that are read but not settled: their number, and the bytes beyond which none is added. */
+  /** Messages of one connection in processing: their number, and the bytes above which none is added. */
   inFlight: number;
   inFlightBytes: number;
-  /** Refused messages within a minute that end a session. */
+  /** Refused messages within a minute after which a session is closed. */
   refusalsPerMinute: number;
-  /** Failed sign-ins a minute from one address; beyond them the answer to the next failure waits. */
+  /** Failed sign-ins a minute from one address; beyond it, responses to failures are delayed. */
   failedSignInsPerMinute: number;
-  /** When the store was away too long, sessions are closed at a random moment within this. */
+  /** After a store outage that was too long, sessions are closed at a random time within this. */
   closeJitterMs: number;
-  /** Filters of one tenant user. */
+  /** Topic filters per tenant user. */
   maxFilters: number;
-  /** How long a connection that we end may take to say goodbye. */
+  /** How long the peer may take to close its side after the service ended the connection. */
   lingerMs: number;
-  /** How long messages in flight may take at the end of the process. */
+  /** How long messages in flight may take at shutdown. */
   drainMs: number;
 }
 

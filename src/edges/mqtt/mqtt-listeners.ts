@@ -13,13 +13,13 @@ import type { MqttConnection } from './mqtt-connection.ts';
 import type { MqttLimits } from './mqtt-limits.ts';
 import type { Transport } from './mqtt-meter.ts';
 
-/** Takes over a connection; `null` where there is no room for it. */
+/** Takes over a connection; `null` if the limit of connections is reached. */
 export type AcceptConnection = (source: Duplex, address: string, transport: Transport) => MqttConnection | null;
 
 const KEEP_ALIVE_MS = 60_000;
-/** Longest WebSocket message: it may hold several packets, and each is measured by itself. */
+/** Longest WebSocket message: it may contain several packets, each with its own limit. */
 const WS_MESSAGE_BYTES = 262_144;
-/** HTTP and WebSocket framing around the one packet that may come before the CONNACK. */
+/** Allowance for WebSocket framing around the one packet that may arrive before the CONNACK. */
 const WS_FRAMING_BYTES = 64;
 const SUBPROTOCOL = 'mqtt';
 
@@ -31,44 +31,44 @@ export interface ListenerSettings {
 }
 
 export interface MqttListeners {
-  /** The ports that were bound; they differ from those asked for where 0 was. */
+  /** The bound ports; they differ from the configured ones if those are 0. */
   port: number;
   tlsPort: number | null;
-  /** Takes an HTTP upgrade request whose path is `/mqtt`. */
+  /** Handles an HTTP upgrade request for the path `/mqtt`. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Takes no more connections. */
+  /** Stops accepting connections. */
   close(): void;
 }
 
-/** The three ways in: TCP, TLS and WebSocket. All are treated alike from their first byte on. */
+/** Opens the TCP and TLS listeners and handles WebSocket upgrades. All connections are treated alike from the first byte. */
 export async function openListeners(
   settings: ListenerSettings,
   limits: MqttLimits,
   accept: AcceptConnection,
   { addressOf, newId, lease }: { addressOf(request: IncomingMessage): string; newId(): Uuid; lease: Lease },
 ): Promise<MqttListeners> {
-  const take = (transport: Transport) => (socket: Socket) => {
+  const listener = (transport: Transport) => (socket: Socket) => {
     guardWrites(socket, () => lease.valid());
     socket.setNoDelay(true);
     socket.setKeepAlive(true, KEEP_ALIVE_MS);
     if (accept(socket, normalizeAddress(socket.remoteAddress ?? ''), transport) === null) socket.destroy();
   };
-  const plain = createServer(take('tcp'));
+  const plain = createServer(listener('tcp'));
   const servers = [plain];
   plain.maxConnections = settings.maxConnections;
   const port = await listen(plain, settings.port, settings.host);
   let tlsPort: number | null = null;
   if (settings.tls !== null) {
-    const { port: wanted, cert, key } = settings.tls;
-    const secure = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: limits.connectMs });
-    secure.maxConnections = settings.maxConnections;
-    secure.on('secureConnection', take('tls'));
-    secure.on('tlsClientError', (_error, socket) => socket.destroy());
-    tlsPort = await listen(secure, wanted, settings.host).catch((error: unknown) => {
+    const { port: tlsPortSetting, cert, key } = settings.tls;
+    const tls = createTlsServer({ cert, key, minVersion: 'TLSv1.2', handshakeTimeout: limits.connectMs });
+    tls.maxConnections = settings.maxConnections;
+    tls.on('secureConnection', listener('tls'));
+    tls.on('tlsClientError', (_error, socket) => socket.destroy());
+    tlsPort = await listen(tls, tlsPortSetting, settings.host).catch((error: unknown) => {
       plain.close();
       throw error;
     });
-    servers.push(secure);
+    servers.push(tls);
   }
   const webSockets = makeWebSocketServer(
     {
@@ -88,10 +88,10 @@ export async function openListeners(
       webSockets.handleUpgrade(request, socket, head, (webSocket) => {
         // Only binary frames carry MQTT [MQTT-6.0.0-1].
         webSocket.on('message', (_data, isBinary) => isBinary || webSocket.terminate());
-        const wire = accept(createWebSocketStream(webSocket), address, 'websocket');
-        if (wire === null) return webSocket.terminate();
-        // A WebSocket message is in memory before its first packet can be measured.
-        limitBytesBeforeConnack(wire, socket, limits.maxPacketBytesBeforeConnack + WS_FRAMING_BYTES);
+        const connection = accept(createWebSocketStream(webSocket), address, 'websocket');
+        if (connection === null) return webSocket.terminate();
+        // A WebSocket message is in memory before the size of its first packet can be checked.
+        limitBytesBeforeConnack(connection, socket, limits.maxPacketBytesBeforeConnack + WS_FRAMING_BYTES);
       });
     },
     close() {
@@ -112,12 +112,12 @@ const SUBPROTOCOL_MISSING: Refusal = {
   detail: `Sec-WebSocket-Protocol must offer ${SUBPROTOCOL}.`,
 };
 
-function limitBytesBeforeConnack(wire: MqttConnection, socket: Duplex, limit: number): void {
+function limitBytesBeforeConnack(connection: MqttConnection, socket: Duplex, limit: number): void {
   let bytes = 0;
   const count = (chunk: Buffer) => {
-    if (wire.signedIn) return void socket.off('data', count);
+    if (connection.signedIn) return void socket.off('data', count);
     bytes += chunk.length;
-    if (bytes > limit) wire.terminate('oversized');
+    if (bytes > limit) connection.terminate('oversized');
   };
   socket.on('data', count);
 }

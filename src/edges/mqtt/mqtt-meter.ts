@@ -1,7 +1,7 @@
 import type { MessageRefusalCode } from '../../domain/refusals.ts';
 import type { Channel, CloudMessageType } from '../../protocol/topics.ts';
 
-/** Why a connection ended; a closed list, because it becomes a label. */
+/** Why a connection ended; a closed list, because it is a metric label. */
 export type CloseReason =
   | 'peer'
   | 'protocol'
@@ -22,16 +22,16 @@ export type CloseReason =
 
 export type Transport = 'tcp' | 'tls' | 'websocket';
 
-/** What the edge counts; the metrics stand behind it. Labels come from closed lists, never an id. */
+/** Counters of the edge, implemented by the metrics. Labels come from closed lists, never an id. */
 export interface MqttMeter {
   connected(transport: Transport): void;
   closed(reason: CloseReason): void;
   signIn(outcome: 'device' | 'user' | 'refused' | 'unavailable'): void;
-  /** A device's message whose envelope was right, and one that was refused. */
+  /** A device message with a valid envelope. */
   received(channel: Channel): void;
   refused(code: MessageRefusalCode): void;
   written(type: CloudMessageType): void;
-  /** A command that was marked as written and of which no byte left. */
+  /** A command that was marked as written but not sent. */
   undone(): void;
 }
 

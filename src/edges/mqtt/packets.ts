@@ -1,6 +1,6 @@
 /*
- * The few packets that are read and written without the broker library, which has no way to acknowledge late while it
- * reads on, or to write to one client and say whether it could. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
+ * Packets that are encoded and decoded without aedes, which cannot delay an acknowledgement while it continues to read,
+ * or write to one client and report whether that succeeded. MQTT 3.1.1, sections 3.2, 3.3 and 3.4.
  */
 
 const PUBACK = 0x40;
@@ -10,11 +10,11 @@ const PACKET_IDS = 65_535;
 /** CONNACK with return code 1. */
 export const UNACCEPTABLE_VERSION: Buffer = Buffer.from([0x20, 2, 0, 1]);
 
-/** PUBACKs in one piece, in this order. */
-export function encodePubacks(owed: readonly { packetId: number }[]): Buffer {
-  const frame = Buffer.allocUnsafe(owed.length * 4);
+/** Encodes PUBACKs into one buffer, in this order. */
+export function encodePubacks(acks: readonly { packetId: number }[]): Buffer {
+  const frame = Buffer.allocUnsafe(acks.length * 4);
   let at = 0;
-  for (const { packetId: id } of owed) {
+  for (const { packetId: id } of acks) {
     frame[at] = PUBACK;
     frame[at + 1] = 2;
     frame[at + 2] = id >> 8;
@@ -24,7 +24,7 @@ export function encodePubacks(owed: readonly { packetId: number }[]): Buffer {
   return frame;
 }
 
-/** A PUBLISH without dup and retain. `packetId` null is QoS 0, a number is QoS 1. */
+/** Encodes a PUBLISH without DUP and RETAIN. `packetId` null means QoS 0, a number means QoS 1. */
 export function encodePublish(topic: string, payload: Uint8Array | string, packetId: number | null): Buffer {
   const topicBytes = Buffer.byteLength(topic);
   const payloadBytes = typeof payload === 'string' ? Buffer.byteLength(payload) : payload.length;
@@ -46,20 +46,20 @@ export function encodePublish(topic: string, payload: Uint8Array | string, packe
   return frame;
 }
 
-/** A PUBLISH as it came. */
+/** A decoded PUBLISH. */
 export interface PublishPacket {
-  /** One character a byte: what is not ASCII equals no topic of ours. */
+  /** Decoded as Latin-1: a topic that is not ASCII matches none of the service's topics. */
   topic: string;
   payload: Buffer;
   qos: 0 | 1 | 2;
   retain: boolean;
-  /** Null in QoS 0. */
+  /** Null for QoS 0. */
   packetId: number | null;
-  /** Its remaining length. */
+  /** MQTT remaining length. */
   length: number;
 }
 
-/** Reads what follows the fixed header of a PUBLISH, and stands in `bytes` there; null where that is none. */
+/** Decodes the part of a PUBLISH after its fixed header, `bytes` from `from` to `to`; null if it is malformed. */
 export function decodePublish(flags: number, bytes: Buffer, from: number, to: number): PublishPacket | null {
   const qos = (flags >> 1) & 0x03;
   if (qos === 3 || to - from < 2) return null;
@@ -78,7 +78,7 @@ export function decodePublish(flags: number, bytes: Buffer, from: number, to: nu
   };
 }
 
-/** Packet identifiers of one connection's QoS 1 messages: 1 to 65,535, and again. */
+/** The next packet identifier of a connection's QoS 1 messages: 1 to 65,535, then 1 again. */
 export function nextPacketId(last: number): number {
   return (last % PACKET_IDS) + 1;
 }

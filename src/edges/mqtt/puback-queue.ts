@@ -9,57 +9,57 @@ interface PendingPuback {
 
 export type { PendingPuback };
 
-/** Writes the PUBACKs that became due in one pass of the event loop together, one write per connection. */
+/** Batches PUBACKs: those that become ready in one iteration of the event loop leave in one write per connection. */
 export class AckWriter {
-  #due: PubackQueue[] = [];
+  #ready: PubackQueue[] = [];
 
   sizes(): CollectionSizes {
-    return { mqtt_acks_due: this.#due.length };
+    return { mqtt_acks_due: this.#ready.length };
   }
 
   schedule(acks: PubackQueue): void {
-    if (this.#due.length === 0) setImmediate(this.#flush);
-    this.#due.push(acks);
+    if (this.#ready.length === 0) setImmediate(this.#flush);
+    this.#ready.push(acks);
   }
 
   readonly #flush = (): void => {
-    const due = this.#due;
-    this.#due = [];
-    for (const acks of due) acks.write();
+    const ready = this.#ready;
+    this.#ready = [];
+    for (const acks of ready) acks.write();
   };
 }
 
-/** The PUBACKs that one connection is owed, in the order of its messages [MQTT-4.6.0-2]. */
+/** Pending PUBACKs of one connection, sent in the order of its messages [MQTT-4.6.0-2]. */
 export class PubackQueue {
-  readonly #wire: Connection;
+  readonly #connection: Connection;
   readonly #writer: AckWriter;
-  #owed: PendingPuback[] = [];
+  #pending: PendingPuback[] = [];
   #scheduled = false;
 
-  constructor(wire: Connection, writer: AckWriter) {
-    this.#wire = wire;
+  constructor(connection: Connection, writer: AckWriter) {
+    this.#connection = connection;
     this.#writer = writer;
   }
 
   expect(packetId: number): PendingPuback {
     const ack = { packetId, ready: false };
-    this.#owed.push(ack);
+    this.#pending.push(ack);
     return ack;
   }
 
   ready(ack: PendingPuback): void {
     ack.ready = true;
-    if (this.#scheduled || this.#owed[0]?.ready !== true) return;
+    if (this.#scheduled || this.#pending[0]?.ready !== true) return;
     this.#scheduled = true;
     this.#writer.schedule(this);
   }
 
-  /** Writes what is settled up to the first that is not. */
+  /** Writes the ready PUBACKs up to the first one that is not ready. */
   write(): void {
     this.#scheduled = false;
     let count = 0;
-    while (this.#owed[count]?.ready === true) count += 1;
+    while (this.#pending[count]?.ready === true) count += 1;
     if (count === 0) return;
-    this.#wire.send(encodePubacks(this.#owed.splice(0, count)));
+    this.#connection.send(encodePubacks(this.#pending.splice(0, count)));
   }
 }

@@ -1,4 +1,4 @@
-/** Monotonic milliseconds: rates are about real time, not about the service's clock. */
+/** Monotonic milliseconds: rates follow real time, not the service's clock. */
 export type Ticks = () => number;
 
 interface Rate {
@@ -7,54 +7,54 @@ interface Rate {
   ticks: Ticks;
 }
 
-/** What limits one payer. */
+/** The rate limit of one key. */
 export interface RateLimit {
-  /** Takes a token and answers 0, or answers in how many milliseconds there will be one. */
+  /** Takes a token and returns 0, or returns the milliseconds until one is available. */
   take(): number;
-  /** Takes a token though there may be none, and answers how long one who waits its turn would wait, in milliseconds. */
+  /** Takes a token even if none is available; returns the milliseconds until it would have been. */
   reserve(): number;
 }
 
-/** One payer's tokens, full at first. */
+/** Token bucket of one key, full at first. */
 class Bucket implements RateLimit {
-  /** Removed while it was full: its payer has another bucket by now, or gets one. */
-  forgotten = false;
+  /** Removed while it was full: the key has a newer bucket, or gets one. */
+  discarded = false;
   readonly #rate: Rate;
   #tokens: number;
-  #at: number;
+  #refilledAt: number;
 
   constructor(rate: Rate) {
     this.#rate = rate;
     this.#tokens = rate.burst;
-    this.#at = rate.ticks();
+    this.#refilledAt = rate.ticks();
   }
 
   take(): number {
-    this.#fill();
+    this.#refill();
     if (this.#tokens < 1) return Math.ceil((1 - this.#tokens) / this.#rate.perMs);
     this.#tokens -= 1;
     return 0;
   }
 
   reserve(): number {
-    this.#fill();
+    this.#refill();
     this.#tokens = Math.max(this.#tokens - 1, -this.#rate.burst);
     return this.#tokens >= 0 ? 0 : Math.ceil(-this.#tokens / this.#rate.perMs);
   }
 
   isFull(): boolean {
-    this.#fill();
+    this.#refill();
     return this.#tokens >= this.#rate.burst;
   }
 
-  #fill(): void {
+  #refill(): void {
     const now = this.#rate.ticks();
-    this.#tokens = Math.min(this.#rate.burst, this.#tokens + (now - this.#at) * this.#rate.perMs);
-    this.#at = now;
+    this.#tokens = Math.min(this.#rate.burst, this.#tokens + (now - this.#refilledAt) * this.#rate.perMs);
+    this.#refilledAt = now;
   }
 }
 
-/** Buckets by payer. One that is full again is forgotten, for a new one would be the same. */
+/** Token buckets by key. A bucket that is full again is removed: a new one would be identical. */
 export class TokenBuckets {
   readonly #rate: Rate;
   readonly #buckets = new Map<string, Bucket>();
@@ -65,12 +65,12 @@ export class TokenBuckets {
     this.#sweepAt = ticks();
   }
 
-  /** The limit of a payer, which the caller may keep: all limits of one payer draw on the same tokens. */
-  limitFor(payer: string): RateLimit {
+  /** The limit of a key. The caller may keep it: all limits of one key share the same tokens. */
+  limitFor(key: string): RateLimit {
     this.#sweep();
-    let bucket = this.#bucketOf(payer);
+    let bucket = this.#bucketFor(key);
     const current = (): Bucket => {
-      if (bucket.forgotten) bucket = this.#bucketOf(payer);
+      if (bucket.discarded) bucket = this.#bucketFor(key);
       return bucket;
     };
     return { take: () => current().take(), reserve: () => current().reserve() };
@@ -80,12 +80,12 @@ export class TokenBuckets {
     return this.#buckets.size;
   }
 
-  #bucketOf(payer: string): Bucket {
-    const known = this.#buckets.get(payer);
-    if (known !== undefined) return known;
-    const fresh = new Bucket(this.#rate);
-    this.#buckets.set(payer, fresh);
-    return fresh;
+  #bucketFor(key: string): Bucket {
+    const existing = this.#buckets.get(key);
+    if (existing !== undefined) return existing;
+    const bucket = new Bucket(this.#rate);
+    this.#buckets.set(key, bucket);
+    return bucket;
   }
 
   #sweep(): void {
@@ -93,10 +93,10 @@ export class TokenBuckets {
     const now = ticks();
     if (now < this.#sweepAt) return;
     this.#sweepAt = now + Math.max(burst / perMs, 1_000);
-    for (const [payer, bucket] of this.#buckets) {
+    for (const [key, bucket] of this.#buckets) {
       if (!bucket.isFull()) continue;
-      bucket.forgotten = true;
-      this.#buckets.delete(payer);
+      bucket.discarded = true;
+      this.#buckets.delete(key);
     }
   }
 }

@@ -10,7 +10,7 @@ interface Waiter {
 
 const BATCH = 500;
 
-/** Marks session tokens as used in the store; those that arrive while a statement is under way share the next one. */
+/** Batched writer that marks session tokens as used in the store: tokens that arrive during a statement share the next. */
 export class UsedTokenWriter {
   readonly #store: Pick<Services['store'], 'sessionTokens'>;
   #waiting: Waiter[] = [];
@@ -24,7 +24,7 @@ export class UsedTokenWriter {
     return { mqtt_sign_ins_marking: this.#waiting.length };
   }
 
-  /** Resolves when it is durable: false where the token was used before. */
+  /** Resolves when the mark is durable; false if the token was used before. */
   markUsed(token: SessionToken): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ token, resolve, reject });

@@ -10,30 +10,30 @@ import type { CloseReason } from './mqtt-meter.ts';
 import { encodePublish, nextPacketId } from './packets.ts';
 import { matchesTopic, parseTopicFilter, type TopicFilter, tenantTopicPrefix } from './topic-filters.ts';
 
-/** Who a token or an API key stands for, as the identity check finds now. */
+/** The user that a token or an API key authenticates, as of now. */
 export interface MqttUser {
   tenantId: Uuid;
   userId: Uuid;
-  /** Null where the credential has no end of its own. */
+  /** Null if the credential does not expire. */
   expiresAt: EpochMs | null;
   role: Role;
-  /** Null: all that the role allows. */
+  /** Null: everything that the role allows. */
   scopes: readonly Scope[] | null;
 }
 
 /**
- * Null for a credential that is no good (any more); throws when it cannot be told. A failure counts against the client's
- * `address`, null where nobody signs in.
+ * Null if the credential is not or no longer valid; throws if that cannot be determined. A failure counts against the
+ * client's `address`, which is null when an open session is rechecked.
  */
 export type AuthenticateUser = (secret: string, address: string | null) => Promise<MqttUser | null>;
 
-/** The house's identity check, as this edge asks it. */
+/** Adapts the service's identity check to this edge. */
 export const userAuthentication =
   (identity: Pick<Identity, 'authenticate'>, newId: () => Uuid): AuthenticateUser =>
   async (secret, address) => {
-    const answer = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
-    if (!answer.ok) return null;
-    const { user, tenantId, role, scopes, endsAt: expiresAt } = answer.value;
+    const caller = await identity.authenticate(secret, { via: 'mqtt', requestId: newId(), address });
+    if (!caller.ok) return null;
+    const { user, tenantId, role, scopes, endsAt: expiresAt } = caller.value;
     if (user === null || tenantId === null) return null;
     return { tenantId, userId: user.id, role, scopes, expiresAt };
   };
@@ -42,7 +42,7 @@ export const userAuthentication =
 export const mayReadDevices = (user: MqttUser): boolean =>
   atLeast(user.role, 'user') && allowsScope(user.scopes, 'read:devices');
 
-/** A tenant user's connection: it listens to its tenant's devices and says nothing. */
+/** Session of a tenant user: may subscribe to the tenant's devices, never publish. */
 export class UserSession {
   readonly kind = 'user';
   readonly tenantId: Uuid;
@@ -50,31 +50,31 @@ export class UserSession {
   readonly connection: Connection;
   readonly flow: FlowControl;
   expiresAt: EpochMs;
-  /** Looked at again while the connection lasts: a credential may end before its time. */
+  /** Rechecked while the connection is open: a credential can be revoked before it expires. */
   readonly secret: string;
   readonly filters = new Map<string, TopicFilter>();
   #packetId = 0;
 
-  constructor(user: MqttUser, secret: string, connection: { wire: Connection; flow: FlowControl }) {
+  constructor(user: MqttUser, secret: string, parts: { connection: Connection; flow: FlowControl }) {
     this.tenantId = user.tenantId;
     this.userId = user.userId;
     this.expiresAt = user.expiresAt ?? Number.POSITIVE_INFINITY;
     this.secret = secret;
-    this.connection = connection.wire;
-    this.flow = connection.flow;
+    this.connection = parts.connection;
+    this.flow = parts.flow;
   }
 
   end(reason: CloseReason): void {
     this.connection.close(reason);
   }
 
-  /** The highest QoS at which it wants the topic, or null. */
+  /** The highest subscribed QoS for a topic; null if no filter matches. */
   qosFor(levels: readonly string[]): 0 | 1 | null {
-    let wanted: 0 | 1 | null = null;
+    let qos: 0 | 1 | null = null;
     for (const filter of this.filters.values()) {
-      if (wanted !== 1 && matchesTopic(filter.levels, levels)) wanted = filter.qos;
+      if (qos !== 1 && matchesTopic(filter.levels, levels)) qos = filter.qos;
     }
-    return wanted;
+    return qos;
   }
 
   nextPacketId(): number {
@@ -84,8 +84,9 @@ export class UserSession {
 }
 
 /**
- * Who listens, by tenant, and what they get. Nothing is routed by the broker library: a message is written to those who
- * may have it, and who does not take it is cut, so that no listener can hold up a device.
+ * The open user sessions by tenant, and publishing to them. Aedes routes no messages: a message is written directly to
+ * each subscribed session of the tenant, and a session that reads too slowly is terminated, so that no subscriber can
+ * delay a device.
  */
 export class UserSessions {
   readonly #byTenant = new Map<Uuid, Set<UserSession>>();
@@ -125,7 +126,7 @@ export class UserSessions {
     return this.#byTenant.get(tenantId) ?? [];
   }
 
-  /** Whether the filter is the user's to subscribe; if so it is remembered until it ends. */
+  /** Adds the filter to the session. False if the user may not subscribe to it, or has too many. */
   addFilter(session: UserSession, filter: string, qos: number): boolean {
     const levels = parseTopicFilter(filter, session.tenantId);
     if (levels === null) return false;
@@ -134,19 +135,20 @@ export class UserSessions {
     return true;
   }
 
-  /** Hands a device's message to the users of its tenant who asked for its topic. */
+  /** Writes a device's message to the users of its tenant that are subscribed to its topic. */
   publish(tenantId: Uuid, topic: string, payload: Uint8Array | string, qos: number): void {
     const sessions = this.#byTenant.get(tenantId);
     if (sessions === undefined) return;
     const levels = topic.slice(tenantTopicPrefix(tenantId).length).split('/');
-    let plain: Buffer | null = null;
+    let qos0Frame: Buffer | null = null;
     for (const session of sessions) {
-      const wanted = session.qosFor(levels);
-      if (wanted === null) continue;
-      if (wanted === 1 && qos > 0) session.connection.send(encodePublish(topic, payload, session.nextPacketId()));
-      else {
-        plain ??= encodePublish(topic, payload, null);
-        session.connection.send(plain);
+      const subscribedQos = session.qosFor(levels);
+      if (subscribedQos === null) continue;
+      if (subscribedQos === 1 && qos > 0) {
+        session.connection.send(encodePublish(topic, payload, session.nextPacketId()));
+      } else {
+        qos0Frame ??= encodePublish(topic, payload, null);
+        session.connection.send(qos0Frame);
       }
     }
   }

@@ -253,14 +253,14 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/device-sign-in.ts',
-        from: ' || !(await this.#ledger.markUsed(token))) return null;',
-        to: ') return null;\n    await this.#ledger.markUsed(token);',
+        from: ' || !(await this.#usedTokenWriter.markUsed(token)))',
+        to: ' || (await this.#usedTokenWriter.markUsed(token), false))',
       },
     ],
   },
   'closed-connections-kept': {
     title: 'Connections of devices stay in memory when they are closed',
-    changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#wires.delete(connection);\n', to: '' }],
+    changes: [{ file: 'src/edges/mqtt/edge.ts', from: '      this.#connections.delete(connection);\n', to: '' }],
   },
   'pubacks-out-of-order': {
     title: 'Messages are acknowledged in the order in which they are stored',
@@ -268,7 +268,7 @@ export const defects: Readonly<Record<string, Defect>> = {
       {
         file: 'src/edges/mqtt/puback-queue.ts',
         from: '    ack.ready = true;\n',
-        to: '    ack.ready = true;\n    this.#owed.unshift(...this.#owed.splice(this.#owed.indexOf(ack), 1));\n',
+        to: '    ack.ready = true;\n    this.#pending.unshift(...this.#pending.splice(this.#pending.indexOf(ack), 1));\n',
       },
     ],
   },
@@ -287,8 +287,8 @@ export const defects: Readonly<Record<string, Defect>> = {
     changes: [
       {
         file: 'src/edges/mqtt/mqtt-connection.ts',
-        from: "        if (silent >= longest) this.terminate('silent');",
-        to: "        if (silent < 0) this.terminate('silent');",
+        from: "        if (idleMs >= maxIdleMs) this.terminate('silent');",
+        to: "        if (idleMs < 0) this.terminate('silent');",
       },
     ],
   },
@@ -322,8 +322,8 @@ export const defects: Readonly<Record<string, Defect>> = {
       },
       {
         file: 'src/edges/mqtt/puback-queue.ts',
-        from: '    this.#owed.push(ack);\n',
-        to: '    this.#owed.push(ack);\n    packetIds.add(packetId);\n',
+        from: '    this.#pending.push(ack);\n',
+        to: '    this.#pending.push(ack);\n    packetIds.add(packetId);\n',
       },
     ],
   },
