@@ -10,35 +10,35 @@ import type { UpdateStream } from './update-stream.ts';
 
 export const actorAccessRequirement: AccessRequirement = { role: 'admin', scope: 'read:actors' };
 
-/** As `GET /actors` knows them. */
+/** The kinds of `GET /actors`. */
 export const actorKinds: readonly ActorKind[] = ['device', 'command', 'tenant', 'plan'];
 
 const text = (description: string) => ({ type: 'string', description }) as const;
 
-/** The members of a message, all of them always there. */
+/** The members of a message; all are required. */
 export const transitionFields: FieldSchemas = {
   type: { type: 'string', enum: ['actor_transition'] },
   kind: { type: 'string', enum: actorKinds },
   id: { type: 'string', format: 'uuid' },
   from: { description: 'The state before, as `administration.active.one_key,link.offline`; null for a new actor' },
   to: text('The state after'),
-  event: text('What happened; `after …` is a timer'),
+  event: text('The event; `after …` is a timer'),
   at: { ...count, description: 'Epoch milliseconds' },
 };
 
 /**
- * `/ws/actors` (contract §6): transitions that changed an actor's state, and what people did to it without changing that.
- * What devices report all the time and leaves the state as it is, is not told.
+ * `/ws/actors` (contract §6): transitions that changed an actor's state, and events caused by users even if they did not.
+ * Frequent device reports that leave the state unchanged are not sent.
  */
 export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransitions'> }): UpdateStream => ({
   path: '/ws/actors',
   parseQuery,
   sizes: () => ({}),
-  subscribe: (tell) =>
+  subscribe: (publish) =>
     actors.subscribeTransitions(({ ref, version, snapshot }, { type, at, by }, before) => {
       const { value } = snapshot;
       if (version > 1 && by?.kind !== 'user' && isSameStateValue(before, value)) return;
-      // A tenant's own context names no tenant: it is one.
+      // The context of a tenant actor has no `tenantId`: its own id is the tenant.
       const { tenantId = ref.id } = snapshot.context as { tenantId?: Uuid };
       const message = () => ({
         type: 'actor_transition',
@@ -48,7 +48,7 @@ export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransit
         event: eventText(type),
         at,
       });
-      tell({
+      publish({
         kind: ref.kind,
         tenantId,
         deviceId: null,
@@ -62,10 +62,10 @@ export const actorStream = ({ actors }: { actors: Pick<Actors, 'subscribeTransit
 });
 
 function parseQuery(query: URLSearchParams): Outcome<Subscription> {
-  const named = query.getAll('kind').flatMap((list) => list.split(','));
-  const kinds = named.length === 0 ? actorKinds : actorKinds.filter((kind) => named.includes(kind));
-  if (named.some((name) => !actorKinds.some((kind) => kind === name))) {
-    return refuse('VALIDATION_FAILED', `kind knows only ${actorKinds.join(', ')}`);
+  const names = query.getAll('kind').flatMap((list) => list.split(','));
+  const kinds = names.length === 0 ? actorKinds : actorKinds.filter((kind) => names.includes(kind));
+  if (names.some((name) => !actorKinds.some((kind) => kind === name))) {
+    return refuse('VALIDATION_FAILED', `kind must be one or more of ${actorKinds.join(', ')}`);
   }
   const tenantId = query.get('tenant_id');
   if (tenantId !== null && !isUuid(tenantId)) return refuse('VALIDATION_FAILED', 'tenant_id must be a UUID');

@@ -10,7 +10,7 @@ const SERVER = 'websocket';
 
 const EXAMPLE_AT = 1_767_225_600_000; // 2026-01-01T00:00:00Z
 
-/** A likely value of a field, for the examples. */
+/** Example values of fields. */
 const samples: Readonly<Record<string, JsonObject[string]>> = {
   device_id: '0195d9a2-7f00-7000-8000-000000000001',
   command_id: '0195d9a2-7f00-7000-8000-000000000003',
@@ -34,7 +34,7 @@ function updateOf(kind: UpdateKindName): JsonObject {
     name: nameOf(kind),
     title: nameOf(kind),
     summary: description,
-    description: `With \`events=${kind}\`. Needs the role \`${role}\` and, with scopes, \`${scope}\`.`,
+    description: `Sent with \`events=${kind}\`. Requires the role \`${role}\` and, if the credential has scopes, \`${scope}\`.`,
     payload: ref.schema(schemaNameOf(kind)),
     examples: [
       {
@@ -50,13 +50,13 @@ function updateOf(kind: UpdateKindName): JsonObject {
   };
 }
 
-const text = (word: string, summary: string): JsonObject => ({
-  name: word,
-  title: word,
+const text = (content: string, summary: string): JsonObject => ({
+  name: content,
+  title: content,
   summary,
   contentType: 'text/plain',
-  payload: { type: 'string', const: word },
-  examples: [{ name: word, payload: word }],
+  payload: { type: 'string', const: content },
+  examples: [{ name: content, payload: content }],
 });
 
 const query: JsonObject = {
@@ -65,36 +65,36 @@ const query: JsonObject = {
     token: {
       type: 'string',
       description:
-        'A bearer token, an API key, or a ticket from `POST /ws/ticket` (one use, 30 seconds), which is what a browser takes',
+        'A bearer token, an API key, or a ticket from `POST /ws/ticket` (valid once, for 30 seconds; use it in browsers)',
     },
     events: {
       type: 'string',
       default: 'state',
-      description: `The exact list of kinds, separated by commas: ${updateKindNames.join(', ')}`,
+      description: `The kinds of updates to send, separated by commas: ${updateKindNames.join(', ')}`,
       examples: [updateKindNames.join(',')],
     },
     device_id: {
       type: 'array',
       items: { type: 'string', format: 'uuid' },
-      description: 'Lets only these devices through; repeated for each. An id that names nothing matches nothing.',
+      description: 'Only updates of these devices; repeat the parameter for each. An unknown id matches nothing.',
     },
     snapshot: {
       type: 'string',
       enum: ['0', '1'],
       default: '0',
-      description: 'Begin with the current state of each device that ever reported one',
+      description: 'First send the current state of every device that has reported one',
     },
   },
   required: ['token'],
 };
 
-const ABOUT = `Follows the devices of one tenant. The handshake is always accepted, and the connection then closed with a code that says why:
+const STATE_STREAM = `Updates about the devices of one tenant. The handshake is always accepted; errors close the connection with one of these codes:
 
 ${Object.entries(closeReasons)
   .map(([code, { why, advice }]) => `- \`${code}\`: ${why}; ${advice}.`)
   .join('\n')}
 
-A change of what a client may hear shows within a second. Up to 1 MiB waits in a connection, in order; a client that is further behind gets the latest of each thing instead of all that happened.`;
+Changes of the client's permissions take effect within a second. Up to 1 MiB is buffered per connection, in order; a client that is further behind gets only the latest update of each subject.`;
 
 const actorQuery: JsonObject = {
   type: 'object',
@@ -104,7 +104,7 @@ const actorQuery: JsonObject = {
     tenant_id: {
       type: 'string',
       format: 'uuid',
-      description: 'For platform operators alone: the tenant that is meant',
+      description: 'Platform operators only: the tenant to follow',
     },
   },
   required: ['token'],
@@ -114,8 +114,8 @@ const TRANSITION = 'actor_transition';
 const transition: JsonObject = {
   name: TRANSITION,
   title: TRANSITION,
-  summary: "An actor's state changed, or a person did something to it.",
-  description: `Needs the role \`${actorAccessRequirement.role}\` and, with scopes, \`${actorAccessRequirement.scope}\`.`,
+  summary: "An actor's state changed, or a user's action was applied to it.",
+  description: `Requires the role \`${actorAccessRequirement.role}\` and, if the credential has scopes, \`${actorAccessRequirement.scope}\`.`,
   payload: ref.schema('ActorTransition'),
   examples: [
     {
@@ -130,14 +130,14 @@ const transition: JsonObject = {
   ],
 };
 
-const ABOUT_ACTORS = `What happens to the actors of one tenant, for its administrators: each change of a state, and what people did without changing one. What devices report all the time is not told; /ws/state has it. A client that reads too slowly gets the latest transition of each actor. It is let in, looked at and sent away as at /ws/state.`;
+const ACTOR_STREAM = `Transitions of the actors of one tenant, for its administrators: every change of state, and user actions that changed no state. Device reports that change no state are not sent; /ws/state has them. A client that reads too slowly gets only the latest transition of each actor. Authentication, permission checks and close codes are those of /ws/state.`;
 
-/** The part of `/asyncapi.json` that is heard over WebSockets. */
+/** The WebSocket part of `/asyncapi.json`. */
 export function webSocketAsyncApi(): AsyncApiPart {
   const messages: JsonObject = {
     ...Object.fromEntries(updateKindNames.map((kind) => [nameOf(kind), updateOf(kind)])),
-    ping: text('ping', 'Asks for `pong`. Everything else that a client sends is ignored.'),
-    pong: text('pong', 'Answers `ping`, once the client was let in and had its snapshot.'),
+    ping: text('ping', 'Requests a `pong`. Every other message from a client is ignored.'),
+    pong: text('pong', 'Reply to `ping`, sent once the client is admitted and has its snapshot.'),
   };
   const actorMessages: JsonObject = {
     [TRANSITION]: transition,
@@ -145,14 +145,14 @@ export function webSocketAsyncApi(): AsyncApiPart {
     actorPong: messages.pong ?? null,
   };
   return {
-    tag: { name: TAG, description: 'What happens in a tenant, as it happens' },
+    tag: { name: TAG, description: 'Live updates of a tenant' },
     servers: ({ httpUrl }: Addresses) => {
       const { host, protocol } = new URL(httpUrl);
       return {
         [SERVER]: {
           host,
           protocol: protocol === 'https:' ? 'wss' : 'ws',
-          description: 'On the HTTP port. Not counted by the rate limits.',
+          description: 'On the HTTP port. Not subject to rate limits.',
           security: [ref.security('tokenInQuery')],
           tags: [ref.tag(TAG)],
         },
@@ -162,7 +162,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
       stateStream: {
         address: '/ws/state',
         title: '/ws/state',
-        description: ABOUT,
+        description: STATE_STREAM,
         servers: [ref.server(SERVER)],
         messages: Object.fromEntries(Object.keys(messages).map((name) => [name, ref.message(name)])),
         bindings: { ws: { method: 'GET', query, bindingVersion: '0.1.0' } },
@@ -171,7 +171,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
       actorStream: {
         address: '/ws/actors',
         title: '/ws/actors',
-        description: ABOUT_ACTORS,
+        description: ACTOR_STREAM,
         servers: [ref.server(SERVER)],
         messages: Object.fromEntries(Object.keys(actorMessages).map((name) => [name, ref.message(name)])),
         bindings: { ws: { method: 'GET', query: actorQuery, bindingVersion: '0.1.0' } },
@@ -182,8 +182,8 @@ export function webSocketAsyncApi(): AsyncApiPart {
       sendUpdates: {
         action: 'send',
         channel: ref.channel('stateStream'),
-        title: 'Tell what happened',
-        summary: 'Of the kinds that `events` asked for. Only what is durable is told.',
+        title: 'Send updates',
+        summary: 'Updates of the kinds in `events`. Only durable changes are sent.',
         messages: updateKindNames.map((kind) => ref.messageOf('stateStream', nameOf(kind))),
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
@@ -191,8 +191,8 @@ export function webSocketAsyncApi(): AsyncApiPart {
       sendTransitions: {
         action: 'send',
         channel: ref.channel('actorStream'),
-        title: 'Tell what happened to actors',
-        summary: 'Of the kinds that `kind` asked for. Only what is durable is told.',
+        title: 'Send actor transitions',
+        summary: 'Transitions of actors of the kinds in `kind`. Only durable changes are sent.',
         messages: [ref.messageOf('actorStream', TRANSITION)],
         security: [ref.security('tokenInQuery')],
         tags: [ref.tag(TAG)],
@@ -233,7 +233,7 @@ export function webSocketAsyncApi(): AsyncApiPart {
         type: 'httpApiKey',
         in: 'query',
         name: 'token',
-        description: 'Never logged. The connection ends when the credential does.',
+        description: 'Never logged. The connection ends when the credential expires or is revoked.',
       },
     },
   };

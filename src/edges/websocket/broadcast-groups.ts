@@ -5,144 +5,147 @@ import type { Update } from '../shared/live/update.ts';
 import type { Connection } from './connection.ts';
 import { chunksOf, encodeUpdateFrame, type UpdateFrame } from './frames.ts';
 
-const MAX_REST_MS = 20;
+const MAX_PAUSE_MS = 20;
 
-/** Clients of one tenant that asked for the same: they get the same bytes, joined once. */
+/** Clients of one tenant with the same subscription: they get the same bytes, concatenated once. */
 interface BroadcastGroup {
   key: string;
   kinds: Pick<ReadonlySet<string>, 'has'>;
   devices: ReadonlySet<Uuid> | null;
   inSync: Set<Connection>;
   conflating: Set<Connection>;
-  /** What was told since the last flush, for those who are joined. */
+  /** Updates since the last flush, for the clients in sync. */
   batch: UpdateFrame[];
 }
 
 interface TenantGroups {
   groups: Map<string, BroadcastGroup>;
-  /** Those that hear of all devices. */
+  /** Groups subscribed to all devices. */
   unfiltered: Set<BroadcastGroup>;
   byDevice: Map<Uuid, Set<BroadcastGroup>>;
 }
 
 /**
- * Who hears what. Updates are framed once and gathered until the loop has taken in what is there; then every client
- * gets them in one write. A flush that took long is followed by a pause as long, so that many clients make larger
- * batches, not a loop that does nothing else.
+ * Broadcast of updates to subscribed clients. Updates are framed once and collected until the event loop has processed
+ * its pending input; then each client gets them in one write. A flush is followed by an equally long pause (20 ms at
+ * most), so that with many clients batches get larger instead of flushes occupying the event loop.
  */
 export class BroadcastGroups {
   readonly #tenants = new Map<Uuid, TenantGroups>();
-  readonly #homes = new Map<Connection, { tenantId: Uuid; tenant: TenantGroups; audience: BroadcastGroup }>();
-  /** Audiences with something to write. */
+  readonly #memberships = new Map<Connection, { tenantId: Uuid; tenant: TenantGroups; group: BroadcastGroup }>();
+  /** Groups that have updates to write. */
   readonly #dirty = new Set<BroadcastGroup>();
   #scheduled = false;
-  #restUntil = 0;
+  #pausedUntil = 0;
 
-  /** From now on what it asked for is kept for it. */
+  /** Adds a client, which conflates until it has caught up: from now on its updates are queued. */
   add(connection: Connection, tenantId: Uuid): void {
-    const tenant = this.#tenants.get(tenantId) ?? { groups: new Map(), unfiltered: new Set(), byDevice: new Map() };
+    const tenant: TenantGroups = this.#tenants.get(tenantId) ?? {
+      groups: new Map(),
+      unfiltered: new Set(),
+      byDevice: new Map(),
+    };
     this.#tenants.set(tenantId, tenant);
     const key = broadcastGroupKey(connection.subscription);
-    const audience = tenant.groups.get(key) ?? openGroup(tenant, key, connection.subscription);
-    audience.conflating.add(connection);
-    this.#homes.set(connection, { tenantId, tenant, audience });
+    const group = tenant.groups.get(key) ?? openGroup(tenant, key, connection.subscription);
+    group.conflating.add(connection);
+    this.#memberships.set(connection, { tenantId, tenant, group });
   }
 
   remove(connection: Connection): void {
-    const home = this.#homes.get(connection);
-    if (home === undefined) return;
-    const { tenantId, tenant, audience } = home;
-    this.#homes.delete(connection);
-    audience.inSync.delete(connection);
-    audience.conflating.delete(connection);
-    if (audience.inSync.size + audience.conflating.size > 0) return;
-    closeGroup(tenant, audience);
-    this.#dirty.delete(audience);
+    const membership = this.#memberships.get(connection);
+    if (membership === undefined) return;
+    const { tenantId, tenant, group } = membership;
+    this.#memberships.delete(connection);
+    group.inSync.delete(connection);
+    group.conflating.delete(connection);
+    if (group.inSync.size + group.conflating.size > 0) return;
+    closeGroup(tenant, group);
+    this.#dirty.delete(group);
     if (tenant.groups.size === 0) this.#tenants.delete(tenantId);
   }
 
   get isEmpty(): boolean {
-    return this.#homes.size === 0;
+    return this.#memberships.size === 0;
   }
 
   sizes(): CollectionSizes {
-    let audiences = 0;
-    for (const tenant of this.#tenants.values()) audiences += tenant.groups.size;
+    let groups = 0;
+    for (const tenant of this.#tenants.values()) groups += tenant.groups.size;
     return {
-      websocket_listeners: this.#homes.size,
+      websocket_listeners: this.#memberships.size,
       websocket_tenants: this.#tenants.size,
-      websocket_audiences: audiences,
+      websocket_audiences: groups,
       websocket_audiences_dirty: this.#dirty.size,
     };
   }
 
-  /** How many of the clients get what waits for them one by one, and how much that is. */
-  conflatingStats(): { connections: number; waiting: number } {
+  /** Number of conflating clients, and of the updates that are pending for them. */
+  conflatingStats(): { connections: number; pendingUpdates: number } {
     let connections = 0;
-    let waiting = 0;
-    for (const [connection, { audience }] of this.#homes) {
-      if (!audience.conflating.has(connection)) continue;
+    let pendingUpdates = 0;
+    for (const [connection, { group }] of this.#memberships) {
+      if (!group.conflating.has(connection)) continue;
       connections++;
-      waiting += connection.pendingCount;
+      pendingUpdates += connection.pendingCount;
     }
-    return { connections, waiting };
+    return { connections, pendingUpdates };
   }
 
   publish(update: Update): void {
     const tenant = this.#tenants.get(update.tenantId);
     if (tenant === undefined) return;
-    let told: UpdateFrame | null = null;
-    for (const audience of tenant.unfiltered) told = this.#hear(audience, update, told);
+    let frame: UpdateFrame | null = null;
+    for (const group of tenant.unfiltered) frame = this.#enqueue(group, update, frame);
     const { deviceId } = update;
-    const attentive = deviceId === null ? undefined : tenant.byDevice.get(deviceId);
-    if (attentive !== undefined) for (const audience of attentive) told = this.#hear(audience, update, told);
+    const subscribed = deviceId === null ? undefined : tenant.byDevice.get(deviceId);
+    if (subscribed !== undefined) for (const group of subscribed) frame = this.#enqueue(group, update, frame);
   }
 
-  /** Answers the framed update, made for the first audience that hears it. */
-  #hear(audience: BroadcastGroup, update: Update, before: UpdateFrame | null): UpdateFrame | null {
-    if (!audience.kinds.has(update.kind)) return before;
-    const told = before ?? encodeUpdateFrame(update.subject, update.version, update.fragments());
-    if (audience.inSync.size > 0) audience.batch.push(told);
-    for (const connection of audience.conflating) connection.enqueue(told);
-    this.#mark(audience);
-    return told;
+  /** Returns the framed update, which is encoded for the first subscribed group. */
+  #enqueue(group: BroadcastGroup, update: Update, encoded: UpdateFrame | null): UpdateFrame | null {
+    if (!group.kinds.has(update.kind)) return encoded;
+    const frame = encoded ?? encodeUpdateFrame(update.subject, update.version, update.fragments());
+    if (group.inSync.size > 0) group.batch.push(frame);
+    for (const connection of group.conflating) connection.enqueue(frame);
+    this.#schedule(group);
+    return frame;
   }
 
-  /** Something may be written to this client again, or it may join the others. */
+  /** To be called when a client may be written to again, or may have caught up. */
   scheduleFlush(connection: Connection): void {
-    const home = this.#homes.get(connection);
-    if (home !== undefined) this.#mark(home.audience);
+    const membership = this.#memberships.get(connection);
+    if (membership !== undefined) this.#schedule(membership.group);
   }
 
-  #mark(audience: BroadcastGroup): void {
-    this.#dirty.add(audience);
+  #schedule(group: BroadcastGroup): void {
+    this.#dirty.add(group);
     if (this.#scheduled) return;
     this.#scheduled = true;
-    const rest = this.#restUntil - performance.now();
-    if (rest < 1) setImmediate(() => this.#flush());
-    else setTimeout(() => this.#flush(), rest);
+    const pause = this.#pausedUntil - performance.now();
+    if (pause < 1) setImmediate(() => this.#flush());
+    else setTimeout(() => this.#flush(), pause);
   }
 
   #flush(): void {
     const started = performance.now();
-    const audiences = [...this.#dirty];
+    const groups = [...this.#dirty];
     this.#dirty.clear();
     this.#scheduled = false;
-    for (const audience of audiences) flushGroup(audience);
+    for (const group of groups) flushGroup(group);
     const ended = performance.now();
-    this.#restUntil = ended + Math.min(ended - started, MAX_REST_MS);
+    this.#pausedUntil = ended + Math.min(ended - started, MAX_PAUSE_MS);
   }
 }
 
-function flushGroup(audience: BroadcastGroup): void {
-  const { inSync, conflating, batch } = audience;
-  audience.batch = [];
+function flushGroup(group: BroadcastGroup): void {
+  const { inSync, conflating, batch } = group;
+  group.batch = [];
   for (const connection of conflating) connection.flushPending();
   for (const chunk of chunksOf(batch)) {
     for (const connection of inSync) connection.write(chunk);
-    // Who is behind after this chunk keeps the rest by subject.
-    for (const connection of inSync)
-      if (!connection.isCaughtUp) detach(audience, connection, chunk.items.at(-1), batch);
+    // A client that falls behind with this chunk conflates the rest.
+    for (const connection of inSync) if (!connection.isCaughtUp) detach(group, connection, chunk.items.at(-1), batch);
   }
   for (const connection of conflating) {
     if (!connection.isCaughtUp) continue;
@@ -159,27 +162,27 @@ function detach(
 ): void {
   inSync.delete(connection);
   conflating.add(connection);
-  for (const told of batch.slice(last === undefined ? 0 : batch.lastIndexOf(last) + 1)) connection.enqueue(told);
+  for (const frame of batch.slice(last === undefined ? 0 : batch.lastIndexOf(last) + 1)) connection.enqueue(frame);
 }
 
 function openGroup(tenant: TenantGroups, key: string, { kinds, devices }: Subscription): BroadcastGroup {
-  const audience: BroadcastGroup = { key, kinds, devices, inSync: new Set(), conflating: new Set(), batch: [] };
-  tenant.groups.set(key, audience);
-  if (devices === null) tenant.unfiltered.add(audience);
+  const group: BroadcastGroup = { key, kinds, devices, inSync: new Set(), conflating: new Set(), batch: [] };
+  tenant.groups.set(key, group);
+  if (devices === null) tenant.unfiltered.add(group);
   for (const device of devices ?? []) {
     const others = tenant.byDevice.get(device);
-    if (others === undefined) tenant.byDevice.set(device, new Set([audience]));
-    else others.add(audience);
+    if (others === undefined) tenant.byDevice.set(device, new Set([group]));
+    else others.add(group);
   }
-  return audience;
+  return group;
 }
 
-function closeGroup(tenant: TenantGroups, audience: BroadcastGroup): void {
-  tenant.groups.delete(audience.key);
-  tenant.unfiltered.delete(audience);
-  for (const device of audience.devices ?? []) {
+function closeGroup(tenant: TenantGroups, group: BroadcastGroup): void {
+  tenant.groups.delete(group.key);
+  tenant.unfiltered.delete(group);
+  for (const device of group.devices ?? []) {
     const others = tenant.byDevice.get(device);
-    others?.delete(audience);
+    others?.delete(group);
     if (others?.size === 0) tenant.byDevice.delete(device);
   }
 }

@@ -12,50 +12,50 @@ const PONG = encodeUpdateFrame('pong', null, ['pong']);
 const CLOSE_MS = 2_000;
 
 /**
- * One client. It is either *joined*, and gets the bytes that its whole audience gets, or *apart*: until it was let in
- * and had its snapshot, and whenever it reads too slowly. Then what it is to hear waits in a map by subject, so that a
- * newer update replaces an older one.
+ * WebSocket connection of one client. It is either *in sync*, and gets the same bytes as its broadcast group, or
+ * *conflating*: until it is activated and has its snapshot, and whenever it reads too slowly. While it conflates, its
+ * updates wait in a map by subject, so that a newer update replaces an older one.
  */
 export class Connection {
   readonly subscription: Subscription;
-  /** Who it is, once that is known. */
+  /** Null until the client is authenticated. */
   caller: Caller | null = null;
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #limits: WebSocketLimits;
-  #waiting = new Map<string, UpdateFrame>();
-  /** What came since the last flush for a client that is apart, but not behind: nothing of it is left out. */
-  #fresh: UpdateFrame[] = [];
-  #open = false;
+  #latestBySubject = new Map<string, UpdateFrame>();
+  /** Updates since the last flush while conflating but not back-pressured: all of them are sent. */
+  #queue: UpdateFrame[] = [];
+  #activated = false;
   #blocked = false;
-  /** What the snapshot told: an update that comes out late for a state that was read already is no news. */
-  #told: Snapshot | null = null;
-  #toldUntil = 0;
-  #heard = 0;
-  #sent = 0;
-  #silentLooks = 0;
-  #answered = false;
+  /** The snapshot sent, kept for a while: a late update for a state that the snapshot already contained is dropped. */
+  #snapshot: Snapshot | null = null;
+  #snapshotUntil = 0;
+  #messageCount = 0;
+  #sentBytes = 0;
+  #missedPings = 0;
+  #pongReceived = false;
 
   constructor(parts: {
     ws: WebSocket;
     socket: Duplex;
-    interest: Subscription;
+    subscription: Subscription;
     limits: WebSocketLimits;
-    drained(): void;
+    onDrain(): void;
   }) {
     this.#ws = parts.ws;
     this.#socket = parts.socket;
-    this.subscription = parts.interest;
+    this.subscription = parts.subscription;
     this.#limits = parts.limits;
     this.#socket.on('drain', () => {
       this.#blocked = false;
-      parts.drained();
+      parts.onDrain();
     });
     this.#ws.on('pong', () => {
-      this.#answered = true;
+      this.#pongReceived = true;
     });
     this.#ws.on('message', (data, binary) => {
-      this.#heard++;
+      this.#messageCount++;
       if (!binary && String(data) === 'ping') this.#pong();
     });
   }
@@ -64,67 +64,67 @@ export class Connection {
     return this.#ws.readyState === this.#ws.OPEN;
   }
 
-  /** Whether it can get the same bytes as its audience from now on. */
+  /** Whether it can get the same bytes as its broadcast group from now on. */
   get isCaughtUp(): boolean {
-    return this.#open && this.pendingCount === 0 && this.#told === null && !this.#blocked;
+    return this.#activated && this.pendingCount === 0 && this.#snapshot === null && !this.#blocked;
   }
 
   get pendingCount(): number {
-    return this.#waiting.size + this.#fresh.length;
+    return this.#latestBySubject.size + this.#queue.length;
   }
 
   get buffered(): number {
     return this.#socket.writableLength;
   }
 
-  /** It may have what waits: the snapshot first, then what came meanwhile and is newer. */
+  /** Starts sending: the snapshot first, then the updates received since that are newer. */
   activate(snapshot: Snapshot | null, now: number): void {
     if (snapshot !== null) {
-      const meanwhile = this.#waiting;
-      this.#waiting = new Map();
-      for (const [subject, told] of snapshot) {
-        const live = meanwhile.get(subject);
-        this.#waiting.set(subject, live === undefined || isOlder(live, told) ? told : live);
-        meanwhile.delete(subject);
+      const latest = this.#latestBySubject;
+      this.#latestBySubject = new Map();
+      for (const [subject, update] of snapshot) {
+        const pending = latest.get(subject);
+        this.#latestBySubject.set(subject, pending === undefined || isOlder(pending, update) ? update : pending);
+        latest.delete(subject);
       }
-      for (const [subject, told] of meanwhile) this.#waiting.set(subject, told);
-      this.#told = snapshot;
-      this.#toldUntil = now + this.#limits.snapshotWindowMs;
+      for (const [subject, update] of latest) this.#latestBySubject.set(subject, update);
+      this.#snapshot = snapshot;
+      this.#snapshotUntil = now + this.#limits.snapshotWindowMs;
     }
-    this.#open = true;
+    this.#activated = true;
     this.flushPending();
   }
 
-  /** While apart: for a client that is not let in yet or is behind, only the newest of each subject. */
-  enqueue(told: UpdateFrame): void {
+  /** While conflating: queues an update; before activation or under back-pressure only the newest of each subject. */
+  enqueue(update: UpdateFrame): void {
     if (!this.alive) return;
-    const known = this.#told?.get(told.subject);
-    if (known !== undefined && !isOlder(known, told)) return;
-    if (this.#open && !this.#blocked) this.#fresh.push(told);
-    else this.#put(told);
+    const known = this.#snapshot?.get(update.subject);
+    if (known !== undefined && !isOlder(known, update)) return;
+    if (this.#activated && !this.#blocked) this.#queue.push(update);
+    else this.#keepLatest(update);
   }
 
-  #put(told: UpdateFrame): void {
-    this.#waiting.delete(told.subject);
-    this.#waiting.set(told.subject, told);
-    if (this.#waiting.size > this.#limits.maxPendingUpdates) this.close(1013, 'too slow: connect again');
+  #keepLatest(update: UpdateFrame): void {
+    this.#latestBySubject.delete(update.subject);
+    this.#latestBySubject.set(update.subject, update);
+    if (this.#latestBySubject.size > this.#limits.maxPendingUpdates) this.close(1013, 'too slow: connect again');
   }
 
-  /** While apart: writes what waits, as far as the client reads it. */
+  /** While conflating: writes pending updates until the socket is back-pressured. */
   flushPending(): void {
-    if (!this.#open || this.#blocked || this.pendingCount === 0) return;
-    const items = [...this.#waiting.values(), ...this.#fresh];
-    this.#waiting.clear();
-    this.#fresh = [];
+    if (!this.#activated || this.#blocked || this.pendingCount === 0) return;
+    const items = [...this.#latestBySubject.values(), ...this.#queue];
+    this.#latestBySubject.clear();
+    this.#queue = [];
     let written = 0;
     for (const chunk of chunksOf(items)) {
       written += chunk.items.length;
       if (!this.write(chunk)) break;
     }
-    for (const told of items.slice(written)) this.#put(told);
+    for (const update of items.slice(written)) this.#keepLatest(update);
   }
 
-  /** While joined. False once the client is behind: what follows has to wait. */
+  /** Writes to the socket. False once it is back-pressured: further updates have to wait. */
   write({ bytes }: Pick<Chunk, 'bytes'>): boolean {
     if (!this.alive) return false;
     this.#socket.write(bytes);
@@ -132,46 +132,46 @@ export class Connection {
     return !this.#blocked;
   }
 
-  /** A look from time to time: ends who floods or is dead. True when its snapshot may be forgotten from now on. */
+  /** Periodic check: closes a client that floods or is dead. True if the snapshot was released, which may end conflating. */
   checkHealth(now: number, pinging: boolean): boolean {
-    const settled = this.#told !== null && now >= this.#toldUntil;
-    if (settled) this.#told = null;
-    if (this.#heard > this.#limits.maxMessagesPerCheck) this.close(1008, 'too many messages');
-    this.#heard = 0;
+    const expired = this.#snapshot !== null && now >= this.#snapshotUntil;
+    if (expired) this.#snapshot = null;
+    if (this.#messageCount > this.#limits.maxMessagesPerCheck) this.close(1008, 'too many messages');
+    this.#messageCount = 0;
     if (pinging) this.#ping();
-    return settled;
+    return expired;
   }
 
   #ping(): void {
     const flushed = bytesWritten(this.#socket) - this.#socket.writableLength;
-    const lives = this.#answered || flushed > this.#sent;
-    this.#silentLooks = lives ? 0 : this.#silentLooks + 1;
-    this.#answered = false;
-    if (this.#silentLooks >= 2) {
+    const isAlive = this.#pongReceived || flushed > this.#sentBytes;
+    this.#missedPings = isAlive ? 0 : this.#missedPings + 1;
+    this.#pongReceived = false;
+    if (this.#missedPings >= 2) {
       this.#ws.terminate();
     } else if (this.alive && !this.#blocked) {
       this.#ws.ping();
     }
-    this.#sent = bytesWritten(this.#socket) - this.#socket.writableLength;
+    this.#sentBytes = bytesWritten(this.#socket) - this.#socket.writableLength;
   }
 
-  /** Who is not let in yet, or reads slowly, gets one answer to all its pings. */
+  /** Before activation and under back-pressure, all pings share one pong. */
   #pong(): void {
     if (!this.alive) return;
-    if (this.#blocked || !this.#open) this.enqueue(PONG);
+    if (this.#blocked || !this.#activated) this.enqueue(PONG);
     else this.write({ bytes: frameBytes(PONG) });
   }
 
   close(code: CloseCode, reason: string): void {
     if (!this.alive) return;
-    this.#waiting.clear();
-    this.#fresh = [];
+    this.#latestBySubject.clear();
+    this.#queue = [];
     this.#ws.close(code, reason);
     setTimeout(() => this.#ws.terminate(), CLOSE_MS).unref();
   }
 }
 
-/** Whether `one` was overtaken by `other`, which is about the same subject. */
+/** Whether `one` is older than `other`, which has the same subject. */
 const isOlder = (one: UpdateFrame, other: UpdateFrame): boolean =>
   one.version === null || other.version === null || one.version < other.version;
 

@@ -33,16 +33,16 @@ export interface WebSocketParts {
   limits?: Partial<WebSocketLimits>;
 }
 
-/** The WebSockets that only tell: `/ws/state` and `/ws/actors` (contract §6). */
+/** The server-to-client update streams `/ws/state` and `/ws/actors` (contract §6). */
 export interface WebSocketEdge extends SizeReporter {
   /**
-   * For the HTTP server's `upgrade`; another path is 404. The request's URL loses its query at once: it holds the
-   * credential.
+   * For the HTTP server's `upgrade` event; an unknown path gets 404. The query is removed from the request's URL at once,
+   * because it contains the credential.
    */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Connections; of those the slow or new ones, updates that wait for them, and bytes that wait in all sockets. */
-  counts(): { connections: number; apart: number; waiting: number; buffered: number };
-  /** Says goodbye to everybody; resolves when they are gone. */
+  /** Open connections, those that conflate, the updates pending for them, and bytes buffered in all sockets. */
+  counts(): { connections: number; conflating: number; pendingUpdates: number; buffered: number };
+  /** Closes all connections; resolves when they are closed. */
   close(): Promise<void>;
 }
 
@@ -55,11 +55,11 @@ interface Handshake {
 
 const UNKNOWN_PATH: Refusal = { code: 'NOT_FOUND', detail: 'There is nothing at this path.' };
 
-/** A stream with those who hear it. */
+/** A stream and its clients. */
 interface ActiveStream {
   stream: UpdateStream;
   groups: BroadcastGroups;
-  /** Ends the listening; null while nobody is there. */
+  /** Ends the stream's subscription; null while the stream has no clients. */
   unsubscribe: (() => void) | null;
 }
 
@@ -74,22 +74,22 @@ export function makeWebSockets({
   const { clock, log, newId } = services;
   const limits = { ...defaultWebSocketLimits, ...given };
   const server = makeWebSocketServer({ maxPayload: limits.maxPayload }, newId);
-  const stages = new Map<string, ActiveStream>(
+  const activeStreams = new Map<string, ActiveStream>(
     streams.map((stream) => [stream.path, { stream, groups: new BroadcastGroups(), unsubscribe: null }]),
   );
   const connections = new Map<Connection, ActiveStream>();
   const signIn = makeWebSocketAuthenticator(services, identity, rateLimiter);
-  let closing: (() => void) | null = null;
+  let onAllClosed: (() => void) | null = null;
 
-  /** Lets a client in, or says why not. Nothing is missed between its snapshot and what follows. */
-  async function admit(connection: Connection, stage: ActiveStream, caller: Caller): Promise<Refusal | null> {
+  /** Activates a client, or returns why not. Subscribes before the snapshot is read, so that no update is missed. */
+  async function admit(connection: Connection, activeStream: ActiveStream, caller: Caller): Promise<Refusal | null> {
     const { subscription } = connection;
-    const { stream, groups } = stage;
-    const barred = checkAccess(caller, subscription) ?? checkExpiry(caller, referenceOf(clock));
+    const { stream, groups } = activeStream;
+    const denied = checkAccess(caller, subscription) ?? checkExpiry(caller, referenceOf(clock));
     const tenantId = subscription.tenantId ?? caller.tenantId;
-    if (barred !== null || tenantId === null) return barred;
+    if (denied !== null || tenantId === null) return denied;
     connection.caller = caller;
-    stage.unsubscribe ??= stream.subscribe((update) => groups.publish(update));
+    activeStream.unsubscribe ??= stream.subscribe((update) => groups.publish(update));
     groups.add(connection, tenantId);
     const refused = await checkCurrentAccess(services, caller, subscription);
     if (refused !== null) return refused;
@@ -99,12 +99,12 @@ export function makeWebSockets({
     return null;
   }
 
-  /** Nothing is listened for while nobody hears it. */
-  function leave(connection: Connection, stage: ActiveStream): void {
-    stage.groups.remove(connection);
-    if (!stage.groups.isEmpty) return;
-    stage.unsubscribe?.();
-    stage.unsubscribe = null;
+  /** Removes a client; ends the stream's subscription with the last one. */
+  function leave(connection: Connection, activeStream: ActiveStream): void {
+    activeStream.groups.remove(connection);
+    if (!activeStream.groups.isEmpty) return;
+    activeStream.unsubscribe?.();
+    activeStream.unsubscribe = null;
   }
 
   async function serve(
@@ -112,33 +112,31 @@ export function makeWebSockets({
     socket: Duplex,
     { activeStream, query, requestId, address }: Handshake,
   ): Promise<void> {
-    const interest = activeStream.stream.parseQuery(query);
+    const parsed = activeStream.stream.parseQuery(query);
     const connection: Connection = new Connection({
       ws,
       socket,
       limits,
-      interest: interest.ok ? interest.value : NO_SUBSCRIPTION,
-      drained: () => activeStream.groups.scheduleFlush(connection),
+      subscription: parsed.ok ? parsed.value : NO_SUBSCRIPTION,
+      onDrain: () => activeStream.groups.scheduleFlush(connection),
     });
     connections.set(connection, activeStream);
     ws.on('close', () => {
       connections.delete(connection);
       leave(connection, activeStream);
-      if (connections.size === 0) closing?.();
+      if (connections.size === 0) onAllClosed?.();
     });
-    // What a client sends wrongly is answered with a close frame by the library.
+    // The library answers protocol errors with a close frame.
     ws.on('error', () => {});
-    if (closing !== null) return goAway(connection);
+    if (onAllClosed !== null) return goAway(connection);
     try {
       const caller = await signIn(query.get('token'), { via: 'websocket', requestId, address });
-      // Who left meanwhile is not let in: nobody would see them out.
+      // The client may have disconnected during authentication: its `close` event has fired already.
       if (!connections.has(connection)) return;
       if (!caller.ok) return end(connection, caller.refusal);
-      // What is wrong with the query is told to whoever signed in: of which tenant it speaks is not known.
+      // An invalid query is reported to authenticated clients only.
       const refusal =
-        interest.ok || caller.value.user === null
-          ? await admit(connection, activeStream, caller.value)
-          : interest.refusal;
+        parsed.ok || caller.value.user === null ? await admit(connection, activeStream, caller.value) : parsed.refusal;
       if (refusal !== null) end(connection, refusal);
     } catch (thrown) {
       end(connection, refusalOf(thrown, log, { request_id: requestId, operation: activeStream.stream.path }));
@@ -146,61 +144,61 @@ export function makeWebSockets({
   }
 
   function end(connection: Connection, refusal: Refusal): void {
-    const stage = connections.get(connection);
-    if (stage !== undefined) leave(connection, stage);
+    const activeStream = connections.get(connection);
+    if (activeStream !== undefined) leave(connection, activeStream);
     const { code, reason } = closeFrameOf(refusal);
     connection.close(code, reason);
   }
 
-  const guests = guardConnections(services, () => connections.keys(), end);
+  const guard = guardConnections(services, () => connections.keys(), end);
 
   let pingAt = performance.now() + limits.pingIntervalMs;
-  const looking = setInterval(() => {
+  const checkTimer = setInterval(() => {
     const now = performance.now();
     const pinging = now >= pingAt;
     if (pinging) pingAt = now + limits.pingIntervalMs;
-    guests.endExpired();
+    guard.endExpired();
     for (const [connection, { groups }] of connections)
       if (connection.checkHealth(now, pinging)) groups.scheduleFlush(connection);
   }, limits.checkIntervalMs);
-  looking.unref();
+  checkTimer.unref();
 
   return {
     upgrade(request, socket, head) {
       const { path, query } = split(request.url ?? '');
       request.url = path;
-      const stage = stages.get(path);
-      if (stage === undefined) return refuseUpgrade(request, socket, UNKNOWN_PATH, { newId });
+      const activeStream = activeStreams.get(path);
+      if (activeStream === undefined) return refuseUpgrade(request, socket, UNKNOWN_PATH, { newId });
       const requestId = ensureRequestId(request, newId);
       const address = addressOf(request);
       server.handleUpgrade(request, socket, head, (ws) => {
         log.debug({ request_id: requestId }, 'websocket opened');
-        void serve(ws, socket, { activeStream: stage, query, requestId, address });
+        void serve(ws, socket, { activeStream, query, requestId, address });
       });
     },
     counts() {
-      const counts = { connections: connections.size, apart: 0, waiting: 0, buffered: 0 };
-      for (const { groups } of stages.values()) {
-        const apart = groups.conflatingStats();
-        counts.apart += apart.connections;
-        counts.waiting += apart.waiting;
+      const counts = { connections: connections.size, conflating: 0, pendingUpdates: 0, buffered: 0 };
+      for (const { groups } of activeStreams.values()) {
+        const stats = groups.conflatingStats();
+        counts.conflating += stats.connections;
+        counts.pendingUpdates += stats.pendingUpdates;
       }
       for (const connection of connections.keys()) counts.buffered += connection.buffered;
       return counts;
     },
     sizes() {
-      const parts = [...stages.values()].flatMap(({ stream, groups }) => [stream, groups]);
+      const parts = [...activeStreams.values()].flatMap(({ stream, groups }) => [stream, groups]);
       return { websocket_connections: connections.size, ...sumSizes(parts) };
     },
     async close() {
-      clearInterval(looking);
-      guests.close();
-      for (const stage of stages.values()) stage.unsubscribe?.();
-      const gone = new Promise<void>((resolve) => {
-        closing = resolve;
+      clearInterval(checkTimer);
+      guard.close();
+      for (const activeStream of activeStreams.values()) activeStream.unsubscribe?.();
+      const allClosed = new Promise<void>((resolve) => {
+        onAllClosed = resolve;
       });
       for (const connection of connections.keys()) goAway(connection);
-      if (connections.size > 0) await gone;
+      if (connections.size > 0) await allClosed;
     },
   };
 }

@@ -1,21 +1,25 @@
 import { copySpan, spanLength } from '../../domain/json/span.ts';
 import type { JsonFragments } from '../shared/live/update.ts';
 
-// Our own framing of server-to-client texts (RFC 6455 §5.2): `ws` would build a frame per client and write it in two parts.
+// Framing of server-to-client texts (RFC 6455 §5.2). Not left to `ws`, which would encode a frame per client and write
+// it in two parts.
 
 const TEXT_FINAL = 0x81;
-/** What is joined for one write, where the frames are small enough. */
+/** Frames are concatenated up to this size for one write. */
 const CHUNK_BYTES = 64 * 1024;
 
-/** Frames are written into blocks of this size: what waits for a slow client keeps little else in memory. */
+/** Frames are encoded into shared blocks of this size: small, so that a frame pending for a slow client retains little else. */
 const BLOCK_BYTES = 8 * 1024;
-/** Texts of so many UTF-16 units and at most so many bytes have a header of this size, and take at most a quarter of a block. */
-const MEDIUM = { from: 126, most: BLOCK_BYTES / 4, head: 4 };
+/**
+ * Texts of at least `minUnits` UTF-16 units and at most `maxBytes` bytes have a header of `headerBytes`, and take at most a
+ * quarter of a block.
+ */
+const MEDIUM = { minUnits: 126, maxBytes: BLOCK_BYTES / 4, headerBytes: 4 };
 
 let block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
 let used = 0;
 
-/** A whole unmasked text frame, header and payload, to be written to any number of clients: part of a block that is not written to again. */
+/** An encoded unmasked text frame, header and payload, shared by any number of clients: an immutable range of a block. */
 export interface Frame {
   readonly block: Buffer;
   readonly from: number;
@@ -24,27 +28,29 @@ export interface Frame {
 
 export const frameBytes = ({ block, from, to }: Frame): Buffer => block.subarray(from, to);
 
-export function encodeTextFrame(pieces: JsonFragments): Frame {
-  let least = 0;
-  let most = 0;
-  for (const piece of pieces) {
-    const isText = typeof piece === 'string';
-    const length = isText ? piece.length : spanLength(piece);
-    least += length;
-    most += isText ? length * 3 : length;
+export function encodeTextFrame(fragments: JsonFragments): Frame {
+  let minBytes = 0;
+  let maxBytes = 0;
+  for (const fragment of fragments) {
+    const isText = typeof fragment === 'string';
+    const length = isText ? fragment.length : spanLength(fragment);
+    minBytes += length;
+    maxBytes += isText ? length * 3 : length;
   }
-  return least >= MEDIUM.from && most <= MEDIUM.most ? mediumFrame(pieces, most) : measuredFrame(pieces);
+  return minBytes >= MEDIUM.minUnits && maxBytes <= MEDIUM.maxBytes
+    ? mediumFrame(fragments, maxBytes)
+    : measuredFrame(fragments);
 }
 
-/** Written at once: how many bytes it came to is known then. */
-function mediumFrame(pieces: JsonFragments, most: number): Frame {
-  if (used + MEDIUM.head + most > BLOCK_BYTES) {
+/** Encodes the payload first; its length is known afterwards. */
+function mediumFrame(fragments: JsonFragments, maxBytes: number): Frame {
+  if (used + MEDIUM.headerBytes + maxBytes > BLOCK_BYTES) {
     block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
     used = 0;
   }
   const from = used;
-  used = write(pieces, block, from + MEDIUM.head);
-  const length = used - from - MEDIUM.head;
+  used = write(fragments, block, from + MEDIUM.headerBytes);
+  const length = used - from - MEDIUM.headerBytes;
   block[from] = TEXT_FINAL;
   block[from + 1] = 126;
   block[from + 2] = length >> 8;
@@ -52,40 +58,42 @@ function mediumFrame(pieces: JsonFragments, most: number): Frame {
   return { block, from, to: used };
 }
 
-function measuredFrame(pieces: JsonFragments): Frame {
+function measuredFrame(fragments: JsonFragments): Frame {
   let length = 0;
-  for (const piece of pieces) length += typeof piece === 'string' ? Buffer.byteLength(piece) : spanLength(piece);
-  const head = length < 126 ? 2 : length < 65_536 ? 4 : 10;
-  const frame = Buffer.allocUnsafe(head + length);
+  for (const fragment of fragments)
+    length += typeof fragment === 'string' ? Buffer.byteLength(fragment) : spanLength(fragment);
+  const headerBytes = length < 126 ? 2 : length < 65_536 ? 4 : 10;
+  const frame = Buffer.allocUnsafe(headerBytes + length);
   frame[0] = TEXT_FINAL;
-  if (head === 2) {
+  if (headerBytes === 2) {
     frame[1] = length;
-  } else if (head === 4) {
+  } else if (headerBytes === 4) {
     frame[1] = 126;
     frame.writeUInt16BE(length, 2);
   } else {
     frame[1] = 127;
     frame.writeBigUInt64BE(BigInt(length), 2);
   }
-  return { block: frame, from: 0, to: write(pieces, frame, head) };
+  return { block: frame, from: 0, to: write(fragments, frame, headerBytes) };
 }
 
-/** Answers where it ends. */
-function write(pieces: JsonFragments, into: Buffer, start: number): number {
+/** Returns the end of the text. */
+function write(fragments: JsonFragments, into: Buffer, start: number): number {
   let at = start;
-  for (const piece of pieces) at += typeof piece === 'string' ? into.write(piece, at) : copySpan(piece, into, at);
+  for (const fragment of fragments)
+    at += typeof fragment === 'string' ? into.write(fragment, at) : copySpan(fragment, into, at);
   return at;
 }
 
-/** A framed update, as many clients may get it. */
+/** A framed update, shared by its clients. */
 export interface UpdateFrame extends Frame {
-  /** What it is about, and which of several about it. */
+  /** Conflation key and version, as in `Update`. */
   readonly subject: string;
   readonly version: number | null;
 }
 
-export function encodeUpdateFrame(subject: string, version: number | null, pieces: JsonFragments): UpdateFrame {
-  const { block, from, to } = encodeTextFrame(pieces);
+export function encodeUpdateFrame(subject: string, version: number | null, fragments: JsonFragments): UpdateFrame {
+  const { block, from, to } = encodeTextFrame(fragments);
   return { block, from, to, subject, version };
 }
 
@@ -95,7 +103,7 @@ export interface Chunk {
   items: readonly UpdateFrame[];
 }
 
-/** Joins frames, in order, into buffers of about 64 KiB; a larger frame stands alone. One chunk is made at a time. */
+/** Concatenates frames, in order, into buffers of up to 64 KiB; a larger frame is a chunk by itself. Lazy: one at a time. */
 export function* chunksOf(items: readonly UpdateFrame[]): Generator<Chunk> {
   let start = 0;
   while (start < items.length) {
@@ -113,7 +121,7 @@ export function* chunksOf(items: readonly UpdateFrame[]): Generator<Chunk> {
   }
 }
 
-/** What was framed in one go is one piece already. */
+/** Frames that are adjacent in a block need no copy. */
 function concatFrames(items: readonly Frame[], bytes: number): Buffer {
   const runs: Buffer[] = [];
   let run: Frame | null = null;

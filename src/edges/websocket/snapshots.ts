@@ -4,12 +4,12 @@ import type { Services } from '../../operations/operation.ts';
 import { stateFragments, stateSubject } from '../shared/live/update-kinds.ts';
 import { encodeUpdateFrame, type UpdateFrame } from './frames.ts';
 
-/** Current states by subject, framed; shared by all who asked at about the same time. */
+/** Current states by subject, framed; shared by clients that requested them at about the same time. */
 export type Snapshot = ReadonlyMap<string, UpdateFrame>;
 
 /**
- * Reads the current states of tenants. Who asks while a tenant's states are being read gets the next reading, for the
- * running one may have begun before they were listening.
+ * Reads the current states of tenants. A request during a read waits for the next one, because the running read may have
+ * begun before the client was subscribed.
  */
 export class Snapshots {
   readonly #read: Services['store']['devices']['states'];
@@ -24,7 +24,7 @@ export class Snapshots {
     return { websocket_snapshots: this.#running.size, websocket_snapshots_next: this.#next.size };
   }
 
-  /** A reading that begins after this call. */
+  /** The result of a read that begins after this call. */
   take(tenantId: Uuid, devices: ReadonlySet<Uuid> | null): Promise<Snapshot> {
     if (devices !== null) return this.#load(tenantId, [...devices]);
     const running = this.#running.get(tenantId);
@@ -50,14 +50,14 @@ export class Snapshots {
     return started;
   }
 
-  /** A device that never reported has no state to tell. */
+  /** Devices that never reported a state are left out. */
   async #load(tenantId: Uuid, ids?: readonly Uuid[]): Promise<Snapshot> {
     const snapshot = new Map<string, UpdateFrame>();
     for (const { deviceId, state, stateVersion, reportedAt } of await this.#read(tenantId, ids)) {
       if (reportedAt === null) continue;
       const subject = stateSubject(deviceId);
-      const pieces = stateFragments(deviceId, JSON.stringify(state), reportedAt);
-      snapshot.set(subject, encodeUpdateFrame(subject, stateVersion, pieces));
+      const fragments = stateFragments(deviceId, JSON.stringify(state), reportedAt);
+      snapshot.set(subject, encodeUpdateFrame(subject, stateVersion, fragments));
     }
     return snapshot;
   }

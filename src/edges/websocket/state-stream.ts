@@ -15,10 +15,10 @@ export function stateStream(services: {
     path: '/ws/state',
     parseQuery,
     sizes: () => snapshots.sizes(),
-    subscribe(tell) {
-      const ears = Object.values(updateKinds).map((kind) => kind.subscribe(services.actors, tell));
+    subscribe(publish) {
+      const unsubscribes = Object.values(updateKinds).map((kind) => kind.subscribe(services.actors, publish));
       return () => {
-        for (const stop of ears) stop();
+        for (const unsubscribe of unsubscribes) unsubscribe();
       };
     },
     snapshot: (tenantId, { snapshot, kinds, devices }) =>
@@ -27,18 +27,19 @@ export function stateStream(services: {
 }
 
 function parseQuery(query: URLSearchParams): Outcome<Subscription> {
-  const asked = new Map<string, AccessRequirement>();
+  const kinds = new Map<string, AccessRequirement>();
   for (const name of (query.has('events') ? query.getAll('events') : ['state']).flatMap((list) => list.split(','))) {
     const kind = updateKindNames.find((known) => known === name);
-    if (kind === undefined) return refuse('VALIDATION_FAILED', `events knows only ${updateKindNames.join(', ')}`);
-    asked.set(kind, updateKinds[kind]);
+    if (kind === undefined)
+      return refuse('VALIDATION_FAILED', `events must be one or more of ${updateKindNames.join(', ')}`);
+    kinds.set(kind, updateKinds[kind]);
   }
   const devices = query.getAll('device_id');
   if (!devices.every(isUuid)) return refuse('VALIDATION_FAILED', 'device_id must be a UUID');
   const snapshot = query.get('snapshot') ?? '0';
   if (snapshot !== '0' && snapshot !== '1') return refuse('VALIDATION_FAILED', 'snapshot must be 0 or 1');
   return done({
-    kinds: asked,
+    kinds,
     devices: devices.length === 0 ? null : new Set(devices.map((id) => id.toLowerCase())),
     snapshot: snapshot === '1',
     tenantId: null,

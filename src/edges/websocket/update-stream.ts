@@ -5,13 +5,13 @@ import type { Subscription } from '../shared/live/subscription.ts';
 import type { Update } from '../shared/live/update.ts';
 import type { Snapshot } from './snapshots.ts';
 
-/** What is told at one path. How clients get in, are looked at and are written to is the same for all. */
+/** The updates sent at one path. Authentication, health checks and writing are the same for all streams. */
 export interface UpdateStream extends SizeReporter {
   path: `/ws/${string}`;
-  /** From the query; unknown parameters are not looked at. */
+  /** Parses the query; unknown parameters are ignored. */
   parseQuery(query: URLSearchParams): Outcome<Subscription>;
-  /** Begins to tell what happens; called while there is anybody to hear it. Answers how to end it. */
-  subscribe(tell: (update: Update) => void): () => void;
-  /** What a client begins with, read after this call; null where it begins with nothing. */
-  snapshot(tenantId: Uuid, interest: Subscription): Promise<Snapshot> | null;
+  /** Starts publishing updates, while there are clients. Returns how to stop. */
+  subscribe(publish: (update: Update) => void): () => void;
+  /** The client's initial updates, read after this call; null without a snapshot. */
+  snapshot(tenantId: Uuid, subscription: Subscription): Promise<Snapshot> | null;
 }

@@ -1,20 +1,20 @@
 import type { Milliseconds } from '../../domain/values.ts';
 
-/** What one client may cost. */
+/** Limits per client. */
 export interface WebSocketLimits {
-  /** Bytes that may wait in a socket; beyond it the newest update of each subject waits instead. */
+  /** Bytes that may be buffered in a socket; above it only the newest update of each subject is kept. */
   highWater: number;
-  /** Subjects that may wait for one client; beyond it the client is sent away. */
+  /** Subjects that may be pending for one client; above it the connection is closed. */
   maxPendingUpdates: number;
-  /** Bytes of a client's message: the only one that means anything is `ping`. */
+  /** Bytes of a client's message; the only valid one is `ping`. */
   maxPayload: number;
-  /** Messages of a client between two looks. */
+  /** Messages of a client between two health checks. */
   maxMessagesPerCheck: number;
-  /** How often credentials are looked at: their end closes within a second (contract §6). */
+  /** How often credentials are checked: an expired one closes the connection within a second (contract §6). */
   checkIntervalMs: Milliseconds;
-  /** A client that neither answers nor takes a byte for two of these is dead. */
+  /** A client that for two intervals neither answers a ping nor reads a byte is dead. */
   pingIntervalMs: Milliseconds;
-  /** How long an update may come out after a snapshot that had it already. */
+  /** How long a snapshot is kept to drop late updates that it already contained. */
   snapshotWindowMs: Milliseconds;
 }
 

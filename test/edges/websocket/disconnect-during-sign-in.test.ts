@@ -34,7 +34,7 @@ it('a client that leaves while it is signed in is not kept, and nothing is liste
   await eventually(() => edge.sockets.counts().connections === 0);
   held.resolve();
   await nextPass();
-  expect(edge.sockets.counts().apart).toBe(0);
+  expect(edge.sockets.counts().conflating).toBe(0);
   expect(edge.edge.watching).toBe(0);
   expect(edge.store.reads).toBe(0);
 });

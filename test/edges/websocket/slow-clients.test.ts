@@ -39,19 +39,19 @@ describe('a client that does not read', () => {
     const ids = Array.from({ length: 5 }, () => v7());
     const slow = await edge.connect(owner.token);
     const quick = await edge.connect(owner.token);
-    await eventually(() => edge.sockets.counts().apart === 0);
+    await eventually(() => edge.sockets.counts().conflating === 0);
     slow.socket.pause();
     await flood(ids, 300);
-    await eventually(() => edge.sockets.counts().apart === 1);
+    await eventually(() => edge.sockets.counts().conflating === 1);
     await flood(ids, 1_000);
     // One update of each device for whoever is behind; a busy machine may hold the quick client up as well.
-    expect(edge.sockets.counts().waiting).toBeLessThanOrEqual(2 * ids.length);
+    expect(edge.sockets.counts().pendingUpdates).toBeLessThanOrEqual(2 * ids.length);
     // The quick client has read all there is: what is left is the slow one's.
     await eventually(() => quick.texts.at(-1)?.endsWith('"timestamp":1000}') === true);
-    await eventually(() => edge.sockets.counts().waiting <= ids.length);
+    await eventually(() => edge.sockets.counts().pendingUpdates <= ids.length);
     expect(edge.sockets.counts().buffered).toBeLessThan(256 * 1024 + 64 * 1024 + text.length);
     slow.socket.resume();
-    await eventually(() => edge.sockets.counts().apart === 0);
+    await eventually(() => edge.sockets.counts().conflating === 0);
     for (const id of ids) tell(id, 1_001);
     const isTold = ({ texts }: { texts: string[] }) =>
       ids.every((id) => texts.findLast((one) => one.includes(id))?.endsWith('"timestamp":1001}'));
@@ -63,11 +63,11 @@ describe('a client that does not read', () => {
   it('hears the latest presence of each device and the latest status of each command', async () => {
     edge = await startTestSockets(house, { highWater: 64 * 1024 });
     const client = await edge.connect(owner.token, 'events=state,presence,command');
-    await eventually(() => edge.sockets.counts().apart === 0);
+    await eventually(() => edge.sockets.counts().conflating === 0);
     client.socket.pause();
     const [deviceId, commandId, other] = [v7(), v7(), v7()];
     await flood([deviceId], 1_000);
-    await eventually(() => edge.sockets.counts().apart === 1);
+    await eventually(() => edge.sockets.counts().conflating === 1);
     const { tenantId } = owner;
     for (let n = 0; n < 10; n++) {
       edge.emit({ type: 'device.presence', tenantId, deviceId, online: n % 2 === 1, at: n });
@@ -84,7 +84,7 @@ describe('a client that does not read', () => {
         });
       }
     }
-    expect(edge.sockets.counts().waiting).toBe(4);
+    expect(edge.sockets.counts().pendingUpdates).toBe(4);
     client.socket.resume();
     await eventually(() => client.messages.at(-1)?.timestamp === 9);
     const rest = client.messages.slice(-4);
@@ -99,15 +99,15 @@ describe('a client that does not read', () => {
   it('is sent away when too much of different things waits for it', async () => {
     edge = await startTestSockets(house, { highWater: 64 * 1024, maxPendingUpdates: 50 });
     const client = await edge.connect(owner.token);
-    await eventually(() => edge.sockets.counts().apart === 0);
+    await eventually(() => edge.sockets.counts().conflating === 0);
     client.socket.pause();
     await flood([v7()], 1_000);
-    await eventually(() => edge.sockets.counts().apart === 1);
+    await eventually(() => edge.sockets.counts().conflating === 1);
     for (let n = 0; n < 60; n++) tell(v7(), 1);
     client.socket.resume();
     expect((await client.closed).code).toBe(1013);
     await eventually(() => edge.sockets.counts().connections === 0);
-    expect(edge.sockets.counts().waiting).toBe(0);
+    expect(edge.sockets.counts().pendingUpdates).toBe(0);
   });
 
   it('is taken for dead when it neither answers nor takes a byte', async () => {

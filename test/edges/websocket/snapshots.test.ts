@@ -147,7 +147,7 @@ describe('a snapshot', () => {
     await begun();
     const others = await Promise.all([snapshot(), snapshot(), snapshot()]);
     // They are let in some time after their sockets are open.
-    await eventually(() => edge.sockets.counts().apart === 4);
+    await eventually(() => edge.sockets.counts().conflating === 4);
     stored.set(device, 2);
     release();
     expect(await heardBy(first)).toEqual([[device, 1]]);
@@ -204,6 +204,6 @@ describe('a snapshot', () => {
         expect(numbers).toEqual(Array.from({ length: last - from + 1 }, (_, n) => from + n));
       }
     }
-    await eventually(() => edge.sockets.counts().apart === 0);
+    await eventually(() => edge.sockets.counts().conflating === 0);
   });
 });
